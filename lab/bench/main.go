@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos"
 	"github.com/flowgen/flowgen/lab/bench/internal/deploy"
 	"github.com/flowgen/flowgen/lab/bench/internal/endure"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/lab/bench/internal/limits"
 	"github.com/flowgen/flowgen/lab/bench/internal/speed"
 )
@@ -36,18 +37,16 @@ const exitUsage = 2
 // commands are the subcommands by name.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"admin":  admin.Main,
-	"chaos":  chaos.Main,
+	"chaos":  chaos.Command.Main,
 	"deploy": deploy.Main,
-	"endure": endure.Main,
+	"endure": endure.Command.Main,
 	"limits": limits.Main,
 	"speed":  speed.Main,
 }
 
 func main() {
-	for _, role := range []func([]string, io.Writer) (int, bool){admin.Role, chaos.Role, deploy.Role, endure.Role, limits.Role} {
-		if code, ok := role(os.Args[1:], os.Stderr); ok {
-			os.Exit(code)
-		}
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, chaos.Worker, deploy.Worker, endure.Worker); ok {
+		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -3,7 +3,6 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,12 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-func TestMain(m *testing.M) {
-	if code, ok := Role(os.Args[1:], os.Stderr); ok {
-		os.Exit(code)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The findings do not depend on the load of the machine and are equal on all stores.
 func TestAdmin_AllStoresFindTheSame(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	_ "github.com/flowgen/flowgen/memstore"   // memory:
 	_ "github.com/flowgen/flowgen/redisstore" // redis:
 	"github.com/flowgen/flowgen/runtime/store"
@@ -27,18 +27,6 @@ const (
 	exitFailed   = 1 // a measurement failed, or a budget was missed
 	exitUsage    = 2
 )
-
-// roleGuard is the role of the process that ends the started server when the program ends for any
-// reason.
-const roleGuard = "admin-guard"
-
-// Role runs the role that args name. ok is false if they name none.
-func Role(args []string, stderr io.Writer) (code int, ok bool) {
-	roles := fleet.Roles{Guard: roleGuard, Worker: "admin-worker", Failed: exitFailed, Work: func([]string, io.Writer) error {
-		return errors.New("there are no workers")
-	}}
-	return roles.Play(args, stderr)
-}
 
 // options contains the arguments of the program.
 type options struct {
@@ -150,33 +138,23 @@ func show(w io.Writer, f Figure, asJSON bool) error {
 
 // open creates an empty store. end removes it.
 func open(ctx context.Context, kind string) (s store.Store, end func() error, err error) {
-	dir, err := os.MkdirTemp("", "admin-")
-	if err != nil {
-		return nil, nil, err
-	}
-	end = func() error { return os.RemoveAll(dir) }
-	url := map[string]string{"sqlite": "sqlite:" + filepath.Join(dir, "runs.db"), "memory": "memory:"}[kind]
-	if kind == "redis" {
-		self, err := os.Executable()
+	url, end := "memory:", func() error { return nil }
+	switch kind {
+	case "redis":
+		site, err := harm.Open(ctx, "", "redis")
 		if err != nil {
-			return nil, nil, errors.Join(err, end())
+			return nil, nil, err
 		}
-		guard, err := fleet.NewGuard(self, roleGuard)
+		url, end = site.URL, func() error { site.Close(); return nil }
+	case "sqlite":
+		dir, err := os.MkdirTemp("", "admin-")
 		if err != nil {
-			return nil, nil, errors.Join(err, end())
+			return nil, nil, err
 		}
-		site, err := fleet.Open(ctx, guard, dir, "redis")
-		if err != nil {
-			return nil, nil, errors.Join(err, guard.Close(), end())
-		}
-		url = site.URL
-		end = func() error {
-			site.Close()
-			return errors.Join(guard.Close(), os.RemoveAll(dir))
-		}
+		url, end = "sqlite:"+filepath.Join(dir, "runs.db"), func() error { return os.RemoveAll(dir) }
 	}
 	if s, err = store.Open(ctx, url); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open %s: %w", strings.SplitN(url, ":", 2)[0], err), end())
+		return nil, nil, errors.Join(fmt.Errorf("open %s: %w", kind, err), end())
 	}
 	return s, end, nil
 }

@@ -18,12 +18,13 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
 
 // TestMain also runs the other roles of the program. Each started process has a goroutine that
 // waits for its end, so that the leak check finds processes that are left behind.
 func TestMain(m *testing.M) {
-	if code, ok := Role(os.Args[1:], os.Stderr); ok {
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {
 		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
@@ -45,7 +46,7 @@ type summary struct {
 func play(t *testing.T, want int, args ...string) summary {
 	t.Helper()
 	var out, progress bytes.Buffer
-	code := Main(t.Context(), append([]string{"-json", "-dir", t.TempDir()}, args...), &out, &progress)
+	code := Command.Main(t.Context(), append([]string{"-json", "-dir", t.TempDir()}, args...), &out, &progress)
 	var s summary
 	if err := json.Unmarshal(out.Bytes(), &s); err != nil || code != want {
 		t.Fatalf("exit code %d, want %d; %v:\n%s\n%s", code, want, err, &out, &progress)
@@ -67,7 +68,7 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 				if name == "sqlite" {
 					store = append(store, "-store", "sqlite:"+filepath.Join(t.TempDir(), "chaos.db"))
 				}
-				s := play(t, exitSound, append(store, args...)...)
+				s := play(t, harm.ExitSound, append(store, args...)...)
 				if !s.Sound || s.Runs == 0 || s.Completed != s.Runs || s.Executions < 5*s.Runs {
 					t.Errorf("%+v", s)
 				}
@@ -94,7 +95,7 @@ func TestChaos_NobodyTakesMoreThanALimitHas(t *testing.T) {
 		"sqlite": {"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := play(t, exitSound, append(args, "-limits", "-runs", "40", "-seconds", "3", "-workers", "3",
+			s := play(t, harm.ExitSound, append(args, "-limits", "-runs", "40", "-seconds", "3", "-workers", "3",
 				"-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "7")...)
 			if !s.Sound || s.Runs != 40 || s.Completed != s.Runs || s.Kills+s.Stalls == 0 || s.Changes < 3 || s.Pauses == 0 || len(s.Limits) != 2+flows.Tenants ||
 				(name == "redis") != (s.Failovers == 1) {
@@ -113,12 +114,12 @@ func TestChaos_RunsThatDoNotEndAreLostAndExplained(t *testing.T) {
 	redistest.Binary(t)
 	dir := filepath.Join(t.TempDir(), "logs")
 	var out, progress bytes.Buffer
-	code := Main(t.Context(), []string{
+	code := Command.Main(t.Context(), []string{
 		"-dir", dir, "-runs", "60", "-workers", "1", "-seconds", "1", "-wait", "1ms", "-lease", "4s", "-seed", "3",
 	}, &out, &progress)
 	line := out.String()
-	if code != exitBroken || !strings.HasPrefix(line, "runs 60 completed ") || strings.Contains(line, "lost 0") {
-		t.Fatalf("exit code %d, want %d:\n%s\n%s", code, exitBroken, line, &progress)
+	if code != harm.ExitBroken || !strings.HasPrefix(line, "runs 60 completed ") || strings.Contains(line, "lost 0") {
+		t.Fatalf("exit code %d, want %d:\n%s\n%s", code, harm.ExitBroken, line, &progress)
 	}
 	violations, err := os.ReadFile(filepath.Join(dir, "violations.txt"))
 	if err != nil || !strings.Contains(string(violations), "lost: ") {
@@ -139,9 +140,9 @@ func TestChaos_InterruptedSaysHowFarItCameAndLeavesNobody(t *testing.T) {
 	defer interrupt()
 	var out bytes.Buffer
 	progress := &watched{text: "under way; ", seen: interrupt}
-	code := Main(ctx, []string{"-dir", t.TempDir(), "-runs", "5000", "-workers", "2", "-seconds", "60", "-restart-server"}, &out, progress)
-	if code != exitInterrupted || out.Len() > 0 {
-		t.Errorf("exit code %d, want %d; printed %q", code, exitInterrupted, &out)
+	code := Command.Main(ctx, []string{"-dir", t.TempDir(), "-runs", "5000", "-workers", "2", "-seconds", "60", "-restart-server"}, &out, progress)
+	if code != harm.ExitInterrupted || out.Len() > 0 {
+		t.Errorf("exit code %d, want %d; printed %q", code, harm.ExitInterrupted, &out)
 	}
 	if got := progress.String(); !strings.Contains(got, "interrupted: ") || !strings.Contains(got, "of 5000 runs have ended") {
 		t.Errorf("it does not say how far it came:\n%s", got)
@@ -190,8 +191,8 @@ func TestMain_RefusesWrongFlags(t *testing.T) {
 		"is not empty":           {"-dir", filepath.Dir(file)},
 	} {
 		var out, complaint bytes.Buffer
-		if code := Main(t.Context(), args, &out, &complaint); code != exitUsage || !strings.Contains(complaint.String(), want) || out.Len() > 0 {
-			t.Errorf("%q: exit code %d and %q, want %d and %q", args, code, &complaint, exitUsage, want)
+		if code := Command.Main(t.Context(), args, &out, &complaint); code != harm.ExitUsage || !strings.Contains(complaint.String(), want) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d and %q, want %d and %q", args, code, &complaint, harm.ExitUsage, want)
 		}
 	}
 }
@@ -199,7 +200,7 @@ func TestMain_RefusesWrongFlags(t *testing.T) {
 func TestMain_HelpNamesEveryFlagAndExitCode(t *testing.T) {
 	redistest.Binary(t)
 	var out, complaint bytes.Buffer
-	if code := Main(t.Context(), []string{"--help"}, &out, &complaint); code != 0 || complaint.Len() > 0 {
+	if code := Command.Main(t.Context(), []string{"--help"}, &out, &complaint); code != 0 || complaint.Len() > 0 {
 		t.Errorf("exit code %d, complaint %q", code, &complaint)
 	}
 	for _, want := range []string{
@@ -212,28 +213,15 @@ func TestMain_HelpNamesEveryFlagAndExitCode(t *testing.T) {
 	}
 }
 
-func TestRole_IsNobodysButItsOwn(t *testing.T) {
-	redistest.Binary(t)
-	for _, args := range [][]string{nil, {"chaos"}, {"-runs"}} {
-		if _, ok := Role(args, os.Stderr); ok {
-			t.Errorf("%q is taken for a role", args)
-		}
-	}
-	var complaint bytes.Buffer
-	if code, ok := Role([]string{roleWorker, "-name", "w", "-records", t.TempDir(), "-store", "nowhere:"}, &complaint); !ok || code != exitNotStarted {
-		t.Errorf("a worker without a store: %d, %t, want %d", code, ok, exitNotStarted)
-	}
-}
-
 func TestPlan_DependsOnTheSeedAlone(t *testing.T) {
 	redistest.Binary(t)
-	o := options{runs: 600, seconds: 10, seed: 5, lease: time.Second}
+	o := options{Options: harm.Options{Seed: 5}, runs: 600, seconds: 10, lease: time.Second}
 	first, again := plan(&o), plan(&o)
 	unexported := cmp.AllowUnexported(order{})
 	if diff := cmp.Diff(first, again, unexported); diff != "" {
 		t.Errorf("the same options give other orders (-first +again):\n%s", diff)
 	}
-	o.seed++
+	o.Seed++
 	if cmp.Equal(first, plan(&o), unexported) {
 		t.Error("another seed gives the same orders")
 	}

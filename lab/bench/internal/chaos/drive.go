@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -22,7 +22,7 @@ func (x *experiment) drive(ctx context.Context) {
 			continue // started after the run that it replaces
 		}
 		work.Go(func() {
-			if pause(ctx, time.Until(x.began.Add(o.at))) {
+			if harm.Pause(ctx, time.Until(x.Began.Add(o.at))) {
 				x.carryOut(ctx, o)
 			}
 		})
@@ -47,15 +47,10 @@ func (x *experiment) carryOut(ctx context.Context, o *order) {
 	if o.cancel > 0 {
 		work.Go(func() { x.cancel(ctx, o, run) })
 	}
-	if o.next != nil && pause(ctx, randomTime(x.chance(o), x.duration()/8)) {
+	if o.next != nil && harm.Pause(ctx, harm.Random(x.Chance(1000+uint64(o.Input.ID)), x.duration()/8)) {
 		x.carryOut(ctx, o.next)
 	}
 	work.Wait()
-}
-
-// chance returns the random source for one order.
-func (x *experiment) chance(o *order) *rand.Rand {
-	return rand.New(rand.NewPCG(x.seed, 1000+uint64(o.Input.ID)))
 }
 
 // start starts the run of an order, possibly several times concurrently, and returns its ID. All
@@ -72,8 +67,8 @@ func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
 			policy = workflow.IDPolicy{Active: workflow.CancelActive}
 		}
 		work.Go(func() {
-			x.insist(ctx, func(ctx context.Context) (err error) {
-				runs[i], err = starters[o.Workflow](ctx, x.client, o.Input,
+			harm.Insist(ctx, func(ctx context.Context) (err error) {
+				runs[i], err = starters[o.Workflow](ctx, x.Client, o.Input,
 					workflow.WithID(o.WorkflowID), workflow.WithIDPolicy(policy), workflow.WithDelay(o.delay),
 					workflow.WithPriority(o.priority), workflow.WithTags(map[string]string{"job": fmt.Sprint(o.Input.ID)}))
 				return err
@@ -91,7 +86,7 @@ func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
 		}
 		x.mu.Unlock()
 		if run != runs[0] && !o.Replaces {
-			x.notef(check.Wrong, run, "workflow id %q was started several times at once, and gave run %s, too", o.WorkflowID, runs[0])
+			x.Notef(check.Wrong, run, "workflow id %q was started several times at once, and gave run %s, too", o.WorkflowID, runs[0])
 		}
 	}
 	return runs[len(runs)-1], true
@@ -129,22 +124,10 @@ func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
 	}
 }
 
-// insist retries f, which may fail while a server is down, until it succeeds or ctx ends.
-func (x *experiment) insist(ctx context.Context, f func(context.Context) error) {
-	for {
-		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := f(try)
-		cancel()
-		if err == nil || !pause(ctx, 20*time.Millisecond) {
-			return
-		}
-	}
-}
-
 // ask waits for the result of a run.
 func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 	for ctx.Err() == nil {
-		got, err := results[o.Workflow].Get(x.client, run).Result(ctx)
+		got, err := results[o.Workflow].Get(x.Client, run).Result(ctx)
 		if err == nil {
 			x.sawEnd(run)
 			x.mu.Lock()
@@ -153,10 +136,10 @@ func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 			return
 		}
 		if failed, ok := errors.AsType[*workflow.RunError](err); ok {
-			x.notef(check.Wrong, run, "its result is %v", failed)
+			x.Notef(check.Wrong, run, "its result is %v", failed)
 			return
 		}
-		pause(ctx, 20*time.Millisecond)
+		harm.Pause(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -169,15 +152,15 @@ var results = map[string]workflow.Definition[flows.Job, flows.Result]{
 // send sends the messages of one sender in order, each possibly several times. It sends the next
 // one after the previous one was accepted.
 func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender int) {
-	r := rand.New(rand.NewPCG(x.seed, uint64(o.Input.ID)<<8|uint64(sender)))
-	target := x.client.Run(run)
+	r := x.Chance(uint64(o.Input.ID)<<8 | uint64(sender))
+	target := x.Client.Run(run)
 	for number := 1; number <= o.Input.Messages; number++ {
 		m := flows.Message{Sender: sender, Number: number}
 		for range 1 + r.IntN(2) {
-			x.insist(ctx, func(ctx context.Context) error {
+			harm.Insist(ctx, func(ctx context.Context) error {
 				err := flows.Post.Send(ctx, target, m, workflow.IdempotencyKey(m.Key()))
 				if errors.Is(err, workflow.ErrRunTerminal) && number < o.Input.Messages {
-					x.notef(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
+					x.Notef(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
 				}
 				if errors.Is(err, workflow.ErrRunTerminal) {
 					return nil // the first delivery was the last one that the run received
@@ -185,18 +168,18 @@ func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender
 				return err
 			})
 		}
-		if !pause(ctx, randomTime(r, o.pauses)) {
+		if !harm.Pause(ctx, harm.Random(r, o.pauses)) {
 			return
 		}
 	}
 }
 
 func (x *experiment) cancel(ctx context.Context, o *order, run event.RunID) {
-	if !pause(ctx, o.cancel) {
+	if !harm.Pause(ctx, o.cancel) {
 		return
 	}
-	x.insist(ctx, func(ctx context.Context) error {
-		err := x.client.Run(run).Cancel(ctx, "chaos")
+	harm.Insist(ctx, func(ctx context.Context) error {
+		err := x.Client.Run(run).Cancel(ctx, "chaos")
 		if errors.Is(err, workflow.ErrRunTerminal) {
 			return nil // ended by an attempt whose response was lost
 		}

@@ -1,191 +1,156 @@
+// Package chaos is the part of the benchmark program that disturbs a fleet: it executes many
+// workflows on worker processes, which it kills, suspends and restarts at random. At the end it
+// checks that every promise was kept.
+//
+// Package flows contains the workload, and package check the final check. Reading order: options.go,
+// plan.go (the requested runs), experiment.go (the faults, as data), drive.go (starts, messages,
+// cancellations), limits.go (changes and pauses of limits), watch.go, report.go.
 package chaos
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"os"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
-	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
+// Command is the program.
+var Command = harm.Command{Name: "chaos", Usage: usage, Help: help, Parse: func(args []string, stderr io.Writer) (harm.Program, *harm.Options, error) {
+	o, err := parse(args)
+	return newExperiment(o, stderr), &o.Options, err
+}}
+
+// Worker is the other role of the program.
+var Worker = harm.Role{Name: "chaos-worker", Work: func(args *flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+	lease, heartbeat := args.Duration("lease", 0, ""), args.Duration("heartbeat", 0, "")
+	return func(steps *record.Writer) (worker.Config, func(workflow.Registrar)) {
+		return worker.Config{
+			Heartbeat: *heartbeat, ClaimExpiry: *lease,
+			Grace:       *lease / 2, // shorter than its longest steps
+			Concurrency: 64,
+			Parked:      200,     // causes many replays
+			Recoveries:  1 << 20, // effectively unlimited, because runs do not cause the deaths of workers here
+		}, func(r workflow.Registrar) { flows.Register(r, &flows.Hands{Record: steps}) }
+	}
+}}
+
 // experiment is one execution of the command.
 type experiment struct {
+	*harm.Experiment
 	*options
-	dir    string
-	stderr io.Writer
-	self   string // path of this program
-	guard  *fleet.Guard
-	site   *fleet.Site
-	store  store.Store
-	client *workflow.Client
 	orders []*order
-	began  time.Time
 
 	mu      sync.Mutex
 	started map[event.RunID]bool // runs that are not known to have ended
 	ended   map[event.RunID]time.Time
 	answers map[event.RunID]flows.Result
-	stalls  []check.Stall
-	deaths  map[string]time.Time // by worker: the time before it was stopped
 	changes []check.Change
 
 	capacities *capacities
-	found      []check.Violation // found by the driver
-	harms      harms
+	verdict    *check.Verdict
+	evidence   *check.Evidence
+	recoveries int // observed so far
 	// recovered is the number of recoveries since its last progress that a run had at the last
 	// poll.
 	recovered map[event.RunID]int
 }
 
-// harms counts the disturbances.
-type harms struct {
-	Kills          int `json:"kills"`
-	Stalls         int `json:"stalls"`
-	Stops          int `json:"stops"`
-	ServerRestarts int `json:"serverRestarts"`
-	Failovers      int `json:"failovers"`
-	Changes        int `json:"changes"` // changes of capacities
-	Pauses         int `json:"pauses"`  // pauses of limits, their keys, and runs
-	Recoveries     int `json:"-"`       // recoveries observed so far
-}
-
-func newExperiment(o *options, dir string, stderr io.Writer) *experiment {
+func newExperiment(o *options, stderr io.Writer) *experiment {
 	return &experiment{
-		options: o, dir: dir, stderr: stderr, orders: plan(o),
+		Experiment: harm.NewExperiment(o.Seed, Worker.Name, stderr), options: o,
 		started: map[event.RunID]bool{}, ended: map[event.RunID]time.Time{},
-		answers: map[event.RunID]flows.Result{}, recovered: map[event.RunID]int{},
-		deaths: map[string]time.Time{}, capacities: newCapacities(),
+		answers: map[event.RunID]flows.Result{}, recovered: map[event.RunID]int{}, capacities: newCapacities(),
 	}
 }
 
-// run executes the experiment. It returns an error if the experiment could not be carried out.
-func (x *experiment) run(ctx context.Context) (*outcome, error) {
-	var err error
-	if x.self, err = os.Executable(); err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+// Names of the faults of this experiment.
+const (
+	failovers = "failovers"
+	changes   = "changes" // of capacities
+	pauses    = "pauses"  // of limits, their keys, and runs
+)
+
+// schedule returns what happens to the fleet.
+func (x *experiment) schedule() *harm.Schedule {
+	each := x.every * time.Duration(x.Workers) // between two faults of a worker
+	s := &harm.Schedule{
+		For: x.duration(), Within: x.duration() + x.Wait, Forgiving: x.restartServer || x.options.failovers > 0,
+		Fleet: harm.Fleet{
+			Workers: x.Workers, After: each / 2, Spread: each, Kill: 50, Stop: 15, Stall: 35,
+			StallFor: x.lease, StallSpread: 3 * x.lease / 2, Down: x.lease,
+			Args: func(int) []string { return []string{"-lease", x.lease.String(), "-heartbeat", x.heartbeat.String()} },
+		},
 	}
-	if x.guard, err = fleet.NewGuard(x.self, roleGuard); err != nil {
-		return nil, err
+	if x.restartServer {
+		s.Faults = append(s.Faults, x.RestartServer(2*x.lease, 5*x.lease, x.lease))
 	}
-	defer func() { _ = x.guard.Close() }() // all its processes have ended
-	if x.site, err = fleet.Open(ctx, x.guard, x.dir, x.options.store, x.settings()...); err != nil {
-		return nil, err
+	if n := x.options.failovers; n > 0 {
+		s.Faults = append(s.Faults, harm.Fault{Name: failovers, After: x.duration() / time.Duration(n+1), Times: n,
+			Do: func(ctx, _ context.Context, _ *rand.Rand) error { return x.failOver(ctx) }})
 	}
-	defer x.site.Close()
-	var disconnect func()
-	if x.store, x.client, disconnect, err = x.site.Connect(ctx, x.dir); err != nil {
-		return nil, err
+	if x.limits {
+		s.Faults = append(s.Faults,
+			harm.Fault{Name: changes, After: x.every / 4, Spread: x.every / 2, Do: x.changeCapacity, Undo: x.restoreCapacities},
+			harm.Fault{Name: pauses, After: x.every / 2, Spread: x.every, Do: x.pauseSome})
 	}
-	defer disconnect()
-	if err := x.harmAndWait(ctx); err != nil {
-		return nil, err
+	return s
+}
+
+// Run executes the experiment.
+func (x *experiment) Run(ctx context.Context, dir string) error {
+	var settings []string
+	if x.restartServer {
+		settings = harm.Settings(x.appendfsync)
+	}
+	if err := x.Open(ctx, dir, x.store, settings...); err != nil {
+		return err
+	}
+	defer x.Close()
+	x.orders = plan(x.options)
+	err := x.Play(ctx, x.schedule(), func(ctx, _ context.Context) {
+		driven := make(chan struct{})
+		go func() {
+			defer close(driven)
+			x.drive(ctx)
+		}()
+		x.watch(ctx, driven)
+		<-driven
+	})
+	if err != nil {
+		return err
 	}
 	return x.judge(ctx)
 }
 
-func (x *experiment) settings() []string {
-	if !x.restartServer {
-		return nil
-	}
-	return fleet.Settings(x.appendfsync)
-}
-
-// harmAndWait disturbs the fleet for the requested time and then waits until every run has ended.
-// The fleet is stopped when it returns.
-func (x *experiment) harmAndWait(ctx context.Context) error {
-	first, err := x.hireAll()
-	if err != nil {
-		return err
-	}
-	x.began = time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, x.duration()+x.options.wait, errLate)
-	defer cancel()
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	harm, calm := context.WithTimeout(ctx, x.duration())
-	defer calm()
-
-	var crew sync.WaitGroup
-	leave := make(chan struct{})
-	for n := range x.workers {
-		crew.Go(func() {
-			if err := x.live(ctx, harm, n+1, first[n], leave); err != nil {
-				fail(err)
-			}
-		})
-	}
-	if x.restartServer {
-		crew.Go(func() {
-			if err := x.restartServers(harm, ctx); err != nil {
-				fail(err)
-			}
-		})
-	}
-	if x.failovers > 0 {
-		crew.Go(func() {
-			if err := x.failOver(harm, ctx); err != nil {
-				fail(err)
-			}
-		})
-	}
-	if x.limits {
-		crew.Go(func() { x.changeCapacities(harm, ctx) })
-		crew.Go(func() { x.pauseSome(harm, ctx) })
-	}
-	driven := make(chan struct{})
-	go func() {
-		defer close(driven)
-		x.drive(ctx)
-	}()
-	x.watch(ctx, driven)
-	<-driven
-	calm()
-	close(leave)
-	crew.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, errLate) {
-		return err
-	}
-	return nil // active runs are reported as lost
-}
-
-// errLate is the cause of a context that has timed out.
-var errLate = errors.New("the runs did not end in time")
-
-// outcome is the result of an experiment.
-type outcome struct {
-	*check.Verdict
-
-	evidence *check.Evidence
-}
-
 // judge collects the evidence and checks it.
-func (x *experiment) judge(ctx context.Context) (*outcome, error) {
-	snapshot, err := inspect(ctx, x.site.Patient())
+func (x *experiment) judge(ctx context.Context) error {
+	snapshot, err := inspect(ctx, x.Patient())
 	if err != nil {
-		return nil, fmt.Errorf("read what the store holds: %w", err)
+		return fmt.Errorf("read what the store holds: %w", err)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	e := &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.stalls, Deaths: x.deaths, Changes: x.changes}
+	x.evidence = &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.Stalls, Deaths: x.Deaths, Changes: x.changes}
 	for _, o := range x.orders {
-		e.Jobs = append(e.Jobs, o.Job)
+		x.evidence.Jobs = append(x.evidence.Jobs, o.Job)
 	}
-	if e.Executions, err = record.Read(x.dir); err != nil {
-		return nil, err
+	if x.evidence.Executions, err = record.Read(x.Dir); err != nil {
+		return err
 	}
-	v := check.Check(*e)
-	v.Violations = append(v.Violations, x.found...)
-	return &outcome{Verdict: v, evidence: e}, nil
+	x.verdict = check.Check(*x.evidence)
+	x.verdict.Violations = append(x.verdict.Violations, x.Violations...)
+	return nil
 }
 
 // inspect reads the whole contents of a store.
@@ -200,11 +165,4 @@ func inspect(ctx context.Context, url string) (*store.Snapshot, error) {
 		return nil, errors.New("the store does not show it")
 	}
 	return inspector.Inspect(ctx)
-}
-
-// notef records a violation found by the driver.
-func (x *experiment) notef(kind check.Kind, run event.RunID, format string, args ...any) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.found = append(x.found, check.Violation{Kind: kind, Run: run, What: fmt.Sprintf(format, args...)})
 }

@@ -4,21 +4,19 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
 
 // options contains the flags of the command.
 type options struct {
+	harm.Options
+
 	store         string
 	runs          int
-	workers       int
 	seconds       int
-	seed          uint64
 	lease         time.Duration
 	heartbeat     time.Duration
 	every         time.Duration
@@ -27,10 +25,7 @@ type options struct {
 	limits        bool
 	nested        bool
 	appendfsync   string
-	wait          time.Duration
-	dir           string
 	keep          bool
-	json          bool
 }
 
 const usage = "usage: bench chaos [-store redis] [-runs 5000] [-workers 4] [-seconds 40] [-seed N] [-restart-server] …\n" +
@@ -109,37 +104,25 @@ wrong or the experiment could not be made; 130 if it was interrupted.
 `
 
 // parse parses the flags.
-func parse(args []string) (options, error) {
-	var o options
-	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&o.store, "store", "redis", "")
-	flags.IntVar(&o.runs, "runs", 5000, "")
-	flags.IntVar(&o.workers, "workers", 4, "")
-	flags.IntVar(&o.seconds, "seconds", 40, "")
-	flags.Uint64Var(&o.seed, "seed", 0, "")
-	flags.DurationVar(&o.lease, "lease", time.Second, "")
-	flags.DurationVar(&o.heartbeat, "heartbeat", 200*time.Millisecond, "")
-	flags.DurationVar(&o.every, "every", 500*time.Millisecond, "")
-	flags.BoolVar(&o.restartServer, "restart-server", false, "")
-	flags.IntVar(&o.failovers, "failovers", 0, "")
-	flags.BoolVar(&o.limits, "limits", false, "")
-	flags.BoolVar(&o.nested, "nested", true, "")
-	flags.StringVar(&o.appendfsync, "appendfsync", "always", "")
-	flags.DurationVar(&o.wait, "wait", 2*time.Minute, "")
-	flags.StringVar(&o.dir, "dir", "", "")
-	flags.BoolVar(&o.keep, "keep", false, "")
-	flags.BoolVar(&o.json, "json", false, "")
-	if err := flags.Parse(args); err != nil {
-		return o, err
+func parse(args []string) (*options, error) {
+	o := &options{Options: harm.Options{Workers: 4, Wait: 2 * time.Minute}}
+	err := o.Parse(args, func(flags *flag.FlagSet) {
+		flags.StringVar(&o.store, "store", "redis", "")
+		flags.IntVar(&o.runs, "runs", 5000, "")
+		flags.IntVar(&o.seconds, "seconds", 40, "")
+		flags.DurationVar(&o.lease, "lease", time.Second, "")
+		flags.DurationVar(&o.heartbeat, "heartbeat", 200*time.Millisecond, "")
+		flags.DurationVar(&o.every, "every", 500*time.Millisecond, "")
+		flags.BoolVar(&o.restartServer, "restart-server", false, "")
+		flags.IntVar(&o.failovers, "failovers", 0, "")
+		flags.BoolVar(&o.limits, "limits", false, "")
+		flags.BoolVar(&o.nested, "nested", true, "")
+		flags.StringVar(&o.appendfsync, "appendfsync", "always", "")
+		flags.BoolVar(&o.keep, "keep", false, "")
+	})
+	if err == nil {
+		err = o.check()
 	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("%q is not a flag", flags.Arg(0))
-	}
-	if o.seed == 0 {
-		o.seed = rand.Uint64() >> 1
-	}
-	err := o.check()
 	return o, err
 }
 
@@ -148,8 +131,8 @@ func (o *options) check() error {
 		name  string
 		value int64
 	}{
-		{"runs", int64(o.runs)}, {"workers", int64(o.workers)}, {"seconds", int64(o.seconds)},
-		{"lease", int64(o.lease)}, {"heartbeat", int64(o.heartbeat)}, {"every", int64(o.every)}, {"wait", int64(o.wait)},
+		{"runs", int64(o.runs)}, {"workers", int64(o.Workers)}, {"seconds", int64(o.seconds)},
+		{"lease", int64(o.lease)}, {"heartbeat", int64(o.heartbeat)}, {"every", int64(o.every)}, {"wait", int64(o.Wait)},
 	} {
 		if f.value <= 0 {
 			return fmt.Errorf("-%s must be above zero", f.name)
@@ -161,19 +144,24 @@ func (o *options) check() error {
 	if !slices.Contains([]string{"always", "everysec", "no"}, o.appendfsync) {
 		return fmt.Errorf("-appendfsync %s is none of always, everysec, no", o.appendfsync)
 	}
-	if o.failovers < 0 || o.failovers > 0 && o.store != fleet.Paired {
-		return fmt.Errorf("-failovers %d needs -store %s, and is not below zero", o.failovers, fleet.Paired)
+	if o.failovers < 0 || o.failovers > 0 && o.store != harm.Paired {
+		return fmt.Errorf("-failovers %d needs -store %s, and is not below zero", o.failovers, harm.Paired)
 	}
 	if o.limits && o.restartServer && o.appendfsync != "always" {
 		return errors.New("-limits needs -appendfsync always: while what a server has lost is done again it may be more than a limit allows")
 	}
-	if o.restartServer && !fleet.Own(o.store) {
+	if o.restartServer && !harm.Own(o.store) {
 		return fmt.Errorf("-restart-server needs a server that this program has started: -store redis or redis-cluster, not %s", o.store)
 	}
-	if err := fleet.Check(o.store); err != nil {
+	if err := harm.Check(o.store); err != nil {
 		return fmt.Errorf("-store %s: %w", o.store, err)
 	}
 	return nil
 }
 
 func (o *options) duration() time.Duration { return time.Duration(o.seconds) * time.Second }
+
+// String returns the arguments that define the experiment.
+func (o *options) String() string {
+	return fmt.Sprintf("-store %s -runs %d -workers %d -seconds %d -seed %d", o.store, o.runs, o.Workers, o.seconds, o.Seed)
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
 
 // order describes a run to start and the operations on it.
@@ -49,7 +50,7 @@ var limitedShares = []share{
 
 // plan generates the orders. Equal options yield equal orders.
 func plan(o *options) []*order {
-	r := rand.New(rand.NewPCG(o.seed, 1))
+	r := rand.New(rand.NewPCG(o.Seed, 1))
 	orders := make([]*order, o.runs)
 	for i := range orders {
 		orders[i] = draw(r, o, i)
@@ -73,21 +74,21 @@ func draw(r *rand.Rand, o *options, i int) *order {
 		Job: check.Job{
 			Workflow: kind.workflow, Fate: kind.fate, WorkflowID: fmt.Sprintf("chaos-%d", i),
 			Input: flows.Job{
-				ID: i, Seed: o.seed, Steps: 2 + r.IntN(6), Nap: 20 + r.IntN(400),
+				ID: i, Seed: o.Seed, Steps: 2 + r.IntN(6), Nap: 20 + r.IntN(400),
 				Work:    int(o.lease.Milliseconds()) * (5 + r.IntN(15)) / 10,
 				Senders: 1 + r.IntN(3), Messages: 2 + r.IntN(4), Tenant: i % flows.Tenants,
 			},
 		},
-		at: randomTime(r, span), starters: 1, priority: r.IntN(3), asked: r.IntN(8) == 0, pauses: span / 20,
+		at: harm.Random(r, span), starters: 1, priority: r.IntN(3), asked: r.IntN(8) == 0, pauses: span / 20,
 	}
 	if r.IntN(5) == 0 {
-		d.delay = randomTime(r, 2*o.lease)
+		d.delay = harm.Random(r, 2*o.lease)
 	}
 	if r.IntN(10) == 0 {
 		d.starters = 3
 	}
 	if kind.fate == check.IsCanceled {
-		d.cancel = 1 + randomTime(r, span/4)
+		d.cancel = 1 + harm.Random(r, span/4)
 	}
 	if o.limits {
 		d.Input.Steps, d.Input.Nested = 5+r.IntN(11), o.nested
@@ -108,8 +109,4 @@ func (o *options) drawShare(r *rand.Rand) (kind share) {
 		n -= kind.of
 	}
 	return kind
-}
-
-func randomTime(r *rand.Rand, below time.Duration) time.Duration {
-	return time.Duration(r.Int64N(int64(max(below, 1))))
 }

@@ -1,114 +1,100 @@
 package chaos
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
+	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
-	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
+
+// Report explains the violations, prints the final line, and removes the files of a successful
+// experiment.
+func (x *experiment) Report(stdout io.Writer) (sound bool, err error) {
+	v, recoveries := x.verdict, 0
+	for _, n := range v.Recoveries {
+		recoveries += n
+	}
+	fmt.Fprintf(x.Output, "%d steps in %d executions, %d recoveries %v, %s, %d caught between look and step, seed %d\n",
+		v.Steps, v.Executions, recoveries, v.Recoveries, x.harms(), v.Caught, x.Seed)
+	for _, l := range v.Limits {
+		fmt.Fprintln(x.Output, l)
+	}
+	if x.limits {
+		fmt.Fprintf(x.Output, "%d pauses of limits, keys and runs\n", x.Count(pauses))
+		fmt.Fprintf(x.Output, "%d attempts lost their fence while they were under way, %d of them of workers that were not suspended\n", v.Void, v.VoidAwake)
+	}
+	if !v.Sound() || x.keep {
+		if err := x.explain(); err != nil {
+			return false, err
+		}
+	}
+	if x.JSON {
+		fmt.Fprintln(x.Output, v)
+		err = x.reportJSON(stdout)
+	} else {
+		_, err = fmt.Fprintln(stdout, v)
+	}
+	if v.Sound() && err == nil && !x.keep {
+		err = os.RemoveAll(x.Dir)
+	}
+	return v.Sound(), err
+}
 
 // most limits the number of printed violations of a kind. A file contains all of them.
 const most = 10
 
-// report explains the violations and prints the final line.
-func (x *experiment) report(o *outcome, stdout io.Writer) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	recoveries := 0
-	for _, n := range o.Recoveries {
-		recoveries += n
-	}
-	fmt.Fprintf(x.stderr, "%d steps in %d executions, %d recoveries %v, %d workers killed, %d stalled, %d stopped, %d servers restarted, %d failovers, %d caught between look and step, seed %d\n",
-		o.Steps, o.Executions, recoveries, o.Recoveries, x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.harms.Failovers, o.Caught, x.seed)
-	for _, l := range o.Limits {
-		fmt.Fprintln(x.stderr, l)
-	}
-	if x.limits {
-		fmt.Fprintf(x.stderr, "%d pauses of limits, keys and runs\n", x.harms.Pauses)
-		fmt.Fprintf(x.stderr, "%d attempts lost their fence while they were under way, %d of them of workers that were not suspended\n", o.Void, o.VoidAwake)
-	}
-	if !o.Sound() || x.keep {
-		if err := x.explain(o); err != nil {
-			return err
-		}
-	}
-	if x.json {
-		return x.reportJSON(o, stdout)
-	}
-	_, err := fmt.Fprintln(stdout, o)
-	return err
-}
-
 // explain prints the violations and writes to files all of them and the logs of their runs.
-func (x *experiment) explain(o *outcome) error {
-	file, err := os.OpenFile(filepath.Join(x.dir, "violations.txt"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
+func (x *experiment) explain() error {
+	var all bytes.Buffer
+	harm.PrintViolations(&all, x.verdict.Violations, math.MaxInt)
+	if err := os.WriteFile(filepath.Join(x.Dir, "violations.txt"), all.Bytes(), 0o600); err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // its contents are also printed
-	printed := map[check.Kind]int{}
-	runs := map[event.RunID]bool{}
-	for _, v := range o.Violations {
-		if _, err := fmt.Fprintln(file, v); err != nil {
-			return err
-		}
-		if printed[v.Kind]++; printed[v.Kind] <= most {
-			fmt.Fprintln(x.stderr, v)
-			runs[v.Run] = v.Run != ""
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(printed)) {
-		if n := printed[kind]; n > most {
-			fmt.Fprintf(x.stderr, "%s: %d more\n", kind, n-most)
-		}
-	}
-	for run, about := range runs {
-		if !about {
+	harm.PrintViolations(x.Output, x.verdict.Violations, most)
+	seen := map[check.Kind]int{}
+	for _, v := range x.verdict.Violations {
+		if seen[v.Kind]++; v.Run == "" || seen[v.Kind] > most {
 			continue
 		}
-		if err := x.dump(o, run); err != nil {
+		var log bytes.Buffer
+		if err := check.Dump(&log, x.evidence, v.Run); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(x.Dir, string(v.Run)+".txt"), log.Bytes(), 0o600); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(x.stderr, "%d violations; all of them, the logs of the runs and of the processes are in %s\n", len(o.Violations), x.dir)
-	if p := x.site.Prefix(); p != "" {
-		fmt.Fprintf(x.stderr, "the keys on the server begin with {%s:\n", p)
+	fmt.Fprintf(x.Output, "%d violations; all of them, the logs of the runs and of the processes are in %s\n", len(x.verdict.Violations), x.Dir)
+	if p := x.Prefix(); p != "" {
+		fmt.Fprintf(x.Output, "the keys on the server begin with {%s:\n", p)
 	}
 	return nil
 }
 
-func (x *experiment) dump(o *outcome, run event.RunID) error {
-	f, err := os.OpenFile(filepath.Join(x.dir, string(run)+".txt"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := check.Dump(f, o.evidence, run); err != nil {
-		_ = f.Close() // it could not be written
-		return err
-	}
-	return f.Close()
-}
-
-func (x *experiment) reportJSON(o *outcome, stdout io.Writer) error {
-	fmt.Fprintln(x.stderr, o)
+func (x *experiment) reportJSON(stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(struct {
-		Store   string  `json:"store"`
-		Seed    uint64  `json:"seed"`
-		Workers int     `json:"workers"`
-		Seconds float64 `json:"seconds"` // duration of the experiment
-		harms
+		Store          string  `json:"store"`
+		Seed           uint64  `json:"seed"`
+		Workers        int     `json:"workers"`
+		Seconds        float64 `json:"seconds"` // duration of the experiment
+		Kills          int     `json:"kills"`
+		Stalls         int     `json:"stalls"`
+		Stops          int     `json:"stops"`
+		ServerRestarts int     `json:"serverRestarts"`
+		Failovers      int     `json:"failovers"`
+		Changes        int     `json:"changes"`
+		Pauses         int     `json:"pauses"`
 		*check.Verdict
 		Sound bool   `json:"sound"`
 		Dir   string `json:"dir"`
-	}{x.options.store, x.seed, x.workers, time.Since(x.began).Seconds(), x.harms, o.Verdict, o.Sound(), x.dir})
+	}{
+		x.store, x.Seed, x.Workers, x.Seconds(), x.Count(harm.Kills), x.Count(harm.Stalls), x.Count(harm.Stops), x.Count(harm.Restarts),
+		x.Count(failovers), x.Count(changes), x.Count(pauses), x.verdict, x.verdict.Sound(), x.Dir,
+	})
 }
-
-// clean removes the files of a successful experiment.
-func (x *experiment) clean() error { return os.RemoveAll(x.dir) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -24,7 +25,7 @@ func (x *experiment) watch(ctx context.Context, driven <-chan struct{}) {
 	defer tick.Stop()
 	for n := 0; !x.finished(driven); n++ {
 		if n%int(time.Second/lookEvery) == 0 {
-			fmt.Fprintln(x.stderr, x.progress())
+			fmt.Fprintln(x.Output, x.Progress())
 		}
 		select {
 		case <-tick.C:
@@ -33,7 +34,7 @@ func (x *experiment) watch(ctx context.Context, driven <-chan struct{}) {
 			return
 		}
 	}
-	fmt.Fprintln(x.stderr, x.progress())
+	fmt.Fprintln(x.Output, x.Progress())
 }
 
 // finished reports whether every order was executed and every run has ended.
@@ -59,7 +60,7 @@ func (x *experiment) look(ctx context.Context) {
 	x.mu.Unlock()
 	for batch := range slices.Chunk(loads, lookBatch) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		loaded, err := x.store.Load(ctx, batch)
+		loaded, err := x.Store.Load(ctx, batch)
 		cancel()
 		if err != nil {
 			return
@@ -80,7 +81,7 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if n := l.Record.Recoveries; n > x.recovered[run] {
-		x.harms.Recoveries += n - x.recovered[run]
+		x.recoveries += n - x.recovered[run]
 	}
 	x.recovered[run] = l.Record.Recoveries
 }
@@ -111,14 +112,16 @@ func (x *experiment) sawEnd(run event.RunID) {
 	}
 }
 
-// progress describes the state of the experiment.
-func (x *experiment) progress() string {
+// Progress describes the state of the experiment.
+func (x *experiment) Progress() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	seconds := 0
-	if !x.began.IsZero() {
-		seconds = int(time.Since(x.began).Seconds())
-	}
-	return fmt.Sprintf("%3ds  %d of %d runs have ended, %d under way; %d workers killed, %d stalled, %d stopped, %d servers restarted, %d failovers; %d recoveries or more",
-		seconds, len(x.ended), len(x.orders), len(x.started), x.harms.Kills, x.harms.Stalls, x.harms.Stops, x.harms.ServerRestarts, x.harms.Failovers, x.harms.Recoveries)
+	return fmt.Sprintf("%3.0fs  %d of %d runs have ended, %d under way; %s; %d recoveries or more",
+		x.Seconds(), len(x.ended), x.runs, len(x.started), x.harms(), x.recoveries)
+}
+
+// harms describes the faults of workers and servers.
+func (x *experiment) harms() string {
+	return fmt.Sprintf("%d workers killed, %d stalled, %d stopped, %d servers restarted, %d failovers",
+		x.Count(harm.Kills), x.Count(harm.Stalls), x.Count(harm.Stops), x.Count(harm.Restarts), x.Count(failovers))
 }

@@ -4,29 +4,22 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
-)
-
-const (
-	workers  = 3
-	stopTime = 30 * time.Second
 )
 
 // cell is one deployment.
 type cell struct {
 	store    string // "sqlite" or "redis"
-	strategy string // an element of strategies
-	version  bool   // the new code uses Version
-	kill     bool   // workers end by SIGKILL instead of SIGTERM
+	strategy struct{ name, script string }
+	version  bool // the new code uses Version
+	kill     bool // workers end by SIGKILL instead of SIGTERM
 	runs     int
 	step     time.Duration // duration of a step of a run
 	pace     time.Duration // time between two steps of the deployment
@@ -35,8 +28,20 @@ type cell struct {
 	still time.Duration
 }
 
-// strategies lists the deployments. The last one begins like the previous one and then rolls back.
-var strategies = []string{"rolling", "blue/green", "canary", "canary, taken back"}
+// strategies are the deployments by name, with their scripts: - ends a worker with the old code, +
+// starts one with the new code, ~ ends one of these, and a dot is a pause. The last one begins like
+// the previous one and then rolls back.
+var strategies = []struct{ name, script string }{
+	{"rolling", "-+.-+.-+."},
+	{"blue/green", "+++..---"},
+	{"canary", "+..--+.-+."},
+	{takenBack, "+..~"},
+}
+
+const (
+	workers   = 3
+	takenBack = "canary, taken back"
+)
 
 // outcome contains the numbers of runs of a cell by their end.
 type outcome struct {
@@ -50,70 +55,34 @@ type outcome struct {
 
 // site is a cell during its execution.
 type site struct {
+	*harm.Experiment
 	*cell
-	dir, self string
-	guard     *fleet.Guard
-	url       string
-	client    *workflow.Client
-	alive     map[bool][]*fleet.Process // oldest first, by whether the code is changed
-	started   int
-	ids       []workflow.RunID
-	opened    []func() // called by close in reverse order
+	alive   map[bool][]*harm.Process // oldest first, by whether the code is changed
+	started int
+	ids     []workflow.RunID
 }
 
-// open prepares a store for a cell in a directory, and a client.
-func (c *cell) open(ctx context.Context, dir, self string) (s *site, err error) {
+// play executes the deployment with logs in a directory.
+func (c *cell) play(ctx context.Context, dir string) (got outcome, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
+		return got, err
 	}
-	s = &site{cell: c, dir: dir, self: self, alive: map[bool][]*fleet.Process{}}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if s.guard, err = fleet.NewGuard(self, roleGuard); err != nil {
-		return nil, err
-	}
-	s.opened = append(s.opened, func() { _ = s.guard.Close() }) // ends the remaining processes
 	what := "redis"
 	if c.store == "sqlite" {
 		what = "sqlite:" + filepath.Join(dir, "runs.db")
 	}
-	place, err := fleet.Open(ctx, s.guard, dir, what)
-	if err != nil {
-		return nil, err
-	}
-	s.opened = append(s.opened, func() { place.Close() })
-	s.url = place.URL
-	st, err := store.Open(ctx, s.url)
-	if err != nil {
-		return nil, err
-	}
-	s.opened = append(s.opened, func() { _ = st.Close() })
-	s.client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	return s, nil
-}
-
-func (s *site) close() {
-	for _, end := range slices.Backward(s.opened) {
-		end()
-	}
-}
-
-func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err error) {
-	s, err := c.open(ctx, dir, self)
-	if err != nil {
+	s := &site{Experiment: harm.NewExperiment(0, Worker.Name, io.Discard), cell: c, alive: map[bool][]*harm.Process{}}
+	if err := s.Open(ctx, dir, what); err != nil {
 		return got, err
 	}
-	defer s.close()
+	defer s.Close()
 	began := time.Now()
 	for range workers {
 		if err := s.begin(false); err != nil {
 			return got, err
 		}
 	}
-	watch := newWatch(s.client)
+	watch := newWatch(s.Client)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() { defer close(watched); watch.loop(watching) }()
@@ -124,7 +93,7 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 	}
 	errs := make(chan error, 1)
 	go func() { errs <- s.startSlowly(ctx, c.runs-c.runs/2) }()
-	s.pause(ctx, c.pace)
+	harm.Pause(ctx, c.pace)
 	if err := s.deploy(ctx); err != nil {
 		return got, err
 	}
@@ -135,7 +104,7 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 	if err == nil && left > 0 { // start the other code in addition
 		got.waited = left
 		watch.settle()
-		if err = s.begin(c.strategy == "canary, taken back"); err == nil {
+		if err = s.begin(c.strategy.name == takenBack); err == nil {
 			_, err = s.await(ctx)
 		}
 	}
@@ -154,7 +123,7 @@ func (c *cell) play(ctx context.Context, dir, self string) (got outcome, err err
 
 // logged counts lines with a message in the logs of the workers.
 func (s *site) logged(message string) (n int, err error) {
-	logs, err := filepath.Glob(filepath.Join(s.dir, "worker-*.log"))
+	logs, err := filepath.Glob(filepath.Join(s.Dir, "worker-*.log"))
 	for _, name := range logs {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -165,78 +134,47 @@ func (s *site) logged(message string) (n int, err error) {
 	return n, err
 }
 
-// deploy replaces the workers.
+// deploy replaces the workers as the script of the strategy requires.
 func (s *site) deploy(ctx context.Context) error {
-	replace := func(n int) error {
-		for range n {
-			s.end(false)
+	for _, step := range s.strategy.script {
+		switch step {
+		case '+':
 			if err := s.begin(true); err != nil {
 				return err
 			}
-			s.pause(ctx, s.pace)
+		case '.':
+			harm.Pause(ctx, s.pace)
+		default:
+			s.end(step == '~')
 		}
-		return nil
 	}
-	switch s.strategy {
-	case "rolling":
-		return replace(workers)
-	case "blue/green":
-		for range workers {
-			if err := s.begin(true); err != nil {
-				return err
-			}
-		}
-		s.pause(ctx, 2*s.pace)
-		for range workers {
-			s.end(false)
-		}
-		return nil
-	}
-	if err := s.begin(true); err != nil { // the canary
-		return err
-	}
-	s.pause(ctx, 2*s.pace)
-	if s.strategy == "canary" {
-		s.end(false)
-		return replace(workers - 1)
-	}
-	s.end(true)
 	return nil
-}
-
-func (s *site) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // begin starts a worker with the old or the changed code.
 func (s *site) begin(changed bool) error {
 	s.started++
 	name := fmt.Sprintf("worker-%d-%s", s.started, map[bool]string{false: "old", true: "new"}[changed])
-	p, err := fleet.Spawn(s.guard, s.dir, name, s.self, roleWorker, "-name", name, "-store", s.url,
-		fmt.Sprintf("-changed=%v", changed), fmt.Sprintf("-version=%v", s.version))
+	p, err := s.Hire(name, fmt.Sprintf("-changed=%v", changed), fmt.Sprintf("-version=%v", s.version))
 	s.alive[changed] = append(s.alive[changed], p)
 	return err
 }
 
-// end ends the oldest worker with the given code.
+// end ends the oldest worker with the given code. The log of a worker that did not stop contains the
+// reason.
 func (s *site) end(changed bool) {
 	p := s.alive[changed][0]
 	s.alive[changed] = s.alive[changed][1:]
 	if s.kill {
-		p.Kill()
-		return
+		s.Kill(p)
+	} else {
+		s.Dismiss(p)
 	}
-	_ = p.Stop(stopTime) // its log contains the reason
 }
 
 func (s *site) start(ctx context.Context, n int) error {
 	for range n {
-		run, err := order.Start(ctx, s.client, job{N: len(s.ids), Step: s.step})
+		run, err := order.Start(ctx, s.Client, job{N: len(s.ids), Step: s.step})
 		if err != nil {
 			return err
 		}
@@ -251,7 +189,7 @@ func (s *site) startSlowly(ctx context.Context, n int) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
-		s.pause(ctx, 4*s.pace/time.Duration(n))
+		harm.Pause(ctx, 4*s.pace/time.Duration(n))
 	}
 	return nil
 }
@@ -261,7 +199,7 @@ func (s *site) startSlowly(ctx context.Context, n int) error {
 func (s *site) await(ctx context.Context) (left int, err error) {
 	since, before := time.Now(), -1
 	for ctx.Err() == nil {
-		all, err := s.client.Count(ctx, workflow.Filter{Internal: true})
+		all, err := s.Client.Count(ctx, workflow.Filter{Internal: true})
 		if err != nil {
 			return 0, err
 		}
@@ -278,7 +216,7 @@ func (s *site) await(ctx context.Context) (left int, err error) {
 		if left == 0 || time.Since(since) > s.still {
 			return left, nil
 		}
-		s.pause(ctx, 200*time.Millisecond)
+		harm.Pause(ctx, 200*time.Millisecond)
 	}
 	return left, ctx.Err()
 }
@@ -287,7 +225,7 @@ func (s *site) await(ctx context.Context) (left int, err error) {
 func (s *site) count(ctx context.Context, got *outcome) error {
 	for _, id := range s.ids {
 		started, completed := 0, 0
-		for e, err := range s.client.Run(id).Events(ctx) {
+		for e, err := range s.Client.Run(id).Events(ctx) {
 			if err != nil {
 				return err
 			}

@@ -8,11 +8,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
 
 // TestMain also runs the other roles of the program.
 func TestMain(m *testing.M) {
-	if code, ok := Role(os.Args[1:], os.Stderr); ok {
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {
 		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
@@ -21,18 +22,14 @@ func TestMain(m *testing.M) {
 // With Version no run is blocked permanently, and none fails.
 func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
 	redistest.Binary(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range cells(false) {
-		if !c.version || c.strategy != "rolling" && c.strategy != "blue/green" {
+		if !c.version || c.strategy.name != "rolling" && c.strategy.name != "blue/green" {
 			continue // only in the full table
 		}
 		t.Run(c.name(), func(t *testing.T) {
 			t.Parallel()
 			c.runs, c.step, c.pace, c.still = 24, 400*time.Millisecond, 500*time.Millisecond, time.Minute
-			got, err := c.play(t.Context(), t.TempDir(), self)
+			got, err := c.play(t.Context(), t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}

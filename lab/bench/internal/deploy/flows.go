@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -90,12 +91,8 @@ func work(ctx context.Context, j job) (int, error) {
 	const parts = 4
 	done, _ := step.LastHeartbeat[int](ctx)
 	for ; done < parts; done++ {
-		part := time.NewTimer(j.Step / parts)
-		select {
-		case <-part.C:
-		case <-ctx.Done():
-			part.Stop()
-			return 0, context.Cause(ctx)
+		if err := harm.Rest(ctx, j.Step/parts); err != nil {
+			return 0, err
 		}
 		if err := step.Heartbeat(ctx, done+1); err != nil {
 			return 0, err

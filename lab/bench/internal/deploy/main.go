@@ -1,3 +1,9 @@
+// Package deploy shows the effect on active runs of replacing workers by workers with different
+// code. It uses worker processes of two builds on one store, and runs with long steps. Half of the
+// runs start before the deployment and half during it.
+//
+// Each cell of its table is one such deployment. flows.go contains the code of both builds, cell.go
+// one deployment, watch.go the observation of blocked runs.
 package deploy
 
 import (
@@ -10,14 +16,24 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Exit codes of the command.
-const (
-	exitSound  = 0
-	exitBroken = 1
-	exitUsage  = 2
-)
+// Worker is the other role of the program.
+var Worker = harm.Role{Name: "deploy-worker", Work: func(args *flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+	var b build
+	args.BoolVar(&b.changed, "changed", false, "")
+	args.BoolVar(&b.version, "version", false, "")
+	return func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+		return worker.Config{
+			Concurrency: 400, Grace: 500 * time.Millisecond, Heartbeat: time.Second, ClaimExpiry: 5 * time.Second,
+		}, func(r workflow.Registrar) { b.register(r) }
+	}
+}}
 
 // Main executes the deployments and prints the outcomes of the runs as a Markdown table.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -30,16 +46,15 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	kills := flags.Bool("kill", false, "also play each deploy with workers that are killed")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		return exitSound
+		return harm.ExitSound
 	case err != nil:
-		return exitUsage
+		return harm.ExitUsage
 	}
 	wanted, err := regexp.Compile(*only)
-	self, err2 := os.Executable()
-	dir, err3 := os.MkdirTemp("", "deploy-")
-	if err := errors.Join(err, err2, err3); err != nil {
+	dir, err2 := os.MkdirTemp("", "deploy-")
+	if err := errors.Join(err, err2); err != nil {
 		fmt.Fprintf(stderr, "bench deploy: %v\n", err)
-		return exitUsage
+		return harm.ExitUsage
 	}
 	fmt.Fprintf(stderr, "bench deploy: logs are in %s\n", dir)
 	fmt.Fprint(stdout, tableHead)
@@ -49,17 +64,62 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			continue
 		}
 		c.runs, c.step, c.pace, c.still = *runs, *step, *pace, 8*time.Second
-		got, err := c.play(ctx, filepath.Join(dir, fmt.Sprint(n)), self)
+		got, err := c.play(ctx, filepath.Join(dir, fmt.Sprint(n)))
 		if err != nil {
 			fmt.Fprintf(stderr, "bench deploy: %s: %v\n", c.name(), err)
-			return exitBroken
+			return harm.ExitBroken
 		}
 		fmt.Fprintln(stdout, c.row(&got))
 		sound = sound && got.failed == 0 && got.completed == c.runs
 	}
 	if !sound {
-		return exitBroken
+		return harm.ExitBroken
 	}
 	_ = os.RemoveAll(dir) // the logs remain if it fails
-	return exitSound
+	return harm.ExitSound
+}
+
+const tableHead = `| store | deploy | ` + "`Version`" + ` | workers end by | completed | failed | blocked by a worker | longest | until old or new code came back | attempts used up | given back | took |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+`
+
+// cells returns all deployments.
+func cells(kills bool) []cell {
+	var all []cell
+	for _, kill := range []bool{false, true} {
+		for _, store := range []string{"sqlite", "redis"} {
+			for _, strategy := range strategies {
+				for _, version := range []bool{true, false} {
+					if !kill || kills {
+						all = append(all, cell{store: store, strategy: strategy, version: version, kill: kill})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (c *cell) signal() string {
+	if c.kill {
+		return "SIGKILL"
+	}
+	return "SIGTERM"
+}
+
+func (c *cell) asks() string {
+	if c.version {
+		return "yes"
+	}
+	return "no"
+}
+
+// name returns the description of a cell's deployment.
+func (c *cell) name() string {
+	return fmt.Sprintf("%s/%s/version=%s/%s", c.store, c.strategy.name, c.asks(), c.signal())
+}
+
+func (c *cell) row(got *outcome) string {
+	return fmt.Sprintf("| %s | %s | %s | %s | %d of %d | %d | %d | %.1f s | %d | %d | %d | %d s |", c.store, c.strategy.name, c.asks(), c.signal(),
+		got.completed, c.runs, got.failed, got.blocked, got.longest.Seconds(), got.waited, got.used, got.given, int(got.took/time.Second))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/endure/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -31,33 +32,33 @@ const (
 
 // drive starts runs until harm ends. It returns when all runs have ended, except for excused ones,
 // or when that takes too long.
-func (e *experiment) drive(ctx, harm context.Context) {
+func (e *experiment) drive(ctx, harmed context.Context) {
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
 	var following sync.WaitGroup
-	chance := e.chance(1)
+	chance := e.Chance(1)
 	tick := time.NewTicker(time.Duration(float64(time.Second) / e.rate))
 	defer tick.Stop()
 	report := time.NewTicker(10 * time.Second)
 	defer report.Stop()
-	for id := 1; harm.Err() == nil; {
+	for id := 1; harmed.Err() == nil; {
 		select {
 		case <-tick.C:
 			job := flows.Job{ID: id, Steps: 2 + chance.IntN(5), Work: 100 + chance.IntN(1400), Nap: 100 + chance.IntN(1400)}
 			id++
 			following.Go(func() { e.travel(follow, job) })
 		case <-report.C:
-			fmt.Fprintln(e.stderr, e.progress())
-		case <-harm.Done():
+			fmt.Fprintln(e.Output, e.Progress())
+		case <-harmed.Done():
 		}
 	}
-	over := time.Now().Add(e.wait)
+	over := time.Now().Add(e.Wait)
 	for ctx.Err() == nil && !e.allEnded() && time.Now().Before(over) {
-		pause(ctx, 200*time.Millisecond)
+		harm.Pause(ctx, 200*time.Millisecond)
 	}
 	stop()
 	following.Wait()
-	fmt.Fprintln(e.stderr, e.progress())
+	fmt.Fprintln(e.Output, e.Progress())
 }
 
 // allEnded reports whether every run has ended, except for excused ones.
@@ -78,11 +79,11 @@ func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	e.started++
 	e.mu.Unlock()
 	var run *workflow.Run[int]
-	e.insist(ctx, func(ctx context.Context) (err error) {
-		run, err = flows.Journey.Start(ctx, e.client, job, workflow.WithID(fmt.Sprint("journey-", job.ID)), workflow.WithRetention(keep),
+	harm.Insist(ctx, func(ctx context.Context) (err error) {
+		run, err = flows.Journey.Start(ctx, e.Client, job, workflow.WithID(fmt.Sprint("journey-", job.ID)), workflow.WithRetention(keep),
 			workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
 		if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok { // the response was lost
-			run, err = flows.Journey.Get(e.client, finished.Run), nil
+			run, err = flows.Journey.Get(e.Client, finished.Run), nil
 		}
 		return err
 	})
@@ -93,7 +94,7 @@ func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	e.mu.Lock()
 	e.journeys[j.run] = j
 	e.mu.Unlock()
-	e.insist(ctx, func(ctx context.Context) error {
+	harm.Insist(ctx, func(ctx context.Context) error {
 		err := flows.Post.Send(ctx, run, job.Message(), workflow.IdempotencyKey("told"))
 		if errors.Is(err, workflow.ErrRunTerminal) || errors.Is(err, workflow.ErrRunNotFound) {
 			return nil // the result shows whether it was received
@@ -119,7 +120,7 @@ func (e *experiment) await(ctx context.Context, run *workflow.Run[int], j *journ
 		case errors.Is(err, workflow.ErrRunNotFound):
 			wrong = "it is gone"
 		case err != nil:
-			pause(ctx, 100*time.Millisecond)
+			harm.Pause(ctx, 100*time.Millisecond)
 			continue
 		}
 		still, where := e.standstill(ctx, run)
@@ -133,7 +134,7 @@ func (e *experiment) await(ctx context.Context, run *workflow.Run[int], j *journ
 // standstill returns the longest time between two events of a run, minus the duration of its steps
 // and sleeps.
 func (e *experiment) standstill(ctx context.Context, run *workflow.Run[int]) (still time.Duration, where string) {
-	e.insist(ctx, func(ctx context.Context) error {
+	harm.Insist(ctx, func(ctx context.Context) error {
 		var last event.Event
 		for ev, err := range run.Events(ctx) {
 			if err != nil {
@@ -147,16 +148,4 @@ func (e *experiment) standstill(ctx context.Context, run *workflow.Run[int]) (st
 		return nil
 	})
 	return max(still, 0), where
-}
-
-// insist retries f, which may fail while the server is down, until it succeeds or ctx ends.
-func (e *experiment) insist(ctx context.Context, f func(context.Context) error) {
-	for {
-		try, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := f(try)
-		cancel()
-		if err == nil || !pause(ctx, 50*time.Millisecond) {
-			return
-		}
-	}
 }

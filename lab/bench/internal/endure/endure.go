@@ -1,31 +1,60 @@
+// Package endure is the part of the benchmark program that runs a fleet for hours under all typical
+// disturbances of deployments at the same time: builds are deployed, the server is killed and
+// restarted, keys are deleted, and upkeep repairs the damage. It reports lost runs, how long
+// unaffected runs made no progress, and the amount of log output.
+//
+// Reading order: options.go, endure.go (the faults, as data), drive.go (starts and their outcomes),
+// report.go; package flows contains the workload.
 package endure
 
 import (
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/endure/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
+// Command is the program.
+var Command = harm.Command{Name: "endure", Usage: usage, Help: help, Parse: func(args []string, stderr io.Writer) (harm.Program, *harm.Options, error) {
+	o, err := parse(args)
+	return newExperiment(o, stderr), &o.Options, err
+}}
+
+// Worker is the other role of the program.
+var Worker = harm.Role{Name: "endure-worker", Work: func(args *flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+	args.IntVar(&flows.Build, "build", 1, "")
+	return func(*record.Writer) (worker.Config, func(workflow.Registrar)) { return worker.Config{}, register }
+}}
+
+// register binds the code of a build. The same program simulates all builds, which differ in the
+// registered code.
+func register(r workflow.Registrar) {
+	flows.Register(r)
+	mark := shim.NewWorkflow[workflow.None, workflow.None](fmt.Sprintf("endure.build-%d", flows.Build), "", shim.WorkflowPolicy{})
+	shim.BindWorkflow(r, mark, func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
+}
+
 // experiment is one execution of the command.
 type experiment struct {
+	*harm.Experiment
 	*options
-	stderr io.Writer
-	self   string // path of this program
-	guard  *fleet.Guard
-	site   *fleet.Site
-	store  store.Store
-	client *workflow.Client
-	began  time.Time
+	server *redis.Client
 
 	mu       sync.Mutex
 	journeys map[event.RunID]*journey
@@ -33,85 +62,51 @@ type experiment struct {
 	excused  map[event.RunID]string // the deleted key, by the root of the affected runs
 	damaged  []string               // deleted keys
 	shared   int                    // number of deleted keys that belong to no run
-	problems []string
-	deploys  int
-	kills    int
-	bounces  int
 	fixes    int
 	seen     map[string]bool // keys that were considered for deletion
 }
 
 func newExperiment(o *options, stderr io.Writer) *experiment {
 	return &experiment{
-		options: o, stderr: stderr, journeys: map[event.RunID]*journey{}, excused: map[event.RunID]string{}, seen: map[string]bool{},
+		Experiment: harm.NewExperiment(o.Seed, Worker.Name, stderr), options: o,
+		journeys: map[event.RunID]*journey{}, excused: map[event.RunID]string{}, seen: map[string]bool{},
 	}
 }
 
-// chance returns a separate random source for a part of the experiment.
-func (e *experiment) chance(part uint64) *rand.Rand { return rand.New(rand.NewPCG(e.seed, part)) }
+// lookEvery is the interval between searches for new keys.
+const lookEvery = 5 * time.Second
 
-// run executes the experiment. It returns an error if the experiment could not be carried out.
-func (e *experiment) run(ctx context.Context) error {
-	var err error
-	if e.self, err = os.Executable(); err != nil {
-		return fmt.Errorf("find this program: %w", err)
+// schedule returns what happens to the fleet.
+func (e *experiment) schedule() *harm.Schedule {
+	s := &harm.Schedule{For: e.duration, Forgiving: true, Fleet: harm.Fleet{
+		Workers: e.Workers, Stagger: e.deploy, After: e.deploy * time.Duration(e.Workers), Kill: 1, Stop: 2, Down: 100 * time.Millisecond,
+		Args: func(build int) []string { return []string{"-build", fmt.Sprint(build)} },
+	}}
+	if e.bounce > 0 {
+		s.Faults = append(s.Faults, e.RestartServer(e.bounce, 0, 2*time.Second))
 	}
-	if e.guard, err = fleet.NewGuard(e.self, roleGuard); err != nil {
-		return err
+	if e.damage > 0 {
+		s.Faults = append(s.Faults, harm.Fault{Name: "damage", After: lookEvery, Do: e.deleteKeys})
 	}
-	defer func() { _ = e.guard.Close() }() // all its processes have ended
-	if e.site, err = fleet.Open(ctx, e.guard, e.dir, "redis", fleet.Settings("always")...); err != nil {
-		return err
+	if e.upkeep > 0 {
+		s.Faults = append(s.Faults, harm.Fault{Name: "upkeep", After: e.upkeep, Always: true, Do: e.repair})
 	}
-	defer e.site.Close()
-	var disconnect func()
-	if e.store, e.client, disconnect, err = e.site.Connect(ctx, e.dir); err != nil {
-		return err
-	}
-	defer disconnect()
-	e.began = time.Now()
-	return e.endure(ctx)
+	return s
 }
 
-// endure disturbs the fleet for the requested time, and then waits until every run has ended,
-// except for excused ones. The fleet is stopped when it returns.
-func (e *experiment) endure(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	harm, calm := context.WithTimeout(ctx, e.duration)
-	defer calm()
-	var crew sync.WaitGroup
-	part := func(f func() error) {
-		crew.Go(func() {
-			if err := f(); err != nil {
-				fail(err)
-			}
-		})
-	}
-	leave := make(chan struct{})
-	part(func() error { return e.deployBuilds(ctx, harm, leave) })
-	part(func() error { return e.bounceServer(ctx, harm) })
-	part(func() error { return e.deleteKeys(harm) })
-	part(func() error { return e.keepUp(ctx, leave) })
-	e.drive(ctx, harm)
-	calm()
-	close(leave)
-	crew.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+// Run executes the experiment.
+func (e *experiment) Run(ctx context.Context, dir string) error {
+	if err := e.Open(ctx, dir, "redis", harm.Settings("always")...); err != nil {
 		return err
 	}
-	return nil
+	defer e.Close()
+	e.server = redis.NewClient(&redis.Options{Addr: e.Servers[0].Addr})
+	defer func() { _ = e.server.Close() }()
+	return e.Play(ctx, e.schedule(), e.drive)
 }
 
-// problemf records a problem.
-func (e *experiment) problemf(format string, args ...any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.problems = append(e.problems, fmt.Sprintf(format, args...))
-}
-
-// progress describes the state of the experiment.
-func (e *experiment) progress() string {
+// Progress describes the state of the experiment.
+func (e *experiment) Progress() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ended := 0
@@ -120,18 +115,96 @@ func (e *experiment) progress() string {
 			ended++
 		}
 	}
-	return fmt.Sprintf("%4ds  %d of %d runs have ended; %d deploys (%d by SIGKILL), %d bounces, %d keys deleted (%d of the store itself), %d repairs",
-		int(time.Since(e.began).Seconds()), ended, e.started, e.deploys, e.kills, e.bounces, len(e.damaged), e.shared, e.fixes)
+	return fmt.Sprintf("%4.0fs  %d of %d runs have ended; %d deploys (%d by SIGKILL), %d bounces, %d keys deleted (%d of the store itself), %d repairs",
+		e.Seconds(), ended, e.started, e.deploys(), e.Count(harm.Kills), e.Count(harm.Restarts), len(e.damaged), e.shared, e.fixes)
 }
 
-// pause waits and reports whether ctx is still valid.
-func pause(ctx context.Context, d time.Duration) bool {
-	end := time.NewTimer(d)
-	defer end.Stop()
-	select {
-	case <-end.C:
-		return true
-	case <-ctx.Done():
-		return false
+// deploys returns the number of replaced workers.
+func (e *experiment) deploys() int { return e.Count(harm.Kills) + e.Count(harm.Stops) }
+
+// deleteKeys considers each key once, soon after its creation, and deletes a random selection.
+func (e *experiment) deleteKeys(_, harmed context.Context, r *rand.Rand) error {
+	keys, err := everyKey(harmed, e.server)
+	if err != nil {
+		return nil // the server is down
 	}
+	for _, key := range keys {
+		if !e.drawn(key) && r.IntN(e.damage) == 0 {
+			e.deleteKey(harmed, e.server, key)
+		}
+	}
+	return nil
+}
+
+func everyKey(ctx context.Context, server *redis.Client) ([]string, error) {
+	var all []string
+	scan := server.Scan(ctx, 0, "*", 1000).Iterator()
+	for scan.Next(ctx) {
+		all = append(all, scan.Val())
+	}
+	return all, scan.Err()
+}
+
+// drawn reports whether a key was considered before, and records it.
+func (e *experiment) drawn(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.seen[key]
+	e.seen[key] = true
+	return before
+}
+
+// deleteKey deletes a key and excuses the affected runs. It excuses them first, because it cannot
+// find them after the deletion.
+func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key string) {
+	run := runOf(key)
+	root := run
+	if run != "" {
+		loaded, err := e.Store.Load(ctx, []store.Load{{Run: run, Limit: -1}})
+		if err == nil && loaded[0].Err == nil && loaded[0].Record.Root != "" {
+			root = loaded[0].Record.Root
+		}
+	}
+	n, err := server.Del(ctx, key).Result()
+	if err == nil && n == 0 {
+		return // the key no longer exists
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.damaged = append(e.damaged, key)
+	if root == "" {
+		e.shared++
+		return
+	}
+	e.excused[root], e.excused[run] = key, key
+}
+
+// runOf returns the run that a key belongs to, or "".
+func runOf(key string) event.RunID {
+	_, name, _ := strings.Cut(key, "}")
+	name = strings.TrimLeft(name, "0123456789") // version of the format
+	letter, rest, ok := strings.Cut(name, ":")
+	if !ok || len(letter) != 1 || !strings.ContainsAny(letter, "mlingxjOBsSCW") {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, ":")
+	return event.RunID(event.PrefixRun + "_" + id)
+}
+
+// repair repairs the store.
+func (e *experiment) repair(ctx, _ context.Context, _ *rand.Rand) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	report, err := fsck.Repair(ctx, e.Store, fsck.Options{By: "upkeep"})
+	if err != nil {
+		return nil // the server is down
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, f := range report.Fixes {
+		if f.Outcome == fsck.OutcomeRepaired {
+			e.fixes++
+		}
+	}
+	return nil
 }

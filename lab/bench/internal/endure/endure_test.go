@@ -12,12 +12,13 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/lab/bench/internal/endure/flows"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // TestMain also runs the other roles of the program.
 func TestMain(m *testing.M) {
-	if code, ok := Role(os.Args[1:], os.Stderr); ok {
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {
 		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
@@ -28,11 +29,11 @@ func TestMain(m *testing.M) {
 func TestEndure_LosesNothing(t *testing.T) {
 	redistest.Binary(t)
 	var out, progress bytes.Buffer
-	code := Main(t.Context(), []string{
+	code := Command.Main(t.Context(), []string{
 		"-json", "-dir", t.TempDir(), "-duration", "8s", "-deploy", "3s", "-bounce", "5s", "-damage", "100", "-upkeep", "2s", "-seed", "5",
 	}, &out, &progress)
 	var r result
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil || code != exitSound {
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || code != harm.ExitSound {
 		t.Fatalf("exit code %d, %v:\n%s\n%s", code, err, &out, &progress)
 	}
 	if r.Runs == 0 || r.Completed+r.Excused != r.Runs || r.Deploys == 0 || r.Bounces == 0 || r.Lines == 0 {
@@ -41,8 +42,9 @@ func TestEndure_LosesNothing(t *testing.T) {
 }
 
 func TestJudge_CountsWhatWasLostAndWhoIsExcused(t *testing.T) {
-	e := newExperiment(&options{dir: t.TempDir()}, &bytes.Buffer{})
-	e.began, e.started = time.Now(), 6
+	e := newExperiment(&options{}, &bytes.Buffer{})
+	e.Site = &harm.Site{Group: &harm.Group{Dir: t.TempDir()}}
+	e.Began, e.started = time.Now(), 6
 	for run, j := range map[event.RunID]*journey{
 		"ok":     {done: true, still: time.Second},
 		"wrong":  {done: true, wrong: "its result is 1, want 2"},

@@ -4,26 +4,21 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
 
 // options contains the flags of the command.
 type options struct {
+	harm.Options
+
 	duration time.Duration
-	workers  int
 	rate     float64
 	deploy   time.Duration
 	bounce   time.Duration
 	damage   int
 	upkeep   time.Duration
-	wait     time.Duration
-	seed     uint64
-	dir      string
-	json     bool
 }
 
 const usage = "usage: bench endure [-duration 1h] [-workers 3] [-rate 2] [-deploy 20s] [-bounce 1m] [-damage 1000] …\n" +
@@ -64,36 +59,29 @@ flags are wrong or the experiment could not be made; 130 if it was interrupted.
 `
 
 // parse parses the flags.
-func parse(args []string) (options, error) {
-	var o options
-	flags := flag.NewFlagSet("endure", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.DurationVar(&o.duration, "duration", time.Hour, "")
-	flags.IntVar(&o.workers, "workers", 3, "")
-	flags.Float64Var(&o.rate, "rate", 2, "")
-	flags.DurationVar(&o.deploy, "deploy", 20*time.Second, "")
-	flags.DurationVar(&o.bounce, "bounce", time.Minute, "")
-	flags.IntVar(&o.damage, "damage", 1000, "")
-	flags.DurationVar(&o.upkeep, "upkeep", 15*time.Second, "")
-	flags.DurationVar(&o.wait, "wait", 3*time.Minute, "")
-	flags.Uint64Var(&o.seed, "seed", 0, "")
-	flags.StringVar(&o.dir, "dir", "", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	if err := flags.Parse(args); err != nil {
-		return o, err
+func parse(args []string) (*options, error) {
+	o := &options{Options: harm.Options{Workers: 3, Wait: 3 * time.Minute}}
+	err := o.Parse(args, func(flags *flag.FlagSet) {
+		flags.DurationVar(&o.duration, "duration", time.Hour, "")
+		flags.Float64Var(&o.rate, "rate", 2, "")
+		flags.DurationVar(&o.deploy, "deploy", 20*time.Second, "")
+		flags.DurationVar(&o.bounce, "bounce", time.Minute, "")
+		flags.IntVar(&o.damage, "damage", 1000, "")
+		flags.DurationVar(&o.upkeep, "upkeep", 15*time.Second, "")
+	})
+	switch {
+	case err != nil:
+	case o.duration <= 0 || o.Workers <= 0 || o.rate <= 0 || o.Wait <= 0:
+		err = errors.New("-duration, -workers, -rate and -wait must be above zero")
+	case o.deploy < 0 || o.bounce < 0 || o.damage < 0 || o.upkeep < 0:
+		err = errors.New("-deploy, -bounce, -damage and -upkeep must not be below zero")
+	default:
+		_, err = harm.ServerBinary()
 	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("%q is not a flag", flags.Arg(0))
-	}
-	if o.seed == 0 {
-		o.seed = rand.Uint64() >> 1
-	}
-	if o.duration <= 0 || o.workers <= 0 || o.rate <= 0 || o.wait <= 0 {
-		return o, errors.New("-duration, -workers, -rate and -wait must be above zero")
-	}
-	if o.deploy < 0 || o.bounce < 0 || o.damage < 0 || o.upkeep < 0 {
-		return o, errors.New("-deploy, -bounce, -damage and -upkeep must not be below zero")
-	}
-	_, err := fleet.ServerBinary()
 	return o, err
+}
+
+// String returns the arguments that define the experiment.
+func (o *options) String() string {
+	return fmt.Sprintf("-duration %v -workers %d -rate %v -seed %d", o.duration, o.Workers, o.rate, o.Seed)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 )
 
 // result contains the figures of an experiment.
@@ -42,8 +44,10 @@ func (e *experiment) judge() *result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := &result{
-		Runs: e.started, Deploys: e.deploys, Bounces: e.bounces, Deleted: len(e.damaged), Shared: e.shared, Fixes: e.fixes,
-		Problems: slices.Clone(e.problems),
+		Runs: e.started, Deploys: e.deploys(), Bounces: e.Count(harm.Restarts), Deleted: len(e.damaged), Shared: e.shared, Fixes: e.fixes,
+	}
+	for _, v := range e.Violations {
+		r.Problems = append(r.Problems, v.String())
 	}
 	r.Lost = e.started - len(e.journeys)
 	if r.Lost > 0 {
@@ -86,7 +90,7 @@ func (e *experiment) judge() *result {
 // logged returns the number of log lines of the workers per minute, and the number of those with
 // errors.
 func (e *experiment) logged() (lines, failures float64) {
-	files, err := filepath.Glob(filepath.Join(e.dir, "worker-*.log"))
+	files, err := filepath.Glob(filepath.Join(e.Dir, "worker-*.log"))
 	if err != nil {
 		return 0, 0
 	}
@@ -105,30 +109,32 @@ func (e *experiment) logged() (lines, failures float64) {
 		}
 		_ = f.Close()
 	}
-	minutes := time.Since(e.began).Minutes()
+	minutes := e.Seconds() / 60
 	return lines / minutes, failures / minutes
 }
 
 // most limits the number of printed problems.
 const most = 30
 
-func (r *result) print(stdout, stderr io.Writer, asJSON bool) error {
-	for i, p := range r.Problems {
-		if i == most {
-			fmt.Fprintf(stderr, "and %d more\n", len(r.Problems)-most)
-			break
-		}
-		fmt.Fprintln(stderr, p)
+// Report prints the figures and problems.
+func (e *experiment) Report(stdout io.Writer) (sound bool, err error) {
+	r := e.judge()
+	for _, p := range r.Problems[:min(most, len(r.Problems))] {
+		fmt.Fprintln(e.Output, p)
 	}
-	if asJSON {
-		return json.NewEncoder(stdout).Encode(r)
+	if more := len(r.Problems) - most; more > 0 {
+		fmt.Fprintf(e.Output, "and %d more\n", more)
+	}
+	sound = r.Lost == 0 && len(r.Problems) == 0
+	if e.JSON {
+		return sound, json.NewEncoder(stdout).Encode(r)
 	}
 	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
-	_, err := fmt.Fprintf(stdout, `%d deploys, %d bounces of the server, %d keys deleted (%d of the store itself), %d repairs
+	_, err = fmt.Fprintf(stdout, `%d deploys, %d bounces of the server, %d keys deleted (%d of the store itself), %d repairs
 runs %d completed %d lost %d excused %d (ended all the same %d)
 standstill of runs that are not excused: median %v, p99 %v, longest %v (%s)
 lines of log per minute: %.1f, of level ERROR %.1f
 `, r.Deploys, r.Bounces, r.Deleted, r.Shared, r.Fixes, r.Runs, r.Completed, r.Lost, r.Excused, r.Survived,
 		round(r.Median), round(r.P99), round(r.Longest), r.Where, r.Lines, r.Errors)
-	return err
+	return sound, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,13 +14,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// TestMain also runs the other role of the program.
-func TestMain(m *testing.M) {
-	if code, ok := Role(os.Args[1:], os.Stderr); ok {
-		os.Exit(code)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // measured runs the program and returns its output.
 func measured(t *testing.T, want int, args ...string) (stdout, stderr string) {

@@ -1,3 +1,13 @@
+// Package limits measures the costs of limits and schedules, and their guarantees of time and
+// order. Each row has figures. Each figure has a budget, and for comparison the result of the same
+// program in the same execution without limits.
+//
+//	go run ./lab/bench limits
+//	go run ./lab/bench limits -row waiting -waiting 100000
+//	go run ./lab/bench limits -store memory: -json
+//
+// Reading order: options.go for the rows, figure.go for the figures, place.go for the store, crew.go
+// for its workers, rates.go for one row.
 package limits
 
 import (
@@ -7,8 +17,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
 )
 
 // Exit codes of the command.
@@ -17,18 +25,6 @@ const (
 	exitFailed   = 1 // a measurement failed or, with -check, a budget was missed
 	exitUsage    = 2
 )
-
-// roleGuard is the role of the process that ends the started servers when the program ends for any
-// reason.
-const roleGuard = "limits-guard"
-
-// Role runs the role that args name. ok is false if they name none.
-func Role(args []string, stderr io.Writer) (code int, ok bool) {
-	roles := fleet.Roles{Guard: roleGuard, Worker: "limits-worker", Failed: exitFailed, Work: func([]string, io.Writer) error {
-		return errors.New("workers are no processes of their own")
-	}}
-	return roles.Play(args, stderr)
-}
 
 // Main executes the command and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -59,7 +55,7 @@ func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (missed 
 	if s.dir, err = os.MkdirTemp("", "limits-"); err != nil {
 		return 0, fmt.Errorf("make a directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 	out := newPrinter(stdout, o.json)
 	for _, r := range o.rows {
 		if reason := r.lacks(o); reason != "" {
@@ -91,7 +87,6 @@ type session struct {
 	*options
 	stderr io.Writer
 	dir    string
-	guard  *fleet.Guard // nil until needed
 	places int
 }
 
@@ -100,12 +95,4 @@ func (s *session) sayf(format string, args ...any) {
 	if s.progress {
 		fmt.Fprintf(s.stderr, "limits: "+format+"\n", args...)
 	}
-}
-
-func (s *session) close() error {
-	var err error
-	if s.guard != nil {
-		err = s.guard.Close()
-	}
-	return errors.Join(err, os.RemoveAll(s.dir))
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -94,21 +94,7 @@ func (kept) Close() error { return nil }
 
 // newServers starts one server or a cluster of three.
 func (s *session) newServers(ctx context.Context, what, parameters string) (*place, error) {
-	if s.guard == nil {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		if s.guard, err = fleet.NewGuard(self, roleGuard); err != nil {
-			return nil, err
-		}
-	}
-	s.places++
-	dir := filepath.Join(s.dir, strconv.Itoa(s.places))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	site, err := fleet.Open(ctx, s.guard, dir, what)
+	site, err := harm.Open(ctx, "", what)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +120,7 @@ func (s *session) newServers(ctx context.Context, what, parameters string) (*pla
 			err = errors.Join(err, c.Close())
 		}
 		site.Close()
-		return errors.Join(err, os.RemoveAll(dir))
+		return err
 	}
 	return p, nil
 }

@@ -4,7 +4,6 @@ package speed
 
 import (
 	"fmt"
-	"os/exec"
 	"syscall"
 	"time"
 )
@@ -17,6 +16,3 @@ func cpuTime() (time.Duration, error) {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
-
-// apart prevents signals of the terminal from reaching a command, because this process ends it.
-func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -23,7 +24,7 @@ import (
 type redisTarget struct {
 	options *redis.Options
 	admin   *redis.Client
-	server  *server // nil for an external server
+	site    *harm.Site // nil for an external server
 }
 
 func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
@@ -45,15 +46,16 @@ func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
 
 // startRedis returns a target with a server of its own.
 func startRedis(ctx context.Context) (*redisTarget, error) {
-	s, err := startServer(ctx)
+	site, err := harm.Open(ctx, "", "redis")
 	if err != nil {
 		return nil, err
 	}
-	t, err := newRedisTarget(ctx, "redis://"+s.addr)
+	t, err := newRedisTarget(ctx, site.URL)
 	if err != nil {
-		return nil, errors.Join(err, s.stop())
+		site.Close()
+		return nil, err
 	}
-	t.server = s
+	t.site = site
 	return t, nil
 }
 
@@ -61,8 +63,8 @@ func (*redisTarget) name() string { return "redis" }
 
 func (t *redisTarget) close() error {
 	err := t.admin.Close()
-	if t.server != nil {
-		err = errors.Join(err, t.server.stop())
+	if t.site != nil {
+		t.site.Close()
 	}
 	return err
 }

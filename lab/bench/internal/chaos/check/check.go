@@ -1,3 +1,9 @@
+// Package check decides whether a fleet under disturbance has kept its promises. It compares the
+// final contents of the store, the records written by steps, and the orders given to runs. It
+// changes nothing and makes no requests.
+//
+// Reading order: evidence.go, check.go; then history.go (the contents of a log), steps.go, runs.go
+// and dump.go.
 package check
 
 import (
@@ -7,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
-	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -62,12 +63,6 @@ func (f Fate) status() event.Status {
 	}
 }
 
-// Stall is an interval in which a worker was suspended.
-type Stall struct {
-	Worker   string
-	From, To time.Time
-}
-
 // Change is a change of the capacity of a limit.
 type Change struct {
 	Limit  string
@@ -78,8 +73,12 @@ type Change struct {
 	Settled time.Time
 }
 
-// Kind is a kind of violation.
-type Kind string
+// Kind, Violation and Stall are those of every experiment.
+type (
+	Kind      = harm.Kind
+	Violation = harm.Violation
+	Stall     = harm.Stall
+)
 
 // The kinds.
 const (
@@ -94,24 +93,8 @@ const (
 	BrokenLog  Kind = "broken log"            // a gap, a duplicate, or two concurrent writers
 	Above      Kind = "above the capacity"    // a limit was exceeded
 	Together   Kind = "two attempts"          // two concurrent attempts of one step
-	Process    Kind = "process"               // a process ended unexpectedly, or could not be stopped
 	Broken     Kind = "broken store"          // data outside of the logs is wrong
 )
-
-// Violation is a broken promise.
-type Violation struct {
-	Kind Kind        `json:"kind"`
-	Run  event.RunID `json:"run,omitempty"` // empty if it concerns no particular run
-	What string      `json:"what"`
-}
-
-// String returns the violation on one line.
-func (v Violation) String() string {
-	if v.Run == "" {
-		return fmt.Sprintf("%s: %s", v.Kind, v.What)
-	}
-	return fmt.Sprintf("%s: run %s: %s", v.Kind, v.Run, v.What)
-}
 
 // Verdict is the result of a check.
 type Verdict struct {

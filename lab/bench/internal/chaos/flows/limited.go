@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -150,7 +151,7 @@ func (h *Hands) take(ctx context.Context, job Job, n int) (int, error) {
 		if job.draw(10, "long", n) == 0 {
 			takes = job.Work / 8
 		}
-		if err := rest(ctx, time.Duration(takes)*time.Millisecond); err != nil {
+		if err := harm.Rest(ctx, time.Duration(takes)*time.Millisecond); err != nil {
 			return 0, err
 		}
 		return job.try(ctx, n)

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/chaos/record"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
@@ -34,24 +35,12 @@ func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T,
 	return v, err
 }
 
-// rest sleeps until the duration has passed or the attempt is canceled.
-func rest(ctx context.Context, d time.Duration) error {
-	end := time.NewTimer(d)
-	defer end.Stop()
-	select {
-	case <-end.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // add returns a number, after attempts that fail or panic.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) add(ctx context.Context, job Job, n int) (int, error) {
 	return execute(ctx, h, func() (int, error) {
-		if err := rest(ctx, time.Duration(job.draw(8, "rest", n))*time.Millisecond); err != nil {
+		if err := harm.Rest(ctx, time.Duration(job.draw(8, "rest", n))*time.Millisecond); err != nil {
 			return 0, err
 		}
 		return job.try(ctx, n)
@@ -84,7 +73,7 @@ func (h *Hands) echo(ctx context.Context, text string) (string, error) {
 func (h *Hands) once(ctx context.Context, job Job) (int, error) {
 	return execute(ctx, h, func() (int, error) {
 		// It ignores cancellation, because a part of it may have had its effect.
-		err := rest(context.WithoutCancel(ctx), time.Duration(job.draw(20, "once"))*time.Millisecond)
+		err := harm.Rest(context.WithoutCancel(ctx), time.Duration(job.draw(20, "once"))*time.Millisecond)
 		return job.value(only), err
 	})
 }
@@ -114,7 +103,7 @@ func (h *Hands) grind(ctx context.Context, job Job) (int, error) {
 	return execute(ctx, h, func() (int, error) {
 		begin, _ := step.LastHeartbeat[int](ctx)
 		for i := begin; i < pieces; i++ {
-			if err := rest(ctx, time.Duration(job.Work)*time.Millisecond/pieces); err != nil {
+			if err := harm.Rest(ctx, time.Duration(job.Work)*time.Millisecond/pieces); err != nil {
 				return 0, err
 			}
 			if err := step.Heartbeat(ctx, i+1); err != nil {

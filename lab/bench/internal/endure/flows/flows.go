@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -83,12 +84,8 @@ const pieces = 10
 func work(ctx context.Context, job Job, i int) (int, error) {
 	begin, _ := step.LastHeartbeat[int](ctx)
 	for p := begin; p < pieces; p++ {
-		end := time.NewTimer(time.Duration(job.Work) * time.Millisecond / pieces)
-		select {
-		case <-end.C:
-		case <-ctx.Done():
-			end.Stop()
-			return 0, context.Cause(ctx)
+		if err := harm.Rest(ctx, time.Duration(job.Work)*time.Millisecond/pieces); err != nil {
+			return 0, err
 		}
 		if err := step.Heartbeat(ctx, p+1); err != nil {
 			return 0, err

@@ -1,4 +1,4 @@
-package fleet
+package harm
 
 import (
 	"context"
@@ -26,28 +26,20 @@ type Pair struct {
 const pairName = "main"
 
 // StartPair starts both servers and the Sentinel.
-func StartPair(ctx context.Context, guard *Guard, dir string, settings ...string) (_ *Pair, err error) {
-	p := &Pair{}
-	defer func() {
-		if err != nil {
-			p.Kill()
-		}
-	}()
+func (g *Group) StartPair(ctx context.Context, settings ...string) (p *Pair, err error) {
+	p = &Pair{}
 	settings = append([]string{"--repl-diskless-sync-delay", "0"}, settings...)
-	if p.master, err = StartRedis(ctx, guard, dir, "redis-1", settings...); err != nil {
+	if p.master, err = g.StartRedis(ctx, "redis-1", settings...); err != nil {
 		return nil, err
 	}
-	if p.replica, err = StartRedis(ctx, guard, dir, "redis-2", append(settings, replicaOf(p.master)...)...); err != nil {
+	if p.replica, err = g.StartRedis(ctx, "redis-2", append(settings, replicaOf(p.master)...)...); err != nil {
 		return nil, err
 	}
 	p.replica.settings = settings // its master is set at each start
-	if err := p.watch(guard, dir); err != nil {
+	if err := p.watch(g); err != nil {
 		return nil, err
 	}
-	if err := p.await(ctx); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, p.await(ctx)
 }
 
 func replicaOf(master *Redis) []string {
@@ -56,7 +48,7 @@ func replicaOf(master *Redis) []string {
 }
 
 // watch starts the Sentinel, which keeps its state in its configuration file.
-func (p *Pair) watch(guard *Guard, dir string) error {
+func (p *Pair) watch(g *Group) error {
 	binary, err := ServerBinary()
 	if err != nil {
 		return err
@@ -70,13 +62,13 @@ func (p *Pair) watch(guard *Guard, dir string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, "sentinel.conf")
+	file := filepath.Join(g.Dir, "sentinel.conf")
 	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 5000\n",
-		port, dir, pairName, host, masterPort, pairName, pairName)
+		port, g.Dir, pairName, host, masterPort, pairName, pairName)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return fmt.Errorf("configure the Sentinel: %w", err)
 	}
-	p.watcher, err = Spawn(guard, dir, "sentinel", binary, file, "--sentinel")
+	p.watcher, err = g.Spawn("sentinel", binary, file, "--sentinel")
 	return err
 }
 
@@ -132,16 +124,4 @@ func (p *Pair) promoted(ctx context.Context) error {
 		info, err := replica.Info(ctx, "replication").Result()
 		return err == nil && strings.Contains(info, "role:master")
 	})
-}
-
-// Kill ends all three processes.
-func (p *Pair) Kill() {
-	if p.watcher != nil {
-		p.watcher.Kill() // first, because it would promote the replica
-	}
-	for _, r := range []*Redis{p.master, p.replica} {
-		if r != nil {
-			r.Kill()
-		}
-	}
 }

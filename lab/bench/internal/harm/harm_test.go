@@ -1,8 +1,10 @@
-package fleet_test
+package harm_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,16 +18,16 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/fleet"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // TestMain runs the role that the first argument names.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) < 2:
-	case os.Args[1] == "guard":
-		fleet.Watch(os.Stdin)
-		return
 	case os.Args[1] == "polite":
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM)
@@ -45,24 +47,23 @@ func TestMain(m *testing.M) {
 
 const patience = 20 * time.Second
 
-func newGuard(t *testing.T) *fleet.Guard {
+func newGroup(t *testing.T) *harm.Group {
 	t.Helper()
-	g, err := fleet.NewGuard(os.Args[0], "guard")
+	g, err := harm.NewGroup(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close() })
+	t.Cleanup(g.Close)
 	return g
 }
 
 // spawn starts a process and waits until it is ready.
-func spawn(t *testing.T, g *fleet.Guard, role string) *fleet.Process {
+func spawn(t *testing.T, g *harm.Group, name, role string) *harm.Process {
 	t.Helper()
-	p, err := fleet.Spawn(g, t.TempDir(), "a-"+role, os.Args[0], role)
+	p, err := g.Spawn(name, os.Args[0], role)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill)
 	eventually(t, "the process is ready", func() bool {
 		b, err := os.ReadFile(p.Log)
 		return err == nil && strings.Contains(string(b), "ready")
@@ -82,7 +83,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func gone(t *testing.T, p *fleet.Process) {
+func gone(t *testing.T, p *harm.Process) {
 	t.Helper()
 	select {
 	case <-p.Done():
@@ -91,26 +92,27 @@ func gone(t *testing.T, p *fleet.Process) {
 	}
 }
 
-func TestGuard_KillsWhatIsLeftWhenTheProgramHasGone(t *testing.T) {
-	g := newGuard(t)
-	p, stalled, removed := spawn(t, g, "stubborn"), spawn(t, g, "stubborn"), spawn(t, g, "polite")
-	if err := stalled.Suspend(); err != nil {
+func TestGroup_KillsWhatIsLeftWhenTheProgramHasGone(t *testing.T) {
+	g := newGroup(t)
+	p, stalled, removed := spawn(t, g, "a", "stubborn"), spawn(t, g, "b", "stubborn"), spawn(t, g, "c", "polite")
+	if err := syscall.Kill(stalled.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	removed.Kill()
-	if err := g.Close(); err != nil { // like the end of this process
-		t.Fatal(err)
-	}
+	g.Close() // like the end of this process
 	gone(t, p)
 	gone(t, stalled)
 	if p.Crashed() == nil {
 		t.Error("the end of the process was expected by nobody, and is none of its own")
 	}
+	if err := stalled.Stall(t.Context(), 0); err == nil {
+		t.Error("a process that has ended was continued")
+	}
 }
 
 func TestProcess_StopsInPeace(t *testing.T) {
-	p := spawn(t, newGuard(t), "polite")
-	if err := p.Suspend(); err != nil {
+	p := spawn(t, newGroup(t), "p", "polite")
+	if err := p.Stall(t.Context(), time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Stop(patience); err != nil {
@@ -122,15 +124,15 @@ func TestProcess_StopsInPeace(t *testing.T) {
 }
 
 func TestProcess_ThatDoesNotStopIsKilled(t *testing.T) {
-	p := spawn(t, newGuard(t), "stubborn")
-	if err := p.Stop(50 * time.Millisecond); !errors.Is(err, fleet.ErrStuck) || !strings.Contains(err.Error(), p.Log) {
+	p := spawn(t, newGroup(t), "p", "stubborn")
+	if err := p.Stop(50 * time.Millisecond); !errors.Is(err, harm.ErrStuck) || !strings.Contains(err.Error(), p.Log) {
 		t.Errorf("stop: %v, want ErrStuck and the path of the log", err)
 	}
 	gone(t, p)
 }
 
 func TestProcess_ThatEndsByItselfHasCrashed(t *testing.T) {
-	p := spawn(t, newGuard(t), "broken")
+	p := spawn(t, newGroup(t), "p", "broken")
 	gone(t, p)
 	if err := p.Crashed(); err == nil || !strings.Contains(err.Error(), "exit status 7") || !strings.Contains(err.Error(), p.Log) {
 		t.Errorf("crashed: %v, want its exit code and the path of its log", err)
@@ -141,7 +143,7 @@ func TestProcess_ThatEndsByItselfHasCrashed(t *testing.T) {
 }
 
 func TestSpawn_MissingProgramIsAnError(t *testing.T) {
-	if _, err := fleet.Spawn(newGuard(t), t.TempDir(), "x", filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := newGroup(t).Spawn("x", filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want that the program does not exist", err)
 	}
 }
@@ -151,7 +153,7 @@ func TestRedis_KeepsItsDataWhenItIsKilled(t *testing.T) {
 	defer cancel()
 	const key = "b" // served by the first node of a cluster of three
 	for _, kind := range []string{"redis", "redis-cluster"} {
-		site, err := fleet.Open(ctx, newGuard(t), t.TempDir(), kind, fleet.Settings("always")...)
+		site, err := harm.Open(ctx, t.TempDir(), kind, harm.Settings("always")...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,11 +174,10 @@ func TestRedis_KeepsItsDataWhenItIsKilled(t *testing.T) {
 
 func TestPair_KeepsWhatTheReplicaHasReceivedThroughTwoFailovers(t *testing.T) {
 	ctx := t.Context()
-	p, err := fleet.StartPair(ctx, newGuard(t), t.TempDir())
+	p, err := newGroup(t).StartPair(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill)
 	for n := range 2 {
 		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{p.Sentinel}})
 		if err := client.Incr(ctx, "n").Err(); err != nil {
@@ -205,26 +206,27 @@ func TestCheck_SaysWhyAStoreCannotBeUsed(t *testing.T) {
 	for what, want := range map[string]string{
 		"memory:": "does not", "sqlite:": "names no file", "sqlite:" + file: "exists", "postgres://x": "none of", "": "none of", "redis://%zz": "invalid",
 	} {
-		if err := fleet.Check(what); err == nil {
+		if err := harm.Check(what); err == nil {
 			t.Errorf("%q is accepted", what)
 		} else if want != "does not" && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", what, err, want)
 		}
 	}
 	for _, what := range []string{"redis", "redis-cluster", "sqlite:" + file + ".new", "rediss://host:1", "redis+cluster://host:1", "redis+sentinel://host:1?master_name=m"} {
-		if err := fleet.Check(what); err != nil {
+		if err := harm.Check(what); err != nil {
 			t.Errorf("%q: %v", what, err)
 		}
 	}
 }
 
 func TestOpen_UsesAPrefixOfItsOwnOnAServerThatIsThere(t *testing.T) {
-	open := func(url string) *fleet.Site {
+	open := func(url string) *harm.Site {
 		t.Helper()
-		s, err := fleet.Open(t.Context(), nil, "", url)
+		s, err := harm.Open(t.Context(), "", url)
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(s.Close)
 		return s
 	}
 	a, b := open("redis://host:1/3?pool_size=4"), open("redis://host:1/3?prefix=mine-")
@@ -238,8 +240,29 @@ func TestOpen_UsesAPrefixOfItsOwnOnAServerThatIsThere(t *testing.T) {
 
 func TestOpen_WithoutAServerSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := fleet.Open(t.Context(), nil, t.TempDir(), "redis")
+	_, err := harm.Open(t.Context(), t.TempDir(), "redis")
 	if err == nil || !strings.Contains(err.Error(), "install Redis") || errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("got %v, want what to install", err)
+	}
+}
+
+func TestPlay_RunsTheRoleThatIsNamed(t *testing.T) {
+	role := harm.Role{Name: "a-worker", Work: func(*flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+		return func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+			return worker.Config{}, func(workflow.Registrar) {}
+		}
+	}}
+	for _, args := range [][]string{nil, {"chaos"}, {"-runs"}} {
+		if _, ok := harm.Play(args, os.Stderr, role); ok {
+			t.Errorf("%q is taken for a role", args)
+		}
+	}
+	dir := t.TempDir()
+	var complaint bytes.Buffer
+	if code, ok := harm.Play([]string{role.Name, "-name", "w", "-records", dir, "-store", "nowhere:"}, &complaint, role); !ok || code == 0 || !strings.Contains(complaint.String(), "nowhere") {
+		t.Errorf("a worker without a store: %d, %t, %q, want a failure that names it", code, ok, &complaint)
+	}
+	if !record.Exists(dir, "w") {
+		t.Error("the worker has no records, which show that it handles SIGTERM")
 	}
 }

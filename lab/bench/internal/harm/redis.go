@@ -1,4 +1,4 @@
-package fleet
+package harm
 
 import (
 	"context"
@@ -20,13 +20,11 @@ import (
 type Redis struct {
 	Addr string // host and port
 
-	guard    *Guard
-	dir      string
+	group    *Group
 	name     string
 	bus      int // port of the cluster bus
 	settings []string
 	process  *Process
-	starts   int
 }
 
 // ServerBinary returns the path of the server. The error explains how to install it.
@@ -43,15 +41,14 @@ func ServerBinary() (string, error) {
 // data.
 const startTime = 30 * time.Second
 
-// StartRedis starts a server that keeps its data in dir/name.
-func StartRedis(ctx context.Context, guard *Guard, dir, name string, settings ...string) (*Redis, error) {
-	home := filepath.Join(dir, name)
-	if err := os.MkdirAll(home, 0o700); err != nil {
+// StartRedis starts a server that keeps its data in a directory with its name.
+func (g *Group) StartRedis(ctx context.Context, name string, settings ...string) (*Redis, error) {
+	if err := os.MkdirAll(filepath.Join(g.Dir, name), 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	var err error
 	for range 10 { // another process may take the free port
-		r := &Redis{guard: guard, dir: dir, name: name, settings: settings}
+		r := &Redis{group: g, name: name, settings: settings}
 		var port int
 		if port, r.bus, err = freePorts(); err != nil {
 			return nil, err
@@ -93,12 +90,11 @@ func (r *Redis) Start(ctx context.Context, more ...string) error {
 	}
 	command := append([]string{
 		binary, "--bind", "127.0.0.1", "--port", port, "--cluster-port", strconv.Itoa(r.bus),
-		"--dir", filepath.Join(r.dir, r.name), "--daemonize", "no", "--save", "", "--appendonly", "no",
+		"--dir", filepath.Join(r.group.Dir, r.name), "--daemonize", "no", "--save", "", "--appendonly", "no",
 	}, append(slices.Clone(r.settings), more...)...)
-	if r.process, err = Spawn(r.guard, r.dir, r.name, command...); err != nil {
+	if r.process, err = r.group.Spawn(r.name, command...); err != nil {
 		return err
 	}
-	r.starts++
 	if err := r.await(ctx); err != nil {
 		r.process.Kill()
 		return fmt.Errorf("start %s on %s: %w, see %s", r.name, r.Addr, err, r.process.Log)
@@ -149,3 +145,59 @@ func (r *Redis) Kill() {
 
 // Crashed returns an error if the server has ended unexpectedly.
 func (r *Redis) Crashed() error { return r.process.Crashed() }
+
+const (
+	masters = 3
+	slots   = 16384
+)
+
+// StartCluster starts a Redis Cluster of three masters. While a master is killed, its part of the
+// data is unavailable until it is restarted.
+func (g *Group) StartCluster(ctx context.Context, settings ...string) ([]*Redis, error) {
+	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, settings...)
+	var nodes []*Redis
+	for i := range masters {
+		node, err := g.StartRedis(ctx, "redis-"+strconv.Itoa(i+1), settings...)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	if err := form(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("form a cluster: %w", err)
+	}
+	return nodes, nil
+}
+
+// form assigns slots to each node and introduces it to the first one.
+func form(ctx context.Context, nodes []*Redis) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	clients := make([]*redis.Client, len(nodes))
+	for i, n := range nodes {
+		clients[i] = redis.NewClient(&redis.Options{Addr: n.Addr})
+		defer func() { _ = clients[i].Close() }() // all requests have been answered
+		host, port, err := net.SplitHostPort(n.Addr)
+		for _, command := range [][]any{
+			{"cluster", "set-config-epoch", i + 1},
+			{"cluster", "addslotsrange", i * slots / masters, (i+1)*slots/masters - 1},
+		} {
+			err = errors.Join(err, clients[i].Do(ctx, command...).Err())
+		}
+		if i > 0 && err == nil {
+			err = clients[0].Do(ctx, "cluster", "meet", host, port, n.bus).Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return poll(ctx, nil, func() bool {
+		for _, c := range clients {
+			info, err := c.ClusterInfo(ctx).Result()
+			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(nodes))) {
+				return false
+			}
+		}
+		return true
+	})
+}
