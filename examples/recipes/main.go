@@ -19,6 +19,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/flowgen/flowgen/examples/recipes/approval"
+	"github.com/flowgen/flowgen/examples/recipes/failuregroup"
+	"github.com/flowgen/flowgen/examples/recipes/nightly"
 	"github.com/flowgen/flowgen/examples/recipes/payment"
 	"github.com/flowgen/flowgen/examples/recipes/ratelimited"
 	"github.com/flowgen/flowgen/examples/recipes/tenants"
@@ -36,6 +39,9 @@ type recipe struct {
 }
 
 var recipes = []recipe{
+	{"approval", "a question to a person, answered in the web console", approval.Run},
+	{"failuregroup", "a retry of all runs with one cause, after its fix", failuregroup.Run},
+	{"nightly", "a report each night, also of nights without a worker", nightly.Run},
 	{"tenants", "a limit for each tenant, so that none delays the others", tenants.Run},
 	{"payment", "a charge that happens once although its process dies", payment.Run},
 	{"ratelimited", "a service that answers 429 with Retry-After", ratelimited.Run},

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/workflow"
 	"go.uber.org/goleak"
 )
 
@@ -18,6 +20,9 @@ import (
 var roles = map[string]func(ctx context.Context, args []string) error{
 	"pay": payRole,
 }
+
+// quiet configures clients without a log.
+var quiet = workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
 
 const roleOf = "RECIPES_ROLE"
 

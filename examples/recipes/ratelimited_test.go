@@ -17,7 +17,7 @@ func TestRatelimited_NoWorkerSendsBeforeRetryAfterIsOver(t *testing.T) {
 	t.Parallel()
 	ctx := limited(t)
 	st := memstore.New()
-	client := workflow.NewClient(st, workflow.ClientConfig{})
+	client := workflow.NewClient(st, quiet)
 	crm := &ratelimited.Service{Quota: 12}
 	url, closeCRM, err := crm.Listen()
 	if err != nil {

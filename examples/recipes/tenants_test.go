@@ -17,7 +17,7 @@ import (
 func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()
-	client := workflow.NewClient(st, workflow.ClientConfig{})
+	client := workflow.NewClient(st, quiet)
 	othersDone := make(chan struct{})
 	var mu sync.Mutex
 	now, peak, total := map[string]int{}, map[string]int{}, 0

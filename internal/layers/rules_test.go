@@ -94,6 +94,7 @@ var rules = []rule{
 	{packages: "cmd/flowctl", module: []string{"cmd/flowctl/cli", "sqlitestore", "redisstore"}, required: true},
 	{packages: "cmd/flowgen", module: []string{"internal/...", "flowcheck/..."}, required: true},
 	{packages: "generated/...", module: anyPackage},
+	{packages: "examples/recipes/...", module: append(slices.Clone(anyPackage), "admin", "admin/console", "admin/hooks")},
 	{packages: "examples/...", module: anyPackage},
 	{packages: "clients/ts/e2e/clients", module: anyPackage},
 	{packages: "clients/ts/e2e", module: append(slices.Clone(anyPackage), "admin", "admin/api", "clients/ts/e2e/clients"), helper: true},

@@ -1,0 +1,169 @@
+// Package failuregroup retries all runs that have failed for the same reason, after the reason is
+// fixed. What the runs had completed is not executed again.
+//
+//	go run ./examples/recipes failuregroup
+//
+// Invoices to Switzerland fail because there is no rate of tax. A release with the rate follows, and an
+// operator retries the group. It prints:
+//
+//	5 runs: failuregroup.invoice/failuregroup.tax: no rate of tax
+//	5 retried, 0 refused
+//	5 invoices are rendered and taxed, each rendered once
+//
+// Operators do the same with flowctl retry --group GROUP, or on the page of failures of the console.
+package failuregroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// ErrNoRate reports a country without a rate. Retries of the step are useless.
+//
+//flow:error
+var ErrNoRate = errors.New("no rate of tax")
+
+// Order is what an invoice is about.
+type Order struct {
+	ID, Country string
+	Cents       int64
+}
+
+// Office contains the dependencies of the steps.
+type Office struct {
+	Rates map[string]int64 // percent by country
+
+	mu       sync.Mutex
+	rendered map[string]int // executions by order
+}
+
+// invoice returns the total.
+//
+//flow:workflow
+func invoice(ctx workflow.Context, order Order) (int64, error) {
+	if err := Render(ctx, order.ID); err != nil {
+		return 0, err
+	}
+	return Tax(ctx, order)
+}
+
+//flow:step
+func (o *Office) render(_ context.Context, id string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rendered == nil {
+		o.rendered = map[string]int{}
+	}
+	o.rendered[id]++
+	return nil
+}
+
+//flow:step fatal=ErrNoRate
+func (o *Office) tax(_ context.Context, order Order) (int64, error) {
+	if order.Cents <= 0 {
+		return 0, step.Fatal(fmt.Errorf("order %s has no amount", order.ID))
+	}
+	percent, ok := o.Rates[order.Country]
+	if !ok {
+		return 0, fmt.Errorf("%w: %q", ErrNoRate, order.Country)
+	}
+	return order.Cents * (100 + percent) / 100, nil
+}
+
+// Rendered returns how often an invoice was rendered.
+func (o *Office) Rendered(id string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rendered[id]
+}
+
+// RetryGroup retries the runs of a group, and returns when all of them have begun again. A repeated
+// call retries none twice.
+func RetryGroup(ctx context.Context, service *admin.Service, group, reason string) (admin.Bulk, error) {
+	preview, err := service.Preview(ctx, admin.BulkRequest{
+		Filter: admin.Filter{Group: group},
+		Action: admin.Action{Verb: "retry", Reason: reason},
+	})
+	if err != nil {
+		return admin.Bulk{}, err
+	}
+	bulk, err := service.StartBulk(ctx, admin.NewBulk{Token: preview.Token, Rate: 50})
+	for err == nil && bulk.Ended.IsZero() {
+		if _, err = service.Wait(ctx, bulk.Run, 10*time.Second); err == nil {
+			bulk, err = service.Bulk(ctx, bulk.ID)
+		}
+	}
+	return bulk, err
+}
+
+// Work runs a worker with a release of the program until stop is called.
+func Work(ctx context.Context, client *workflow.Client, office *Office) (stop func() error) {
+	w := worker.New(client, worker.Config{})
+	Register(w, office)
+	admin.Register(w, admin.New(client)) // it executes bulk actions
+	ctx, cancel := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { worked <- w.Run(ctx) }()
+	return sync.OnceValue(func() error { cancel(); return <-worked })
+}
+
+// Run lets five invoices fail, fixes the program and retries them.
+func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
+	office := &Office{Rates: map[string]int64{"DE": 19}}
+	stop := Work(ctx, client, office)
+	defer func() { err = errors.Join(err, stop()) }()
+	var ids []workflow.RunID
+	for i := range 5 {
+		run, err := Invoice.Start(ctx, client, Order{ID: fmt.Sprint("order-", i), Country: "CH", Cents: 1000})
+		if err != nil {
+			return err
+		}
+		if _, err := run.Result(ctx); !errors.Is(err, ErrNoRate) {
+			return fmt.Errorf("order %d: %w", i, err)
+		}
+		ids = append(ids, run.ID())
+	}
+
+	service := admin.New(client).As(admin.Principal{Name: "ada", Role: admin.RoleOperator})
+	failures, err := service.Failures(ctx, admin.FailureFilter{Workflow: Invoice.Name(), Open: true})
+	if err != nil {
+		return err
+	}
+	if len(failures.Groups) != 1 {
+		return fmt.Errorf("%d groups of failures", len(failures.Groups))
+	}
+	group := failures.Groups[0]
+	_, _ = fmt.Fprintf(out, "%d runs: %s: %s\n", group.Open, group.Place(), group.Message)
+
+	if err := stop(); err != nil {
+		return err
+	}
+	office.Rates["CH"] = 8 // the fixed release
+	stop = Work(ctx, client, office)
+	bulk, err := RetryGroup(ctx, service, group.Group, "there is a rate for Switzerland now")
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "%d retried, %d refused\n", bulk.Done, bulk.Refused)
+	for i, id := range ids {
+		info, err := client.Run(id).Info(ctx)
+		if err != nil {
+			return err
+		}
+		total, err := Invoice.Get(client, info.RetriedAs).Result(ctx)
+		if err != nil || total != 1080 || office.Rendered(fmt.Sprint("order-", i)) != 1 {
+			return fmt.Errorf("order %d costs %d (%w)", i, total, err)
+		}
+	}
+	_, err = fmt.Fprintf(out, "%d invoices are rendered and taxed, each rendered once\n", len(ids))
+	return err
+}
