@@ -7,7 +7,7 @@ var sayMutants = []Mutant{
 		"if req.Publish, err = publications(", "if _, err = publications(", inMemory("TestFLOW8_StreamsThatNobodyClosesEndWithTheRun")).in("runtime/promises/streams"),
 	working("engine/worker/logged", "the log holds the chunks that are published", "nextcommit.go",
 		"events[i].Payload = nil", "", inMemory("TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose")).in("runtime/promises/streams"),
-	working("engine/worker/portion", "code that writes very much is committed in one go", "portion.go",
+	working("engine/worker/portion", "code that writes very much is committed in one go", "nextcommit.go",
 		"commitBytes) {\n\t\t\treturn i\n", "commitBytes) {\n\t\t\treturn len(events)\n", "TestFLOW8_CodeThatWritesVeryMuchIsCommittedInParts").in("runtime/promises/streams"),
 	working("engine/worker/close-published", "a stream that the code closes stays open", "nextcommit.go",
 		"all = append(all, store.Publication{Stream: effects.UserStream(e.Name), Close: true})", "", inMemory("TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose")).in("runtime/promises/streams"),

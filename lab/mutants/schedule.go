@@ -8,7 +8,7 @@ func scheduled(id, disabled, file, before, after, test string) Mutant {
 // scheduleMutants disable the guards by which each tick starts one run and orders apply from the
 // time at which they were given.
 var scheduleMutants = []Mutant{
-	scheduled("engine/schedule/tick", "a tick that is asked for again is another run", "event/schedule.go",
+	scheduled("engine/schedule/tick", "a tick that is asked for again is another run", "event/id.go",
 		`[]byte("schedule\x00" + schedule + "\x00" + tick)`, "[]byte(NewItemID())", "TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore"),
 	scheduled("engine/schedule/settles", "a schedule waits for the ends of what it starts", "worker/internal/outbox/relay.go",
 		"refusal == nil && p.Answer == effects.Settles", "refusal == nil && false", "TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort"),

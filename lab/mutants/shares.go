@@ -18,7 +18,7 @@ func standing(id, disabled, before, after string, behaviors ...string) Mutant {
 
 // ownLimit returns a mutant of the count that a worker keeps for its local limits.
 func ownLimit(what, disabled, before, after, test string) Mutant {
-	return working("limits/worker/"+what, disabled, "runtime/worker/room.go", before, after, inMemory(test)).in("runtime/promises/limits").hanging()
+	return working("limits/worker/"+what, disabled, "runtime/worker/capacity.go", before, after, inMemory(test)).in("runtime/promises/limits").hanging()
 }
 
 // shareMutants disable the order of fairness keys and the local limits of a worker.

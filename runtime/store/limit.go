@@ -283,3 +283,84 @@ type LimitState struct {
 	// rate.
 	Next time.Time
 }
+
+// TurnReader is a store with limits that reports the state of single parts of limits. It serves
+// people who look up what a run waits for.
+type TurnReader interface {
+	// Turns returns the state of parts of limits of a partition, in the order of ids. A part that
+	// the store does not know bounds nothing. The states need not be of one moment.
+	Turns(ctx context.Context, partition int, ids []LimitID) ([]Turn, error)
+}
+
+// Turn is the state of a part of a limit, with the run that is next there.
+type Turn struct {
+	LimitState
+	// First is the first of the runs that wait for the part and that no later run overtakes. It is
+	// empty if there is none, or if no claim has examined the run yet.
+	First event.RunID
+}
+
+// WaitsAt returns the index of the use at which a run waits for permits. The run must have been
+// waiting since a nonzero time. turns contains the states of the parts of its uses, in the order of
+// uses. WaitsAt returns false if the run waits at none of them, for example because it waits for a
+// worker.
+//
+// The run's limiter queue waits at the first paused limit, else at the first limit in the standing
+// order that lacks free capacity or where an earlier run is next: the last limit at which the queue
+// counts. This is the only place that decides what is shown.
+func WaitsAt(run event.RunID, uses []Use, turns []Turn) (at int, ok bool) {
+	order := StandingOrder(uses[:min(len(uses), len(turns))])
+	for _, i := range order {
+		if turns[i].Config.Paused {
+			return i, true
+		}
+	}
+	for _, i := range order {
+		t := &turns[i]
+		full := t.Config.AtOnce > 0 && t.Held+uses[i].Weight > t.Config.AtOnce
+		if full || !t.Next.IsZero() || t.First != "" && t.First != run {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// MaxShare is the largest share of a fair key.
+const MaxShare = 100
+
+// Pace is the distance between the positions of two successive runs of a fairness key with share 1.
+// It is divisible by all shares up to 10; larger shares, up to MaxShare, are approximated within
+// one percent.
+const Pace = 5040
+
+// PassAfter returns the lowest position of the next run of a fairness key after a run at the given
+// position.
+func PassAfter(place int64, share int) int64 {
+	return place + int64(Pace+share/2)/int64(max(share, 1))
+}
+
+// CheckShare returns an *InvalidError if the fairness key is not a valid name, or if the share is
+// outside 0 to MaxShare or is given without a key.
+func CheckShare(fair string, share int) error {
+	switch {
+	case share < 0 || share > MaxShare:
+		return &InvalidError{What: "share of fair key " + fair, Value: fmt.Sprint(share), Reason: fmt.Sprintf("is not from 1 to %d", MaxShare)}
+	case share > 0 && fair == "":
+		return &InvalidError{What: "share", Value: fmt.Sprint(share), Reason: "has no fair key"}
+	}
+	return CheckName("fair key", fair)
+}
+
+// Weight returns the share of the run, or 0 if it has no fairness key.
+func (c *Create) Weight() int {
+	if c.Fair == "" {
+		return 0
+	}
+	return max(c.Share, 1)
+}
+
+// FlowID identifies the ready runs of a route and a priority that have fairness keys.
+type FlowID struct {
+	Route    Route
+	Priority int
+}

@@ -29,5 +29,5 @@
 // returns what it cannot decide itself, and the loop changes its state.
 //
 // handle.go contains the reaction of a run loop to each input, in the order in which the loop
-// searches for work; oncommit.go contains the reaction to the answer of a commit.
+// searches for work, and to the answer of a commit.
 package worker

@@ -2,8 +2,10 @@ package worker
 
 import (
 	"container/list"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // parkedRuns keeps waiting runs in memory and evicts the least recently parked ones. It is guarded
@@ -64,4 +66,53 @@ func (p *parkedRuns) all() []*inputs {
 		all = append(all, p.drop(p.order.Front()))
 	}
 	return all
+}
+
+// A waiting run is normally given back, and claimed by any worker with a free slot when an item
+// arrives for it. A worker that did not execute it last must then read and replay its whole log. In
+// a fleet, a run that calls a thousand steps on other workers would be replayed for nearly each
+// result, and the total time would grow with the square of the number of steps. So the release of a
+// run is delayed when the run waits again and was woken soon after its last release. Notifications
+// for it then reach this worker, which reads the inbox and continues from memory.
+//
+// Nothing else differs. The run stays owned as during execution: its events are committed at once,
+// its timers fire, and it is recovered with all runs of the worker. It leaves at once when the
+// worker stops or has to execute a quarantined run. A run is not delayed if it holds what other
+// runs may need: permits, capacity of the worker's local limits, or scarce slots.
+
+// lingerTime bounds both the time between a release and a wake that counts as soon, and the time
+// for which an idle run stays.
+const lingerTime = 250 * time.Millisecond
+
+// lingering is the state that decides whether the release of a waiting run is delayed.
+type lingering struct {
+	soon  bool      // the run was woken soon after its release
+	moved time.Time // when the run was woken, or when its last commit with events was made
+	until time.Time // when the delayed release takes place; zero if the release is not delayed
+}
+
+// wake records the claim of a run that was given back at left.
+func (l *lingering) wake(left, now time.Time) {
+	l.soon, l.moved = now.Sub(left) < lingerTime, now
+}
+
+// stays decides whether the run stays although it would be given back with effect.
+func (d *draft) stays(effect store.Effect) bool {
+	d.until = time.Time{}
+	until := d.moved.Add(lingerTime)
+	if effect != store.EffectPark || !d.soon || !d.clock.Now().Before(until) || d.stopping.Load() {
+		return false
+	}
+	if f := d.run.State(); f.StandsStill() || len(f.Spec.Uses) > 0 || d.run.AtGate() || !d.stepping.runs.roomy(d.in, d.partition) {
+		return false
+	}
+	d.until = until
+	return true
+}
+
+// roomy reports whether a waiting run may keep its slot.
+func (r *runs) roomy(in *inputs, partition int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.turns.now.Load() == nil && !r.behind[partition] && 2*r.occupied() <= r.cfg.Runs && r.cfg.AtOnce[in.queue] == 0 && len(in.uses) == 0
 }

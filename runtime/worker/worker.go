@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -13,7 +15,9 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/activity"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/handover"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -234,4 +238,215 @@ func (w *Worker) servedRoutes() []store.Route {
 		}
 	}
 	return all
+}
+
+// host implements [handover.Host], the interface of the worker for clients of its process.
+type host struct{ *Worker }
+
+// Take begins the run that a client starts. It declines a run that has to wait: for its start time,
+// for an earlier run, or for a slot that other runs wait for. It also declines a run that is
+// created with messages, because the code must not begin before it has them, and a run that is
+// created claimed has none.
+func (h host) Take(s *handover.Start) bool {
+	w, c := h.Worker, &s.Create
+	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.serves[c.Route] || store.LocalOf(c.Uses) != nil {
+		return false
+	}
+	p := w.partitionOf(c.Run)
+	session := w.leases[p].Current()
+	if !w.leases[p].Alive(session) || w.claimer.silent(p) {
+		return false
+	}
+	start := &localStart{Start: s, partition: p, session: session}
+	return w.runs.admit(start, func() *inputs { return w.newLoop(c.Run) })
+}
+
+// Follow waits for the end of a run that this worker works on.
+func (h host) Follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
+	return h.runs.follow(ctx, run)
+}
+
+// env is the environment that the parts of a worker share. It refers to none of them.
+type env struct {
+	lifecycle
+	cfg      Config
+	store    store.Store
+	clock    store.Clock
+	log      *slog.Logger
+	damage   store.DamageTeller // nil if the store reports no damage
+	base     context.Context    // parent of the steps' contexts
+	activity *activity.Counter  // nil except in a test kit
+	chance   func() float64     // in [0, 1)
+
+	// Bounds that only tests and the test kit change.
+	lookAgain time.Duration // how long a run loop relies on an alarm
+	waitMost  time.Duration // how long the claim loop sleeps
+	obeys     time.Duration // how long the worker waits for code that was canceled
+
+	fit    string // fingerprint of the code
+	build  string // the build that events name; empty if it does not identify the program
+	routes []store.Route
+	serves map[store.Route]bool
+}
+
+// lifecycle is the state of a worker's shutdown.
+type lifecycle struct {
+	stopping atomic.Bool     // the worker claims nothing more and gives back its runs
+	ending   atomic.Bool     // the grace period is over
+	hard     atomic.Bool     // nothing waits for steps, and nothing is retried, any more
+	killed   atomic.Bool     // see engine.Kill
+	io       context.Context // ends when the worker no longer waits for the store
+	cutOff   context.CancelFunc
+	work     sync.WaitGroup // goroutines that use the store
+}
+
+// hardStop bounds how long the worker waits for work that should end at once.
+const hardStop = 2 * time.Second
+
+// partitionOf returns the partition that a run belongs to.
+func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.store.Partitions() }
+
+// logRestored logs runs that the store had lost and a heartbeat has restored. It names the first
+// ten; their audit trails have the rest.
+func (e *env) logRestored(partition int, runs []event.RunID) {
+	if len(runs) > 0 {
+		e.log.Warn("runs were put back that no worker would have found: the store has lost keys", "worker", e.cfg.Name, "partition", partition,
+			"count", len(runs), "runs", runs[:min(len(runs), 10)], "fix", "execute flowctl doctor, and flowctl fsck for what else is lost")
+	}
+}
+
+// tellDamage logs damaged data that the store has found and skipped.
+func (e *env) tellDamage() { outage.LogDamage(e.log, e.damage, slog.String("worker", e.cfg.Name)) }
+
+// stop gives all runs back. Running steps may end within the grace period, and their outcomes are
+// committed. Then their contexts are canceled. Outcomes within hardStop after that are committed as
+// well: a result counts, and an error gives the attempt back. Steps that still do not end are given
+// back and abandoned, and a log line shows where they hang.
+func (w *Worker) stop() {
+	w.stopping.Store(true)
+	switch {
+	case w.killed.Load():
+		w.hard.Store(true)
+	case !w.leaveAll(w.cfg.Grace):
+		w.ending.Store(true)
+		if w.leaveAll(w.obeys) {
+			break
+		}
+		w.hard.Store(true)
+		w.reportAttempts()
+		w.leaveAll(hardStop)
+	}
+	w.awaitAttempts()
+	w.endLeases()
+	w.hard.Store(true) // no more retries
+	w.cutOff()
+	w.forgetAll()
+	w.watchdog.stop()
+	w.executors.ready.close()
+	w.awaitExecutors()
+	w.work.Wait()
+}
+
+// endLeases stops the heartbeats, delivers the last outbox records, and closes the sessions.
+func (w *Worker) endLeases() {
+	var all sync.WaitGroup
+	for _, relay := range w.outboxes {
+		all.Go(relay.Stop)
+	}
+	w.leases.Stop()
+	for _, u := range w.unserved {
+		u.looks.Wait()
+	}
+	all.Wait()
+	w.leases.Close(context.Background(), w.log)
+}
+
+// forgetAll unwinds the code of the runs that are still in memory: runs that wait, and runs that
+// could not be given back because the store does not answer.
+func (w *Worker) forgetAll() {
+	owned, parked := w.runs.all()
+	for _, t := range parked {
+		t.post(input{kind: inputEvict})
+	}
+	for _, t := range owned {
+		t.post(input{kind: inputLost})
+		t.post(input{kind: inputEvict}) // it may leave before it handles the first input
+	}
+}
+
+// leaveAll makes all runs leave and waits until they have, for at most d.
+func (w *Worker) leaveAll(d time.Duration) bool {
+	idle := w.runs.stop()
+	expired := make(chan struct{})
+	stop := w.clock.AfterFunc(d, func() { close(expired) })
+	defer stop()
+	select {
+	case <-idle:
+		return true
+	case <-expired:
+		return false
+	}
+}
+
+// reportAttempts logs the steps that ignore their canceled context, with their stacks.
+func (w *Worker) reportAttempts() {
+	for _, info := range w.steps.running() {
+		w.log.Error("grace period is over: a step is still running", "run", info.Run, "step", info.Step, "key", info.Key,
+			"attempt", info.Number, "stack", stackOf("flowgen_run", string(info.Run)))
+	}
+}
+
+// hardStop returns a channel that is closed when the worker has waited long enough for work that
+// should end at once. If the worker was killed, the channel is never closed, because the caller of
+// Kill waits for every goroutine and bounds the time itself.
+func (w *Worker) hardStop() (expired chan struct{}, stop func() bool) {
+	expired = make(chan struct{})
+	if w.killed.Load() {
+		return expired, func() bool { return true }
+	}
+	return expired, w.clock.AfterFunc(w.obeys, func() { close(expired) })
+}
+
+// awaitAttempts waits for the goroutines of canceled steps.
+func (w *Worker) awaitAttempts() {
+	expired, stop := w.hardStop()
+	defer stop()
+	select {
+	case <-w.steps.ended():
+	case <-expired:
+	}
+}
+
+// awaitExecutors waits for the executors, but not forever for those that are stuck in user code.
+func (w *Worker) awaitExecutors() {
+	expired, stop := w.hardStop()
+	defer stop()
+	for _, e := range w.executors.list() {
+		select {
+		case <-e.done:
+			continue
+		case <-expired:
+		}
+		select {
+		case <-e.done: // both channels were ready
+		default:
+			w.watchdog.reportStuck(e, "left behind: a run's code does not return")
+		}
+	}
+}
+
+func init() {
+	engine.Instrument = func(w any, h engine.TestHooks) { w.(*Worker).instrument(h) }
+	engine.Hasten = func(w any, sleeps, obeys time.Duration) {
+		e := w.(*Worker).env
+		e.waitMost, e.obeys = cmp.Or(sleeps, e.waitMost), cmp.Or(obeys, e.obeys)
+	}
+	engine.Kill = func(w any) { w.(*Worker).killed.Store(true) }
+}
+
+// instrument implements [engine.Instrument].
+func (w *Worker) instrument(h engine.TestHooks) {
+	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
+	w.loop.code, w.lookAgain = h.Registry, math.MaxInt64
+	w.declares = false // a test that waits for all activity to end would wait for the clock
 }

@@ -225,3 +225,13 @@ func sendRerun(run event.RunID, e *event.Event) (store.Send, error) {
 	body, err := (&OutboxMessage{Rerun: true}).Encode()
 	return store.Send{ID: event.DerivedItemID(run, "rerun"), To: event.NextRunID(run, e.Seq+1, e.Time), Body: body, First: true}, err
 }
+
+// Termination returns the event that ends a run without its code, for a cancel item with the name
+// event.Terminate.
+func Termination(asked *event.Event) event.Event {
+	text := "terminated without its code"
+	if asked.Reason != "" {
+		text += ": " + asked.Reason
+	}
+	return event.Event{Type: event.RunCanceled, Item: asked.Item, By: asked.By, Failure: &event.Failure{Code: event.CodeTerminated, Message: text}}
+}

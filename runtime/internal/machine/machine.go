@@ -6,8 +6,11 @@ package machine
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // Next is the transition that a step of a machine returns. One of Step, Done, Waits and Then is
@@ -87,3 +90,23 @@ func (n Next) Or(other Next) (Next, error) {
 
 // Later returns a Next that leads to n after a time.
 func (n Next) Later(d time.Duration) Next { return Next{After: max(d, 0), Then: &n} }
+
+// RemovedError is the error of a run whose log leads to a step that its machine does not have. The
+// run is blocked, not failed: it continues on a worker whose code has the step.
+type RemovedError struct {
+	Run     event.RunID
+	Machine string
+	From    string // the step that leads there; empty if the machine begins there
+	Step    string
+}
+
+// Error names both steps and the fix.
+func (e *RemovedError) Error() string {
+	from := "it begins with step"
+	if e.From != "" {
+		from = "step " + e.From + " has led to step"
+	}
+	return fmt.Sprintf("run %s does not fit this code: %s %s, which machine %s does not have: it was removed or renamed while this run was under way. "+
+		"If it has another name now, keep the stored one: write name=%s on its //flow:step. If it was removed, put it back until no such run is left; "+
+		"the run is blocked until a worker with fitting code comes, and then goes on by itself", e.Run, from, e.Step, e.Machine, e.Step)
+}

@@ -106,3 +106,58 @@ func (b *Branch) wait(what, which string, sources ...source) (int, any) {
 	w.value = nil
 	return w.won, value
 }
+
+// list is a doubly linked list whose nodes are parts of its items, so adding and removing take
+// constant time and allocate nothing. The zero list is empty.
+type list[T any] struct {
+	first, last *node[T]
+	n           int
+}
+
+// node is an item's node in a list. The zero node is in no list.
+type node[T any] struct {
+	item       *T
+	in         *list[T]
+	prev, next *node[T]
+}
+
+// push appends item, whose node is n and is in no list.
+func (l *list[T]) push(n *node[T], item *T) {
+	*n = node[T]{item: item, in: l, prev: l.last}
+	if l.last == nil {
+		l.first = n
+	} else {
+		l.last.next = n
+	}
+	l.last = n
+	l.n++
+}
+
+// pop removes and returns the first item, or returns nil if the list is empty.
+func (l *list[T]) pop() *T {
+	if l.first == nil {
+		return nil
+	}
+	item := l.first.item
+	l.first.remove()
+	return item
+}
+
+// remove removes the item from its list, if it is in one.
+func (n *node[T]) remove() {
+	if n.in == nil {
+		return
+	}
+	if n.prev == nil {
+		n.in.first = n.next
+	} else {
+		n.prev.next = n.next
+	}
+	if n.next == nil {
+		n.in.last = n.prev
+	} else {
+		n.next.prev = n.prev
+	}
+	n.in.n--
+	*n = node[T]{}
+}

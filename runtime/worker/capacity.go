@@ -1,10 +1,14 @@
 package worker
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -152,4 +156,101 @@ func (c *claimer) shares() [][]store.Route {
 		all = append(all, bounded[queue])
 	}
 	return all
+}
+
+// slots bounds how many steps run at once. Run loops that need a slot wait in a queue.
+type slots struct {
+	most int
+	free atomic.Int64
+
+	mu   sync.Mutex
+	line []*inputs
+	in   map[*inputs]bool // the members of line, which is the queue
+}
+
+func newSlots(n int) *slots {
+	s := &slots{most: n, in: map[*inputs]bool{}}
+	s.free.Store(int64(n))
+	return s
+}
+
+// acquire takes a slot for a step, or puts the run loop into the queue for one.
+func (s *slots) acquire(run *inputs) bool {
+	if s.free.Add(-1) >= 0 {
+		return true
+	}
+	s.free.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free.Add(-1) >= 0 { // one was freed meanwhile
+		return true
+	}
+	s.free.Add(1)
+	if !s.in[run] {
+		s.in[run] = true
+		s.line = append(s.line, run)
+	}
+	return false
+}
+
+// offer notifies the first run loop in the queue that there are slots.
+func (s *slots) offer() {
+	if s.free.Load() <= 0 {
+		return
+	}
+	s.mu.Lock()
+	var next *inputs
+	if len(s.line) > 0 && s.free.Load() > 0 {
+		next, s.line = s.line[0], s.line[1:]
+		delete(s.in, next)
+	}
+	s.mu.Unlock()
+	if next != nil {
+		next.post(input{kind: inputTick})
+	}
+}
+
+// taken returns how many slots are taken.
+func (s *slots) taken() int { return s.most - int(max(s.free.Load(), 0)) }
+
+func (s *slots) release() {
+	s.free.Add(1)
+	s.offer()
+}
+
+// unbounded contains the names of the limits that the code declares without a bound and that have
+// no configuration in the store. A step that uses only such limits is executed in its run instead
+// of in a run of its own, and takes no permits, so an unbounded limit does not cost one run per
+// step. The worker reads the configurations with its heartbeats, so the first configuration of such
+// a limit applies to steps that begin after the next heartbeat. A step that began before is
+// executed as it began; see [replay.Branch.Apart].
+type unbounded struct {
+	*env
+	names atomic.Pointer[map[string]bool]
+}
+
+// look reads the configurations of the limits that the code does not bound, if the partition stores
+// them. While it does not answer, the last result holds. At the start of a worker there is none,
+// and each of these limits counts as bounded.
+func (u *unbounded) look(ctx context.Context, partition int) {
+	ids, home := permits.Unconfigured(u.store.Partitions())
+	reader, ok := store.As[store.TurnReader](u.store)
+	if len(ids) == 0 || home != partition || !ok {
+		return
+	}
+	turns, err := reader.Turns(ctx, partition, ids)
+	if err != nil {
+		return
+	}
+	names := make(map[string]bool, len(ids))
+	for i, id := range ids {
+		names[id.Name] = turns[i].Config == store.LimitConfig{}
+	}
+	u.names.Store(&names)
+}
+
+// has reports whether a limit is known to be unbounded.
+func (u *unbounded) has(limit string) bool {
+	names := u.names.Load()
+	return names != nil && (*names)[limit]
 }

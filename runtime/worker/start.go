@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// declareAgain is how long a worker waits before it retries the creation of schedules from
+// directives.
+const declareAgain = 5 * time.Second
+
+// declare creates or updates the schedules that the directives of the worker's workflows declare,
+// until that succeeds or ctx ends. Every worker calls it at its start. A declaration carries the
+// start time of its worker, and the latest declaration wins.
+func (w *Worker) declare(ctx context.Context, began time.Time) {
+	for {
+		err := w.loop.client.Declare(ctx, w.code, began)
+		bad, refused := errors.AsType[*workflow.ScheduleError](err)
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, store.ErrClosed):
+			return
+		case refused: // the generator used another version of the rules
+			w.log.Error("a schedule of a directive is not valid", "worker", w.cfg.Name, "schedule", bad.Name, "error", err)
+			return
+		}
+		w.log.Warn("schedules of directives cannot be created yet", "worker", w.cfg.Name, "error", err)
+		if !wait.For(ctx, w.clock, declareAgain) {
+			return
+		}
+	}
+}
+
+// doctorPatience bounds how long a starting worker's check of its store may take.
+const doctorPatience = 10 * time.Second
+
+// consult logs the warnings of the store's doctor, if the store has one, in one line. The worker
+// does not wait for it. The check waits until a partition answers. A check that the worker lacks
+// the permission for is not logged, because that would repeat at every start.
+func (e *env) consult(ctx context.Context, answers func() bool) {
+	doctor, ok := store.As[store.Doctor](e.store)
+	if !ok {
+		return
+	}
+	e.work.Go(func() {
+		for !answers() {
+			if !wait.For(ctx, e.clock, time.Second) {
+				return // the worker stops before any partition has answered
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+		defer cancel()
+		report, err := doctor.Examine(ctx)
+		if err != nil {
+			return // outages are logged elsewhere
+		}
+		var warnings []string
+		for _, f := range report.Findings {
+			if f.Severity >= store.SeverityWarn && f.Check != store.CheckSight {
+				warnings = append(warnings, f.String())
+			}
+		}
+		if len(warnings) > 0 {
+			e.log.Warn("the store is not set up as it should be", "worker", e.cfg.Name, "findings", len(warnings), "what", strings.Join(warnings, "; "))
+		}
+	})
+}
+
+// executableSum identifies the running program by a hash of its executable. If the file cannot be
+// read, each process counts as another program: each then retries a blocked run once.
+var executableSum = sync.OnceValue(func() []byte {
+	h := sha256.New()
+	path, err := os.Executable()
+	if err == nil {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			defer func() { _ = f.Close() }()
+			_, err = io.Copy(h, f)
+		}
+	}
+	if err != nil {
+		t := event.NewToken()
+		return t[:]
+	}
+	return h.Sum(nil)
+})
+
+// fingerprint identifies the code that a worker runs. A run that a worker has blocked is retried by
+// workers with another fingerprint.
+func fingerprint(r engine.Registry) string {
+	h := sha256.New()
+	h.Write(executableSum())
+	for _, line := range r.Code() {
+		_, _ = io.WriteString(h, line+"\n")
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
