@@ -186,6 +186,6 @@
 // session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go, limit.go,
 // trouble.go, journal.go, catalog.go, view.go, stepdata.go, purge.go and import.go. inspect.go
 // and snapshot.go read a partition; state.go, defect.go, defect_limit.go and rebuild.go serve
-// package fsck. lua has one file per operation, with common functions in lua/part. The files
-// doctor*.go are the doctor: checks in small functions, by subject.
+// package fsck. lua has one file per operation, with common functions in lua/part. Package
+// doctor examines the servers.
 package redisstore

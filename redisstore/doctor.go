@@ -1,46 +1,18 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
 	"strings"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/flowgen/flowgen/redisstore/doctor"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
 var _ store.Doctor = (*Store)(nil)
-
-// check is one thing to look at on a server. It leaves Check and Node to its
-// caller.
-type check struct {
-	name string
-	look func(ctx context.Context, n *node) []store.Finding
-}
-
-// checks are made in this order on each server that answers. docs/use/redis.md lists
-// them.
-var checks = []check{
-	{"version", checkVersion},
-	{"role", checkRole},
-	{store.CheckSight, checkSight},
-	{"eviction", checkEviction},
-	{"memory", checkMemory},
-	{"persistence", checkPersistence},
-	{"replicas", checkReplicas},
-	{"commands", checkCommands},
-	{"scripts", checkScripts},
-	{"format", checkFormatMark},
-	{"latency", checkLatency},
-	{"connections", checkConnections},
-	{"output buffers", checkBuffers},
-	{"encodings", checkEncodings},
-	{"cluster", checkCluster},
-}
 
 // Examine looks at the server, at the master that Sentinels watch, or at all
 // masters of a cluster: how each is set up, what its user may do, and whether
@@ -51,121 +23,56 @@ var checks = []check{
 // A server that does not answer is a finding, and the others are examined. It is
 // an error if a cluster does not name its masters.
 func (s *Store) Examine(ctx context.Context) (store.Report, error) {
-	if err := s.enter(ctx); err != nil {
-		return store.Report{}, fmt.Errorf("examine the store: %w", err)
-	}
-	nodes, err := s.nodes(ctx)
+	report, err := s.examineServers(ctx)
 	if err != nil {
-		return store.Report{}, fmt.Errorf("examine the store: %w", s.explain(ctx, err))
-	}
-	found := make([][]store.Finding, len(nodes))
-	var all sync.WaitGroup
-	for i, n := range nodes {
-		all.Go(func() { found[i] = n.examine(ctx) })
-	}
-	all.Wait()
-	if err := s.enter(ctx); err != nil {
 		return store.Report{}, fmt.Errorf("examine the store: %w", err)
-	}
-	var report store.Report
-	report.Findings = slices.Concat(found...)
-	report.Findings = append(report.Findings, named("clocks", "", checkClocks(nodes))...)
-	if _, ok := s.client.(*redis.ClusterClient); ok {
-		report.Findings = append(report.Findings, named("slots", "", s.checkSlots(ctx, nodes))...)
 	}
 	return report, nil
 }
 
-// nodes returns the servers that hold the store, sorted by address.
-func (s *Store) nodes(ctx context.Context) ([]*node, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		n := &node{store: s, client: s.client, parts: s.parts}
-		if client, ok := s.client.(*redis.Client); ok {
-			n.addr, n.user = client.Options().Addr, client.Options().Username
-		}
-		return []*node{n}, nil
+func (s *Store) examineServers(ctx context.Context) (store.Report, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Report{}, err
 	}
-	var mu sync.Mutex
-	byAddr := map[string]*node{}
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		o := master.Options()
-		byAddr[o.Addr] = &node{store: s, client: master, addr: o.Addr, user: o.Username, cluster: true}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	t := doctor.Target{
+		Client: s.client, Prefix: s.cfg.Prefix, WaitReplicas: s.cfg.WaitReplicas, Scripts: scripts(),
+		Mark: s.mark(), JudgeMark: s.judgeMark, Hints: hints,
 	}
 	for _, p := range s.parts {
-		master, err := cluster.MasterForKey(ctx, p.hash) // any node, if nobody has the slot
-		if err != nil {
-			continue // checkSlots says so
-		}
-		if n := byAddr[master.Options().Addr]; n != nil {
-			n.parts = append(n.parts, p)
-		}
+		t.Partitions = append(t.Partitions, &doctor.Partition{
+			Number: p.number, Tag: p.hash, Never: p.never(), Format: p.format(), Routes: p.routes(), Leases: p.leases(), Hints: p.hints(),
+		})
 	}
-	var nodes []*node
-	for _, n := range byAddr {
-		nodes = append(nodes, n)
+	report, err := doctor.Examine(ctx, &t)
+	if err != nil {
+		return report, s.explain(ctx, err)
 	}
-	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
-	return nodes, nil
+	return report, s.enter(ctx)
 }
 
-// examine makes all checks on a server.
-func (n *node) examine(ctx context.Context) []store.Finding {
-	n.read(ctx)
-	if n.down != nil {
-		return named("reach", n.addr, []store.Finding{fail(n.down.Error(), "an answer to PING", reachFix(n.down))})
+// judgeMark returns why this store must leave a database with this mark alone, and what to do about
+// it, if it is not another prefix.
+func (s *Store) judgeMark(mark string) (fix string, err error) {
+	err = s.compareMark(mark)
+	if e, ok := errors.AsType[*PartitionsError](err); ok {
+		fix = fmt.Sprintf("Open the store with partitions=%d; there is no CONFIG line for it.", e.Want)
 	}
-	findings := named("reach", n.addr, []store.Finding{fine("it answers")})
-	for _, c := range checks {
-		findings = append(findings, named(c.name, n.addr, c.look(ctx, n))...)
+	if e, ok := errors.AsType[*store.VersionError](err); ok {
+		fix = strings.ToUpper(e.Fix()[:1]) + e.Fix()[1:] + "; there is no CONFIG line for it."
 	}
-	return findings
+	return fix, err
 }
 
-// reachFix says what to do about a server that does not answer PING.
-func reachFix(err error) string {
-	for prefix, hint := range hints {
-		if redis.HasErrorPrefix(err, prefix) {
-			return upper(hint) + "."
-		}
+// scripts returns all scripts of this release.
+var scripts = sync.OnceValue(func() []doctor.Script {
+	files, err := fs.Glob(sources, "lua/*.lua")
+	if err != nil {
+		panic(fmt.Sprintf("redisstore: %v", err)) // the pattern is wrong
 	}
-	return "Start the server, and see that bind, port and protected-mode of its redis.conf let this machine in."
-}
-
-func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-// named says which check on which node findings are from.
-func named(check, addr string, findings []store.Finding) []store.Finding {
-	for i := range findings {
-		findings[i].Check, findings[i].Node = check, addr
+	var all []doctor.Script
+	for _, file := range files {
+		s := newScript(strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")).ready()
+		all = append(all, doctor.Script{Name: s.name, Text: s.text, SHA: s.sha})
 	}
-	return findings
-}
-
-func fine(found string) store.Finding { return store.Finding{Found: found} }
-
-func info(found, want, fix string) store.Finding {
-	return store.Finding{Severity: store.SeverityInfo, Found: found, Want: want, Fix: fix}
-}
-
-func warn(found, want, fix string) store.Finding {
-	return store.Finding{Severity: store.SeverityWarn, Found: found, Want: want, Fix: fix}
-}
-
-func fail(found, want, fix string) store.Finding {
-	return store.Finding{Severity: store.SeverityFail, Found: found, Want: want, Fix: fix}
-}
-
-// orFine returns the findings, or one that says that all is well.
-func orFine(findings []store.Finding, found string) []store.Finding {
-	if len(findings) == 0 {
-		return []store.Finding{fine(found)}
-	}
-	return findings
-}
+	return all
+})

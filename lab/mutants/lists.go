@@ -36,7 +36,7 @@ var listMutants = []Mutant{
 		"if w.more {\n\t\tw.all", "if false {\n\t\tw.all", "ListPagesWithoutACap", "APartialPageGoesOnBehindWhatWasLookedAt", "ListPagesTheRunsOfOneMillisecondByTheirIDs"),
 	onRedis("lists/redis/same", "a page leaves out what was created in the millisecond of the last run", "list.go",
 		"if w.before(last, r) {", "if false {", "ListPagesTheRunsOfOneMillisecondByTheirIDs", "OldestFirstPagesTheRunsOfOneMillisecondByTheirIDs"),
-	tested("lists/redis/version", "a prefix of another version is opened as it is", "redisstore/format.go",
+	tested("lists/redis/version", "a prefix of another version is opened as it is", "redisstore/open.go",
 		"case version != formatVersion:", "case false:", "TestFormat_OfOthersAndOfOtherReleasesIsRefused"),
 	onRedis("lists/redis/label", "a run is in no set of its labels", "lua/part/add.lua",
 		"if wid or tags then", "if false then", "ListByTagsSelectsAmongOtherFilters"),

@@ -1,4 +1,4 @@
-package redisstore
+package doctor
 
 import (
 	"context"
@@ -92,11 +92,11 @@ func checkReplicas(_ context.Context, n *node) []store.Finding {
 	}
 	count := n.number("connected_slaves")
 	var findings []store.Finding
-	if wait := int64(n.store.cfg.WaitReplicas); count < wait {
+	if wait := int64(n.target.WaitReplicas); count < wait {
 		findings = append(findings, fail(fmt.Sprintf("%d replicas, and the store waits for %d: nothing gets on", count, wait),
 			fmt.Sprintf("%d replicas", wait), "Start replicas with REPLICAOF (replicaof in redis.conf), or lower wait_replicas of the store."))
 	}
-	if count == 0 && n.store.cfg.WaitReplicas == 0 {
+	if count == 0 && n.target.WaitReplicas == 0 {
 		findings = append(findings, n.alone())
 	}
 	for i := range count {

@@ -1,4 +1,4 @@
-package redisstore
+package doctor
 
 import (
 	"context"
@@ -53,9 +53,9 @@ func checkClocks(nodes []*node) []store.Finding {
 const slotsAll = 16384
 
 // slot returns the slot of a partition: the CRC-16 (XMODEM) of its hash tag.
-func (p *partition) slot() int {
+func (p *Partition) slot() int {
 	var crc uint16
-	for _, b := range []byte(strings.Trim(p.hash, "{}")) {
+	for _, b := range []byte(strings.Trim(p.Tag, "{}")) {
 		crc ^= uint16(b) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {
@@ -70,7 +70,7 @@ func (p *partition) slot() int {
 
 // checkSlots looks for partitions that nobody has. It asks the first node that
 // answers.
-func (s *Store) checkSlots(ctx context.Context, nodes []*node) []store.Finding {
+func (t *Target) checkSlots(ctx context.Context, nodes []*node) []store.Finding {
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.down == nil })
 	if i < 0 {
 		return nil // each node says so
@@ -80,9 +80,9 @@ func (s *Store) checkSlots(ctx context.Context, nodes []*node) []store.Finding {
 		return []store.Finding{warn("CLUSTER SLOTS is refused: "+err.Error(), "", fmt.Sprintf("Run ACL SETUSER %s +cluster|slots.", nodes[i].who()))}
 	}
 	var findings []store.Finding
-	for _, p := range s.parts {
+	for _, p := range t.Partitions {
 		if !slices.ContainsFunc(ranges, func(r redis.ClusterSlot) bool { return r.Start <= p.slot() && p.slot() <= r.End }) {
-			findings = append(findings, fail(fmt.Sprintf("no master has slot %d, which is that of partition %d", p.slot(), p.number), "a master for each slot",
+			findings = append(findings, fail(fmt.Sprintf("no master has slot %d, which is that of partition %d", p.slot(), p.Number), "a master for each slot",
 				"Give the slot to a master with CLUSTER ADDSLOTS (redis-cli --cluster fix); there is no CONFIG line for it."))
 		}
 	}

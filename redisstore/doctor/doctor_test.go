@@ -1,7 +1,9 @@
-package redisstore
+package doctor
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +12,28 @@ import (
 )
 
 func TestDoctor_KnowsEveryCommandOfTheStore(t *testing.T) {
-	for _, name := range used() {
-		if _, ok := forms[name]; !ok {
-			t.Errorf("%s is used by the store: add arguments that it takes to forms in doctor_access.go", name)
+	var target Target
+	for _, pattern := range []string{"../lua/*.lua", "../lua/part/*.lua"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			target.Scripts = append(target.Scripts, Script{Text: string(text)})
 		}
 	}
-	if len(scripts()) < 16 || len(used()) < 40 {
-		t.Errorf("%d scripts with %d commands were found", len(scripts()), len(used()))
+	used := target.commands()
+	for _, name := range used {
+		if _, ok := forms[name]; !ok {
+			t.Errorf("%s is used by the store: add arguments that it takes to forms in access.go", name)
+		}
+	}
+	if len(target.Scripts) < 16 || len(used) < 40 {
+		t.Errorf("%d scripts with %d commands were found", len(target.Scripts), len(used))
 	}
 }
 
@@ -46,7 +63,7 @@ func TestDoctor_JudgesWhatServersSay(t *testing.T) {
 		"a new replica":    {checkReplicas, "connected_slaves:1\r\nslave0:ip=a,port=1,state=wait_bgsave,offset=0,lag=0", nil, store.SeverityWarn, "wait_bgsave"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &node{store: &Store{}, says: fields(tt.info), config: tt.config}
+			n := &node{target: &Target{}, says: fields(tt.info), config: tt.config}
 			for _, f := range tt.look(t.Context(), n) {
 				if f.Severity == tt.want && strings.Contains(f.Found, tt.found) && (f.Severity == store.SeverityOK) == (f.Fix == "") {
 					return

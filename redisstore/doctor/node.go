@@ -1,4 +1,4 @@
-package redisstore
+package doctor
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 
 // node is a server that the doctor examines, with its own answers.
 type node struct {
-	store   *Store
+	target  *Target
 	client  redis.UniversalClient
 	addr    string
 	user    string // empty: the default user
 	cluster bool
-	parts   []*partition // which it serves
+	parts   []*Partition // which it serves
 
 	down   error             // it does not answer, and nothing below is known
 	trip   time.Duration     // the shortest round trip

@@ -1,14 +1,12 @@
-package redisstore
+package doctor
 
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,26 +34,11 @@ var direct = []string{
 
 var called = regexp.MustCompile(`redis\.call\('(\w+)'`)
 
-// scripts returns all scripts of this release, and used the commands that they
-// call and that the store sends.
-var scripts, used = sync.OnceValue(allScripts), sync.OnceValue(allCommands)
-
-func allScripts() []*script {
-	files, err := fs.Glob(sources, "lua/*.lua")
-	if err != nil {
-		panic(fmt.Sprintf("redisstore: %v", err)) // the pattern is wrong
-	}
-	var all []*script
-	for _, file := range files {
-		all = append(all, newScript(strings.TrimSuffix(strings.TrimPrefix(file, "lua/"), ".lua")).ready())
-	}
-	return all
-}
-
-func allCommands() []string {
+// commands returns the commands that the scripts call and that the store sends, sorted.
+func (t *Target) commands() []string {
 	all := slices.Clone(direct)
-	for _, s := range scripts() {
-		for _, m := range called.FindAllStringSubmatch(s.text, -1) {
+	for _, s := range t.Scripts {
+		for _, m := range called.FindAllStringSubmatch(s.Text, -1) {
 			all = append(all, m[1])
 		}
 	}
@@ -63,30 +46,36 @@ func allCommands() []string {
 	return slices.Compact(all)
 }
 
+// once is a command that go-redis does not send again by itself.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements an interface of go-redis.
+func (once) NoRetry() bool { return true }
+
 // trial is a command that is queued to see whether it is allowed.
 type trial struct {
 	name string
-	p    *partition
-	cmd  command
+	p    *Partition
+	cmd  once
 }
 
-func newTrial(ctx context.Context, name string, p *partition) *trial {
+func newTrial(ctx context.Context, name string, p *Partition) *trial {
 	args := []any{name}
 	if name == "EVAL" {
-		args = append(args, "return 1", 1, p.never())
-		return &trial{name, p, command{redis.NewCmd(ctx, args...)}}
+		args = append(args, "return 1", 1, p.Never)
+		return &trial{name, p, once{redis.NewCmd(ctx, args...)}}
 	}
 	for word := range strings.FieldsSeq(forms[name]) {
 		switch word {
 		case "K":
-			args = append(args, p.never())
+			args = append(args, p.Never)
 		case "C":
-			args = append(args, p.hints())
+			args = append(args, p.Hints)
 		default:
 			args = append(args, word)
 		}
 	}
-	return &trial{name, p, command{redis.NewCmd(ctx, args...)}}
+	return &trial{name, p, once{redis.NewCmd(ctx, args...)}}
 }
 
 // checkCommands tries what the store does, on keys and channels of its own, and
@@ -100,12 +89,13 @@ func checkCommands(ctx context.Context, n *node) []store.Finding {
 	if err := n.discarded(ctx, nil); err != nil {
 		return []store.Finding{fail("MULTI is refused: "+err.Error(), "MULTI, EXEC and DISCARD", fmt.Sprintf("Run ACL SETUSER %s +@transaction.", n.who()))}
 	}
+	used := n.target.commands()
 	var trials []*trial
 	for i, p := range n.parts {
 		names := []string{"EXISTS", "SETNX", "PUBLISH", "SUBSCRIBE"}
 		if i == 0 {
-			names = used()
-			if n.store.cfg.WaitReplicas > 0 {
+			names = used
+			if n.target.WaitReplicas > 0 {
 				names = append(slices.Clone(names), "WAIT")
 			}
 		}
@@ -116,19 +106,19 @@ func checkCommands(ctx context.Context, n *node) []store.Finding {
 	if err := n.discarded(ctx, trials); err != nil {
 		return []store.Finding{fail("the commands of the store could not be tried: "+err.Error(), "", "Run the doctor again; if it stays so, see the log of the server (CONFIG GET logfile).")}
 	}
-	return orFine(n.judge(trials), fmt.Sprintf("%d commands are allowed, on %d partitions", len(used()), len(n.parts)))
+	return orFine(n.judge(trials), fmt.Sprintf("%d commands are allowed, on %d partitions", len(used), len(n.parts)))
 }
 
 // discarded queues commands in a transaction and discards it. The error is that
 // of the transaction, or of the connection.
 func (n *node) discarded(ctx context.Context, trials []*trial) error {
 	pipe := n.client.Pipeline()
-	multi := command{redis.NewCmd(ctx, "multi")}
+	multi := once{redis.NewCmd(ctx, "multi")}
 	_ = pipe.Process(ctx, multi) // it is only queued
 	for _, t := range trials {
 		_ = pipe.Process(ctx, t.cmd)
 	}
-	discard := command{redis.NewCmd(ctx, "discard")}
+	discard := once{redis.NewCmd(ctx, "discard")}
 	_ = pipe.Process(ctx, discard)
 	_, _ = pipe.Exec(ctx) // it is the error of a command
 	if err := multi.Err(); err != nil {
@@ -156,7 +146,7 @@ func (n *node) judge(trials []*trial) []store.Finding {
 	for _, reason := range reasons {
 		var names, partitions []string
 		for _, t := range refused[reason] {
-			names, partitions = append(names, strings.ToLower(t.name)), append(partitions, strconv.Itoa(t.p.number))
+			names, partitions = append(names, strings.ToLower(t.name)), append(partitions, strconv.Itoa(t.p.Number))
 		}
 		slices.Sort(names)
 		found := fmt.Sprintf("%s refused on partition %s: %v", strings.Join(slices.Compact(names), ", "), strings.Join(slices.Compact(partitions), ", "), refused[reason][0].cmd.Err())
@@ -176,7 +166,7 @@ func (n *node) repair(err error, names ...string) string {
 	switch kind(err) {
 	case "NOPERM":
 		return fmt.Sprintf("Run ACL SETUSER %s ~{%s:* &{%s:* +%s, or give it all rules of docs/use/redis.md.",
-			n.who(), n.store.cfg.Prefix, n.store.cfg.Prefix, strings.Join(slices.Compact(names), " +"))
+			n.who(), n.target.Prefix, n.target.Prefix, strings.Join(slices.Compact(names), " +"))
 	case "ERR":
 		return "Take these commands out of rename-command in redis.conf, or ask the operator of the server to allow them."
 	case "OOM":
@@ -190,7 +180,7 @@ func (n *node) repair(err error, names ...string) string {
 	case "READONLY":
 		return "Point the store at the master, or run REPLICAOF NO ONE here (replicaof in redis.conf) if there is none."
 	}
-	if hint, ok := hints[kind(err)]; ok {
+	if hint, ok := n.target.Hints[kind(err)]; ok {
 		return upper(hint) + "; runs go on by themselves once it is over."
 	}
 	return "See the log of the server (CONFIG GET logfile)."
@@ -203,25 +193,25 @@ func checkScripts(ctx context.Context, n *node) []store.Finding {
 		return nil
 	}
 	pipe := n.client.Pipeline()
-	loads := make([]*redis.StringCmd, len(scripts()))
-	for i, s := range scripts() {
-		loads[i] = pipe.ScriptLoad(ctx, s.text)
+	loads := make([]*redis.StringCmd, len(n.target.Scripts))
+	for i, s := range n.target.Scripts {
+		loads[i] = pipe.ScriptLoad(ctx, s.Text)
 	}
 	_, _ = pipe.Exec(ctx) // it is the error of a command
-	for i, s := range scripts() {
+	for i, s := range n.target.Scripts {
 		sha, err := loads[i].Result()
 		switch {
 		case redis.HasErrorPrefix(err, "NOPERM"):
 			return []store.Finding{warn("SCRIPT LOAD is refused: "+err.Error(), "",
 				fmt.Sprintf("To have it looked at, run the doctor as a user with ACL SETUSER %s +script|load; the store itself sends scripts with EVAL.", n.who()))}
 		case err != nil:
-			return []store.Finding{fail(fmt.Sprintf("script %s cannot be loaded: %v", s.name, err), "", "Use a server that runs Lua 5.1 as Redis 7.0 does; there is no CONFIG line for it.")}
-		case sha != s.sha:
-			return []store.Finding{fail(fmt.Sprintf("script %s is loaded as %s, which is not its SHA-1", s.name, sha), s.sha, "Use a server that names scripts as Redis does; there is no CONFIG line for it.")}
+			return []store.Finding{fail(fmt.Sprintf("script %s cannot be loaded: %v", s.Name, err), "", "Use a server that runs Lua 5.1 as Redis 7.0 does; there is no CONFIG line for it.")}
+		case sha != s.SHA:
+			return []store.Finding{fail(fmt.Sprintf("script %s is loaded as %s, which is not its SHA-1", s.Name, sha), s.SHA, "Use a server that names scripts as Redis does; there is no CONFIG line for it.")}
 		}
 	}
-	if err := n.client.Eval(ctx, "return redis.call('EXISTS', KEYS[1])", []string{n.parts[0].never()}).Err(); err != nil {
+	if err := n.client.Eval(ctx, "return redis.call('EXISTS', KEYS[1])", []string{n.parts[0].Never}).Err(); err != nil {
 		return []store.Finding{fail("a script that only looks does not run: "+err.Error(), "", n.repair(err, "eval", "exists"))}
 	}
-	return []store.Finding{fine(fmt.Sprintf("all %d scripts can be loaded", len(scripts())))}
+	return []store.Finding{fine(fmt.Sprintf("all %d scripts can be loaded", len(n.target.Scripts)))}
 }
