@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
@@ -57,7 +58,7 @@ func occupy(t *testing.T, s *Store) (leave func()) {
 	t.Helper()
 	c, err := connect(testContext(t), s.path, sqlite.OpenReadWrite)
 	check(t, err)
-	check(t, retry(testContext(t), func() error { return c.exec(`BEGIN IMMEDIATE`) }))
+	check(t, db.Retry(testContext(t), func() error { return c.exec(`BEGIN IMMEDIATE`) }))
 	return sync.OnceFunc(func() {
 		check(t, c.exec(`COMMIT`))
 		check(t, c.Close())

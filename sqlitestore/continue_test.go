@@ -116,7 +116,7 @@ func TestInspect_FindsARunWhosePurgeIsSetWrongly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := openAges(t)
 			a.own(newRun(10)).end()
-			check(t, a.write(testContext(t), func(tx *tx) error { return tx.execOnce(damage) }))
+			check(t, a.write(testContext(t), func(tx *tx) error { return tx.ExecOnce(damage) }))
 			if _, err := a.Inspect(testContext(t)); !errors.Is(err, errDamaged) {
 				t.Errorf("inspect: got error %v, want that the database is damaged", err)
 			}

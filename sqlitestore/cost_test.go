@@ -25,9 +25,9 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 	got := map[string]int64{}
 	count := func(what string, do func()) {
 		t.Helper()
-		before := s.writer.c.executed.Load()
+		before := s.writer.c.Executed.Load()
 		do()
-		got[what] = s.writer.c.executed.Load() - before
+		got[what] = s.writer.c.Executed.Load() - before
 	}
 	create := newRun(100)
 	create.WorkflowID = "order-1"
@@ -141,9 +141,9 @@ func newCountedRuns(t *testing.T) *countedRuns {
 }
 
 func (c *countedRuns) count(what string, do func()) {
-	before := c.s.writer.c.executed.Load()
+	before := c.s.writer.c.Executed.Load()
 	do()
-	c.got[what] = c.s.writer.c.executed.Load() - before
+	c.got[what] = c.s.writer.c.Executed.Load() - before
 }
 
 func (c *countedRuns) create(n int, change func(n int, c *store.Create)) {
@@ -277,7 +277,7 @@ func TestStatements_ReadNoLineToItsEnd(t *testing.T) {
 	s := openTest(t)
 	for _, query := range []string{firstLine, firstWaiting, shutLines, keptLines, nestedShut, dueLines} {
 		check(t, s.write(testContext(t), func(tx *tx) error {
-			return tx.queryOnce("EXPLAIN QUERY PLAN "+query, func(r row) error {
+			return tx.QueryOnce("EXPLAIN QUERY PLAN "+query, func(r row) error {
 				if step := r.ColumnText(3); strings.Contains(step, "SCAN") || strings.Contains(step, "TEMP B-TREE") {
 					t.Errorf("%s\nsteps: %s", query, step)
 				}

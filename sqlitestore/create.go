@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // Create stores new runs, all of them in one transaction unless one meets damage.
@@ -55,7 +56,7 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 		err = t.announce()
 	}
 	if err == nil && t.lease != nil && answer.Fence != (store.Fence{}) {
-		err = t.adopt(t.lease, t.s.locks.identity())
+		err = t.adopt(t.lease, t.s.locks.Identity())
 	}
 	return answer, err
 }
@@ -150,7 +151,7 @@ func (t *tx) Gathering(key string) (*run, error) {
 // Joined returns the run that a start has joined.
 func (t *tx) Joined(start event.RunID) (joined event.RunID, err error) {
 	err = t.query(`SELECT run FROM joined WHERE start = +?`, func(row row) error {
-		joined = unpackRun(row, 0)
+		joined = db.UnpackRun(row, 0)
 		return nil
 	}, start)
 	return joined, err
@@ -172,7 +173,7 @@ func (t *tx) ReplaceItem(r *run, item store.Item) error {
 
 func (c *conn) inspectGathering(snap *store.Snapshot) error {
 	return c.query(`SELECT gather, id FROM runs INDEXED BY runs_gather WHERE gather IS NOT NULL AND epoch = 0`, func(r row) error {
-		snap.Gathering[r.ColumnText(0)] = unpackRun(r, 1)
+		snap.Gathering[r.ColumnText(0)] = db.UnpackRun(r, 1)
 		return nil
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // A damaged page of the table runs holds a few dozen runs, and a statement that comes to
@@ -251,7 +252,7 @@ func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 	err := s.read(ctx, func(c *conn) error {
 		found = map[int64]event.RunID{}
 		var keys []int64
-		err := c.queryOnce(everyKey, func(r row) error { keys = append(keys, r.ColumnInt64(0)); return nil })
+		err := c.QueryOnce(everyKey, func(r row) error { keys = append(keys, r.ColumnInt64(0)); return nil })
 		if err != nil {
 			return err
 		}
@@ -267,9 +268,9 @@ func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 		if len(found) == 0 {
 			return nil
 		}
-		return c.queryOnce(everyKey, func(r row) error {
+		return c.QueryOnce(everyKey, func(r row) error {
 			if _, ok := found[r.ColumnInt64(0)]; ok {
-				found[r.ColumnInt64(0)] = unpackRun(r, 1)
+				found[r.ColumnInt64(0)] = db.UnpackRun(r, 1)
 			}
 			return nil
 		})

@@ -46,7 +46,7 @@ type brokenEntry struct {
 func (e *partitionState) readEntries(c *conn) error {
 	for i := range entryTables {
 		table := &entryTables[i]
-		err := c.queryOnce(table.selectAll, func(r row) error {
+		err := c.QueryOnce(table.selectAll, func(r row) error {
 			b := brokenEntry{table: table, key: r.ColumnText(0), body: blob(r, 1)}
 			if table.unpack(b.key, b.body) == nil {
 				return nil

@@ -173,7 +173,7 @@ func (d *damages) setLinesAside(c *conn, cause error) bool {
 		return false
 	}
 	for _, tree := range limitTrees {
-		err := c.queryOnce(tree, func(row) error { return nil })
+		err := c.QueryOnce(tree, func(row) error { return nil })
 		if isDamage(err) {
 			d.Note("limits", &store.DamagedError{Err: fmt.Errorf("the limits cannot be read, and runs that wait for permits are not claimed: %w", cause)})
 			d.lines.Store(&keySet{until: d.clock.Now().Add(lostFor)})

@@ -41,7 +41,7 @@
 // a quarter of a second. A process that is stopped or stuck, but not dead, still has its
 // lock, and loses its runs by its lease only. Where it cannot be proven that a
 // process has ended (not Linux or macOS, a remote or unknown file system, a lock
-// file that was deleted) the lease decides alone; lock.go argues why a
+// file that was deleted) the lease decides alone; package internal/db argues why a
 // living session is never taken for dead. A store that is closed while it has
 // open sessions counts as ended.
 //
@@ -63,13 +63,15 @@
 //
 // # Reading order
 //
-// schema.go has the tables, open.go the Store. writer.go executes all writing
-// operations and keeps the log short, tx.go has their transaction, row.go the row
-// of a run; reader.go executes the rest. protocol.go gives a transaction to the
-// protocol, wait.go notifies waiting calls and notices other processes, lock.go
-// their end. Then one file per subject, named as in the other stores: create.go,
-// session.go, claim.go, commit.go, outbox.go, load.go, stream.go, list.go,
-// limit.go, fleet.go, purge.go, inspect.go, stepdata.go; state.go, the files with
-// defect in their names and rebuild.go serve package fsck. damage.go keeps a
-// damaged page from all runs but those on it, and explains errors of SQLite.
+// schema.go has the tables, open.go the Store. Package internal/db has what knows no
+// run: connections with their statements, and the locks that prove the end of a
+// process. writer.go executes all writing operations and keeps the log short, tx.go
+// has their transaction, row.go the row of a run; conn.go has the connections that
+// execute the rest. protocol.go gives a transaction to the protocol, wait.go
+// notifies waiting calls and notices other processes. Then one file per subject,
+// named as in the other stores: create.go, session.go, claim.go, commit.go,
+// outbox.go, load.go, stream.go, list.go, limit.go, fleet.go, purge.go, inspect.go,
+// stepdata.go; state.go, the files with defect in their names and rebuild.go serve
+// package fsck. damage.go keeps a damaged page from all runs but those on it, and
+// explains errors of SQLite.
 package sqlitestore

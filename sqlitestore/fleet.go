@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 var _ store.FleetTeller = (*Store)(nil)
@@ -173,7 +174,7 @@ const lineShut = int64(protocol.LineShut)
 // first names the runs of a route that come first, of each of some priorities, and of some lines.
 func (n *census) first(class int64, l *store.RouteLoad) error {
 	name := func(r row) error { //nolint:unparam // the shape of what a query gives its rows to
-		l.First = append(l.First, unpackRun(r, 0))
+		l.First = append(l.First, db.UnpackRun(r, 0))
 		return nil
 	}
 	for below, found := int64(math.MaxInt64), true; found && len(l.First) < store.FleetFirst; {
@@ -266,7 +267,7 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 			UNION ALL SELECT * FROM (SELECT 1, r.id FROM lines l CROSS JOIN runs r ON r.line = l.id AND r.place = 7
 				WHERE l.class = +?1 AND l.mode <> 1 /*lines l.class*/ /*readable r.key*/ ORDER BY l.priority DESC, l.place LIMIT +?2 + ?3))
 			LIMIT +?2 OFFSET +?3`, func(r row) error {
-			found = append(found, unpackRun(r, 0))
+			found = append(found, db.UnpackRun(r, 0))
 			return nil
 		}, ids[c], limit, skip)
 		return found, err

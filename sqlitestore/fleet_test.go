@@ -20,7 +20,7 @@ func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 	} {
 		var plan []string
 		check(t, s.read(testContext(t), func(c *conn) error {
-			return c.queryOnce(`EXPLAIN QUERY PLAN `+statement, func(r row) error { plan = append(plan, r.ColumnText(3)); return nil })
+			return c.QueryOnce(`EXPLAIN QUERY PLAN `+statement, func(r row) error { plan = append(plan, r.ColumnText(3)); return nil })
 		}))
 		text := strings.Join(plan, "\n")
 		if statement == fleetOwned { // a partial index that has the owned runs alone
@@ -79,13 +79,13 @@ func TestOPS1_TheFleetCostsAStatementForEachNumber(t *testing.T) {
 		check(t, err)
 		var n int64
 		check(t, s.read(ctx, func(c *conn) error {
-			before := c.executed.Load()
+			before := c.Executed.Load()
 			census := &census{c: c, loads: map[int64]*store.RouteLoad{}, left: store.FleetBudget}
 			if _, err := census.sessions(); err != nil {
 				return err
 			}
 			err := census.routes()
-			n = c.executed.Load() - before
+			n = c.Executed.Load() - before
 			return err
 		}))
 		return n

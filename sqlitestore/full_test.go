@@ -17,7 +17,7 @@ import (
 func limitPages(t *testing.T, s *Store, more int64) {
 	t.Helper()
 	check(t, s.write(testContext(t), func(tx *tx) error {
-		pages, err := tx.pragma("page_count")
+		pages, err := tx.Pragma("page_count")
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func limitPages(t *testing.T, s *Store, more int64) {
 		if more > 0 {
 			limit = strconv.FormatInt(pages+more, 10)
 		}
-		return tx.execOnce("PRAGMA max_page_count = " + limit)
+		return tx.ExecOnce("PRAGMA max_page_count = " + limit)
 	}))
 }
 

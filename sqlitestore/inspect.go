@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // Inspect returns everything that the store holds, in one consistent state. It
@@ -62,10 +63,10 @@ func (c *conn) inspectRuns(snap *store.Snapshot) error {
 func (c *conn) inspectWorkflowIDs(snap *store.Snapshot) error {
 	return c.query(`SELECT w.name, a.id, l.id FROM workflow_ids w
 		LEFT JOIN runs a ON a.key = w.active LEFT JOIN runs l ON l.key = w.last`, func(r row) error {
-		if active := unpackRun(r, 1); active != "" {
+		if active := db.UnpackRun(r, 1); active != "" {
 			snap.Active[r.ColumnText(0)] = active
 		}
-		if last := unpackRun(r, 2); last != "" {
+		if last := db.UnpackRun(r, 2); last != "" {
 			snap.LastEnded[r.ColumnText(0)] = last
 		}
 		return nil
@@ -78,14 +79,14 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	err := c.query(`SELECT c.queue, c.workflow, r.id FROM runs r INDEXED BY runs_ready JOIN classes c ON c.id = r.class
 		WHERE r.place = 1 ORDER BY r.class, r.priority DESC, r.ord`, func(r row) error {
 		route := store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}
-		snap.Ready[route] = append(snap.Ready[route], unpackRun(r, 2))
+		snap.Ready[route] = append(snap.Ready[route], db.UnpackRun(r, 2))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	err = c.query(`SELECT id, due FROM runs INDEXED BY runs_due WHERE due IS NOT NULL`, func(r row) error {
-		snap.Timers[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		snap.Timers[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
 		return nil
 	})
 	if err != nil {
@@ -93,7 +94,7 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	}
 	return c.query(`SELECT w.name, r.id FROM runs r INDEXED BY runs_lined JOIN workflow_ids w ON w.id = r.wid
 		WHERE r.place = 5 ORDER BY r.wid, r.ord`, func(r row) error {
-		snap.Lines[r.ColumnText(0)] = append(snap.Lines[r.ColumnText(0)], unpackRun(r, 1))
+		snap.Lines[r.ColumnText(0)] = append(snap.Lines[r.ColumnText(0)], db.UnpackRun(r, 1))
 		return nil
 	})
 }
@@ -103,7 +104,7 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 // must hold no others.
 func (c *conn) inspectPurges(snap *store.Snapshot) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
-		snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		snap.Purges[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
 		return nil
 	})
 	if err != nil {
@@ -139,7 +140,7 @@ func (c *conn) inspectPurges(snap *store.Snapshot) error {
 
 func (c *conn) inspectSeen(snap *store.Snapshot) error {
 	return c.query(`SELECT chain, id, at, keep FROM seen ORDER BY chain, id`, func(r row) error {
-		chain, id := unpackRun(r, 0), event.ItemID(r.ColumnText(1))
+		chain, id := db.UnpackRun(r, 0), event.ItemID(r.ColumnText(1))
 		if snap.Seen[chain] == nil {
 			snap.Seen[chain] = map[event.ItemID]time.Time{}
 		}
@@ -182,7 +183,7 @@ func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error
 	runs := map[store.SessionID][]event.RunID{}
 	err := c.query(query, func(r row) error {
 		session := store.SessionID(r.ColumnText(0))
-		runs[session] = append(runs[session], unpackRun(r, 1))
+		runs[session] = append(runs[session], db.UnpackRun(r, 1))
 		return nil
 	})
 	for _, of := range runs {
@@ -236,7 +237,7 @@ func (c *conn) showStreams(snap *store.Snapshot, shown func(*stream, *store.Stre
 	}
 	var all []named
 	err := c.query(`SELECT id, first, last, closed, chain, name FROM streams`, func(r row) error {
-		all = append(all, named{*scanStream(r, 0), unpackRun(r, 4), string(blob(r, 5))})
+		all = append(all, named{*scanStream(r, 0), db.UnpackRun(r, 4), string(blob(r, 5))})
 		return nil
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 var (
@@ -164,7 +165,7 @@ const selectLine = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until,
 func (c *conn) waitLines(query string, args ...any) (lines []protocol.WaitLine, err error) {
 	err = c.query(query, func(r row) error {
 		lines = append(lines, protocol.WaitLine{
-			ID: strconv.FormatInt(r.ColumnInt64(0), 10), First: unpackRun(r, 1), Priority: r.ColumnInt(2), Place: r.ColumnInt64(3),
+			ID: strconv.FormatInt(r.ColumnInt64(0), 10), First: db.UnpackRun(r, 1), Priority: r.ColumnInt(2), Place: r.ColumnInt64(3),
 			Mode: protocol.LineMode(r.ColumnInt(4)), Until: r.ColumnInt64(5), Stands: standsIn(r.ColumnText(6)), Owed: r.ColumnBool(7),
 		})
 		return nil
@@ -489,7 +490,7 @@ func (c *conn) inspectLimits(snap *store.Snapshot) error {
 	for _, l := range lines {
 		var runs []event.RunID
 		err := c.query(`SELECT id FROM runs INDEXED BY runs_waiting WHERE place = 7 AND line = +? ORDER BY priority DESC, ord`, func(r row) error {
-			runs = append(runs, unpackRun(r, 0))
+			runs = append(runs, db.UnpackRun(r, 0))
 			return nil
 		}, l.id)
 		if err != nil {

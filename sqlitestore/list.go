@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/paging"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // List returns a page of runs. It reads the index that fits the query best, in the order of the
@@ -250,7 +251,7 @@ func (s *search) sources() []paging.Source[hit] {
 				if _, ok := s.classes[h.class]; !ok {
 					h.matches = false
 				}
-				hits = append(hits, paging.Entry[hit]{At: paging.Position{Created: r.ColumnInt64(2), Run: unpackRun(r, 1)}, Value: h})
+				hits = append(hits, paging.Entry[hit]{At: paging.Position{Created: r.ColumnInt64(2), Run: db.UnpackRun(r, 1)}, Value: h})
 				return nil
 			})
 			if len(hits) > n {
@@ -292,7 +293,7 @@ func (s *search) read(args []any, after paging.Position, n int, each func(row) e
 	default:
 		to = min(to, after.Created+1)
 	}
-	return step(s.stmt, each, slices.Concat(s.matches.args, args, []any{after.Created, after.Run, from, to, n}))
+	return db.Step(s.stmt, each, slices.Concat(s.matches.args, args, []any{after.Created, after.Run, from, to, n}))
 }
 
 // close gives the statements back.
@@ -434,7 +435,7 @@ func (c *conn) audit(where string, args ...any) ([]store.AuditEntry, error) {
 	err := c.query(`SELECT a.at, r.id, a.reason, a.by, a.owner, a.place, a.status, a.epoch
 		FROM audit a JOIN runs r ON r.key = a.run `+where, func(r row) error {
 		entries = append(entries, store.AuditEntry{
-			Time: timeOf(r.ColumnInt64(0)), Run: unpackRun(r, 1), Reason: store.Reason(r.ColumnText(2)),
+			Time: timeOf(r.ColumnInt64(0)), Run: db.UnpackRun(r, 1), Reason: store.Reason(r.ColumnText(2)),
 			By: store.SessionID(r.ColumnText(3)), Owner: store.SessionID(r.ColumnText(4)),
 			QueueState: store.QueueState(r.ColumnInt(5)), Status: event.Status(r.ColumnText(6)), Epoch: uint64(r.ColumnInt64(7)),
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // Load reads runs, all of them in one state of the store.
@@ -84,10 +85,10 @@ func scanStored(r row) (stored, error) {
 		Due: timeOf(v.due), Recoveries: v.recoveries, Closing: v.closing, Exempt: v.exempt,
 		CreatedAt: timeOf(v.created), EndedAt: timeOf(v.ended), Retention: v.retention,
 		Route:  store.Route{Queue: r.ColumnText(36), Workflow: r.ColumnText(37)},
-		Parent: unpackRun(r, 38), Root: unpackRun(r, 39),
+		Parent: db.UnpackRun(r, 38), Root: db.UnpackRun(r, 39),
 		CreatedBy: v.createdBy,
 	}}
-	if next := unpackRun(r, 41); s.Status == event.StatusContinued || s.QueueState != store.StateEnded {
+	if next := db.UnpackRun(r, 41); s.Status == event.StatusContinued || s.QueueState != store.StateEnded {
 		s.Next = next
 	} else {
 		s.Rerun = next
@@ -133,7 +134,7 @@ func (s *Store) Resolve(ctx context.Context, name string) (event.RunID, error) {
 	err := s.read(ctx, func(c *conn) error {
 		id = ""
 		return c.query(`SELECT r.id FROM workflow_ids w JOIN runs r ON r.key = coalesce(w.active, w.last) WHERE w.name = +?`,
-			func(r row) error { id = unpackRun(r, 0); return nil }, name)
+			func(r row) error { id = db.UnpackRun(r, 0); return nil }, name)
 	})
 	if err == nil && id == "" {
 		err = store.ErrRunNotFound

@@ -15,6 +15,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // Store keeps runs in an SQLite file. Make one with Open or OpenWith. All
@@ -22,7 +23,7 @@ import (
 type Store struct {
 	path     string
 	wal      string // path of the write-ahead log
-	files    []opened
+	files    []db.File
 	clock    store.Clock
 	ctx      context.Context // ends when Close is called
 	cancel   context.CancelFunc
@@ -31,7 +32,7 @@ type Store struct {
 	readers  *readers
 	careful  atomic.Bool // damage was met: no claim hands over what it need not
 	damages  *damages
-	locks    *locks
+	locks    *db.Locks
 	looking  looking
 	foreign  chan struct{} // another process has written
 	polled   chan struct{} // the poller has ended
@@ -132,7 +133,7 @@ func open(path string, cfg Config) (*Store, error) {
 		return nil, errors.Join(s.explain(err), c.Close())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	c.damages = s.damages
+	c.leaveOut(s.damages)
 	s.notifier = newNotifier(s.ctx.Done())
 	s.writer = newWriter(s, c)
 	go s.writer.run()
@@ -165,7 +166,7 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	if err := prepareFile(ctx, c, s.path); err != nil {
 		return err
 	}
-	err := c.configure(ctx,
+	err := c.Configure(ctx,
 		"synchronous = "+mode.String(),
 		"wal_autocheckpoint = 4000",
 		"journal_size_limit = 67108864", // a log that a long read has let grow is cut again
@@ -179,11 +180,33 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	if err != nil {
 		return err
 	}
-	s.wal, s.locks = resolved+"-wal", newLocks(resolved)
-	if err := s.locks.sweep(ctx, c); err != nil {
+	s.wal, s.locks = resolved+"-wal", db.NewLocks(resolved)
+	if err := s.locks.Sweep(func(name string) (bool, error) { return c.refersTo(ctx, name) }); err != nil {
 		return err
 	}
 	return s.remember()
+}
+
+// refersTo reports whether a session names this lock file.
+func (c *conn) refersTo(ctx context.Context, name string) (found bool, err error) {
+	err = db.Retry(ctx, func() error {
+		found = false
+		return c.query(`SELECT DISTINCT lock FROM sessions WHERE lock IS NOT NULL`, func(r row) error {
+			found = found || strings.HasSuffix(r.ColumnText(0), " "+name)
+			return nil
+		})
+	})
+	return found, err
+}
+
+// hasSession reports whether there is a session of the process with this identity.
+func (c *conn) hasSession(ctx context.Context, identity string) (bool, error) {
+	var sessions int64
+	err := db.Retry(ctx, func() (err error) {
+		sessions, err = c.number(`SELECT count(*) FROM sessions WHERE lock = +?`, identity)
+		return err
+	})
+	return sessions > 0, err
 }
 
 // checkPath returns the absolute path, or says what is wrong with it. It must
@@ -247,11 +270,11 @@ func (s *Store) shutDown() error {
 	defer cancel()
 	// If another process is in the way, or the disk is full, the log stays as it
 	// is, with everything in it. Whoever closes or opens the file next goes on.
-	checkpoint := c.execOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
-	if busy(checkpoint) || sqlite.ErrCode(checkpoint).ToPrimary() == sqlite.ResultFull {
+	checkpoint := c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	if db.Busy(checkpoint) || sqlite.ErrCode(checkpoint).ToPrimary() == sqlite.ResultFull {
 		checkpoint = nil
 	}
-	err = errors.Join(err, checkpoint, s.locks.close(ctx, c), c.Close())
+	err = errors.Join(err, checkpoint, s.locks.Close(func(id string) (bool, error) { return c.hasSession(ctx, id) }), c.Close())
 	if err != nil {
 		return fmt.Errorf("close sqlite store: %w", s.explain(err))
 	}
@@ -324,4 +347,61 @@ func pathOf(url string) (string, error) {
 		return rest, nil
 	}
 	return "", fmt.Errorf("two slashes stand before a host, and a file has none: write %s:%s for a file beside the program, or %s:///%s for one in the root directory", scheme, rest, scheme, rest)
+}
+
+// ReplacedError says that the file of the store, or its write-ahead log, was deleted,
+// moved or replaced while the store had it open. Later writes would go into
+// a file that cannot be opened again, so nothing is acknowledged any more: operations
+// that write fail with this error until the file is back, or the store is opened again.
+type ReplacedError struct {
+	Path string
+	Gone bool // nothing is there; else another file is
+}
+
+// Error returns the path of the file and the fix.
+func (e *ReplacedError) Error() string {
+	what := "was replaced by another file"
+	if e.Gone {
+		what = "was deleted or moved"
+	}
+	return fmt.Sprintf("%s %s while the store had it open: nothing that is written is kept: "+
+		"put the file back, or stop all processes that use it and start them again; copy a store with VACUUM INTO", e.Path, what)
+}
+
+// Permanent returns true, because repeating the request does not help.
+func (e *ReplacedError) Permanent() bool { return true }
+
+// remember records which files the store has opened. The write-ahead log is there as long
+// as anybody has the database open.
+func (s *Store) remember() error {
+	for _, path := range []string{s.path, s.wal} {
+		file, err := db.Identify(path)
+		if errors.Is(err, fs.ErrNotExist) && path == s.wal {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.files = append(s.files, file)
+	}
+	return nil
+}
+
+// inPlace returns a *ReplacedError if a path leads to another file than the one that is
+// open. It is asked after each commit and before that is acknowledged: what was
+// acknowledged was in the file to which the path led at that moment. That takes one stat
+// per file, about a microsecond, for all operations that share a transaction. Why a stat
+// fails otherwise is of no interest here: it is not known that the file is another one.
+func (s *Store) inPlace() error {
+	for i := range s.files {
+		f := &s.files[i]
+		same, err := f.InPlace()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &ReplacedError{Path: f.Path, Gone: true}
+		case err == nil && !same:
+			return &ReplacedError{Path: f.Path}
+		}
+	}
+	return nil
 }

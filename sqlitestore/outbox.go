@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // Deliver puts an item into an inbox.
@@ -85,8 +86,8 @@ func (c *conn) outgoing(now time.Time, limit int) (records []store.Outgoing, nex
 
 func scanOutgoing(r row) store.Outgoing {
 	return store.Outgoing{
-		From: unpackRun(r, 0), Phase: store.Phase(r.ColumnInt(3)), Since: timeOf(r.ColumnInt64(4)),
-		Send: store.Send{ID: event.ItemID(r.ColumnText(1)), To: unpackRun(r, 2), Body: blob(r, 5)},
+		From: db.UnpackRun(r, 0), Phase: store.Phase(r.ColumnInt(3)), Since: timeOf(r.ColumnInt64(4)),
+		Send: store.Send{ID: event.ItemID(r.ColumnText(1)), To: db.UnpackRun(r, 2), Body: blob(r, 5)},
 	}
 }
 
@@ -136,7 +137,7 @@ func (t *tx) AddRecord(from *run, s *store.Send, now int64) (protocol.Record, er
 func (t *tx) Record(from *run, id event.ItemID) (protocol.Record, error) {
 	var rec protocol.Record
 	err := t.query(`SELECT seq, receiver, phase FROM outbox WHERE sender = +? AND id = +?`, func(r row) error {
-		rec = protocol.Record{ID: id, Order: r.ColumnInt64(0), To: unpackRun(r, 1), Phase: store.Phase(r.ColumnInt(2))}
+		rec = protocol.Record{ID: id, Order: r.ColumnInt64(0), To: db.UnpackRun(r, 1), Phase: store.Phase(r.ColumnInt(2))}
 		return nil
 	}, from.key, string(id))
 	return rec, err

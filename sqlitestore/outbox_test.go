@@ -205,7 +205,7 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 			var plan []string
 			check(t, s.read(testContext(t), func(c *conn) error {
 				plan = nil
-				return c.queryOnce(`EXPLAIN QUERY PLAN `+query, func(r row) error {
+				return c.QueryOnce(`EXPLAIN QUERY PLAN `+query, func(r row) error {
 					plan = append(plan, r.ColumnText(3))
 					return nil
 				})
@@ -228,7 +228,7 @@ func TestPlans_CountReadsOnlyAnIndex(t *testing.T) {
 	var plan []string
 	check(t, s.read(testContext(t), func(c *conn) error {
 		plan = nil
-		return c.queryOnce(`EXPLAIN QUERY PLAN `+countRange, func(r row) error {
+		return c.QueryOnce(`EXPLAIN QUERY PLAN `+countRange, func(r row) error {
 			plan = append(plan, r.ColumnText(3))
 			return nil
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 var _ protocol.Tx[*run, int64] = (*tx)(nil)
@@ -148,7 +149,7 @@ func (t *tx) AppendFrame(r *run, n uint64, frame []byte) error { return t.append
 func (t *tx) Latest(r *run) (*run, error) {
 	last := r.id
 	err := t.query(`SELECT tip FROM runs WHERE id = +? AND tip IS NOT NULL`, func(row row) error {
-		last = unpackRun(row, 0)
+		last = db.UnpackRun(row, 0)
 		return nil
 	}, r.chain)
 	if err != nil || last == r.id {

@@ -121,11 +121,11 @@ const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? /*w
 
 // vacuum gives free pages back, if there are more than the file should keep.
 func (t *tx) vacuum() error {
-	free, err := t.pragma("freelist_count")
+	free, err := t.Pragma("freelist_count")
 	if err != nil || free == 0 {
 		return err
 	}
-	pages, err := t.pragma("page_count")
+	pages, err := t.Pragma("page_count")
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (t *tx) vacuum() error {
 	if n <= 0 {
 		return nil
 	}
-	return t.execOnce(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(n, vacuumPages)))
+	return t.ExecOnce(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(n, vacuumPages)))
 }
 
 // Delete hides a run that has ended until it is purged.

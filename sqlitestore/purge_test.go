@@ -83,8 +83,8 @@ func (a *ages) purge(limit int) (int, time.Time) {
 func (a *ages) pages() (total, free int64) {
 	a.t.Helper()
 	check(a.t, a.read(testContext(a.t), func(c *conn) (err error) {
-		if total, err = c.pragma("page_count"); err == nil {
-			free, err = c.pragma("freelist_count")
+		if total, err = c.Pragma("page_count"); err == nil {
+			free, err = c.Pragma("freelist_count")
 		}
 		return err
 	}))
@@ -306,7 +306,7 @@ func TestOpen_ChoosesIncrementalVacuum(t *testing.T) {
 	s := openTest(t)
 	var mode int64
 	check(t, s.read(testContext(t), func(c *conn) (err error) {
-		mode, err = c.pragma("auto_vacuum")
+		mode, err = c.Pragma("auto_vacuum")
 		return err
 	}))
 	if mode != 2 {
@@ -323,7 +323,7 @@ func TestInspect_FindsRoutesWithoutRunsAndRunsWithoutRoutes(t *testing.T) {
 			s := openTest(t)
 			_, err := s.Create(testContext(t), []store.Create{newRun(10)})
 			check(t, err)
-			check(t, s.write(testContext(t), func(tx *tx) error { return tx.execOnce(damage) }))
+			check(t, s.write(testContext(t), func(tx *tx) error { return tx.ExecOnce(damage) }))
 			if _, err := s.Inspect(testContext(t)); !errors.Is(err, errDamaged) {
 				t.Errorf("inspect: got error %v, want that the database is damaged", err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // rebuild deletes what is kept of a run beside its log, and writes it again, in one transaction: the run is as it was, or as it is
@@ -273,7 +274,7 @@ type leads struct{ active, last event.RunID }
 func (t *tx) leads(workflowID string) (now leads, err error) {
 	err = t.query(`SELECT a.id, l.id FROM workflow_ids w LEFT JOIN runs a ON a.key = w.active LEFT JOIN runs l ON l.key = w.last
 		WHERE w.name = +?`, func(r row) error {
-		now = leads{unpackRun(r, 0), unpackRun(r, 1)}
+		now = leads{db.UnpackRun(r, 0), db.UnpackRun(r, 1)}
 		return nil
 	}, workflowID)
 	return now, err

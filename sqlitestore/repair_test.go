@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // rotten is one case: a scene, the statements that damage the file, in which ?1 is
@@ -49,7 +50,7 @@ func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repa
 			t.Error(err)
 		}
 	})
-	c := &conn{Conn: raw, statements: map[string]*prepared{}}
+	c := &conn{Conn: db.New(raw)}
 	c.SetBusyTimeout(10 * time.Second)
 	w.Dump = func() any { return dump(t, c) }
 	s := r.scene(w)
@@ -70,9 +71,9 @@ func (c *conn) damage(statement string, s *repairtest.Scene) error {
 		return err
 	}
 	for n, id := range []event.RunID{s.Run, s.Other}[:st.BindParamCount()] {
-		bind(st, n+1, id)
+		db.BindRun(st, n+1, id)
 	}
-	err = errors.Join(step(st, nil, nil), st.Finalize())
+	err = errors.Join(db.Step(st, nil, nil), st.Finalize())
 	if err == nil && c.Changes() == 0 {
 		err = errors.New("it changes nothing")
 	}
@@ -89,7 +90,7 @@ func dump(t *testing.T, c *conn) map[string][]string {
 	})
 	for table := range all {
 		//nolint:unqueryvet // every column, whatever there is
-		err = errors.Join(err, c.queryOnce(`SELECT * FROM `+table, func(r row) error {
+		err = errors.Join(err, c.QueryOnce(`SELECT * FROM `+table, func(r row) error {
 			line := ""
 			for n := range r.ColumnCount() {
 				line += fmt.Sprintf("%s=%q ", r.ColumnName(n), blob(r, n))

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // The columns of a run that change, in groups that change together. A statement that sets a column looks at each index
@@ -183,7 +183,7 @@ func (b *binder) int(v int64)       { b.s.BindInt64(b.next(), v) }
 func (b *binder) uint(v uint64)     { b.int(int64(v)) }
 func (b *binder) text(v string)     { b.s.BindText(b.next(), v) }
 func (b *binder) bytes(v []byte)    { b.s.BindBytes(b.next(), v) }
-func (b *binder) run(v event.RunID) { bindRun(b.s, b.next(), v) }
+func (b *binder) run(v event.RunID) { db.BindRun(b.s, b.next(), v) }
 
 // nonZero binds 0 as null.
 func (b *binder) nonZero(v int64) {
@@ -251,44 +251,6 @@ func (t *tx) rebuildTallies() error {
 		return err
 	}
 	return t.exec(countTallies)
-}
-
-const runPrefix = event.PrefixRun + "_"
-
-// bindRun binds the stored form of a run id: the 16 bytes of its ULID, which
-// sort as the ids do; the text of an id that has none; null for no id.
-func bindRun(s *sqlite.Stmt, param int, id event.RunID) {
-	if id == "" {
-		s.BindNull(param)
-		return
-	}
-	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
-		// ULIDs are case-insensitive, ids are not: only what reads back as it
-		// was is packed.
-		if u, err := ulid.ParseStrict(text); err == nil {
-			var again [ulid.EncodedSize]byte
-			if _ = u.MarshalTextTo(again[:]); string(again[:]) == text {
-				s.BindBytes(param, u[:])
-				return
-			}
-		}
-	}
-	s.BindText(param, string(id))
-}
-
-// unpackRun is the opposite of bindRun.
-func unpackRun(r row, col int) event.RunID {
-	switch r.ColumnType(col) {
-	case sqlite.TypeBlob:
-		var u ulid.ULID
-		r.ColumnBytes(col, u[:])
-		id := make([]byte, len(runPrefix)+ulid.EncodedSize)
-		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // there is room
-		return event.RunID(id)
-	case sqlite.TypeText:
-		return event.RunID(r.ColumnText(col))
-	}
-	return ""
 }
 
 func millis(t time.Time) int64 { return protocol.Millis(t) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 const (
@@ -250,7 +251,7 @@ var fleetSchema = []string{
 	// session by it. reason is set once the session is being recovered. program is the
 	// fingerprint of what it runs, renewed what up of the counters was when the lease was
 	// renewed. lock
-	// says how to prove that the process behind it has ended; see lock.go.
+	// says how to prove that the process behind it has ended; see internal/db.
 	`CREATE TABLE sessions (
 		id      INTEGER PRIMARY KEY AUTOINCREMENT,
 		name    TEXT NOT NULL UNIQUE,
@@ -397,14 +398,14 @@ var countSchema = []string{
 // inspected before the first write. Any number of processes may call it with the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
 	var version int
-	err := retry(ctx, func() error {
+	err := db.Retry(ctx, func() error {
 		return c.snapshot(func(c *conn) (err error) {
 			version, err = inspectFile(c, path)
 			return err
 		})
 	})
 	if err != nil {
-		return errors.Join(err, c.rollback())
+		return errors.Join(err, c.Rollback())
 	}
 	if version == 0 {
 		// Pages that purged runs leave free can be given back, at the price of a
@@ -412,7 +413,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		// chosen before there is anything in the file. In full mode each commit
 		// would move pages to make the file as short as possible, only for the next
 		// one to make it longer; vacuum says when it is done instead.
-		if err := c.configure(ctx, "auto_vacuum = INCREMENTAL"); err != nil {
+		if err := c.Configure(ctx, "auto_vacuum = INCREMENTAL"); err != nil {
 			return err
 		}
 	}
@@ -423,7 +424,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	if version == schemaVersion {
 		return nil
 	}
-	return c.immediate(ctx, func() error {
+	return c.Immediate(ctx, func() error {
 		version, err := inspectFile(c, path)
 		if err != nil || version != 0 { // somebody else was faster
 			return err
@@ -435,7 +436,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 // execAll runs statements that are not worth keeping.
 func (c *conn) execAll(statements []string) error {
 	for _, statement := range statements {
-		if err := c.execOnce(statement); err != nil {
+		if err := c.ExecOnce(statement); err != nil {
 			return err
 		}
 	}
@@ -472,7 +473,7 @@ func inspectFile(c *conn, path string) (int, error) {
 
 func enableWAL(ctx context.Context, c *conn, path string) error {
 	mode := ""
-	err := retry(ctx, func() error {
+	err := db.Retry(ctx, func() error {
 		return c.query(`PRAGMA journal_mode = WAL`, func(r row) error { mode = r.ColumnText(0); return nil })
 	})
 	if err != nil {

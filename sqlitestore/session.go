@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // session is the lease of one life of one worker.
@@ -72,7 +73,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	}
 	err := s.enterPartition(ctx, o.Partition)
 	if err == nil {
-		lock := s.locks.identity()
+		lock := s.locks.Identity()
 		_, err = perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.openSession(&o, lock) })
 	}
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	var beat store.Heartbeat
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
-		lock := s.locks.identity()
+		lock := s.locks.Identity()
 		beat, err = performAside(ctx, s, func(t *tx) (store.Heartbeat, error) { return t.heartbeat(id, lock) })
 	}
 	if err != nil {
@@ -144,7 +145,7 @@ func (t *tx) heartbeat(id store.SessionID, lock string) (store.Heartbeat, error)
 	}
 	beat := store.Heartbeat{Owned: int(owned)}
 	err = t.query(`SELECT id FROM runs WHERE owner = +? AND inbox > 0 /*readable key*/`, func(r row) error {
-		beat.Unread = append(beat.Unread, unpackRun(r, 0))
+		beat.Unread = append(beat.Unread, db.UnpackRun(r, 0))
 		return nil
 	}, l.id)
 	if err != nil {
@@ -186,7 +187,7 @@ func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 	err = t.query(`SELECT id, epoch, token FROM runs WHERE owner = +? /*readable key*/`, func(r row) error {
 		var token event.Token
 		r.ColumnBytes(2, token[:])
-		owned = append(owned, store.Owned{Run: unpackRun(r, 0), Fence: store.Fence{Epoch: uint64(r.ColumnInt64(1)), Token: token}})
+		owned = append(owned, store.Owned{Run: db.UnpackRun(r, 0), Fence: store.Fence{Epoch: uint64(r.ColumnInt64(1)), Token: token}})
 		return nil
 	}, l.id)
 	return owned, err
@@ -233,7 +234,7 @@ func (t *tx) recoverDead(by *session) error {
 		if reason == "" && l.lock != "" && l.lock != by.lock {
 			gone, known := dead[l.lock]
 			if !known {
-				gone = t.s.locks.ended(l.lock)
+				gone = t.s.locks.Ended(l.lock)
 				dead[l.lock] = gone
 			}
 			if gone {

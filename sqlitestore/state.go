@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // partitionState is the file as of one moment.
@@ -72,7 +73,7 @@ func (e *partitionState) readPages(c *conn) error {
 			Explain: "what is stored on that page cannot be read, and what belongs there not be written",
 		})
 	}
-	err := c.queryOnce(`PRAGMA quick_check(10)`, func(r row) error {
+	err := c.QueryOnce(`PRAGMA quick_check(10)`, func(r row) error {
 		if what := r.ColumnText(0); what != "ok" {
 			damaged(what)
 		}
@@ -154,7 +155,7 @@ func (e *partitionState) found(invariant int, run event.RunID, what, explain str
 func (e *partitionState) readTags(c *conn) error {
 	rows := map[event.RunID]map[string]string{}
 	err := c.query(`SELECT r.id, t.name, t.value FROM tags t JOIN runs r ON r.key = t.run`, func(r row) error {
-		id := unpackRun(r, 0)
+		id := db.UnpackRun(r, 0)
 		if rows[id] == nil {
 			rows[id] = map[string]string{}
 		}
@@ -173,14 +174,14 @@ func (e *partitionState) readTags(c *conn) error {
 // compares it with what holds them back.
 func (e *partitionState) readPurges(c *conn) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
-		e.snap.Purges[unpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
+		e.snap.Purges[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	return c.query(`SELECT id FROM runs WHERE place = +? AND purge IS NOT NULL AND NOT (`+unneeded+`)`, func(r row) error {
-		e.found(8, unpackRun(r, 0), "it is to be purged, and something holds it back", "it is forgotten too early")
+		e.found(8, db.UnpackRun(r, 0), "it is to be purged, and something holds it back", "it is forgotten too early")
 		return nil
 	}, int(store.StateEnded))
 }

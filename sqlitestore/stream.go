@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/notify"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // pageBytes is the size from which on a page of chunks is full.
@@ -192,7 +193,7 @@ const selectStanding = `SELECT coalesce(r.chain, r.id), r.place = 6 AND (r.next 
 // of it stands.
 func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st standing, err error) {
 	err = c.query(selectStanding, func(r row) error {
-		chain, st = unpackRun(r, 0), standing{*scanStream(r, 2), r.ColumnBool(1)}
+		chain, st = db.UnpackRun(r, 0), standing{*scanStream(r, 2), r.ColumnBool(1)}
 		return nil
 	}, run, []byte(name))
 	return chain, st, err

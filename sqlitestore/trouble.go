@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/paging"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 var _ store.TroubleLister = (*Store)(nil)
@@ -85,6 +86,6 @@ func (c *conn) inspectTroubles(snap *store.Snapshot) error {
 }
 
 func (c *conn) runsIn(where string, args ...any) (runs []event.RunID, err error) {
-	err = c.query(`SELECT r.id FROM runs `+where, func(r row) error { runs = append(runs, unpackRun(r, 0)); return nil }, args...)
+	err = c.query(`SELECT r.id FROM runs `+where, func(r row) error { runs = append(runs, db.UnpackRun(r, 0)); return nil }, args...)
 	return runs, err
 }

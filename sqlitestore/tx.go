@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // tx is the transaction in which a group of operations is executed.
@@ -247,7 +248,7 @@ const (
 
 func scanRun(r row) *run {
 	v := &run{
-		key: r.ColumnInt64(0), id: unpackRun(r, 1), chain: unpackRun(r, 2),
+		key: r.ColumnInt64(0), id: db.UnpackRun(r, 1), chain: db.UnpackRun(r, 2),
 		wid: r.ColumnInt64(3), workflowID: r.ColumnText(4), route: r.ColumnInt64(5), priority: r.ColumnInt(6),
 		queueState: store.QueueState(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
 		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/notify"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 // Wait blocks until there may be something to do. If Until is zero it does not
@@ -155,7 +156,7 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 	for _, session := range sessions {
 		err := c.query(`SELECT r.id, (SELECT max(i.seq) FROM inbox i WHERE i.run = r.key)
 			FROM sessions s JOIN runs r ON r.owner = s.id AND r.inbox > 0 /*readable r.key*/ WHERE s.name = +?`, func(r row) error {
-			f.unread = append(f.unread, inboxChange{inboxNew, session, unpackRun(r, 0), r.ColumnInt64(1)})
+			f.unread = append(f.unread, inboxChange{inboxNew, session, db.UnpackRun(r, 0), r.ColumnInt64(1)})
 			return nil
 		}, string(session))
 		if err != nil {
@@ -392,7 +393,7 @@ func (p *poller) ask() {
 		p.c = c
 	}
 	own := p.s.writer.commits.Load()
-	version, err := p.c.number(dataVersion)
+	version, err := p.c.number(db.DataVersion)
 	switch {
 	case err != nil || version == p.version:
 		return
@@ -433,7 +434,7 @@ func (s *Store) probe() {
 			return nil
 		})
 	})
-	if err == nil && slices.ContainsFunc(locks, s.locks.ended) {
+	if err == nil && slices.ContainsFunc(locks, s.locks.Ended) {
 		s.notifier.waiters.WakeEverybody()
 	}
 }

@@ -31,7 +31,7 @@ func pause(t *testing.T, s *Store, when string) (reached chan struct{}, proceed 
 		if err != nil {
 			return err
 		}
-		return tx.execOnce(`CREATE TEMP TRIGGER paused AFTER ` + when + ` BEGIN SELECT pause(); END`)
+		return tx.ExecOnce(`CREATE TEMP TRIGGER paused AFTER ` + when + ` BEGIN SELECT pause(); END`)
 	}))
 	return reached, proceed
 }

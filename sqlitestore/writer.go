@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/protocol"
+	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
 const (
@@ -254,7 +255,7 @@ func (w *writer) try(ops []*op) error {
 	w.s.notifier.publish(&t.notices)
 	w.passOn(t.notices.stored)
 	for _, lock := range t.notices.locks {
-		w.s.locks.remove(lock)
+		w.s.locks.Remove(lock)
 	}
 	return nil
 }
@@ -289,7 +290,7 @@ func (o *op) execute(t *tx) error {
 // abort undoes a transaction, and whatever is remembered of it.
 func (w *writer) abort(t *tx) {
 	// If this fails the next BEGIN does, and says why.
-	_ = w.c.rollback()
+	_ = w.c.Rollback()
 	if t != nil {
 		w.names = newNames()
 		w.s.notifier.withdraw(&t.notices)
@@ -305,13 +306,13 @@ func (w *writer) begin() error {
 			w.lookAround()
 			return nil
 		}
-		if !busy(err) {
+		if !db.Busy(err) {
 			return err
 		}
 		if w.outOfPatience() {
 			return errors.Join(store.ErrClosed, errGone)
 		}
-		<-time.After(backoff(attempt))
+		<-time.After(db.Backoff(attempt))
 		w.forget()
 	}
 }
@@ -326,7 +327,7 @@ func (w *writer) outOfPatience() bool {
 // last look, and forgets what that may have changed. Only this connection can
 // tell: its own commits do not count.
 func (w *writer) lookAround() {
-	version, err := w.c.number(dataVersion)
+	version, err := w.c.number(db.DataVersion)
 	if err == nil && version == w.version {
 		return
 	}
@@ -411,7 +412,7 @@ func (w *writer) trim() {
 		return
 	}
 	// A reader of another process may be in the way: then it is for next time.
-	err = w.c.execOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	err = w.c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
 	if left, stat := os.Stat(w.s.wal); err == nil && stat == nil && left.Size() == 0 {
 		w.log.at = 0
 	}

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package sqlitestore
+package db
 
 import (
 	"fmt"
@@ -17,16 +17,16 @@ func inode(info os.FileInfo) string {
 	return fmt.Sprintf("%x:%x", st.Dev, st.Ino)
 }
 
-// inPlace reports whether the path leads to the file that was opened. It is asked after each commit: os.Stat would allocate
+// InPlace reports whether the path leads to the file that was opened. It is asked after each commit: os.Stat would allocate
 // what it returns.
-func (f *opened) inPlace() (bool, error) {
+func (f *File) InPlace() (bool, error) {
 	was, ok := f.info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return true, nil
 	}
 	var now syscall.Stat_t
 	for {
-		err := syscall.Stat(f.path, &now)
+		err := syscall.Stat(f.Path, &now)
 		if err != syscall.EINTR { //nolint:errorlint // a bare number
 			return err == nil && now.Dev == was.Dev && now.Ino == was.Ino, err
 		}

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package sqlitestore
+package db
 
 import "os"
 
@@ -13,8 +13,8 @@ func localFileSystem(string) bool { return false }
 
 func inode(os.FileInfo) string { return "" }
 
-// inPlace reports whether the path leads to the file that was opened.
-func (f *opened) inPlace() (bool, error) {
-	info, err := os.Stat(f.path)
+// InPlace reports whether the path leads to the file that was opened.
+func (f *File) InPlace() (bool, error) {
+	info, err := os.Stat(f.Path)
 	return err == nil && os.SameFile(info, f.info), err
 }

@@ -1,4 +1,4 @@
-package sqlitestore
+package db
 
 import (
 	"sync"

@@ -1,4 +1,4 @@
-package sqlitestore
+package db
 
 import (
 	"os"
@@ -9,8 +9,8 @@ import (
 
 func TestLocks_OnlyTheEndOfTheHolderIsTakenForIt(t *testing.T) {
 	dir := t.TempDir()
-	holder, other := newLocks(filepath.Join(dir, "runs.db")), newLocks(filepath.Join(dir, "runs.db"))
-	id := holder.identity()
+	holder, other := NewLocks(filepath.Join(dir, "runs.db")), NewLocks(filepath.Join(dir, "runs.db"))
+	id := holder.Identity()
 	if id == "" {
 		t.Fatal("this machine cannot prove the end of a process: is the temporary directory on a local file system?")
 	}
@@ -32,43 +32,50 @@ func TestLocks_OnlyTheEndOfTheHolderIsTakenForIt(t *testing.T) {
 		"other directory":      strings.Join([]string{boot, node, "../" + filepath.Base(dir) + "/" + name}, " "),
 		"file of another name": strings.Join([]string{boot, node, "runs.db"}, " "),
 	} {
-		if other.ended(id) {
+		if other.Ended(id) {
 			t.Errorf("%s: %q was taken for the end of a process", what, id)
 		}
-		if holder.ended(id) {
+		if holder.Ended(id) {
 			t.Errorf("%s: %q was taken by the holder itself for its end", what, id)
 		}
 	}
 
 	check(t, holder.file.Unlock()) // as the kernel does when the process is gone
-	if other.ended(strings.Join([]string{"other", node, name}, " ")) {
+	if other.Ended(strings.Join([]string{"other", node, name}, " ")) {
 		t.Error("a free lock of another boot was taken for the end of a process")
 	}
-	if !other.ended(id) {
+	if !other.Ended(id) {
 		t.Error("the end of the holder was not noticed")
 	}
-	other.remove(id)
+	other.Remove(id)
 	if _, err := os.Stat(filepath.Join(dir, name)); !os.IsNotExist(err) {
 		t.Errorf("stat of the removed lock file: got error %v, want that it does not exist", err)
 	}
-	if other.ended(id) {
+	if other.Ended(id) {
 		t.Error("a lock file that is gone was taken for the end of a process")
 	}
 }
 
 func TestLocks_AFileThatWasDeletedWhileHeldProvesNothing(t *testing.T) {
 	dir := t.TempDir()
-	holder, other := newLocks(filepath.Join(dir, "runs.db")), newLocks(filepath.Join(dir, "runs.db"))
-	id := holder.identity()
+	holder, other := NewLocks(filepath.Join(dir, "runs.db")), NewLocks(filepath.Join(dir, "runs.db"))
+	id := holder.Identity()
 	path := holder.file.Path()
 	check(t, os.Remove(path))
-	if other.ended(id) {
+	if other.Ended(id) {
 		t.Error("a deleted file was taken for the end of its holder")
 	}
 	// Somebody even makes a new one of that name.
 	check(t, os.WriteFile(path, nil, 0o600))
-	if other.ended(id) {
+	if other.Ended(id) {
 		t.Error("another file of the same name was taken for the end of the holder")
 	}
 	check(t, holder.file.Unlock())
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

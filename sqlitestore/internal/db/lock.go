@@ -1,7 +1,6 @@
-package sqlitestore
+package db
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -14,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// locks proves that the process behind a session has ended.
+// Locks proves that the process behind a session has ended.
 //
 // The first session that is opened through a store makes it create a file beside
 // the database and take an exclusive flock on it, for as long as the store is
@@ -46,7 +45,7 @@ import (
 // only judge of a process that lives and does nothing. A child that was forked
 // shares the lock until it executes another program (the descriptor is
 // close-on-exec): then a dead process looks alive, which is the harmless mistake.
-type locks struct {
+type Locks struct {
 	database string
 	dir      string
 	prefix   string // of the names of lock files
@@ -59,13 +58,14 @@ type locks struct {
 
 const lockSuffix = ".lock"
 
-func newLocks(database string) *locks {
-	return &locks{database: database, dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
+// NewLocks returns the locks of a database. The path must contain no links.
+func NewLocks(database string) *Locks {
+	return &Locks{database: database, dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
 }
 
-// identity returns what is stored with the sessions of this store. It takes the
+// Identity returns what is stored with the sessions of this store. It takes the
 // lock if that has not been done; empty: there can be none.
-func (l *locks) identity() string {
+func (l *Locks) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.tried {
@@ -77,7 +77,7 @@ func (l *locks) identity() string {
 
 // acquire creates a file with a new name and locks it. A sweep of another
 // process may take the file away before it is locked: then comes the next.
-func (l *locks) acquire() (*flock.Flock, string) {
+func (l *Locks) acquire() (*flock.Flock, string) {
 	boot := bootID()
 	if boot == "" || !localFileSystem(l.dir) {
 		return nil, ""
@@ -107,7 +107,7 @@ func (l *locks) acquire() (*flock.Flock, string) {
 
 // mode returns the mode of lock files. It is that of the database, as SQLite does it for the files beside it: who may open that must be
 // able to open the lock.
-func (l *locks) mode() fs.FileMode {
+func (l *Locks) mode() fs.FileMode {
 	info, err := os.Stat(l.database)
 	if err != nil {
 		return 0o600
@@ -115,8 +115,8 @@ func (l *locks) mode() fs.FileMode {
 	return info.Mode().Perm()
 }
 
-// ended reports whether the process that had this identity is provably gone.
-func (l *locks) ended(identity string) bool {
+// Ended reports whether the process that had this identity is provably gone.
+func (l *Locks) Ended(identity string) bool {
 	f := l.seize(identity)
 	if f == nil {
 		return false
@@ -125,8 +125,8 @@ func (l *locks) ended(identity string) bool {
 	return true
 }
 
-// remove deletes the lock file of a process that has ended.
-func (l *locks) remove(identity string) {
+// Remove deletes the lock file of a process that has ended.
+func (l *Locks) Remove(identity string) {
 	if f := l.seize(identity); f != nil {
 		_ = os.Remove(f.Path())
 		_ = f.Unlock()
@@ -134,7 +134,7 @@ func (l *locks) remove(identity string) {
 }
 
 // seize gets the lock of a process that has ended; nil: it may be alive.
-func (l *locks) seize(identity string) *flock.Flock {
+func (l *Locks) seize(identity string) *flock.Flock {
 	boot, rest, _ := strings.Cut(identity, " ")
 	node, name, _ := strings.Cut(rest, " ")
 	if boot == "" || boot != bootID() || !l.owns(name) || !localFileSystem(l.dir) {
@@ -152,12 +152,12 @@ func (l *locks) seize(identity string) *flock.Flock {
 }
 
 // owns reports whether name is that of a lock file of this database.
-func (l *locks) owns(name string) bool {
+func (l *Locks) owns(name string) bool {
 	return name == filepath.Base(name) && strings.HasPrefix(name, l.prefix) && strings.HasSuffix(name, lockSuffix)
 }
 
 // tryLock locks a file that exists; nil: it does not, or is locked.
-func (l *locks) tryLock(name string) *flock.Flock {
+func (l *Locks) tryLock(name string) *flock.Flock {
 	f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_RDONLY))
 	if locked, err := f.TryLock(); err != nil || !locked {
 		return nil
@@ -165,9 +165,10 @@ func (l *locks) tryLock(name string) *flock.Flock {
 	return f
 }
 
-// sweep deletes the lock files that dead processes have left and no session
-// refers to. A file is locked first: then nobody can be about to refer to it.
-func (l *locks) sweep(ctx context.Context, c *conn) error {
+// Sweep deletes the lock files that dead processes have left and no session refers to. used reports
+// whether a session names a file. A file is locked before that is asked, so that no process can be
+// about to refer to it.
+func (l *Locks) Sweep(used func(name string) (bool, error)) error {
 	entries, _ := os.ReadDir(l.dir) // a directory that cannot be read is not tidied
 	for _, e := range entries {
 		if !l.owns(e.Name()) {
@@ -177,12 +178,8 @@ func (l *locks) sweep(ctx context.Context, c *conn) error {
 		if f == nil {
 			continue
 		}
-		var used bool
-		err := retry(ctx, func() (err error) {
-			used, err = c.refersTo(e.Name())
-			return err
-		})
-		if err == nil && !used {
+		referred, err := used(e.Name())
+		if err == nil && !referred {
 			_ = os.Remove(f.Path())
 		}
 		_ = f.Unlock()
@@ -193,32 +190,18 @@ func (l *locks) sweep(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// refersTo reports whether a session names this lock file.
-func (c *conn) refersTo(name string) (bool, error) {
-	found := false
-	err := c.query(`SELECT DISTINCT lock FROM sessions WHERE lock IS NOT NULL`, func(r row) error {
-		found = found || strings.HasSuffix(r.ColumnText(0), " "+name)
-		return nil
-	})
-	return found, err
-}
-
-// close gives up the lock. The file stays if a session was left open: it is the
-// proof that the session is over.
-func (l *locks) close(ctx context.Context, c *conn) error {
+// Close gives up the lock. used reports whether a session with this identity was left open: then
+// the file stays, because it is the proof that the session is over.
+func (l *Locks) Close(used func(identity string) (bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tried = true
 	if l.file == nil {
 		return nil
 	}
-	var used int64
-	err := retry(ctx, func() (err error) {
-		used, err = c.number(`SELECT count(*) FROM sessions WHERE lock = +?`, l.id)
-		return err
-	})
-	if err == nil && used == 0 {
-		_ = os.Remove(l.file.Path()) // somebody else may have been tidy
+	referred, err := used(l.id)
+	if err == nil && !referred {
+		_ = os.Remove(l.file.Path()) // another process may have removed it
 	}
 	err = errors.Join(err, l.file.Unlock())
 	l.file, l.id = nil, ""

@@ -1,0 +1,317 @@
+// Package db contains the parts of package sqlitestore that know no run: connections and their
+// statements (conn.go), the proof that a process has ended (lock.go), and whether a path still
+// leads to the file that is open.
+package db
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// Conn is a connection to the database. Statements are prepared once and kept.
+// Only one goroutine may use it at a time.
+type Conn struct {
+	*sqlite.Conn
+	Executed   atomic.Int64              // statements, for tests that count them
+	Expand     func(query string) string // changes the text of each query that is prepared; nil: nothing
+	statements map[string]*prepared      // by their text
+}
+
+// Row is the present row of a query.
+type Row = *sqlite.Stmt
+
+// New returns a connection that uses an open one.
+func New(raw *sqlite.Conn) *Conn { return &Conn{Conn: raw, statements: map[string]*prepared{}} }
+
+// Connect opens a connection and sets the pragmas. Even those need the lock of
+// the file for a moment, which another process may have until ctx ends.
+func Connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas ...string) (*Conn, error) {
+	// No OpenURI: a path is a path, whatever characters it has.
+	raw, err := sqlite.OpenConn(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	c := New(raw)
+	// Waiting for a lock is done here, by Retry, where it can be given up.
+	c.SetBusyTimeout(0)
+	if err := c.Configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Configure sets pragmas.
+func (c *Conn) Configure(ctx context.Context, pragmas ...string) error {
+	for _, pragma := range pragmas {
+		if err := Retry(ctx, func() error { return c.ExecOnce(`PRAGMA ` + pragma) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exec runs a statement that returns nothing.
+func (c *Conn) Exec(query string, args ...any) error {
+	return c.Query(query, nil, args...)
+}
+
+// Query calls each for every row. Args are nil, bool, int, int64, uint64,
+// string, event.RunID and []byte; a nil []byte is null. The statement is kept for the next
+// time.
+//
+// A parameter in a condition is written +?, which means the same. SQLite looks
+// at the value of a bare ? when it chooses a plan, and so would prepare the
+// statement again for each new value: that costs twenty times as much as to
+// execute it.
+func (c *Conn) Query(query string, each func(Row) error, args ...any) error {
+	s, err := c.statement(query)
+	if err != nil {
+		return err
+	}
+	s.check(query, len(args))
+	return Step(s.Stmt, each, args)
+}
+
+// ExecBinding is Exec for a statement whose parameters bind binds. It returns how many it has bound.
+func (c *Conn) ExecBinding(query string, bind func(s *sqlite.Stmt) int) error {
+	s, err := c.statement(query)
+	if err != nil {
+		return err
+	}
+	s.check(query, bind(s.Stmt))
+	return Step(s.Stmt, nil, nil)
+}
+
+// prepared is a statement that is kept.
+type prepared struct {
+	*sqlite.Stmt
+	params int
+}
+
+// check panics unless so many parameters are all that the statement has: another one would have the value of the last execution.
+func (s *prepared) check(query string, n int) {
+	if n != s.params {
+		panic("sqlitestore: " + strconv.Itoa(n) + " arguments for " + strconv.Itoa(s.params) + " parameters of " + query)
+	}
+}
+
+// statement returns a statement that is executed now. It is prepared once: Step leaves it reset, and all its parameters are
+// bound each time, so that nothing has to be undone before.
+func (c *Conn) statement(query string) (*prepared, error) {
+	c.Executed.Add(1)
+	query = c.expand(query)
+	if s := c.statements[query]; s != nil {
+		return s, nil
+	}
+	raw, err := c.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	s := &prepared{raw, raw.BindParamCount()}
+	c.statements[query] = s
+	return s, nil
+}
+
+func (c *Conn) expand(query string) string {
+	if c.Expand == nil {
+		return query
+	}
+	return c.Expand(query)
+}
+
+// QueryOnce is Query for a statement that is not worth keeping.
+func (c *Conn) QueryOnce(query string, each func(Row) error) error {
+	s, _, err := c.PrepareTransient(c.expand(query))
+	if err != nil {
+		return err
+	}
+	return errors.Join(Step(s, each, nil), s.Finalize())
+}
+
+// Step binds the arguments and goes through the rows.
+func Step(s *sqlite.Stmt, each func(Row) error, args []any) error {
+	for i, arg := range args {
+		bind(s, i+1, arg)
+	}
+	for {
+		more, err := s.Step()
+		if err != nil {
+			_ = s.Reset() // it says the same once more: whoever executes the statement next must not hear of it
+			return err
+		}
+		if !more {
+			// A finished statement is reset, or it would hold its locks.
+			return s.Reset()
+		}
+		if each == nil {
+			continue
+		}
+		if err := each(s); err != nil {
+			return errors.Join(err, s.Reset())
+		}
+	}
+}
+
+func bind(s *sqlite.Stmt, param int, arg any) {
+	switch v := arg.(type) {
+	case nil:
+		s.BindNull(param)
+	case bool:
+		s.BindBool(param, v)
+	case int:
+		s.BindInt64(param, int64(v))
+	case int64:
+		s.BindInt64(param, v)
+	case uint64:
+		s.BindInt64(param, int64(v))
+	case string:
+		s.BindText(param, v)
+	case event.RunID:
+		BindRun(s, param, v)
+	case []byte:
+		if v == nil {
+			s.BindNull(param)
+			return
+		}
+		s.BindBytes(param, v)
+	default:
+		// Sprintf would let all arguments of all statements escape to the heap.
+		panic("sqlitestore: bind parameter " + strconv.Itoa(param) + ": type " + reflect.TypeOf(arg).String())
+	}
+}
+
+// ExecOnce runs a statement that is not worth keeping.
+func (c *Conn) ExecOnce(query string) error { return c.QueryOnce(query, nil) }
+
+// Number returns the first column of the first row, 0 if there is no row.
+func (c *Conn) Number(query string, args ...any) (int64, error) {
+	var n int64
+	err := c.Query(query, func(r Row) error { n = r.ColumnInt64(0); return nil }, args...)
+	return n, err
+}
+
+// Pragma returns the value of a pragma.
+func (c *Conn) Pragma(name string) (int64, error) { return c.Number("PRAGMA " + name) }
+
+// DataVersion asks for a number that differs once another connection has written.
+const DataVersion = `PRAGMA data_version`
+
+// Immediate runs f in a transaction that holds the write lock.
+func (c *Conn) Immediate(ctx context.Context, f func() error) error {
+	if err := Retry(ctx, func() error { return c.Exec(`BEGIN IMMEDIATE`) }); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = c.Exec(`COMMIT`)
+	}
+	if err != nil {
+		return errors.Join(err, c.Rollback())
+	}
+	return nil
+}
+
+// Rollback ends the transaction, if the error that led here has not done so.
+func (c *Conn) Rollback() error {
+	if c.AutocommitEnabled() {
+		return nil
+	}
+	return c.Exec(`ROLLBACK`)
+}
+
+// Retry repeats f while another connection is in the way, until ctx ends.
+func Retry(ctx context.Context, f func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := f()
+		if !Busy(err) {
+			return err
+		}
+		select {
+		case <-time.After(Backoff(attempt)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Busy reports whether err says that another connection is in the way, which
+// passes by itself.
+func Busy(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultProtocol:
+		return true
+	}
+	return false
+}
+
+// Backoff is the pause before another try: from a tenth of a millisecond, so
+// that a busy neighbour's next gap is met, up to about 2 ms.
+func Backoff(attempt int) time.Duration {
+	limit := min(100*time.Microsecond<<min(attempt/4, 10), 1500*time.Microsecond)
+	return limit/2 + rand.N(limit)
+}
+
+const runPrefix = event.PrefixRun + "_"
+
+// BindRun binds the stored form of a run id: the 16 bytes of its ULID, which
+// sort as the ids do; the text of an id that has none; null for no id.
+func BindRun(s *sqlite.Stmt, param int, id event.RunID) {
+	if id == "" {
+		s.BindNull(param)
+		return
+	}
+	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
+		// ULIDs are case-insensitive, ids are not: only what reads back as it
+		// was is packed.
+		if u, err := ulid.ParseStrict(text); err == nil {
+			var again [ulid.EncodedSize]byte
+			if _ = u.MarshalTextTo(again[:]); string(again[:]) == text {
+				s.BindBytes(param, u[:])
+				return
+			}
+		}
+	}
+	s.BindText(param, string(id))
+}
+
+// UnpackRun is the opposite of BindRun.
+func UnpackRun(r Row, col int) event.RunID {
+	switch r.ColumnType(col) {
+	case sqlite.TypeBlob:
+		var u ulid.ULID
+		r.ColumnBytes(col, u[:])
+		id := make([]byte, len(runPrefix)+ulid.EncodedSize)
+		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // there is room
+		return event.RunID(id)
+	case sqlite.TypeText:
+		return event.RunID(r.ColumnText(col))
+	}
+	return ""
+}
+
+// File is a file as it was when the store was opened.
+type File struct {
+	Path string
+	info os.FileInfo
+}
+
+// Identify returns the file to which a path leads now.
+func Identify(path string) (File, error) {
+	info, err := os.Stat(path)
+	return File{path, info}, err
+}
