@@ -38,8 +38,9 @@ func Register(r workflow.Registrar, service *Service) {
 	shim.BindWorkflow(r, BulkRuns, bulk)
 }
 
-// BulkRuns acts on each run of a filter. Which runs there are is durable before any of them is acted on, so that what is
-// repeated after a crash is the same; and it is repeated with the same idempotency keys.
+// BulkRuns acts on each run that a filter selects. The list of runs is durable before the first of them
+// is acted on, so that after a crash the same runs are acted on again, with the same idempotency
+// keys.
 //
 // It starts and awaits runs of [bulk].
 var BulkRuns = shim.NewWorkflow[bulkWork, bulkState]("flowgen.bulk", "w", shim.WorkflowPolicy{
@@ -47,8 +48,9 @@ var BulkRuns = shim.NewWorkflow[bulkWork, bulkState]("flowgen.bulk", "w", shim.W
 	Retention: 720 * time.Hour,
 })
 
-// ActOnBulk acts on those of a page that still match. What was done by an attempt that was interrupted counts as done;
-// what is not there yet is asked for again with the same key. An error says that the store is away.
+// ActOnBulk acts on the runs of a page that still match. Runs that an interrupted attempt acted on
+// count as done; for the others the request is repeated with the same key. An error means that the
+// store is unavailable.
 //
 // It is the durable counterpart of [Service.actOnBulk].
 func ActOnBulk(ctx workflow.Context, o bulkOrder, runs []string) (bulkState, error) {
@@ -76,7 +78,7 @@ var actOnBulkStep = shim.NewStep("flowgen.bulk.act", shim.Policy{
 	})
 })
 
-// ListBulk lists the runs that match now, the oldest first.
+// ListBulk lists the runs that match at present, the oldest first.
 //
 // It is the durable counterpart of [Service.listBulk].
 func ListBulk(ctx workflow.Context, o bulkOrder, cursor string) (bulkList, error) {
