@@ -1,7 +1,10 @@
-// Quickstart runs one order through a durable workflow and prints its events. If it is killed at
-// any moment and restarted, it continues, and no completed step runs twice.
+// Quickstart runs one order through a durable workflow and prints its events. With a store in a
+// file, if it is killed at any moment and restarted, it continues, and no completed step runs twice.
 //
 //	go run ./examples/quickstart
+//	go run -tags sqlite ./examples/quickstart
+//
+// Without the tag the run is kept in memory: the first build of SQLite takes half a minute.
 //
 // See orders.go for the workflow.
 package main
@@ -26,8 +29,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 
 	_ "github.com/flowgen/flowgen/memstore"
-	_ "github.com/flowgen/flowgen/redisstore"
-	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
 func main() {
@@ -47,16 +48,19 @@ type options struct {
 	crashAfter uint64
 }
 
+// defaultStore is replaced if the program is built with the tag sqlite.
+var defaultStore = "memory:"
+
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	f.StringVar(&o.store, "store", "sqlite:quickstart.db", "`URL` of where the run is kept: memory:, sqlite:PATH or redis://HOST:PORT")
+	f.StringVar(&o.store, "store", defaultStore, "`URL` of the store of the run: memory:, or if built with -tags sqlite also sqlite:PATH")
 	f.StringVar(&o.order, "order", "order-1001", "`ID` of the order; each is fulfilled once")
 	f.StringVar(&o.effects, "effects", "", "append a line \"step-name attempt\" to `FILE` for each execution of a step")
 	f.Uint64Var(&o.crashAfter, "crash-after", 0, "kill this process right after the commit that holds event `N` of the log; 0: never")
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), "Quickstart runs one order through a durable workflow. Kill it and start it again: it carries on.\n\n"+
-			"usage: go run ./examples/quickstart [flags]\n\n")
+			"usage: go run [-tags sqlite] ./examples/quickstart [flags]\n\n")
 		f.PrintDefaults()
 	}
 	if err := f.Parse(args); err != nil {
@@ -64,6 +68,9 @@ func parse(args []string) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: see -help", f.Arg(0))
+	}
+	if o.crashAfter > 0 && o.store == "memory:" {
+		return o, errors.New("-crash-after: the process takes a run in memory with it: go run -tags sqlite ./examples/quickstart")
 	}
 	return o, nil
 }

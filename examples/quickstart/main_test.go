@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +81,37 @@ func TestQuickstart_FulfilsAnOrderOnce(t *testing.T) {
 	if after := executions(t, effects); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("second start executed steps: %v, before %v", after, before)
 	}
+}
+
+func TestQuickstart_RefusesACrashAfterWhichNothingIsLeft(t *testing.T) {
+	err := run(t.Context(), []string{"-crash-after", "12"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "-tags sqlite") {
+		t.Errorf("got %v, want an error that names the tag", err)
+	}
+}
+
+// The test binary imports SQLite itself. The program does it only with a tag.
+func TestQuickstart_BuiltWithTheTagKeepsItsRunInAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "quickstart")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "sqlite", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	start := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	if out, err := start("-crash-after", "12"); err == nil {
+		t.Errorf("the process was not killed:\n%s", out)
+	}
+	out, err := start()
+	if err != nil || !strings.Contains(out, "found where an earlier process left it") {
+		t.Errorf("second start: %v\n%s", err, out)
+	}
+	checkResult(t, out)
 }
 
 // After a kill at any event of the log and a restart, the result is the same, and no completed step

@@ -10,6 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
+
+	_ "github.com/flowgen/flowgen/redisstore"
 )
 
 func TestFulfil_SurvivesCrashesOnSQLiteAndRedis(t *testing.T) {
