@@ -44,12 +44,13 @@ help: ## list the targets
 # These are watched for races: what has goroutines of its own, which share memory. Programs that are started and killed, what
 # one goroutine does, and all that only calls these are not: they are three times faster so, and need not be compiled twice.
 # make test watches the heart of it, in memory: to compile the databases for the race detector takes longer than these tests. make
-# race-all watches the rest, and the worker on every store; of the stores, those tests that do several things at once. make
-# soak watches all tests of all of these.
-WATCHED := ./memstore ./runtime/workflow ./runtime/store/notify \
+# race-all watches the rest (of package workflow, the model of schedules does one thing at a time and takes seven times longer
+# when it is watched), and the worker on every store; of the stores, those tests that do several things at once. make soak watches
+# all tests of all of these.
+WATCHED := ./memstore ./runtime/store/notify \
 	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits
 WATCHED_IN_MEMORY := ./runtime/worker/...
-ALSO_WATCHED := $(WATCHED_IN_MEMORY) ./runtime/internal/replay ./runtime/promises/... ./runtime/step/... ./runtime/step/sqlstep/databases ./admin ./admin/api ./admin/admintest ./admin/console ./admin/hooks \
+ALSO_WATCHED := $(WATCHED_IN_MEMORY) ./runtime/workflow ./runtime/internal/replay ./runtime/promises/... ./runtime/step/... ./runtime/step/sqlstep/databases ./admin ./admin/api ./admin/admintest ./admin/console ./admin/hooks \
 	./admin/internal/rate ./admin/jwtauth
 STORES := ./sqlitestore ./redisstore
 AT_A_TIME := Concurrent|Together|AtOnce|Wait|Watch|Await|Close|Cancel|Beside
