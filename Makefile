@@ -219,10 +219,12 @@ promises: ## write build/promises.md: each promise with the tests that prove it
 	$(GO) test ./internal/docs -run TestPromises_ -count=1 -promises $(CURDIR)/build/promises.md
 
 .PHONY: chaos
-chaos: compiler ## kill and stall workers at random, with seeds 1 to 10
-	@for seed in 1 2 3 4 5 6 7 8 9 10; do \
-		CGO_ENABLED=1 $(GO) test -race -count=1 -v -run Chaos ./internal/survival -chaos.seed=$$seed | grep -E 'killed|executions|^---|^ok|FAIL' || exit 1; \
-	done
+chaos: compiler ## kill and stall workers at random, on SQLite and Redis, with the race detector and seeds 1 to 10
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && CGO_ENABLED=1 $(GO) build -race -o "$$dir/bench" ./lab/bench && \
+	for seed in 1 2 3 4 5 6 7 8 9 10; do for store in redis "sqlite:$$dir/$$seed.db"; do \
+		echo "== chaos: bench chaos $(CHAOS) -every 200ms -store $$store -seed $$seed"; \
+		"$$dir/bench" chaos $(CHAOS) -every 200ms -store "$$store" -seed $$seed 2>"$$dir/log" || { cat "$$dir/log"; exit 1; }; \
+	done; done
 
 .PHONY: chaos-redis
 chaos-redis: ## harm fleets on Redis, with seeds 1 to 10, and restart the server, too (4 minutes)
@@ -305,6 +307,7 @@ soak: compiler ## the long versions of the tests that chance and sizes bound: CH
 	$(GO) test -count=1 -run TestPlan ./runtime/workflow -plan.asks=200
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker -attack.seeds=$(SEEDS)
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/worker ./runtime/promises/... -near
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./internal/survival -chaos.runs=1000 -killer.innocents=200
+	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 1h ./internal/survival -killer.innocents=200
+	$(MAKE) chaos
 	$(GO) test -count=1 -v -run 'VeryManyChunks|ThousandsOfReaders' ./runtime/promises/streams -soak
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 2h ./runtime/workflowtest -crash.sample=$(SEEDS) -crash.seed=$(SEED)

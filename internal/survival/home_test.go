@@ -11,11 +11,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
+
+type addArgs struct {
+	N int `json:"n"`
+}
+
+// add returns its argument.
+var add = shim.NewStep("survival.add", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1000, Initial: time.Millisecond}},
+	func(f func(context.Context, int) (int, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a addArgs) (int, error) { return f(ctx, a.N) })
+	})
 
 // Pair runs a step twice.
 var Pair = shim.NewWorkflow[int, int]("survival.pair", "n", shim.WorkflowPolicy{})
@@ -31,6 +43,22 @@ func pair(ctx workflow.Context, n int) (total int, err error) {
 	return total, nil
 }
 
+// registerPair binds the pair. Each execution of a step appends a line with the run, the key and
+// the attempt to a file.
+func registerPair(w *worker.Worker, record string) {
+	add.Bind(w, func(ctx context.Context, n int) (int, error) {
+		call, _ := step.Current(ctx)
+		f, err := os.OpenFile(record, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = f.Close() }()
+		_, err = fmt.Fprintf(f, "%s %s %d\n", call.RunID, call.Key, call.Attempt)
+		return n, err
+	})
+	shim.BindWorkflow(w, Pair, pair)
+}
+
 // homeProcess starts runs on its own worker from several goroutines until it is killed, and prints
 // each run whose creation was confirmed.
 func homeProcess() error {
@@ -39,7 +67,7 @@ func homeProcess() error {
 		return err
 	}
 	w := worker.New(c, worker.Config{Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second, Recoveries: unlimited})
-	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
+	registerPair(w, os.Getenv("SURVIVAL_RECORD"))
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(context.Background()) }()
 	var starting sync.WaitGroup
@@ -121,4 +149,47 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 			s.sound()
 		})
 	}
+}
+
+// checkRecord compares the executions of steps with the logs. No attempt may execute after the
+// completed one.
+func checkRecord(t *testing.T, s *site, runs []*workflow.Run[int], record string) {
+	t.Helper()
+	completed := map[string]int{} // attempt by run and key
+	for _, run := range runs {
+		keys := map[uint64]string{}
+		for e, err := range run.Events(s.ctx()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch e.Type {
+			case event.StepCreated:
+				keys[e.Seq] = e.Key
+			case event.StepCompleted:
+				completed[string(run.ID())+" "+keys[e.Ref]] = e.Attempt
+			}
+		}
+	}
+	b, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	executions := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		executions[line]++
+		cut := strings.LastIndexByte(line, ' ')
+		var attempt int
+		if _, err := fmt.Sscan(line[cut+1:], &attempt); err != nil {
+			t.Fatal(err)
+		}
+		if last, ok := completed[line[:cut]]; !ok || attempt > last {
+			t.Errorf("attempt %d of %s was executed, but attempt %d had completed it", attempt, line[:cut], last)
+		}
+	}
+	for line, n := range executions {
+		if n > 1 {
+			t.Errorf("attempt %swas executed %d times", line, n)
+		}
+	}
+	t.Logf("%d steps, %d executions", len(completed), len(executions))
 }

@@ -78,16 +78,13 @@ func workerProcess() error {
 		return err
 	}
 	cfg := worker.Config{Heartbeat: 200 * time.Millisecond, ClaimExpiry: time.Second}
-	if os.Getenv("SURVIVAL_HARMED") != "" {
-		cfg.Recoveries = unlimited
-	}
 	if ms, err := strconv.Atoi(os.Getenv("SURVIVAL_GRACE_MS")); err == nil {
 		cfg.Grace = time.Duration(ms) * time.Millisecond
 	}
 	w := worker.New(c, cfg)
 	register(w, os.Getenv("SURVIVAL_GATE"), os.Getenv("SURVIVAL_SWAPPED") != "")
 	registerLends(w, os.Getenv("SURVIVAL_GATE"))
-	registerChain(w, os.Getenv("SURVIVAL_RECORD"))
+	registerPair(w, os.Getenv("SURVIVAL_RECORD"))
 	registerStreams(w)
 	registerKiller(w)
 	fmt.Println("working")

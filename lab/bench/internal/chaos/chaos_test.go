@@ -60,7 +60,7 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	redistest.Binary(t)
 	for name, args := range map[string][]string{
 		"redis":  {"-store", "redis", "-restart-server", "-runs", "150", "-seconds", "5"},
-		"sqlite": {"-runs", "60", "-seconds", "3"},
+		"sqlite": {"-runs", "150", "-seconds", "5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := 7; ; seed++ {
