@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// awaits blocks until a stream stands as wanted.
+// awaits blocks until the state of a stream satisfies wanted.
 func awaits(ctx context.Context, s *Store, run event.RunID, stream string, wanted func(store.StreamPage) bool) error {
 	for {
 		page, err := s.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})
@@ -25,7 +25,7 @@ func awaits(ctx context.Context, s *Store, run event.RunID, stream string, wante
 	}
 }
 
-// awaiting is how many AwaitStreams block, and know what they wait for.
+// awaiting returns the number of AwaitStreams that block and know the chain they wait for.
 func (s *Store) awaiting() int {
 	n := 0
 	for _, t := range s.notifier.streams.Topics() {
@@ -59,7 +59,7 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 		}
 		by := s
 		if n%2 == 0 {
-			by = other // as another process
+			by = other // like another process
 		}
 		for _, c := range commits {
 			var all []store.Publication
@@ -75,13 +75,13 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 	}
 }
 
-// What another process does to a chain ends the waiting, too.
+// A change of a chain by another process ends the wait.
 func TestAwaitStream_IsToldByAnotherProcess(t *testing.T) {
 	s := openTest(t)
 	other, err := Open(s.path)
 	check(t, err)
 	defer func() { check(t, other.Close()) }()
-	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Second) // who is not told at all says so before the test ends
+	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Second) // a call that is not notified fails before the test ends
 	defer cancel()
 	c := startOwned(t, s, 1)[0]
 	publish := func(p store.Publication) func(c *store.Commit) {

@@ -52,8 +52,8 @@ func newRun(size int) store.Create {
 	}
 }
 
-// occupy takes the write lock of the file, as another process may, until the
-// function that it returns is called.
+// occupy takes the write lock of the file, as another process may, until the returned function is
+// called.
 func occupy(t *testing.T, s *Store) (leave func()) {
 	t.Helper()
 	c, err := connect(testContext(t), s.path, sqlite.OpenReadWrite)
@@ -80,7 +80,7 @@ func TestCreate_WaitsWhileAnotherProcessWrites(t *testing.T) {
 		t.Fatalf("create returned %v while another process held the write lock", err)
 	case <-time.After(time.Second):
 	}
-	// Reading goes on.
+	// Reads are not blocked.
 	got, err := s.Load(testContext(t), []store.Load{{Run: c.Run}})
 	check(t, err)
 	if !errors.Is(got[0].Err, store.ErrRunNotFound) {
@@ -103,7 +103,7 @@ func TestCreate_CanceledWhileAnotherProcessWritesIsNotExecutedLater(t *testing.T
 			t.Fatalf("create: got error %v, want that its context ended", err)
 		}
 	}
-	clear(c.Frame) // the store does not read it any more: the race detector watches
+	clear(c.Frame) // the store must not read it any more: the race detector reports it
 	leave()
 	other := newRun(100)
 	_, err := s.Create(testContext(t), []store.Create{other})
@@ -121,7 +121,7 @@ func TestQueue_DoesNotKeepOperationsWhoseCallersHaveLeft(t *testing.T) {
 	defer leave()
 	for range 200 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		_, _ = s.Create(ctx, []store.Create{newRun(100)}) // the queue is the subject
+		_, _ = s.Create(ctx, []store.Create{newRun(100)}) // the test is about the queue
 		cancel()
 	}
 	deadline := testContext(t)
@@ -149,7 +149,7 @@ func TestCancel_AtAnyMomentLeavesTheStoreIntact(t *testing.T) {
 				}
 				created, err := s.Create(ctx, []store.Create{c})
 				cancel()
-				clear(c.Frame) // the store must be done with it
+				clear(c.Frame) // the store must not use it any more
 				switch {
 				case err == nil && created[0].New:
 				case errors.Is(err, context.DeadlineExceeded):

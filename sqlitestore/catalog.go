@@ -23,7 +23,7 @@ func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVe
 	})
 	if err == nil && changed {
 		err = s.write(ctx, func(t *tx) error {
-			kept, err := t.catalogued(workflow) // as it is by now
+			kept, err := t.catalogued(workflow) // read again in the transaction
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVe
 	return nil
 }
 
-// catalogued returns what is kept of a workflow; nil: nothing.
+// catalogued returns the entry of a workflow, or nil.
 func (c *conn) catalogued(workflow string) (body []byte, err error) {
 	err = c.query(`SELECT entry FROM catalog WHERE workflow = ?`, func(r row) error {
 		body = blob(r, 0)
@@ -54,7 +54,7 @@ func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.Cata
 	found := []store.CatalogEntry{}
 	limit := cmp.Or(max(q.Limit, 0), 100)
 	err := s.read(ctx, func(c *conn) error {
-		for after := q.After; len(found) < limit; { // what cannot be read makes a page no shorter
+		for after := q.After; len(found) < limit; { // unreadable entries do not shorten a page
 			n := 0
 			err := c.query(`SELECT workflow, entry FROM catalog WHERE workflow > +?1 AND (?2 = '' OR workflow = ?2) ORDER BY workflow LIMIT +?3`, func(r row) error {
 				n++
@@ -76,7 +76,7 @@ func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.Cata
 	return found, nil
 }
 
-// inspectCatalog shows all entries.
+// inspectCatalog adds all entries to a snapshot.
 func (c *conn) inspectCatalog(snap *store.Snapshot) error {
 	snap.Catalog = map[string][]byte{}
 	return c.query(`SELECT workflow, entry FROM catalog`, func(r row) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// routes the highest priority first, then the run that has been ready for longest.
+// Claim recovers runs, makes due runs ready, and assigns ready runs to the session: by priority
+// over all routes, then by the time since which they are ready.
 //
 // Sessions whose process has provably ended are recovered at once.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
@@ -72,7 +72,7 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	return claimed, err
 }
 
-// served returns the numbers of those of the routes that ever had a run.
+// served returns the numbers of the routes that are known to the store.
 func (t *tx) served(routes []store.Route) ([]int64, error) {
 	served := make([]int64, 0, len(routes))
 	for _, c := range routes {
@@ -87,19 +87,18 @@ func (t *tx) served(routes []store.Route) ([]int64, error) {
 	return served, nil
 }
 
-// candidate is a ready run, or the first run of a line at which claims look.
+// candidate is a ready run, or the first run of an open limiter queue.
 type candidate struct {
 	key, route, priority, ord int64
-	line                      int64 // 0: it is not in a line
+	line                      int64 // 0 if it is not in a limiter queue
 }
 
 func (a candidate) compare(b candidate) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
 }
 
-// take looks at the first ready runs of the routes, and grants those that the session
-// may try. It wakes the next worker for
-// routes that have more, and takes back the wake of those that have not.
+// take visits the first ready runs of the routes, and grants those that the session may execute. It
+// wakes the next worker for routes with further runs, and clears the wake of the others.
 func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *protocol.Room) ([]store.ClaimedRun, error) {
 	ready, err := t.candidates(routes, limit)
 	if err != nil {
@@ -115,8 +114,8 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *
 			return nil, err
 		}
 		if first.line != 0 && (r == nil || r.line != first.line) {
-			// Its first run does not wait in it: that is damage, and the line gets the turn of
-			// the run that does.
+			// The first run recorded for the queue does not wait in it, which is damage. The queue
+			// gets the position of its actual first run.
 			if err := t.turn(first.line, 0); err != nil {
 				return nil, err
 			}
@@ -164,7 +163,8 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *
 	return taken, nil
 }
 
-// wakeForRest wakes the next worker for those of the routes that have runs left, and takes back the wake of the others.
+// wakeForRest wakes the next worker for the routes with further runs, and clears the wakes of the
+// others.
 func (t *tx) wakeForRest(routes []int64, left map[int64]bool) error {
 	for _, route := range routes {
 		if left[route] {
@@ -176,8 +176,8 @@ func (t *tx) wakeForRest(routes []int64, left map[int64]bool) error {
 	return nil
 }
 
-// candidates returns what a claim of so many looks at first, in order: ready runs, and of
-// each route the first line.
+// candidates returns the first runs that a claim visits, in order: ready runs, and of each route
+// the first limiter queue.
 func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	var all []candidate
 	for _, route := range routes {
@@ -204,8 +204,8 @@ func collect(all *[]candidate) func(row) error {
 	}
 }
 
-// again reads the first lines of the routes again: a line has another first run now, is shut,
-// or was called.
+// again reads the first limiter queues of the routes again, after a queue has got another first
+// run, or was closed or admitted.
 func (t *tx) again(ready []candidate, routes []int64, room *protocol.Room) ([]candidate, error) {
 	ready = slices.DeleteFunc(ready, func(c candidate) bool { return c.line != 0 })
 	for _, route := range routes {
@@ -225,17 +225,17 @@ func (t *tx) again(ready []candidate, routes []int64, room *protocol.Room) ([]ca
 	return ready, nil
 }
 
-// ClaimRun hands out one named run.
+// ClaimRun assigns one named run.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, id event.RunID) (store.ClaimedRun, error) {
 	return s.claimNamed(ctx, partition, session, "claim", id, func(t *tx) (*run, error) { return t.op.ClaimRun(session, token, id) })
 }
 
-// Seize takes a run from whatever has it.
+// Seize takes a run over from its owner or its queue.
 func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, id event.RunID, owned bool) (store.ClaimedRun, error) {
 	return s.claimNamed(ctx, partition, session, "seize", id, func(t *tx) (*run, error) { return t.op.Seize(session, token, id, owned) })
 }
 
-// claimNamed hands out one named run, as take does.
+// claimNamed assigns one named run, in the way that take does.
 func (s *Store) claimNamed(ctx context.Context, partition int, session store.SessionID, verb string, id event.RunID, take func(*tx) (*run, error)) (store.ClaimedRun, error) {
 	var claimed store.ClaimedRun
 	err := s.enterPartition(ctx, partition)
@@ -262,7 +262,7 @@ func (t *tx) claimNamed(take func(*tx) (*run, error), lock string) (store.Claime
 	return t.claimed(r)
 }
 
-// Due makes up to limit runs ready whose time has come.
+// Due makes up to limit due runs ready.
 func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	var next time.Time
 	err := s.enterPartition(ctx, partition)
@@ -278,8 +278,8 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	return next, nil
 }
 
-// makeDue makes up to limit runs ready, in the order of their due times, and gives up to as
-// many lines their turns. It returns the next time.
+// makeDue makes up to limit runs ready, in the order of their due times, and rechecks up to limit
+// limiter queues. It returns the next due time.
 func (t *tx) makeDue(limit int) (int64, error) {
 	next, err := t.nextDue()
 	if err != nil || next == 0 || next > t.ms() {
@@ -300,7 +300,7 @@ func (t *tx) makeDue(limit int) (int64, error) {
 	return t.nextDue()
 }
 
-// Release makes an owned run ready under a new fence. No recovery is counted.
+// Release makes an owned run ready under a new fence. It does not count as a recovery.
 func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) {
 		return struct{}{}, t.op.Release(run, fence)
@@ -311,11 +311,10 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	return nil
 }
 
-// incompatible are the numbers of the sessions that have blocked a run, in the order in which
-// they did, each with a space before it. As the text of a column it groups the blocked
-// runs of a route: a claim looks once at each text, however many runs have it. There are
-// few, because the numbers of sessions that are over go with the next block, and others
-// are of different code.
+// incompatible contains the numbers of the sessions that have blocked a run, in the order in which
+// they did, each preceded by a space. As the text of a column it groups the blocked runs of a
+// route: a claim checks each text once, however many runs have it. There are few texts, because the
+// numbers of ended sessions are removed at the next block, and other sessions have different code.
 type incompatible string
 
 func (m incompatible) with(session int64) incompatible {
@@ -326,14 +325,14 @@ func (m incompatible) with(session int64) incompatible {
 func (m incompatible) sessions() []int64 {
 	var all []int64
 	for number := range strings.FieldsSeq(string(m)) {
-		if id, err := strconv.ParseInt(number, 10, 64); err == nil { // no session has another one
+		if id, err := strconv.ParseInt(number, 10, 64); err == nil { // the number identifies the session
 			all = append(all, id)
 		}
 	}
 	return all
 }
 
-// liveOf returns those sessions that nobody has begun to recover.
+// liveOf returns the sessions that are not being recovered.
 func (c *conn) liveOf(m incompatible) ([]*session, error) {
 	var live []*session
 	for _, id := range m.sessions() {
@@ -346,7 +345,7 @@ func (c *conn) liveOf(m incompatible) ([]*session, error) {
 	return live, nil
 }
 
-// FindSession returns the number of a session, 0 if there is none.
+// FindSession returns the number of a session, or 0 if it does not exist.
 func (t *tx) FindSession(id store.SessionID) (int64, error) {
 	l, err := t.session(id)
 	if t.lease = l; err != nil || l == nil {
@@ -370,7 +369,7 @@ func (t *tx) Session(id int64) (protocol.Session, error) {
 // Blockers returns the sessions that have blocked a run.
 func (t *tx) Blockers(r *run) ([]int64, error) { return r.incompatible.sessions(), nil }
 
-// SetBlockers stores others.
+// SetBlockers replaces the sessions that have blocked a run.
 func (t *tx) SetBlockers(r *run, sessions []int64) {
 	r.incompatible = ""
 	for _, id := range sessions {
@@ -378,7 +377,7 @@ func (t *tx) SetBlockers(r *run, sessions []int64) {
 	}
 }
 
-// block puts a run among the blocked ones of its route, and tells all who wait for that.
+// block adds a run to the blocked runs of its route, and notifies all waiting calls.
 func (t *tx) block(r *run) error {
 	if err := t.tellBlocked(r); err != nil {
 		return err
@@ -388,8 +387,8 @@ func (t *tx) block(r *run) error {
 	return t.save(r)
 }
 
-// tellBlocked tells all who wait for the route of a run that it was blocked, those in
-// other processes by a number that they look at.
+// tellBlocked notifies all calls that wait for the route of a run that it was blocked. Other
+// processes poll a counter.
 func (t *tx) tellBlocked(r *run) error {
 	if err := t.exec(`UPDATE classes SET blocks = blocks + 1 WHERE id = +?`, r.route); err != nil {
 		return err
@@ -409,7 +408,7 @@ func (t *tx) tellBlocked(r *run) error {
 	return nil
 }
 
-// isIncompatible reports whether the code of a session is known not to fit.
+// isIncompatible reports whether the code of a session is known not to match the log.
 func (c *conn) isIncompatible(m incompatible, s *session) (bool, error) {
 	if m == "" {
 		return false, nil
@@ -418,7 +417,7 @@ func (c *conn) isIncompatible(m incompatible, s *session) (bool, error) {
 	return slices.ContainsFunc(live, func(l *session) bool { return l.code == s.code }), err
 }
 
-// liveIncompatible names the live sessions that have blocked a run.
+// liveIncompatible returns the live sessions that have blocked a run.
 func (c *conn) liveIncompatible(m incompatible) ([]store.SessionID, error) {
 	live, err := c.liveOf(m)
 	var all []store.SessionID
@@ -429,7 +428,7 @@ func (c *conn) liveIncompatible(m incompatible) ([]store.SessionID, error) {
 	return all, err
 }
 
-// unblock makes up to limit blocked runs of the routes ready that the session may try.
+// unblock makes up to limit blocked runs of the routes ready that the session has not blocked.
 func (t *tx) unblock(routes []int64, by *session, limit int) error {
 	blocked, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM runs WHERE place = 4 LIMIT 1)`)
 	if err != nil || blocked == 0 {
@@ -462,8 +461,8 @@ func (t *tx) nextIncompatible(query string, args ...any) (m incompatible, found 
 	return m, found, err
 }
 
-// unblockAll makes runs of a route that the same sessions have blocked ready, and returns
-// how many more may be.
+// unblockAll makes runs of a route ready that the same sessions have blocked, and returns the rest
+// of the limit.
 func (t *tx) unblockAll(route int64, m incompatible, limit int) (int, error) {
 	fitting, err := t.runs(selectRun+`WHERE r.place = 4 AND r.class = +? AND r.misfits = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, route, string(m), limit)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Commit appends frames and carries out effects, all in one transaction, which
-// it shares with whatever else has arrived meanwhile. The answer comes when that
-// transaction is in the file; Synchronous says what that means.
+// Commit appends frames and applies effects in one transaction, which it shares with other
+// operations that have arrived. It returns when that transaction is in the file; Synchronous
+// defines how durable it is.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	if len(commits) == 0 {
 		return nil, s.enter(ctx)
@@ -28,7 +28,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
-// commit carries out commits, each by itself if one of them cannot be carried out.
+// commit executes commits, each separately if one of them fails.
 func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	one := func(t *tx, c *store.Commit) (store.Committed, error) {
 		answer, err := t.op.Commit(c)
@@ -49,8 +49,8 @@ func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	})
 }
 
-// announceNext announces what a commit has changed, and lets it claim of what it has made ready, as it wants to: that is in the
-// same transaction, and others hear of what is left.
+// announceNext announces the changes of a commit, and executes its claim in the same transaction.
+// Waiting calls are notified of the runs that are left.
 func (t *tx) announceNext(c *store.Commit) (claimed store.Claimed, err error) {
 	announced := len(t.wakes)
 	if err := t.announce(); err != nil || c.Next == nil || c.Effect == store.EffectNone || len(t.wakes) == announced {
@@ -62,7 +62,7 @@ func (t *tx) announceNext(c *store.Commit) (claimed store.Claimed, err error) {
 	}
 	to, err := t.live(c.Next.Session)
 	if err != nil {
-		_, failed := protocol.Answer(err) // without one it is for others
+		_, failed := protocol.Answer(err) // after a refusal the runs are left to others
 		return claimed, failed
 	}
 	room := protocol.RoomOf(c.Next)

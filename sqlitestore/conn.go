@@ -40,7 +40,7 @@ func (c *conn) query(query string, each func(row) error, args ...any) error {
 
 func (c *conn) number(query string, args ...any) (int64, error) { return c.Number(query, args...) }
 
-// execBinding is exec for a statement whose parameters bind binds.
+// execBinding is exec for a statement whose parameters are bound by bind.
 func (c *conn) execBinding(query string, bind func(*binder)) error {
 	return c.ExecBinding(query, func(s *sqlite.Stmt) int {
 		b := binder{s: s}

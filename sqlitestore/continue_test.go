@@ -103,7 +103,7 @@ func TestCommit_DoesNotContinueAsNothing(t *testing.T) {
 	if !errors.As(got[0].Err, new(*store.ConflictError)) {
 		t.Errorf("commit that continues as a run that is there: got error %v, want a conflict", got[0].Err)
 	}
-	h.end() // nothing has happened to the run
+	h.end() // the run was not changed
 }
 
 func TestInspect_FindsARunWhosePurgeIsSetWrongly(t *testing.T) {

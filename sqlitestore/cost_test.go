@@ -13,10 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// TestOperations_ExecuteFewStatements counts what one operation executes, with the three
-// statements of the transaction that it is alone in: begin, who else has written, and
-// commit. No operation may need more than it did. The end of a run is counted, once for each transaction
-// and status, however many runs of a route end in it.
+// TestOperations_ExecuteFewStatements counts the statements of one operation, including the three
+// of its own transaction: begin, the check for other writers, and commit. The numbers must not
+// grow. Ends of runs are counted once per transaction and status, however many runs of a route end
+// in it.
 func TestOperations_ExecuteFewStatements(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)
@@ -85,9 +85,9 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 	}
 }
 
-// TestOperations_WriteFewPages counts the pages that a commit adds to the write-ahead log: each is two writes, and is
-// written again by a checkpoint. They are those of the tables and indexes in which something changes, and no other: all of
-// them fit into a page here.
+// TestOperations_WriteFewPages counts the pages that a commit adds to the write-ahead log. Each
+// page is two writes, and is written again by a checkpoint. Only pages of tables and indexes with
+// changes are written; here each of these has a single page.
 func TestOperations_WriteFewPages(t *testing.T) {
 	c := newCountedRuns(t)
 	pages := func() int64 {
@@ -101,7 +101,7 @@ func TestOperations_WriteFewPages(t *testing.T) {
 		do()
 		got[what] = pages() - before
 	}
-	c.create(1, func(int, *store.Create) {}) // the route is there now, and each table has its first page
+	c.create(1, func(int, *store.Create) {}) // creates the route and the first page of each table
 	c.claim()
 	c.finish()
 	written("create with an owner", func() {
@@ -113,14 +113,15 @@ func TestOperations_WriteFewPages(t *testing.T) {
 		c.held = append(c.held, store.ClaimedRun{Run: create.Run, Fence: answers[0].Fence, N: 1, Last: create.CommitID, Seq: 1})
 	})
 	written("finish", c.finish)
-	// The rows and their index by id, frames, the indexes by owner, by creation and by class.
-	// Then rows, frames, the indexes by owner, class and purge, and the tally.
+	// For a create: the rows and their index by ID, frames, and the indexes by owner, by creation
+	// and by class. For the end: rows, frames, the indexes by owner, class and purge, and the
+	// tally.
 	if diff := cmp.Diff(map[string]int64{"create with an owner": 6, "finish": 6}, got); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 }
 
-// countedRuns is a store with a session, whose operations on runs are counted in statements.
+// countedRuns is a store with a session that counts the statements of operations on runs.
 type countedRuns struct {
 	*testing.T
 
@@ -161,7 +162,7 @@ func (c *countedRuns) create(n int, change func(n int, c *store.Create)) {
 	}
 }
 
-// claim claims a run at most.
+// claim claims at most one run.
 func (c *countedRuns) claim() {
 	c.Helper()
 	claimed, err := c.s.Claim(testContext(c.T), store.Claim{Session: c.session.ID, Token: event.NewToken(), Routes: c.session.Routes, Max: 1})
@@ -169,7 +170,7 @@ func (c *countedRuns) claim() {
 	c.held = append(c.held, claimed.Runs...)
 }
 
-// finish ends the first run that was claimed and has not ended.
+// finish ends the first claimed run that has not ended.
 func (c *countedRuns) finish() {
 	c.Helper()
 	r := c.held[0]
@@ -186,7 +187,7 @@ func (c *countedRuns) finish() {
 	check(c.T, answers[0].Err)
 }
 
-// wants fails the test unless so many statements were executed.
+// wants fails the test unless the numbers of executed statements are as expected.
 func (c *countedRuns) wants(when string, want map[string]int64) {
 	c.Helper()
 	if diff := cmp.Diff(want, c.got); diff != "" {
@@ -202,9 +203,10 @@ func (c *countedRuns) oneGPU() {
 	check(c.T, c.s.SetLimits(testContext(c.T), 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}}}))
 }
 
-// TestLimitedRuns_ExecuteFewStatements counts as [TestOperations_ExecuteFewStatements] does,
-// for runs that use one limit, while 1, 10 and 1,000 others wait in the same line: it is the
-// same. That no statement reads more for them is in TestStatements_ReadNoLineToItsEnd.
+// TestLimitedRuns_ExecuteFewStatements counts like [TestOperations_ExecuteFewStatements] for runs
+// that use one limit, while 1, 10 and 1,000 other runs wait in the same limiter queue. The numbers
+// do not depend on that. TestStatements_ReadNoLineToItsEnd proves that the statements do not read
+// more rows either.
 func TestLimitedRuns_ExecuteFewStatements(t *testing.T) {
 	for _, waiting := range []int{1, 10, 1000} {
 		c := newCountedRuns(t)
@@ -220,18 +222,18 @@ func TestLimitedRuns_ExecuteFewStatements(t *testing.T) {
 	}
 }
 
-// Limits cost the runs nothing that use none, however many others wait for them.
+// Runs without limits cost the same, however many other runs wait for limits.
 func TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits(t *testing.T) {
 	for _, limited := range []int{0, 1000} {
 		c := newCountedRuns(t)
-		c.create(1, func(int, *store.Create) {}) // its route is known from now on
+		c.create(1, func(int, *store.Create) {}) // registers its route
 		c.claim()
 		c.finish()
 		if limited > 0 {
 			c.oneGPU()
 			c.create(limited, usesGPU)
 			c.claim()
-			c.claim() // the others are known to wait
+			c.claim() // the others are waiting in their queue
 			c.held = nil
 		}
 		c.count("create", func() { c.create(1, func(int, *store.Create) {}) })
@@ -241,7 +243,8 @@ func TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits(t *testing.T) {
 	}
 }
 
-// A place by a fair key is given, and noted as taken, with few statements, however many runs and keys wait.
+// Assigning the position of a run with a fairness key takes few statements, however many runs and
+// keys wait.
 func TestFairRuns_ExecuteFewStatements(t *testing.T) {
 	for _, waiting := range []int{10, 1000} {
 		fair := func(n int, c *store.Create) { c.Fair, c.Share = fmt.Sprint("tenant ", n), 1+n%3 }
@@ -271,8 +274,8 @@ func TestGatheredRuns_ExecuteFewStatements(t *testing.T) {
 	c.wants("of a batch", map[string]int64{"the first start": 17, "a start that joins": 14, "the start that fills it": 15, "claim": 12, "finish": 10})
 }
 
-// What is found of a line is found by an index, in order: however many wait, no statement
-// reads more of them than it needs.
+// The statements find the runs of a limiter queue by an index, in order, so that they read only as
+// many as they need.
 func TestStatements_ReadNoLineToItsEnd(t *testing.T) {
 	s := openTest(t)
 	for _, query := range []string{firstLine, firstWaiting, shutLines, keptLines, nestedShut, dueLines} {
@@ -287,7 +290,8 @@ func TestStatements_ReadNoLineToItsEnd(t *testing.T) {
 	}
 }
 
-// A run that is moved to another page keeps its turn: its line knows its new key.
+// A run that is moved to another page keeps its position: its limiter queue is updated with the new
+// key.
 func TestMoveRun_KeepsTheTurnOfAWaitingRun(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)

@@ -19,44 +19,46 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// A damaged page of the table runs holds a few dozen runs, and a statement that comes to
-// one of them fails. SQLite writes nothing more in a transaction that has met damage, so
-// nothing can be passed over on the way: the operation fails, what is damaged is
-// found, and the operation is executed again without it. Nothing of that costs anything
-// before.
+// damages contains the rows of the table runs that are omitted because of damage.
 //
-// A row may be unreadable, or be stuck: it can be read, but not written, as a rule
-// because its page is full and SQLite would have to divide it together with the damaged
-// one beside it. What is stuck is moved to another page; where that fails, it is left out
-// for a while of the operations that would write it.
+// A damaged page of the table contains a few dozen runs, and a statement that reaches one of them
+// fails. After an error because of damage, SQLite writes nothing more in the transaction, so that
+// the rows cannot be skipped within it. Instead the operation fails, the damaged rows are
+// determined, and the operation is executed again without them. This costs nothing as long as there
+// is no damage.
 //
-// Queries about many runs say by a mark what they leave out: "/*readable r.key*/" stands
-// for " AND r.key NOT IN (...)" with the keys of unreadable rows,
-// "/*workable r.key*/" also of those that are stuck; "/*lines until*/" stands for " AND 0"
-// while lines cannot be read. SQLite decides it by the index that
-// leads to the row, before it reads the row. Without damage a mark is a comment.
+// A row may be unreadable, or stuck: it can be read but not written, usually because its page is
+// full and SQLite would have to balance it with a damaged neighbor. A stuck row is moved to another
+// page; if that fails, operations that would write it omit it for a while.
+//
+// Queries on many runs contain marks for omitted rows: "/*readable r.key*/" stands for " AND r.key
+// NOT IN (...)" with the keys of unreadable rows, "/*workable r.key*/" also with those of stuck
+// rows; "/*lines until*/" stands for " AND 0" while limiter queues cannot be read. SQLite evaluates
+// the condition with the index that leads to the row, before it reads the row. Without damage a
+// mark is a comment.
 type damages struct {
 	store.Damages
 	clock store.Clock
 
 	lost, stuck atomic.Pointer[keySet]
-	lines       atomic.Pointer[keySet] // has no keys: the lines of waiting runs are left out
-	front       atomic.Bool            // rows that are new come before all others: at the end is damage
+	lines       atomic.Pointer[keySet] // not nil while the limiter queues are omitted; it has no keys
+	front       atomic.Bool            // new rows are inserted before all others, because of damage at the end
 
-	mu     sync.Mutex // held while damage is looked for
+	mu     sync.Mutex // held during the search for damage
 	moved  map[event.RunID]time.Time
-	rested time.Time // the table is not searched again before
+	rested time.Time // the table is not searched again before this time
 }
 
 const (
-	// lostFor and stuckFor are for how long rows are left out before they are tried again.
+	// lostFor and stuckFor are the times for which rows are omitted before they are tried again.
 	lostFor  = time.Hour
 	stuckFor = time.Minute
-	// mostSetAside bounds how many rows are left out. The statements name them all.
+	// mostSetAside is the maximum number of omitted rows, since the statements contain all of their
+	// keys.
 	mostSetAside = 5000
 )
 
-// keySet is a set of rows of the table runs. It never changes.
+// keySet is an immutable set of rows of the table runs.
 type keySet struct {
 	keys  map[int64]bool
 	list  string // " NOT IN (...)"
@@ -101,7 +103,7 @@ func (d *damages) expand(query string) string {
 	})
 }
 
-// current returns a set, nil once its time is over.
+// current returns a set, or nil after it has expired.
 func (d *damages) current(set *atomic.Pointer[keySet]) *keySet {
 	known := set.Load()
 	if known != nil && d.clock.Now().After(known.until) {
@@ -111,7 +113,7 @@ func (d *damages) current(set *atomic.Pointer[keySet]) *keySet {
 	return known
 }
 
-// stuckError is a run that could not be written.
+// stuckError reports a run that could not be written.
 type stuckError struct {
 	key int64
 	run event.RunID
@@ -122,7 +124,7 @@ func (e *stuckError) Error() string { return fmt.Sprintf("run %s: %v", e.run, e.
 
 func (e *stuckError) Unwrap() error { return e.err }
 
-// writing names the run in an error of an operation on many that writes one after the other.
+// writing adds the run to an error of an operation that writes several runs one after the other.
 func writing(r *run, err error) error {
 	if r == nil || !isDamage(err) {
 		return err
@@ -130,8 +132,8 @@ func writing(r *run, err error) error {
 	return &stuckError{r.key, r.id, err}
 }
 
-// asideOf executes an operation on many runs, and when it has met damage again without
-// the runs that are damaged.
+// asideOf executes an operation on many runs. If it fails because of damage, it is executed again
+// without the damaged runs.
 func asideOf[T any](ctx context.Context, s *Store, do func() (T, error)) (T, error) {
 	for {
 		lost := s.damages.lost.Load()
@@ -153,8 +155,8 @@ func performAside[T any](ctx context.Context, s *Store, do func(t *tx) (T, error
 	return asideOf(ctx, s, func() (T, error) { return perform(ctx, s, do) })
 }
 
-// performOn is perform for one run, which an error names: it is moved if need be, and others
-// that it leads to are left out.
+// performOn is perform for one run, which is added to errors. If necessary the run is moved, and
+// other damaged runs that the operation visits are omitted.
 func performOn[T any](ctx context.Context, s *Store, run event.RunID, bytes int, do func(t *tx) (T, error)) (T, error) {
 	answer, err := asideOf(ctx, s, func() (T, error) {
 		answer, err := perform(ctx, s, do)
@@ -166,13 +168,13 @@ func performOn[T any](ctx context.Context, s *Store, run event.RunID, bytes int,
 	return answer, ofRun(run, bytes, err)
 }
 
-// isDamage reports whether an operation has failed because something was damaged.
+// isDamage reports whether an operation failed because of damage.
 func isDamage(err error) bool {
 	return err != nil && (errors.Is(err, errDamaged) || sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt)
 }
 
-// ofRun names the run in an error that is about it alone: whoever waits for the end of
-// outages must not wait for the end of this one.
+// ofRun adds the run to an error that concerns only this run, so that callers do not wait for the
+// end of an outage.
 func ofRun(run event.RunID, bytes int, err error) error {
 	if err == nil || !ofOneRun(err) {
 		return err
@@ -180,11 +182,11 @@ func ofRun(run event.RunID, bytes int, err error) error {
 	return aboutRun(run, bytes, err)
 }
 
-// setAside looks for the damage after an operation has failed by it, and reports whether
-// the operation may succeed now. seen are the rows that were known to be unreadable before.
+// setAside searches for damage after an operation has failed because of it, and reports whether the
+// operation may succeed now. seen contains the rows that were known to be unreadable before.
 func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	if !s.careful.Swap(true) {
-		return true // it may have been a frame that the claim need not have read
+		return true // it may have been a frame that the claim did not need
 	}
 	if of, ok := errors.AsType[*stuckError](err); ok {
 		return s.moveToOtherPages(ctx, of.run) || s.leaveStuck(of, err)
@@ -196,7 +198,7 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := d.lost.Load(); now != nil && now != seen {
-		return true // somebody else has looked meanwhile
+		return true // another goroutine has searched meanwhile
 	}
 	start := time.Now()
 	if start.Before(d.rested) {
@@ -225,7 +227,7 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	return fresh
 }
 
-// leaveStuck leaves a run out that cannot be written. It reports whether that is new.
+// leaveStuck omits a run that cannot be written. It reports whether the run was not omitted before.
 func (s *Store) leaveStuck(of *stuckError, err error) bool {
 	d := s.damages
 	d.mu.Lock()
@@ -243,7 +245,7 @@ func (s *Store) leaveStuck(of *stuckError, err error) bool {
 	return true
 }
 
-// everyKey reads the keys of all runs from the index of their ids, which leaves the table alone.
+// everyKey reads the keys of all runs from the index of their IDs, without reading the table.
 const everyKey = `SELECT key, id FROM runs INDEXED BY sqlite_autoindex_runs_1`
 
 // unreadable returns the runs whose rows cannot be read, by their keys.
@@ -278,10 +280,9 @@ func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 	return found, err
 }
 
-// moveToOtherPages moves a run that could not be written to other pages, and reports whether
-// that has succeeded. Nobody keeps the key of a run for longer than a transaction, so
-// another key means nothing. A run that could not be written again has gained nothing by it,
-// and is not moved again at once.
+// moveToOtherPages moves a run that could not be written to other pages, and reports whether it
+// succeeded. Keys of runs are used only within a transaction, so a key may change. A run that still
+// cannot be written after a move is not moved again for a while.
 func (s *Store) moveToOtherPages(ctx context.Context, run event.RunID) bool {
 	d := s.damages
 	d.mu.Lock()
@@ -301,8 +302,8 @@ func (s *Store) moveToOtherPages(ctx context.Context, run event.RunID) bool {
 	return err == nil && done
 }
 
-// orInFront does something that adds a row to the table. If that has failed by damage at the end
-// of the table, rows are added before all others from now on.
+// orInFront executes an operation that inserts a row. If it fails because of damage at the end of
+// the table, rows are inserted before all others from now on.
 func orInFront[T any](s *Store, do func() (T, error)) (T, error) {
 	answer, err := do()
 	if isDamage(err) && !s.damages.front.Swap(true) {
@@ -311,7 +312,8 @@ func orInFront[T any](s *Store, do func() (T, error)) (T, error) {
 	return answer, err
 }
 
-// newKey returns the key of a row that is added to the table: after all others, or before them if there is damage at the end.
+// newKey returns the key of a new row: after all others, or before them if there is damage at the
+// end.
 func (t *tx) newKey() (int64, error) {
 	if t.s.damages.front.Load() {
 		first, err := t.number(`SELECT min(key) FROM runs`)
@@ -328,13 +330,13 @@ func (t *tx) newKey() (int64, error) {
 	return t.names.lastKey, nil
 }
 
-// spareBytes is how many bytes a run that is moved leaves free on its new page: a row grows
-// by about 50 bytes until its run has ended.
+// spareBytes is the number of free bytes on the new page of a moved run: a row grows by about 50
+// bytes until its run ends.
 const spareBytes = 1500
 
-// moveRun gives a run a new key, as a rule that after all others, under which its row is
-// at the end of the table: SQLite begins a new page there without a look at those beside
-// it. The row is larger at first, and then not, so that those on the page can grow.
+// moveRun gives a run a new key, usually after all others. Its row is then at the end of the table,
+// where SQLite starts a new page without balancing it with its neighbors. The row is inserted with
+// padding, which is then removed, so that the rows on the page can grow.
 func (t *tx) moveRun(run event.RunID) (bool, error) {
 	var key int64
 	var token []byte
@@ -373,9 +375,9 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 	return true, nil
 }
 
-// inHalves carries out requests in one transaction. If one of them meets damage, or is larger
-// than a row may be, it takes the transaction with it: then each half is tried by itself,
-// until that one is alone.
+// inHalves executes requests in one transaction. If one of them fails because of damage or because
+// it is too large, the whole transaction fails. Then each half is executed separately, until the
+// failing request is alone.
 func inHalves[Q, A any](ctx context.Context, s *Store, requests []Q, one func(*tx, *Q) (A, error), alone func(*Q) (A, error)) ([]A, error) {
 	answers, err := perform(ctx, s, func(t *tx) ([]A, error) {
 		answers := make([]A, len(requests))
@@ -408,11 +410,10 @@ func (s *Store) Damage() []*store.DamagedError { return s.damages.Damage() }
 
 var _ store.DamageTeller = (*Store)(nil)
 
-// errDamaged says that rows of the database contradict each other.
+// errDamaged reports that rows of the database contradict each other.
 var errDamaged = errors.New("the database is damaged")
 
-// explain adds the file and what to do about it to an error of SQLite. An error
-// that says so already is left alone.
+// explain adds the file and a fix to an error of SQLite, unless the error already contains them.
 func (s *Store) explain(err error) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrForeign),
@@ -439,7 +440,7 @@ func (s *Store) explain(err error) error {
 	return fmt.Errorf("%s: %s%w", s.path, hint, err)
 }
 
-// ofOneRun reports whether an error may be about a single run: others may be worked with.
+// ofOneRun reports whether an error may concern a single run, so that other runs can be processed.
 func ofOneRun(err error) bool {
 	if errors.Is(err, errDamaged) {
 		return true
@@ -451,7 +452,7 @@ func ofOneRun(err error) bool {
 	return false
 }
 
-// aboutRun names the run that such an error is about.
+// aboutRun adds the run to such an error.
 func aboutRun(run event.RunID, bytes int, err error) error {
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
 		return &store.TooLargeError{Run: run, Bytes: bytes, Err: err}
@@ -459,7 +460,7 @@ func aboutRun(run event.RunID, bytes int, err error) error {
 	return &store.DamagedError{Run: run, Err: err}
 }
 
-// heard is told the error of an operation in the name of a session.
+// heard records the error of an operation on behalf of a session.
 func (n *notifier) heard(session store.SessionID, err error) {
 	if errors.Is(err, store.ErrExpired) {
 		n.waiters.CloseSession(session)

@@ -44,7 +44,7 @@ func (l *noted) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// with returns the lines that hold all of the texts.
+// with returns the lines that contain all of the texts.
 func (l *noted) with(texts ...string) (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, flow workflow.Definition[string, string], runs int) *scene {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // many are at work at the same time
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // many tests run at the same time
 	t.Cleanup(cancel)
 	s := &scene{t: t, flow: flow, ctx: ctx, path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
 	s.open()
@@ -95,7 +95,7 @@ func (s *scene) close() {
 	check(s.t, errors.Join(s.client.Close(), s.store.Close()))
 }
 
-// staff starts a worker and returns what stops it.
+// staff starts a worker and returns a function that stops it.
 func (s *scene) staff(st store.Store) (stop func()) {
 	s.t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
@@ -120,7 +120,7 @@ func (s *scene) staff(st store.Store) (stop func()) {
 	return stop
 }
 
-// until waits for something.
+// until waits for a condition.
 func (s *scene) until(what string, done func() bool) {
 	s.t.Helper()
 	for !done() {
@@ -136,8 +136,7 @@ func middle(pages []int64) int64 { return pages[len(pages)/2] }
 func last(pages []int64) int64   { return pages[len(pages)-1] }
 func first(pages []int64) int64  { return pages[0] }
 
-// overwrite closes the file, overwrites one of the pages of a table or index, and opens
-// it again.
+// overwrite closes the file, overwrites one of the pages of a table or index, and opens it again.
 func (s *scene) overwrite(tree string, which func([]int64) int64) {
 	s.t.Helper()
 	s.close()
@@ -185,8 +184,8 @@ func (s *scene) sort() (innocent, damaged []event.RunID) {
 	return innocent, damaged
 }
 
-// One page of the table runs is overwritten. The runs on it cannot be read; all others
-// complete, also those on the pages beside it; each that cannot is told once.
+// One page of the table runs is overwritten. The runs on it cannot be read; all others complete,
+// including those on neighboring pages; each damaged run is reported once.
 func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
 	for name, state := range map[string]struct {
 		runs  int
@@ -224,7 +223,7 @@ func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
 	}
 }
 
-// fallAsleep lets all runs sleep.
+// fallAsleep makes all runs sleep.
 func (s *scene) fallAsleep() {
 	stop := s.staff(s.store)
 	s.until("all sleep", func() bool {
@@ -238,7 +237,7 @@ func (s *scene) fallAsleep() {
 	stop()
 }
 
-// die lets a process own all runs that ends with the store.
+// die makes a process own all runs, and ends it with the store.
 func (s *scene) die() {
 	s.t.Helper()
 	route := store.Route{Queue: workflow.DefaultQueue, Workflow: "damaged.napper"}
@@ -251,14 +250,14 @@ func (s *scene) die() {
 	}
 }
 
-// send lets all runs begin a child, and none of these.
+// send makes all runs start a child. No child exists yet.
 func (s *scene) send() {
 	stop := s.staff(storetest.Mute{Store: s.store})
 	s.until("all have sent a record", func() bool { return len(verify(s.t, s.store).Outbox) == len(s.runs) })
 	stop()
 }
 
-// complete fails the test if one of the runs does not complete.
+// complete fails the test unless all of the runs complete.
 func (s *scene) complete(runs []event.RunID) {
 	s.t.Helper()
 	for _, run := range runs {
@@ -268,7 +267,7 @@ func (s *scene) complete(runs []event.RunID) {
 	}
 }
 
-// told fails the test if the log does not say of each run so many times that it is damaged.
+// told fails the test unless the log reports each run as damaged the given number of times.
 func (s *scene) told(runs []event.RunID, times int) {
 	s.t.Helper()
 	for _, run := range runs {
@@ -278,7 +277,7 @@ func (s *scene) told(runs []event.RunID, times int) {
 	}
 }
 
-// listed fails the test if lists and counts do not leave out what is damaged.
+// listed fails the test unless lists and counts omit the damaged runs.
 func (s *scene) listed(innocent []event.RunID) {
 	s.t.Helper()
 	want := map[event.RunID]bool{}
@@ -301,7 +300,7 @@ func (s *scene) listed(innocent []event.RunID) {
 	}
 }
 
-// examined fails the test if a repair does not name the damaged runs, or changes anything.
+// examined fails the test unless a repair reports the damaged runs and changes nothing.
 func (s *scene) examined(damaged []event.RunID) {
 	s.t.Helper()
 	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
@@ -322,8 +321,8 @@ func (s *scene) examined(damaged []event.RunID) {
 	}
 }
 
-// A page of an index is overwritten. Runs that have an entry on it, or must have one there,
-// are set aside by name, as with a damaged page of their logs; a repair names the page.
+// A page of an index is overwritten. Runs with an entry on it, or that need one there, are set
+// aside and reported, like runs with a damaged page in their logs; a repair reports the page.
 func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
 	s := newScene(t, napper, 400)
 	s.overwrite("sqlite_autoindex_runs_1", middle)
@@ -338,7 +337,7 @@ func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
 	s.complete(innocent)
 }
 
-// A damaged page of the journal is named, and keeps no repair from looking at the rest.
+// A damaged page of the journal is reported, and a repair checks the rest.
 func TestREC10_ADamagedPageOfTheJournalIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, napper, 30)

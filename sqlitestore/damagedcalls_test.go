@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// file is a store on virtual time whose runs are given to a session.
+// file is a store with a fake clock whose runs are owned by a session.
 type file struct {
 	*sqlitestore.Store
 	t     *testing.T
@@ -54,7 +54,8 @@ func (f *file) commitAll(change func(l *storetest.Log, c *store.Commit)) {
 	}
 }
 
-// overwrite overwrites the page in the middle of the table runs, and returns the runs beside it.
+// overwrite overwrites the page in the middle of the table runs, and returns the runs on
+// neighboring pages.
 func (f *file) overwrite() map[event.RunID]bool {
 	f.t.Helper()
 	check(f.t, f.Close())
@@ -90,7 +91,7 @@ func TestREC10_PurgesLeaveOutRunsOfADamagedPage(t *testing.T) {
 	if err != nil || len(page.Runs) != len(innocent)-n {
 		t.Errorf("list: got %d runs, %v, want %d", len(page.Runs), err, len(innocent)-n)
 	}
-	// SQLite cannot join a page that gets empty with a damaged one.
+	// SQLite cannot merge an empty page with a damaged one.
 	told := map[event.RunID]bool{}
 	for _, d := range f.Damage() {
 		told[d.Run] = true

@@ -6,14 +6,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// entryTable is a table whose rows are part of no run, and lead to nothing: what is no entry in it is removed, for there is
-// nothing from which to make it again.
+// entryTable is a table whose rows belong to no run and have no references. Invalid rows are
+// removed, because they cannot be derived from other data.
 type entryTable struct {
 	invariant        int
-	selectAll        string // key and body, in order
-	remove           string // a row, if it is as it was seen
+	selectAll        string // key and body, sorted
+	remove           string // deletes a row that has not changed
 	unpack           func(key string, body []byte) error
-	what             string // of body and key
+	what             string // describes the problem of a body with a key
 	explain, removes string
 }
 
@@ -35,14 +35,14 @@ var entryTables = []entryTable{
 	},
 }
 
-// brokenEntry is a row that is no entry, as it was seen.
+// brokenEntry is an invalid row as it was read.
 type brokenEntry struct {
 	table *entryTable
 	key   string
 	body  []byte
 }
 
-// readEntries finds the rows that are no entries. Damaged pages, readPages names.
+// readEntries finds the invalid rows. Damaged pages are reported by readPages.
 func (e *partitionState) readEntries(c *conn) error {
 	for i := range entryTables {
 		table := &entryTables[i]
@@ -65,7 +65,7 @@ func (e *partitionState) readEntries(c *conn) error {
 	return nil
 }
 
-// removeEntry removes a row, and reports whether it was still there as it was seen.
+// removeEntry removes a row, and reports whether it was unchanged.
 func (t *tx) removeEntry(b brokenEntry) (bool, error) {
 	err := t.exec(b.table.remove, b.key, b.body)
 	return err == nil && t.Changes() > 0, err

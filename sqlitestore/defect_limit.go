@@ -12,38 +12,38 @@ import (
 // whether it holds its permits. So they are rebuilt as a whole from the runs. [L1]
 
 const (
-	// asUses is the uses of a row in the form that json_each reads.
+	// asUses returns the uses of a row in the form that json_each accepts.
 	asUses = `json_each(CASE WHEN json_valid(uses) THEN uses ELSE '[]' END)`
-	// mustWait says of a run that it waits for permits.
+	// mustWait is the condition of a run that must wait for permits.
 	mustWait = `(place IN (1, 7) AND uses IS NOT NULL AND bits & 20 = 0)`
-	// wrongPermits says of a run that it has permits that it must not have, or has none that
-	// it must have, or that nobody can read what it uses.
+	// wrongPermits is the condition of a run that holds permits it must not have, lacks permits it
+	// must have, or has unreadable uses.
 	wrongPermits = `(uses IS NULL AND bits & 20 <> 0 OR bits & 4 <> 0 AND place <> 2 AND (bits & 8 = 0 OR place = 6)
 		OR uses IS NOT NULL AND (place = 2 AND bits & 20 = 0 OR NOT json_valid(uses)))`
-	// firstInLine is the run whose turn a line has.
+	// firstInLine selects the first run of a limiter queue.
 	firstInLine = `SELECT key, priority, coalesce(ord, 0) FROM runs WHERE place = 7 AND line = lines.id ORDER BY priority DESC, ord LIMIT 1`
-	// allParts is the rows of line_parts.
+	// allParts selects the expected rows of line_parts.
 	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'),
 		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
-	// parts is the rows that there are, without whether the line counts there.
+	// parts selects the present rows, ignoring whether the queue counts at the limit.
 	parts = `SELECT line, name, key, mode & ~8, priority, place FROM line_parts`
-	// lengths counts the runs of lines.
+	// lengths counts the runs of limiter queues.
 	lengths = `SELECT line, count(*) AS runs FROM runs WHERE place = 7 AND line IS NOT NULL GROUP BY line`
-	// aways has the weights of the runs in shut lines that do not count at a part of a limit.
+	// aways selects the weights of the runs in closed queues that do not count at a limit.
 	aways = `SELECT p.name, p.key, sum(n.runs * json_extract(u.value, '$.Weight')) AS weights FROM line_parts p JOIN lines l ON l.id = p.line
 		JOIN (` + lengths + `) n ON n.line = l.id JOIN json_each(l.uses) u ON json_extract(u.value, '$.Name') = p.name AND json_extract(u.value, '$.Key') = p.key
 		WHERE p.mode & 11 = 9 AND NOT coalesce(json_extract(u.value, '$.Local'), 0) GROUP BY 1, 2`
-	// counted has what is held of each part of a limit, and waited for.
+	// counted selects the weights that are held and waited for at each limit.
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
 		sum(iif(bits & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
 		FROM (SELECT uses, bits, place FROM runs WHERE uses IS NOT NULL AND (bits & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
-	// inFlow says of a run that it is counted in its flow.
+	// inFlow is the condition of a run that is counted for its fairness keys.
 	inFlow = `(fair IS NOT NULL AND place IN (1, 7) AND bits & 16 = 0)`
 	// after is the pass of a key after a run of it; Pace is 5040.
 	after = `(ord + (5040 + share / 2) / share)`
 )
 
-// wrongLimits count what differs from what the runs say.
+// wrongLimits counts the differences from the values derived from the runs.
 var wrongLimits = []string{
 	`SELECT count(*) FROM runs WHERE ` + wrongPermits,
 	`SELECT count(*) FROM runs WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait + ` OR place <> 7 AND line IS NOT NULL`,
@@ -63,8 +63,8 @@ var wrongLimits = []string{
 	`SELECT count(*) FROM runs WHERE (fair IS NULL) <> (share IS NULL) OR share NOT BETWEEN 1 AND 100`,
 }
 
-// rebuiltLimits make it again. All lines are open then: claims look at each, and shut those
-// that may not go.
+// rebuiltLimits derives the values again. All limiter queues are open then: claims check each of
+// them, and close those that are not admitted.
 var rebuiltLimits = []string{
 	`UPDATE runs SET uses = NULL WHERE uses IS NOT NULL AND NOT json_valid(uses)`,
 	`UPDATE runs SET bits = CASE WHEN uses IS NULL THEN bits & ~20 WHEN place = 2 THEN bits | 4 ELSE bits & ~4 END WHERE ` + wrongPermits,
@@ -88,8 +88,8 @@ var rebuiltLimits = []string{
 	`INSERT INTO passes SELECT class, priority, fair, max` + after + ` FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2, 3`,
 }
 
-// countWrongLimits returns how much of the limits and lines is not as the runs say, and how
-// many lines are left out by claims that may go.
+// countWrongLimits returns the number of differences between limits or limiter queues and the runs,
+// plus the number of queues that claims omit although they may be admitted.
 func countWrongLimits(c *conn, now time.Time) (int64, error) {
 	wrong := int64(0)
 	for _, count := range wrongLimits {
@@ -105,7 +105,7 @@ func countWrongLimits(c *conn, now time.Time) (int64, error) {
 	return c.forgottenLines(now)
 }
 
-// rebuildLimits makes the limits and the lines again from the runs.
+// rebuildLimits derives the limits and the limiter queues from the runs.
 func (t *tx) rebuildLimits() error {
 	for _, statement := range rebuiltLimits {
 		if err := t.exec(statement); err != nil {
@@ -118,7 +118,7 @@ func (t *tx) rebuildLimits() error {
 	return t.wakeAgain()
 }
 
-// forgottenLines counts the shut lines that may go, and at which nobody will look.
+// forgottenLines counts the closed queues that may be admitted but will not be rechecked.
 func (c *conn) forgottenLines(now time.Time) (int64, error) {
 	kept, forgotten := map[store.LimitID]bool{}, int64(0)
 	type line struct {
@@ -155,7 +155,7 @@ func (c *conn) forgottenLines(now time.Time) (int64, error) {
 	return forgotten, nil
 }
 
-// limitTrees read every table and index of the limits to its end.
+// limitTrees reads every table and index of the limits to its end.
 var limitTrees = []string{
 	`SELECT sum(length(uses)) FROM lines NOT INDEXED`, `SELECT sum(priority) FROM lines INDEXED BY lines_open WHERE mode <> 1`,
 	`SELECT sum(until) FROM lines INDEXED BY lines_until WHERE until IS NOT NULL`, `SELECT sum(class) FROM lines INDEXED BY sqlite_autoindex_lines_1`,
@@ -166,8 +166,9 @@ var limitTrees = []string{
 	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
 }
 
-// setLinesAside looks for damage of the limits, and if there is some leaves the lines out for
-// a while: runs that use no limits go on. It reports whether that is new. d.mu is held.
+// setLinesAside searches for damage of the limits. If it finds any, limiter queues are omitted for
+// a while, so that runs without limits continue. It reports whether they were not omitted before.
+// The caller must hold d.mu.
 func (d *damages) setLinesAside(c *conn, cause error) bool {
 	if d.current(&d.lines) != nil {
 		return false

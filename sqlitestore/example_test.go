@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// What is in the file outlives the store, and the process.
+// The contents of the file outlive the store and the process.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "orders")
 	if err != nil {
@@ -48,7 +48,7 @@ func ExampleOpen() {
 	// Output: ready pending 1
 }
 
-// With Full every answered operation survives a loss of power.
+// With Full every completed operation survives a loss of power.
 func ExampleOpenWith() {
 	dir, err := os.MkdirTemp("", "orders")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 var _ store.FleetTeller = (*Store)(nil)
 
-// Fleet returns the sessions and the routes. It counts entries of the indexes of runs that have not ended, as
-// far as the budget lasts, and reads no run.
+// Fleet returns the sessions and the routes. It counts entries of the indexes of open runs within
+// the budget, and reads no runs.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	var f store.Fleet
 	err := s.readAside(ctx, func(c *conn) error {
@@ -41,11 +41,11 @@ func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	return f, nil
 }
 
-// census is one call of Fleet, in one state of the database.
+// census is one call of Fleet, in one snapshot of the database.
 type census struct {
 	c     *conn
 	loads map[int64]*store.RouteLoad // by the numbers of the routes
-	left  int                        // how many entries of indexes may be counted
+	left  int                        // rest of the budget, in entries of indexes
 }
 
 const (
@@ -63,7 +63,7 @@ const (
 		ORDER BY l.priority DESC, l.place LIMIT +?`
 )
 
-// sessions reads the sessions with what they serve.
+// sessions reads the sessions with the routes that they serve.
 func (n *census) sessions() ([]store.FleetSession, error) {
 	var all []store.FleetSession
 	at := map[int64]int{}
@@ -102,7 +102,7 @@ func (n *census) routes() error {
 	if err := n.owned(); err != nil {
 		return err
 	}
-	for _, count := range []func(int64, *store.RouteLoad) error{n.ready, n.parked} { // what is ready matters most: the budget is for it first
+	for _, count := range []func(int64, *store.RouteLoad) error{n.ready, n.parked} { // ready runs are the most important, so they use the budget first
 		for class, l := range n.loads {
 			if err := count(class, l); err != nil {
 				return err
@@ -112,7 +112,7 @@ func (n *census) routes() error {
 	return nil
 }
 
-// owned counts by routes what sessions own.
+// owned counts the runs owned by sessions, by route.
 func (n *census) owned() error {
 	total := 0
 	err := n.c.query(fleetOwned, func(r row) error {
@@ -131,7 +131,7 @@ func (n *census) owned() error {
 	return err
 }
 
-// number counts entries of an index, as far as the budget lasts.
+// number counts entries of an index within the budget.
 func (n *census) number(l *store.RouteLoad, query string, args ...any) (int, error) {
 	found, err := n.c.number(query, append(args, n.left)...)
 	if n.left -= int(found); n.left <= 0 {
@@ -140,7 +140,8 @@ func (n *census) number(l *store.RouteLoad, query string, args ...any) (int, err
 	return int(found), err
 }
 
-// ready counts the runs of a route that are ready, wait or are blocked, and names the first of them.
+// ready counts the runs of a route that are ready, waiting or blocked, and returns the first of
+// them.
 func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 	if l.Ready, err = n.number(l, fleetReady, class); err != nil {
 		return err
@@ -168,10 +169,10 @@ func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 	return n.first(class, l)
 }
 
-// lineShut is the mode of a line at which claims do not look.
+// lineShut is the mode of a limiter queue that claims skip.
 const lineShut = int64(protocol.LineShut)
 
-// first names the runs of a route that come first, of each of some priorities, and of some lines.
+// first finds the first runs of a route, for each of several priorities and limiter queues.
 func (n *census) first(class int64, l *store.RouteLoad) error {
 	name := func(r row) error { //nolint:unparam // the shape of what a query gives its rows to
 		l.First = append(l.First, db.UnpackRun(r, 0))
@@ -190,7 +191,7 @@ func (n *census) first(class int64, l *store.RouteLoad) error {
 	return n.c.query(fleetTurns, name, class, store.FleetFirst)
 }
 
-// parked counts the runs of a route that have not ended; those are parked that are not counted yet.
+// parked counts the open runs of a route. Those not counted otherwise are parked.
 func (n *census) parked(class int64, l *store.RouteLoad) error {
 	ranges, err := n.c.rangesOfClasses(&store.Query{}, map[int64]store.Route{class: l.Route})
 	open := 0
@@ -210,10 +211,10 @@ func (n *census) parked(class int64, l *store.RouteLoad) error {
 
 var _ store.Roster = (*Store)(nil)
 
-// looking is the position of this store in reporting the runs that no session serves. Each process
-// that has the file open has its own. Only the writer uses it.
+// looking is the position of this store in its search for runs that no session serves. Each process
+// with the file has its own. It is used only by the writer.
 type looking struct {
-	last int64 // when
+	last int64 // time of the last search
 	turn store.UnservedTurn
 }
 
@@ -234,8 +235,9 @@ func (t *tx) setServed(o *store.Session) error {
 	return nil
 }
 
-// unserved returns ready runs, first those that wait for a worker only and then those in lines
-// at which claims look, that no live session serves, if this store has not looked just now.
+// unserved returns ready runs without a live session that serves them: first runs that wait only
+// for a worker, then the first runs of open limiter queues. It returns none shortly after the last
+// search.
 func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	look := &t.s.looking
 	if ms := t.ms(); look.last != 0 && ms >= look.last && ms-look.last < store.CountedPause(by.ttl).Milliseconds() {
@@ -274,7 +276,7 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	})
 }
 
-// Serves reports whether a session whose lease has not expired serves the route.
+// Serves reports whether a session with an unexpired lease serves the route.
 func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	var serving int64
 	err := s.enterPartition(ctx, partition)

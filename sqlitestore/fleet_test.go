@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The statements of Fleet search indexes of open runs: none goes through the runs, or sorts them.
+// The statements of Fleet search indexes of open runs. None of them scans or sorts runs.
 func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 	s := openTest(t)
 	scan := regexp.MustCompile(`SCAN (runs|r|l|lines|v)\b|USE TEMP B-TREE FOR ORDER`)
@@ -23,7 +23,7 @@ func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 			return c.QueryOnce(`EXPLAIN QUERY PLAN `+statement, func(r row) error { plan = append(plan, r.ColumnText(3)); return nil })
 		}))
 		text := strings.Join(plan, "\n")
-		if statement == fleetOwned { // a partial index that has the owned runs alone
+		if statement == fleetOwned { // a partial index that contains only the owned runs
 			text = strings.ReplaceAll(text, "SCAN runs USING INDEX runs_owned", "")
 		}
 		if len(plan) == 0 || scan.MatchString(text) {
@@ -32,7 +32,7 @@ func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 	}
 }
 
-// A budget that is spent is said, and what is ready is counted first.
+// An exhausted budget is reported, and ready runs are counted first.
 func TestOPS1_TheFleetSaysWhatItHasNotCounted(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)
@@ -66,7 +66,7 @@ func TestOPS1_TheFleetSaysWhatItHasNotCounted(t *testing.T) {
 	}
 }
 
-// What Fleet executes grows with routes and not with runs.
+// The number of statements of Fleet grows with routes, not with runs.
 func TestOPS1_TheFleetCostsAStatementForEachNumber(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)

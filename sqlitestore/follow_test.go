@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// follow waits for each frame of a log until it has that many.
+// follow waits for each frame of a log until it has the given number of frames.
 func follow(ctx context.Context, s *Store, run event.RunID, frames uint64) error {
 	for n := uint64(1); n < frames; n++ {
 		if err := s.Watch(ctx, run, n); err != nil {
@@ -26,7 +26,7 @@ func follow(ctx context.Context, s *Store, run event.RunID, frames uint64) error
 	return nil
 }
 
-// following returns how many Watches are at rest.
+// following returns the number of blocked Watches.
 func (s *Store) following() int {
 	n := 0
 	for _, run := range s.notifier.frames.Topics() {
@@ -44,7 +44,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// openFiles returns how many files the process has open.
+// openFiles returns the number of open files of the process.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/dev/fd")
@@ -52,7 +52,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// memory returns what the process uses for what it needs.
+// memory returns the memory that the process needs.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -63,11 +63,11 @@ func memory() int64 {
 func TestRUN15_ThousandsOfFollowersShareAFewConnections(t *testing.T) {
 	const (
 		followers, frames = 5000, 3
-		// A read may have its followers wait in a goroutine for their turn; the
-		// store has none for them but the one that notices other processes.
+		// A waiting read may have a goroutine; apart from these the store has only the poller for
+		// other processes.
 		goroutinesAtMost = followers + 10
 		filesAtMost      = 2 * (readerCount + 1) // the database and its log
-		memoryAtMost     = followers * 32 << 10  // most of it the stacks of the callers
+		memoryAtMost     = followers * 32 << 10  // most of it are the stacks of the callers
 	)
 	s := openTest(t)
 	other, err := Open(s.path)
@@ -93,7 +93,7 @@ func TestRUN15_ThousandsOfFollowersShareAFewConnections(t *testing.T) {
 		}
 		by := s
 		if frame%2 == 1 {
-			by = other // as another process
+			by = other // like another process
 		}
 		for i := range commits {
 			c := &commits[i]
@@ -112,8 +112,8 @@ func TestRUN15_ThousandsOfFollowersShareAFewConnections(t *testing.T) {
 	}
 }
 
-// startOwned creates runs, claims them, and returns commits that continue their
-// logs but for their ids.
+// startOwned creates runs, claims them, and returns commits that continue their logs, without
+// commit IDs.
 func startOwned(t *testing.T, s *Store, n int) []store.Commit {
 	t.Helper()
 	ctx := testContext(t)

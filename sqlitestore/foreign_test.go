@@ -15,15 +15,14 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// Two stores on one file have nothing in common but the file, so they are to
-// each other what two processes are.
+// Two stores on one file share only the file, like two processes.
 func openTwo(t *testing.T, clock store.Clock) (here, there *sqlitestore.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs.db")
 	return openStore(t, path, clock), openStore(t, path, clock)
 }
 
-// alarmClock tells when somebody has begun to wait for it.
+// alarmClock reports when a timer is created.
 type alarmClock struct {
 	*storetest.Clock
 
@@ -40,7 +39,7 @@ func (c alarmClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return stop
 }
 
-// waiting starts a Wait and returns once it has begun to block.
+// waiting starts a Wait and returns when it blocks.
 func waiting(t *testing.T, s store.Store, clock alarmClock, w store.Wait) <-chan store.Woken {
 	t.Helper()
 	w.Until = clock.Now().Add(time.Hour)
@@ -250,7 +249,7 @@ func TestWatch_SeesADeleteAndAPurgeThroughAnotherStore(t *testing.T) {
 			clock.Advance(store.DefaultRetention)
 			n, _, err := there.Purge(testContext(t), 0, 10)
 			check(t, err)
-			if n != 2 { // with the deleted one
+			if n != 2 { // including the deleted one
 				t.Errorf("purged %d runs, want 2", n)
 			}
 		},
@@ -270,7 +269,7 @@ func TestCreate_InARouteThatAnotherStoreHasForgotten(t *testing.T) {
 	clock := storetest.NewClock()
 	here, there := openTwo(t, clock)
 	openSession(t, there, "a")
-	l := start(t, here, 1)[0] // this store knows the number of the route now
+	l := start(t, here, 1)[0] // this store has cached the number of the route
 	end(t, there, "a", l)
 	clock.Advance(store.DefaultRetention)
 	n, _, err := there.Purge(testContext(t), 0, 10)
@@ -279,7 +278,7 @@ func TestCreate_InARouteThatAnotherStoreHasForgotten(t *testing.T) {
 		t.Fatalf("purged %d runs, want 1", n)
 	}
 	other := storetest.NewLog(&storetest.IDs{}, clock, event.NewRunID(clock.Now(), 0), event.Spec{Workflow: refunds.Workflow, Queue: refunds.Queue})
-	_, err = there.Create(testContext(t), []store.Create{other.Create()}) // it may have the same number
+	_, err = there.Create(testContext(t), []store.Create{other.Create()}) // it may get the same number
 	check(t, err)
 	l = start(t, here, 1)[0]
 	want := map[store.Route][]event.RunID{orders: {l.Run}, refunds: {other.Run}}

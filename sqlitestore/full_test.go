@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// limitPages lets the database grow by a few pages only; 0: without limit. It is
-// executed by the writer, whose connection has the limit.
+// limitPages limits the growth of the database to a number of pages; 0 means no limit. The writer
+// executes it, because the limit belongs to its connection.
 func limitPages(t *testing.T, s *Store, more int64) {
 	t.Helper()
 	check(t, s.write(testContext(t), func(tx *tx) error {
@@ -98,8 +98,7 @@ func TestGroup_OneOperationWithoutRoomDoesNotUndoTheOthers(t *testing.T) {
 	expectRuns(t, s, stored)
 }
 
-// expectRuns fails the test unless exactly these runs are stored, all of them
-// ready.
+// expectRuns fails the test unless exactly these runs are stored, all of them ready.
 func expectRuns(t *testing.T, s *Store, want []event.RunID) {
 	t.Helper()
 	snap, err := s.Inspect(testContext(t))

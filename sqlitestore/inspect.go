@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Inspect returns everything that the store holds, in one consistent state. It
-// reads the whole file.
+// Inspect returns the complete contents of the store as a consistent snapshot. It reads the whole
+// file.
 func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	var snap *store.Snapshot
 	err := s.read(ctx, func(c *conn) error {
@@ -73,8 +73,8 @@ func (c *conn) inspectWorkflowIDs(snap *store.Snapshot) error {
 	})
 }
 
-// inspectIndexes reads what is an index of runs here, through that index: a
-// broken one shows.
+// inspectIndexes reads the data that are indexes of runs here through the index, so that damage of
+// the index is detected.
 func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	err := c.query(`SELECT c.queue, c.workflow, r.id FROM runs r INDEXED BY runs_ready JOIN classes c ON c.id = r.class
 		WHERE r.place = 1 ORDER BY r.class, r.priority DESC, r.ord`, func(r row) error {
@@ -99,9 +99,8 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	})
 }
 
-// inspectPurges returns the time of the purge of every run that has ended. For
-// those that can be purged it is read through the index by that time, and it
-// must hold no others.
+// inspectPurges returns the purge time of every ended run. For runs that can be purged it reads the
+// index by that time, which must contain no others.
 func (c *conn) inspectPurges(snap *store.Snapshot) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
 		snap.Purges[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
@@ -178,7 +177,7 @@ func (c *conn) inspectSessions(snap *store.Snapshot) error {
 	return err
 }
 
-// bySession returns runs in the order of their ids.
+// bySession returns runs sorted by their IDs.
 func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error) {
 	runs := map[store.SessionID][]event.RunID{}
 	err := c.query(query, func(r row) error {
@@ -192,7 +191,8 @@ func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error
 	return runs, err
 }
 
-// checkRoutes fails if a route has no runs, which was to be forgotten, or a run no route.
+// checkRoutes returns an error for a route without runs, which should have been removed, or a run
+// without a route.
 func (c *conn) checkRoutes(*store.Snapshot) error {
 	return c.query(`SELECT c.queue, c.workflow, r.class
 		FROM classes c FULL JOIN (SELECT DISTINCT class FROM runs) r ON r.class = c.id
@@ -215,8 +215,7 @@ func (c *conn) inspectStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(*stream, *store.StreamState) bool { return true })
 }
 
-// scanStreams shows streams whose chunks are those that they should have. The
-// others are reported as damage.
+// scanStreams adds streams with the correct chunks. The others are reported as damage.
 func (c *conn) scanStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(st *stream, state *store.StreamState) bool {
 		for i, chunk := range state.Chunks {

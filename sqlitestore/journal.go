@@ -53,7 +53,7 @@ func (s *Store) Journal(ctx context.Context, q store.JournalQuery) (store.Journa
 	return page, err
 }
 
-// noBound is more than any id.
+// noBound is larger than any ID.
 const noBound = "~"
 
 func (c *conn) journalLines(low, high string, n int) (lines []store.JournalLine, err error) {
@@ -67,7 +67,7 @@ func (c *conn) journalLines(low, high string, n int) (lines []store.JournalLine,
 	return lines, err
 }
 
-// inspectJournal shows all lines, the oldest first.
+// inspectJournal adds all entries to a snapshot, the oldest first.
 func (c *conn) inspectJournal(snap *store.Snapshot) error {
 	return c.query(`SELECT id, entry FROM journal ORDER BY id`, func(r row) error {
 		snap.Journal = append(snap.Journal, store.JournalLine{ID: r.ColumnText(0), Body: blob(r, 1)})

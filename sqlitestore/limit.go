@@ -20,7 +20,7 @@ var (
 	_ store.TurnReader = (*Store)(nil)
 )
 
-// encodeUses returns the stored form of uses; empty: there are none.
+// encodeUses returns the stored form of uses; empty if there are none.
 func encodeUses(uses []store.Use) (string, error) {
 	if len(uses) == 0 {
 		return "", nil
@@ -45,26 +45,26 @@ func decodeUses(text string) (uses []store.Use, err error) {
 // Limits returns the limits.
 func (t *tx) Limits() protocol.LimitTx[*run] { return limitTx{t} }
 
-// limitTx is a transaction as the protocol sees its limits.
+// limitTx implements the limits of the protocol in a transaction.
 type limitTx struct{ *tx }
 
-// Uses returns what a run uses.
+// Uses returns the uses of a run.
 func (t limitTx) Uses(r *run) ([]store.Use, error) { return decodeUses(r.uses) }
 
-// Limit returns how a part of a limit stands.
+// Limit returns the state of a limit or key.
 func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	s, err := t.limitState(id)
 	return s.Limit, err
 }
 
-// limitState is a part of a limit, and where its configuration is from.
+// limitState is the state of a limit or key, and the origin of its configuration.
 type limitState struct {
 	protocol.Limit
 	set, code bool
 }
 
-// limitState reads a part of a limit: its configuration is that of the part, that which was
-// set for the whole, or that of the code.
+// limitState reads a limit or key. Its configuration is its own, that set for the whole limit, or
+// that of the code.
 func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
 	var texts [3]string
 	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.by_code, a.weights FROM (SELECT 1)
@@ -89,7 +89,7 @@ func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
 	return s, nil
 }
 
-// limitConfigOf decodes a configuration; nil: there is none.
+// limitConfigOf decodes a configuration; nil if there is none.
 func limitConfigOf(text string) (*store.LimitConfig, error) {
 	if text == "" {
 		return nil, nil
@@ -98,7 +98,7 @@ func limitConfigOf(text string) (*store.LimitConfig, error) {
 	return c, json.Unmarshal([]byte(text), c)
 }
 
-// SaveLimit stores what is counted. A part of which nothing is known has no row.
+// SaveLimit stores the counts. A limit or key without counts has no row.
 func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 	if l.Held == 0 && l.Waits == 0 && l.TAT <= t.now.UnixMicro() {
 		return t.exec(`DELETE FROM limits WHERE name = +? AND key = +?`, id.Name, id.Key)
@@ -139,7 +139,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return t.exec(`DELETE FROM limit_configs WHERE name = +? AND key = +? AND given IS NULL AND by_code IS NULL`, set.Name, set.Key)
 }
 
-// Paced returns the parts of a limit whose rate is that of the limit.
+// Paced returns the keys of a limit that use the rate of the limit.
 func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	err = t.query(`SELECT key FROM limits l WHERE name = +? AND tat > +? AND (key = '' OR NOT EXISTS
 		(SELECT 1 FROM limit_configs c WHERE c.name = l.name AND c.key = l.key AND given IS NOT NULL AND given NOT LIKE '%"Follows":true%'))`, func(r row) error {
@@ -149,7 +149,7 @@ func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	return all, err
 }
 
-// Waiting returns the parts of a limit for which there are lines.
+// Waiting returns the keys of a limit with limiter queues.
 func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
 	err = t.query(`SELECT DISTINCT key FROM line_parts INDEXED BY line_turns WHERE name = +? ORDER BY key`, func(r row) error {
 		all = append(all, store.LimitID{Name: name, Key: r.ColumnText(0)})
@@ -181,12 +181,12 @@ func (t *tx) waitLine(query string, args ...any) (protocol.WaitLine, error) {
 	return lines[0], nil
 }
 
-// LineOf returns the line of a run.
+// LineOf returns the limiter queue of a run.
 func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) {
 	return t.waitLine(selectLine+`WHERE l.id = +?`, r.line)
 }
 
-// WaitLine returns a line.
+// WaitLine returns a limiter queue.
 func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -197,7 +197,7 @@ func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
 	return l, err
 }
 
-// SaveLine stores the mode of a line.
+// SaveLine stores the mode of a limiter queue.
 func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	t.turned, t.called = t.turned || l.Until != 0, true
 	id, err := strconv.ParseInt(l.ID, 10, 64)
@@ -219,13 +219,13 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	return t.saveStand(&was, &l, id)
 }
 
-// WaitLines returns the lines of a part.
+// WaitLines returns the limiter queues of a limit or key.
 func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return t.waitLines(selectLine+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
 }
 
-// firstIn returns the query of the first lines of a part in a mode, or in that with nested uses, that
-// count there.
+// firstIn returns the query for the first queues that count at a limit, in a mode with or without
+// nested uses.
 func firstIn(mode protocol.LineMode) string {
 	const some = selectLine + `WHERE l.id IN (SELECT line FROM line_parts INDEXED BY line_turns
 		WHERE name = +?1 AND key = +?2 AND mode = %d ORDER BY priority DESC, place LIMIT +?3)`
@@ -240,7 +240,7 @@ var (
 const nestedShut = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
 		WHERE p.name = +? AND p.key = +? AND p.mode = 5 ORDER BY p.priority DESC, p.place`
 
-// firstOf returns those of the lines of a query whose turns come first.
+// firstOf returns the first queues of a query by position.
 func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.WaitLine, error) {
 	lines, err := c.waitLines(query, id.Name, id.Key, limit)
 	if len(lines) > 1 {
@@ -251,7 +251,7 @@ func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.Wa
 	return lines[:min(limit, len(lines))], err
 }
 
-// FirstKept returns the first closed or admitted queue that counts at a part.
+// FirstKept returns the first closed or admitted queue that counts at a limit or key.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 	lines, err := t.firstOf(keptLines, id, 1)
 	if err != nil || len(lines) == 0 {
@@ -260,23 +260,23 @@ func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 	return lines[0], nil
 }
 
-// KeptLines returns the first closed or admitted queues that count at a part.
+// KeptLines returns the first closed or admitted queues that count at a limit or key.
 func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
 	return t.firstOf(keptLines, id, limit)
 }
 
-// ShutLines returns those of them that are shut.
+// ShutLines returns the closed ones of these.
 func (t limitTx) ShutLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
 	return t.firstOf(shutLines, id, limit)
 }
 
-// NestedShut returns the shut lines that count at a part and whose uses are nested.
+// NestedShut returns the closed queues with nested uses that count at a limit or key.
 func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
 	return t.waitLines(nestedShut, id.Name, id.Key)
 }
 
-// ensureLine returns the line of a run that comes to wait, and makes it if need be: then it
-// is open, and the run is its first.
+// ensureLine returns the limiter queue of a run that begins to wait, and creates it if necessary. A
+// new queue is open, and the run is its first.
 func (t *tx) ensureLine(r *run) (int64, error) {
 	id, err := t.number(`SELECT id FROM lines WHERE class = +? AND uses = +?`, r.route, r.uses)
 	if err != nil || id != 0 {
@@ -305,8 +305,8 @@ func (t *tx) ensureLine(r *run) (int64, error) {
 
 const firstWaiting = `SELECT key, 0, priority, ord, line FROM runs WHERE place = 7 AND line = +? ORDER BY priority DESC, ord LIMIT 1`
 
-// turn gives lines, of which a run has left one and has come into another, the turns of their
-// first runs. A line in which nobody waits is forgotten. 0 is none.
+// turn updates the positions of two queues, one that a run has left and one that it has joined, to
+// those of their first runs. An empty queue is removed. 0 means none.
 func (t *tx) turn(left, joined int64) error {
 	for _, line := range []int64{left, joined} {
 		if line == 0 {
@@ -344,7 +344,7 @@ func (t *tx) turn(left, joined int64) error {
 
 const dueLines = `SELECT id FROM lines WHERE until IS NOT NULL AND until <= +? /*lines until*/ ORDER BY until LIMIT +?`
 
-// takeTurns looks at up to so many lines whose time has come.
+// takeTurns rechecks up to limit queues whose time has come.
 func (t *tx) takeTurns(limit int) error {
 	var due []int64
 	err := t.query(dueLines, func(r row) error {
@@ -400,7 +400,7 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return page, nil
 }
 
-// Turns returns how parts of limits stand.
+// Turns returns the state of limits and keys.
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	all := make([]store.Turn, len(ids))
 	err := s.enterPartition(ctx, partition)
@@ -428,7 +428,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 	return all, nil
 }
 
-// state returns it as the store shows it.
+// state returns the exported form of the state.
 func (s *limitState) state(id store.LimitID, now time.Time) store.LimitState {
 	return store.LimitState{LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Away: s.Away, Next: timeOf(s.Next(now))}
 }
@@ -454,7 +454,7 @@ func (c *conn) limitStates(after store.LimitID, limit int, now int64) ([]store.L
 	return page, nil
 }
 
-// inspectLimits reads limits and lines.
+// inspectLimits adds limits and limiter queues to a snapshot.
 func (c *conn) inspectLimits(snap *store.Snapshot) error {
 	all, err := c.limitStates(store.LimitID{}, -1, snap.Now.UnixMicro())
 	if err != nil {
@@ -508,7 +508,7 @@ func (t limitTx) Share(r *run) (protocol.Share, error) {
 	return protocol.Share{FlowID: store.FlowID{Route: route, Priority: r.priority}, Key: r.fair, Weight: r.share}, err
 }
 
-// Flow returns the state of a flow.
+// Flow returns the state of the fairness keys of a route and priority.
 func (t limitTx) Flow(id store.FlowID) (f protocol.Flow, err error) {
 	class, err := t.route(id.Route)
 	if err != nil || class == 0 {
@@ -521,7 +521,7 @@ func (t limitTx) Flow(id store.FlowID) (f protocol.Flow, err error) {
 	return f, err
 }
 
-// SaveFlow stores a flow.
+// SaveFlow stores that state.
 func (t limitTx) SaveFlow(id store.FlowID, f protocol.Flow) error {
 	class, err := t.route(id.Route)
 	if err != nil {
@@ -539,7 +539,7 @@ func (t limitTx) SaveFlow(id store.FlowID, f protocol.Flow) error {
 	return nil
 }
 
-// Pass returns the pass of a key.
+// Pass returns the pass of a fairness key.
 func (t limitTx) Pass(s protocol.Share) (int64, error) {
 	class, err := t.route(s.Route)
 	if err != nil {
@@ -548,8 +548,8 @@ func (t limitTx) Pass(s protocol.Share) (int64, error) {
 	return t.number(`SELECT pass FROM passes WHERE class = +? AND priority = +? AND key = +?`, class, s.Priority, s.Key)
 }
 
-// SavePass stores it. With each key that comes up to two others are forgotten that have
-// nothing to wait for, and would begin at the present pass.
+// SavePass stores it. With each key it removes up to two others that have nothing waiting and whose
+// pass would equal that of a new key.
 func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 	class, err := t.route(s.Route)
 	if err != nil {
@@ -562,16 +562,16 @@ func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 		WHERE class = +?1 AND priority = +?2 AND pass <= (SELECT pass FROM flows WHERE class = +?1 AND priority = +?2) ORDER BY pass LIMIT 2)`, class, s.Priority)
 }
 
-// Come returns the next number of the order in which runs come.
+// Come returns the next number in the order of arrivals.
 func (t limitTx) Come() (int64, error) { return t.next() }
 
-// Came lets that go on after a place.
+// Came sets the last number of that order.
 func (t limitTx) Came(place int64) error {
 	t.seq = max(t.seq, place)
 	return nil
 }
 
-// inspectFlows reads how many runs are counted in each flow.
+// inspectFlows adds the number of counted runs per route and priority with fairness keys.
 func (c *conn) inspectFlows(snap *store.Snapshot) error {
 	return c.query(`SELECT c.queue, c.workflow, f.priority, f.waits FROM flows f JOIN classes c ON c.id = f.class`, func(r row) error {
 		snap.Flows[store.FlowID{Route: store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}, Priority: r.ColumnInt(2)}] = r.ColumnInt(3)

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// Permits have no lease of their own: they come back with the runs of the process that was
-// killed, at once, and go to these runs first, because they keep their places.
+// Permits have no lease of their own: they are released with the runs of the killed process, and
+// are granted to these runs first, because they keep their positions.
 func TestClaim_ExecutesWhatAKilledProcessHeldWithinTheLimit(t *testing.T) {
 	const capacity = 3
 	path := filepath.Join(t.TempDir(), "runs.db")

@@ -19,7 +19,7 @@ import (
 
 func part(name, key string) store.LimitID { return store.LimitID{Name: name, Key: key} }
 
-// startUsing creates runs that use a weight of each part, and returns their logs.
+// startUsing creates runs that use a weight of each limit, and returns their logs.
 func startUsing(t testing.TB, s store.Store, n int, parts ...store.LimitID) []*storetest.Log {
 	t.Helper()
 	var logs []*storetest.Log
@@ -51,7 +51,7 @@ func setOneAtOnce(t testing.TB, s *sqlitestore.Store, name string) {
 	check(t, s.SetLimits(testContext(t), 0, []store.SetLimit{{LimitID: part(name, ""), Config: store.LimitConfig{AtOnce: 1}}}))
 }
 
-// limitsOf returns what is held and waited for of each part.
+// limitsOf returns the weights held and waited for at each limit.
 func limitsOf(t testing.TB, s *sqlitestore.Store) map[store.LimitID][2]int {
 	t.Helper()
 	all, err := s.Limits(testContext(t), 0, store.LimitID{}, 1000)
@@ -63,7 +63,7 @@ func limitsOf(t testing.TB, s *sqlitestore.Store) map[store.LimitID][2]int {
 	return counts
 }
 
-// change executes statements on the file as nobody of the store would.
+// change executes SQL statements on the file outside of the store.
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -78,8 +78,8 @@ func change(t testing.TB, path string, statements ...string) {
 	check(t, c.Close())
 }
 
-// What is counted of limits and the lines are made again from the runs, whatever is lost of
-// them; then those that wait go on, each in its turn.
+// Counts of limits and limiter queues are derived from the runs, whatever is lost. The waiting runs
+// then continue in the order of their positions.
 func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string][]string{
@@ -153,7 +153,7 @@ func TestRepair_LeavesSoundLimitsAlone(t *testing.T) {
 	}
 }
 
-// A damaged page of the limits keeps no run that uses none.
+// A damaged page of the limits does not affect runs without limits.
 func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	t.Parallel()
 	for _, tree := range []string{"lines", "lines_open", "line_parts", "line_turns", "limits"} {
@@ -196,8 +196,8 @@ func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	}
 }
 
-// A line that names a run as its first which does not wait in it is mended by the claim that
-// meets it.
+// A limiter queue whose recorded first run does not wait in it is corrected by the claim that
+// visits it.
 func TestClaim_MendsALineWithAnotherFirstRun(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{`4711`, `(SELECT key FROM runs WHERE place = 2)`} {
@@ -215,7 +215,7 @@ func TestClaim_MendsALineWithAnotherFirstRun(t *testing.T) {
 	}
 }
 
-// Everything about limits is kept, also which lines are shut.
+// All data of limits survive a restart, including closed limiter queues.
 func TestOpen_KeepsLimits(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
@@ -255,7 +255,7 @@ func TestHeartbeat_NamesWaitingRunsThatNobodyServes(t *testing.T) {
 	}
 }
 
-// A permit that one process gives back wakes a worker of another one.
+// A permit that one process releases wakes a worker of another one.
 func TestWait_IsToldOfAPermitFromAnotherStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runs.db")

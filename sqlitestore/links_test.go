@@ -39,8 +39,8 @@ func TestREC8_RepairsOutboxes(t *testing.T) {
 	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-// The log of the sender is damaged, too, and the repair blocks the run. What was sent
-// is delivered if anything still says what it was.
+// The log of the sender is damaged as well, and the repair blocks the run. A record is delivered if
+// its content is still known.
 func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 	const (
 		of        = ` AND run = (SELECT key FROM runs WHERE id = ?1)`

@@ -15,15 +15,15 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// List returns a page of runs. It reads the index that fits the query best, in the order of the
-// list: of several ranges of it as much of each as it needs.
+// List returns a page of runs. It reads the most suitable index in the order of the list. If
+// several ranges of the index match, it reads from each only as much as necessary.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	var answer store.Page
 	if _, err := paging.New(&q); err != nil {
 		return answer, fmt.Errorf("list runs: %w", err)
 	}
 	err := s.readAside(ctx, func(c *conn) error {
-		page, err := paging.New(&q) // it may be executed more than once
+		page, err := paging.New(&q) // f may be executed more than once
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return answer, nil
 }
 
-// matching returns the record of what was found, nil if it does not match.
+// matching returns the record of a hit, or nil if it does not match.
 func (c *conn) matching(h *hit) (*store.Record, error) {
 	if !h.matches {
 		return nil, nil //nolint:nilnil // as paging wants it
@@ -69,8 +69,8 @@ func (c *conn) matching(h *hit) (*store.Record, error) {
 	return &found[0].Record, nil
 }
 
-// Count returns how many runs match. Where the query asks for nothing but routes, statuses and
-// roots, those that have ended are not looked at: they are in tallies.
+// Count returns the number of runs that match. If the query selects only by route, status and root,
+// ended runs are not read: tallies contain their counts.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	var answer store.Counts
 	err := s.readAside(ctx, func(c *conn) error {
@@ -94,7 +94,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return answer, nil
 }
 
-// index is one by which runs are found. Its text ends with what must be true of a run in a range of it.
+// index is an index of runs. Its text ends with the condition for the runs in a range.
 type index string
 
 const (
@@ -109,7 +109,7 @@ const (
 	byTag        index = `tags t INDEXED BY tags_value CROSS JOIN runs r ON r.key = t.run WHERE t.name = +? AND t.value = +?`
 )
 
-// created is the time in an index.
+// created returns the column with the time in an index.
 func (x index) created() string {
 	if x == byTag {
 		return "t.created"
@@ -117,9 +117,9 @@ func (x index) created() string {
 	return "r.created"
 }
 
-// statement returns the query of a range, with places for its arguments, for two positions between which
-// it lies, and for a limit. The columns are those of a hit. Only the runs of one millisecond are
-// sorted: the index has the others in order.
+// statement returns the query for a range, with parameters for its arguments, two positions and a
+// limit. The columns are those of a hit. The index sorts the runs except those of the same
+// millisecond, which are sorted explicitly.
 func (x index) statement(q *store.Query, matches string) string {
 	order, than, at := "DESC", "<", x.created()
 	if q.Oldest {
@@ -130,7 +130,7 @@ func (x index) statement(q *store.Query, matches string) string {
 		AND r.hidden = 0 /*readable r.key*/ ORDER BY ` + at + ` ` + order + `, r.id ` + order + ` LIMIT +?`
 }
 
-// hit is a run that an index has found.
+// hit is a run found in an index.
 type hit struct {
 	key     int64
 	class   int64
@@ -138,14 +138,14 @@ type hit struct {
 	matches bool
 }
 
-// search is a query in one state of the database.
+// search is a query in one snapshot of the database.
 type search struct {
 	c       *conn
 	q       *store.Query
 	by      index
 	ranges  [][]any // arguments of the index
 	classes map[int64]store.Route
-	also    *search // what has no place in the index
+	also    *search // the conditions that the index does not contain
 	matches *condition
 	stmt    *sqlite.Stmt
 }
@@ -198,7 +198,7 @@ func (c *conn) search(q *store.Query) (*search, error) {
 	return s, err
 }
 
-// rarest returns the name of a tag that few runs have, as far as a short look tells.
+// rarest returns the rarest of the tags, as far as a bounded search can determine.
 func (c *conn) rarest(tags map[string]string) (rarest string, err error) {
 	const few = 1000
 	least := int64(few + 1)
@@ -217,8 +217,8 @@ func (c *conn) rarest(tags map[string]string) (rarest string, err error) {
 	return rarest, nil
 }
 
-// rangesOfClasses returns the ranges of the index by class that have runs which may match: for each
-// route, with a parent or without, and for each status that there is.
+// rangesOfClasses returns the ranges of the index by class with runs that may match: for each
+// route, with and without a parent, and for each status.
 func (c *conn) rangesOfClasses(q *store.Query, classes map[int64]store.Route) (ranges []tally, err error) {
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		for _, child := range []bool{false, true} {
@@ -266,7 +266,7 @@ func (s *search) sources() []paging.Source[hit] {
 	return sources
 }
 
-// read calls each for up to n runs of a range that come after a position.
+// read calls each for up to n runs of a range after a position.
 func (s *search) read(args []any, after paging.Position, n int, each func(row) error) error {
 	if s.stmt == nil {
 		text := s.by.statement(s.q, s.matches.String())
@@ -296,17 +296,17 @@ func (s *search) read(args []any, after paging.Position, n int, each func(row) e
 	return db.Step(s.stmt, each, slices.Concat(s.matches.args, args, []any{after.Created, after.Run, from, to, n}))
 }
 
-// close gives the statements back.
+// close finalizes the statements.
 func (s *search) close() {
 	if s.also != nil {
 		s.also.close()
 	}
 	if s.stmt != nil {
-		_ = s.stmt.Finalize() // it has said before what was wrong
+		_ = s.stmt.Finalize() // it has returned its error before
 	}
 }
 
-// count looks at the runs of all ranges.
+// count counts the runs of all ranges.
 func (s *search) count(counter *paging.Counter) error {
 	for _, source := range s.sources() {
 		for at, more := (paging.Position{}), true; more; {
@@ -330,8 +330,7 @@ func (s *search) count(counter *paging.Counter) error {
 const countRange = `SELECT count(*) FROM (SELECT 1 FROM runs r INDEXED BY runs_class
 	WHERE r.class = +? AND r.child = +? AND r.status = +? AND r.hidden = 0 LIMIT +?)`
 
-// countByTallies counts those that have a status with which runs end without a look at them, and
-// the others by the index alone.
+// countByTallies counts runs with final statuses from the tallies, and the others from the index.
 func (s *search) countByTallies(counter *paging.Counter) error {
 	err := s.c.query(`SELECT class, status, n FROM tallies WHERE child = 0 OR NOT +?`, func(r row) error {
 		status := event.Status(r.ColumnText(1))
@@ -364,7 +363,7 @@ func (s *search) countByTallies(counter *paging.Counter) error {
 	return nil
 }
 
-// condition is an expression: all terms must hold.
+// condition is a conjunction of terms.
 type condition struct {
 	terms []string
 	args  []any
@@ -382,8 +381,8 @@ func (c *condition) String() string {
 	return strings.Join(c.terms, " AND ")
 }
 
-// conditions returns what a query asks for of a run, but for its route, its place in the list, and
-// what a range of an index has in common.
+// conditions returns the conditions of a query on a run, except for its route, its position in the
+// list, and the conditions of an index.
 func conditions(q *store.Query) *condition {
 	where := &condition{}
 	if len(q.Statuses) > 0 {
@@ -417,7 +416,7 @@ func conditions(q *store.Query) *condition {
 	return where
 }
 
-// Audit returns the interventions into a run from outside of it, oldest first.
+// Audit returns the interventions in a run by the store and by operators, the oldest first.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	var entries []store.AuditEntry
 	err := s.read(ctx, func(c *conn) (err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Load reads runs, all of them in one state of the store.
+// Load reads runs in one snapshot of the store.
 func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
 	var answers []store.Loaded
 	err := s.read(ctx, func(c *conn) error {
@@ -43,7 +43,7 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 	if l.Limit >= 0 && l.After < answer.Record.N {
 		limit := l.Limit
 		if limit == 0 {
-			limit = -1 // SQLite's word for all
+			limit = -1 // no limit in SQLite
 		}
 		if answer.Frames, err = c.frames(found[0].key, l.After, limit); err != nil {
 			return store.Loaded{}, err
@@ -55,7 +55,7 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 	return answer, err
 }
 
-// stored is a run as it is read, with its number.
+// stored is a run with its key, as it was read.
 type stored struct {
 	store.Record
 	key          int64
@@ -127,8 +127,8 @@ func (c *conn) items(run int64) ([]store.Item, error) {
 	return items, err
 }
 
-// Resolve returns the active run of a workflow id, else the last that
-// ended, if it is still kept.
+// Resolve returns the active run of a workflow ID, or else the last one that ended, if it is
+// retained.
 func (s *Store) Resolve(ctx context.Context, name string) (event.RunID, error) {
 	var id event.RunID
 	err := s.read(ctx, func(c *conn) error {

@@ -38,7 +38,7 @@ func New(raw *sqlite.Conn) *Conn { return &Conn{Conn: raw, statements: map[strin
 // Connect opens a connection and sets the pragmas. Even those need the lock of
 // the file for a moment, which another process may have until ctx ends.
 func Connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas ...string) (*Conn, error) {
-	// No OpenURI: a path is a path, whatever characters it has.
+	// Without OpenURI, a path may contain any characters.
 	raw, err := sqlite.OpenConn(path, flags)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,8 @@ func (c *Conn) Query(query string, each func(Row) error, args ...any) error {
 	return Step(s.Stmt, each, args)
 }
 
-// ExecBinding is Exec for a statement whose parameters bind binds. It returns how many it has bound.
+// ExecBinding is Exec for a statement whose parameters bind binds. It returns how many it has
+// bound.
 func (c *Conn) ExecBinding(query string, bind func(s *sqlite.Stmt) int) error {
 	s, err := c.statement(query)
 	if err != nil {
@@ -94,21 +95,22 @@ func (c *Conn) ExecBinding(query string, bind func(s *sqlite.Stmt) int) error {
 	return Step(s.Stmt, nil, nil)
 }
 
-// prepared is a statement that is kept.
+// prepared is a cached statement.
 type prepared struct {
 	*sqlite.Stmt
 	params int
 }
 
-// check panics unless so many parameters are all that the statement has: another one would have the value of the last execution.
+// check panics unless the statement has exactly n parameters. An unbound parameter would have the
+// value of the last execution.
 func (s *prepared) check(query string, n int) {
 	if n != s.params {
 		panic("sqlitestore: " + strconv.Itoa(n) + " arguments for " + strconv.Itoa(s.params) + " parameters of " + query)
 	}
 }
 
-// statement returns a statement that is executed now. It is prepared once: Step leaves it reset, and all its parameters are
-// bound each time, so that nothing has to be undone before.
+// statement returns a statement that is executed now. It is prepared once: Step leaves it reset,
+// and all its parameters are bound each time, so that nothing has to be undone before.
 func (c *Conn) statement(query string) (*prepared, error) {
 	c.Executed.Add(1)
 	query = c.expand(query)
@@ -148,11 +150,11 @@ func Step(s *sqlite.Stmt, each func(Row) error, args []any) error {
 	for {
 		more, err := s.Step()
 		if err != nil {
-			_ = s.Reset() // it says the same once more: whoever executes the statement next must not hear of it
+			_ = s.Reset() // it returns the same error again, which the next execution must not see
 			return err
 		}
 		if !more {
-			// A finished statement is reset, or it would hold its locks.
+			// A finished statement is reset, because otherwise it would hold its locks.
 			return s.Reset()
 		}
 		if each == nil {
@@ -187,7 +189,7 @@ func bind(s *sqlite.Stmt, param int, arg any) {
 		}
 		s.BindBytes(param, v)
 	default:
-		// Sprintf would let all arguments of all statements escape to the heap.
+		// With Sprintf all arguments of all statements would escape to the heap.
 		panic("sqlitestore: bind parameter " + strconv.Itoa(param) + ": type " + reflect.TypeOf(arg).String())
 	}
 }
