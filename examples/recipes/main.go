@@ -21,6 +21,8 @@ import (
 
 	"github.com/flowgen/flowgen/examples/recipes/approval"
 	"github.com/flowgen/flowgen/examples/recipes/failuregroup"
+	"github.com/flowgen/flowgen/examples/recipes/llmstream"
+	"github.com/flowgen/flowgen/examples/recipes/monitoring"
 	"github.com/flowgen/flowgen/examples/recipes/nightly"
 	"github.com/flowgen/flowgen/examples/recipes/payment"
 	"github.com/flowgen/flowgen/examples/recipes/ratelimited"
@@ -41,6 +43,8 @@ type recipe struct {
 var recipes = []recipe{
 	{"approval", "a question to a person, answered in the web console", approval.Run},
 	{"failuregroup", "a retry of all runs with one cause, after its fix", failuregroup.Run},
+	{"llmstream", "the answer of a language model, streamed to HTTP clients", llmstream.Run},
+	{"monitoring", "the state of a store as JSON, for probes and dashboards", monitoring.Run},
 	{"nightly", "a report each night, also of nights without a worker", nightly.Run},
 	{"tenants", "a limit for each tenant, so that none delays the others", tenants.Run},
 	{"payment", "a charge that happens once although its process dies", payment.Run},

@@ -78,6 +78,7 @@ var rules = []rule{
 	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/worker", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
 	{packages: "admin/httpauth", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/jwtauth", module: []string{"admin"}, external: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4"}, required: true},
+	{packages: "admin/jwtauth/recipe", module: []string{"admin", "admin/api", "admin/console", "admin/httpauth", "admin/jwtauth", "memstore", "runtime/workflow"}, external: []string{"github.com/go-jose/go-jose/v4"}, required: true},
 	{packages: "admin/hooks", module: []string{"admin", "admin/internal/body", "admin/internal/rate", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/api", module: []string{"admin", "admin/httpauth", "admin/internal/body", "admin/internal/loopback", "admin/internal/rate", "admin/internal/route", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/console", module: []string{"admin", "admin/httpauth", "admin/internal/body", "admin/internal/loopback", "admin/internal/rate", "internal/recent", "runtime/workflow"}, external: none, required: true},

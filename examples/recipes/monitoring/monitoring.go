@@ -1,0 +1,211 @@
+// Package monitoring serves the state of a store as JSON, for probes and dashboards: whether runs wait
+// for too long or without a worker, which groups of failures there are, and what is wrong with the
+// settings of the database.
+//
+//	go run ./examples/recipes monitoring
+//
+// A run fails, and another one waits on a queue that no worker serves. It prints:
+//
+//	200 /health: healthy
+//	503 /health: queue reports: 1 waits, and no worker serves it
+//	200 /status: 1 group of failures: monitoring.sell: sold out
+package monitoring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Status is the state of a store.
+type Status struct {
+	Healthy  bool                 `json:"healthy"`
+	Problems []string             `json:"problems"` // why it is not healthy
+	Workers  int                  `json:"workers"`  // live ones
+	Queues   []Queue              `json:"queues"`
+	Failures []admin.FailureGroup `json:"failures"` // with runs in them now
+	Doctor   []admin.ExamFinding  `json:"doctor"`   // what is wrong with the settings of the database
+}
+
+// Queue is the work of one workflow on a queue.
+type Queue struct {
+	Queue    string `json:"queue"`
+	Workflow string `json:"workflow"`
+	Ready    int    `json:"ready"` // runs that wait for a worker
+	LagMs    int64  `json:"lagMs"` // how long the oldest of them has waited
+	Running  int    `json:"running"`
+	Blocked  int    `json:"blocked"` // by code that does not fit their logs
+	Unserved bool   `json:"unserved"`
+}
+
+// MaxLag is how long a run may wait for a worker in a healthy system.
+const MaxLag = time.Minute
+
+// Read reads the state of a store.
+func Read(ctx context.Context, service *admin.Service, now time.Time) (Status, error) {
+	s := Status{Problems: []string{}, Queues: []Queue{}, Doctor: []admin.ExamFinding{}}
+	workers, err := service.Workers(ctx, admin.FleetFilter{Limit: 1000})
+	if err != nil {
+		return s, err
+	}
+	for _, w := range workers.Workers {
+		if w.Live {
+			s.Workers++
+		}
+	}
+	if s.Workers == 0 {
+		s.Problems = append(s.Problems, "there is no worker")
+	}
+	queues, err := service.Queues(ctx, admin.FleetFilter{Limit: 1000})
+	if err != nil {
+		return s, err
+	}
+	for _, q := range queues.Queues {
+		row := Queue{Queue: q.Queue, Workflow: q.Workflow, Ready: q.Ready, Running: q.Running, Blocked: q.Blocked, Unserved: q.Ready > 0 && q.Workers == 0}
+		if !q.Oldest.IsZero() {
+			row.LagMs = now.Sub(q.Oldest).Milliseconds()
+		}
+		s.Queues = append(s.Queues, row)
+		switch {
+		case row.Unserved:
+			s.Problems = append(s.Problems, fmt.Sprintf("queue %s: %d waits, and no worker serves it", q.Queue, q.Ready))
+		case row.LagMs > MaxLag.Milliseconds():
+			s.Problems = append(s.Problems, fmt.Sprintf("queue %s: a run waits for longer than %v", q.Queue, MaxLag))
+		case row.Blocked > 0:
+			s.Problems = append(s.Problems, fmt.Sprintf("queue %s: %d blocked", q.Queue, q.Blocked))
+		}
+	}
+	failures, err := service.Failures(ctx, admin.FailureFilter{Open: true})
+	if err != nil {
+		return s, err
+	}
+	s.Failures = failures.Groups
+	exam, err := service.Examine(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, f := range exam.Findings {
+		if f.Severity == "warn" || f.Severity == "fail" {
+			s.Doctor = append(s.Doctor, f)
+		}
+	}
+	s.Healthy = len(s.Problems) == 0
+	return s, nil
+}
+
+// Handler serves GET /health for probes, with status 503 and the problems if there are any, and
+// GET /status for dashboards. Failed runs and findings of the doctor are for people: they make no
+// probe fail.
+func Handler(client *workflow.Client) http.Handler {
+	service := admin.New(client)
+	read := func(w http.ResponseWriter, r *http.Request, write func(Status)) {
+		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		defer cancel()
+		s, err := Read(ctx, service, time.Now())
+		if err != nil {
+			http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		write(s)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		read(w, r, func(s Status) {
+			if s.Healthy {
+				_, _ = io.WriteString(w, "healthy\n")
+				return
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			for _, p := range s.Problems {
+				_, _ = fmt.Fprintln(w, p)
+			}
+		})
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		read(w, r, func(s Status) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(s)
+		})
+	})
+	return mux
+}
+
+// ErrSoldOut is a failure to look at.
+//
+//flow:error
+var ErrSoldOut = errors.New("sold out")
+
+// sell fails.
+//
+//flow:workflow
+func sell(ctx workflow.Context, item string) error { return ErrSoldOut }
+
+// Run shows the answers before and after something is wrong.
+func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: Handler(client), ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(l) }() // returns an error when closed
+	defer func() { _ = server.Close() }()
+	get := func(path string) (int, []byte, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Addr().String()+path, nil)
+		if err != nil {
+			return 0, nil, err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, nil, err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		return answer.StatusCode, text, err
+	}
+	show := func() error {
+		code, text, err := get("/health")
+		_, _ = fmt.Fprintf(out, "%d /health: %s", code, text)
+		return err
+	}
+
+	w := worker.New(client, worker.Config{})
+	Register(w)
+	ctx, cancel := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { defer cancel(); worked <- w.Run(ctx) }()
+	defer func() { cancel(); err = errors.Join(err, <-worked) }()
+
+	if _, err := Sell.Execute(ctx, client, "a lamp"); !errors.Is(err, ErrSoldOut) {
+		return err
+	}
+	if err := show(); err != nil {
+		return err
+	}
+	if _, err := Sell.Start(ctx, client, "a chair", workflow.WithQueue("reports")); err != nil {
+		return err
+	}
+	if err := show(); err != nil {
+		return err
+	}
+	code, text, err := get("/status")
+	if err != nil {
+		return err
+	}
+	var s Status
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	for _, g := range s.Failures {
+		_, _ = fmt.Fprintf(out, "%d /status: %d group of failures: %s: %s\n", code, len(s.Failures), g.Place(), g.Message)
+	}
+	return nil
+}
