@@ -1,11 +1,17 @@
+// Package golangci provides the rules of package flowcheck as a linter of golangci-lint with the
+// name flowgen.
+//
+// It is a module plugin in a separate module, so that users of flowgen without golangci-lint do not
+// depend on it. The page docs/use/rules.md lists the files that a project needs.
 package golangci
 
 import (
 	"fmt"
 
-	"github.com/flowgen/flowgen/flowcheck"
 	"github.com/golangci/plugin-module-register/register"
 	"golang.org/x/tools/go/analysis"
+
+	"github.com/flowgen/flowgen/flowcheck"
 )
 
 // Name is the name of the linter in configurations.

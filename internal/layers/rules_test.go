@@ -38,9 +38,13 @@ var rules = []rule{
 	{packages: "runtime/store/storetest/...", module: []string{"runtime/event", "runtime/store/...", "internal/testutil"}, required: true, helper: true},
 
 	{packages: "memstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "runtime/store/protocol", "memstore/..."}, external: none, required: true},
+	{packages: "sqlitestore/internal/db", module: []string{"runtime/event"}, external: []string{
+		"github.com/gofrs/flock", "github.com/oklog/ulid/v2", "golang.org/x/sys", "zombiezen.com/go/sqlite",
+	}, required: true},
 	{packages: "sqlitestore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "runtime/store/protocol", "sqlitestore/..."}, external: []string{
 		"zombiezen.com/go/sqlite", "modernc.org/sqlite", "github.com/gofrs/flock", "golang.org/x/sys", "github.com/oklog/ulid/v2",
 	}, required: true},
+	{packages: "redisstore/doctor", module: []string{"runtime/store"}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 
 	// go-cmp describes the difference if a run does not match its code.

@@ -1,3 +1,5 @@
+// Package flowtest contains what the tests of the runtime share: a store with a client and the
+// workers on it ([World]), stores that fail in chosen ways, and workflows and steps to run.
 package flowtest
 
 import (
@@ -449,4 +451,17 @@ func (w *World) In(partition int, name string) workflow.StartOption {
 		name += "-"
 	}
 	return workflow.WithID(name)
+}
+
+// Forge delivers a message of any topic to a run, as could a client of a release that does not
+// protect the topics of the runtime.
+func (w *World) Forge(run Follows, topic, payload string) {
+	w.T.Helper()
+	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: topic, Payload: []byte(payload)})
+	if err == nil {
+		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: run.ID(), Item: store.Item{ID: event.NewItemID(), Scope: store.ScopeChain, Body: body}})
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -107,4 +108,12 @@ func decode[T any](name string, result []byte) (T, error) {
 		return v, &workflow.PayloadError{What: "result of step " + name, Err: err}
 	}
 	return v, nil
+}
+
+// Steps of this package may return these errors from functions of packages that flowgen does not
+// analyze. The names are those that flowgen generates for packages that it analyzes.
+func init() {
+	failure.RegisterSentinel("database/sql.ErrConnDone", sql.ErrConnDone)
+	failure.RegisterSentinel("database/sql.ErrNoRows", sql.ErrNoRows)
+	failure.RegisterSentinel("database/sql.ErrTxDone", sql.ErrTxDone)
 }
