@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos"
 	"github.com/flowgen/flowgen/lab/bench/internal/deploy"
 	"github.com/flowgen/flowgen/lab/bench/internal/endure"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
 	"github.com/flowgen/flowgen/lab/bench/internal/limits"
 	"github.com/flowgen/flowgen/lab/bench/internal/speed"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
 const help = `bench measures flowgen, and harms it to see what it endures.

@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -100,12 +101,12 @@ func run(ctx context.Context, o options, out, logs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if o.store == "redis" {
-		server, err := startRedis(ctx, dir)
+		site, err := harm.Open(ctx, "", o.store)
 		if err != nil {
 			return err
 		}
-		defer server.stop()
-		o.store = server.url
+		defer site.Close()
+		o.store = site.URL
 	}
 	st, err := store.Open(ctx, o.store)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	_ "github.com/flowgen/flowgen/memstore"   // memory:
 	_ "github.com/flowgen/flowgen/redisstore" // redis:
 	"github.com/flowgen/flowgen/runtime/store"

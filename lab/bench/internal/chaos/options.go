@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
 // options contains the flags of the command.

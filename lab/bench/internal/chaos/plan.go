@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
 // order describes a run to start and the operations on it.

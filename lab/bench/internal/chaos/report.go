@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
 // Report explains the violations, prints the final line, and removes the files of a successful

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
 // TestMain also runs the other roles of the program.

@@ -17,8 +17,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/lab/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )

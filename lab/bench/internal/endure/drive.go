@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/endure/flows"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )

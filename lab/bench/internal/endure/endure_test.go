@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/lab/bench/internal/endure/flows"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 

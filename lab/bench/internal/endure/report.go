@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
 // result contains the figures of an experiment.

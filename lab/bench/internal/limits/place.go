@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -136,30 +135,13 @@ type usage struct {
 func (p *place) usage(ctx context.Context) ([]usage, error) {
 	all := make([]usage, len(p.nodes))
 	for i, c := range p.nodes {
-		info, err := c.Info(ctx, "cpu", "commandstats", "memory").Result()
+		done, err := harm.ReadStats(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("ask the server what it has done: %w", err)
+			return nil, err
 		}
-		for line := range strings.Lines(info) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-			count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-			n, err := strconv.ParseFloat(count, 64)
-			if err != nil {
-				continue // not a number
-			}
-			switch name {
-			case "used_cpu_user", "used_cpu_sys":
-				all[i].cpu += time.Duration(n * float64(time.Second))
-			case "used_memory":
-				all[i].bytes += int64(n)
-			case "mem_clients_normal", "mem_clients_slaves", "used_memory_scripts_eval":
-				all[i].bytes -= int64(n)
-			case "cmdstat_info":
-			default:
-				if strings.HasPrefix(name, "cmdstat_") {
-					all[i].calls += n
-				}
-			}
+		all[i] = usage{done.CPU(), done.Calls(), int64(done["used_memory"])}
+		for _, name := range []string{"mem_clients_normal", "mem_clients_slaves", "used_memory_scripts_eval"} {
+			all[i].bytes -= int64(done[name])
 		}
 	}
 	return all, nil

@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -98,34 +96,10 @@ func (b *redisBed) store() store.Store { return b.st }
 // usage returns the commands sent by the store and the counters of the server. It omits commands of
 // subscriptions, which do not pass the hooks of a client.
 func (b *redisBed) usage(ctx context.Context) (usage, error) {
-	info, err := b.admin.Info(ctx, "cpu", "commandstats").Result()
-	if err != nil {
-		return usage{}, fmt.Errorf("ask the server what it has done: %w", err)
-	}
-	u := usage{commands: float64(b.sent.n.Load())}
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "used_cpu_user", "used_cpu_sys":
-			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return usage{}, fmt.Errorf("read %s of the server: %w", name, err)
-			}
-			u.cpu += time.Duration(seconds * float64(time.Second))
-		}
-		if command, ok := strings.CutPrefix(name, "cmdstat_"); ok && command != "info" {
-			count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
-			calls, err := strconv.ParseFloat(count, 64)
-			if err != nil {
-				return usage{}, fmt.Errorf("read how often the server executed %s: %w", command, err)
-			}
-			u.calls += calls
-			if command == "subscribe" || command == "unsubscribe" {
-				u.commands += calls
-			}
-		}
-	}
-	return u, nil
+	done, err := harm.ReadStats(ctx, b.admin)
+	return usage{
+		commands: float64(b.sent.n.Load()) + done["cmdstat_subscribe"] + done["cmdstat_unsubscribe"], cpu: done.CPU(), calls: done.Calls(),
+	}, err
 }
 
 // each calls f with all keys of the prefix in batches.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/lab/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )

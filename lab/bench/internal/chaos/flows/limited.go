@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/lab/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/step"
 )
 

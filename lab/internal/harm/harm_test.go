@@ -18,8 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm"
-	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/lab/internal/harm"
+	"github.com/flowgen/flowgen/lab/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )

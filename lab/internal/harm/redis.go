@@ -146,6 +146,41 @@ func (r *Redis) Kill() {
 // Crashed returns an error if the server has ended unexpectedly.
 func (r *Redis) Crashed() error { return r.process.Crashed() }
 
+// Stats contains the numbers of INFO by their names. Those of commands are numbers of calls.
+type Stats map[string]float64
+
+// ReadStats returns what a server has done since its start, and its memory.
+func ReadStats(ctx context.Context, c *redis.Client) (Stats, error) {
+	info, err := c.Info(ctx, "cpu", "commandstats", "memory").Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask the server what it has done: %w", err)
+	}
+	s := Stats{}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+		if n, err := strconv.ParseFloat(count, 64); err == nil {
+			s[name] = n
+		}
+	}
+	return s, nil
+}
+
+// CPU returns the CPU time of the server.
+func (s Stats) CPU() time.Duration {
+	return time.Duration((s["used_cpu_user"] + s["used_cpu_sys"]) * float64(time.Second))
+}
+
+// Calls returns the number of executed commands, including those within scripts, except INFO.
+func (s Stats) Calls() (n float64) {
+	for name, calls := range s {
+		if strings.HasPrefix(name, "cmdstat_") && name != "cmdstat_info" {
+			n += calls
+		}
+	}
+	return n
+}
+
 const (
 	masters = 3
 	slots   = 16384

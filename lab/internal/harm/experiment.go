@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/lab/bench/internal/harm/record"
+	"github.com/flowgen/flowgen/lab/internal/harm/record"
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
