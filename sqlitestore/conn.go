@@ -49,19 +49,18 @@ func (c *conn) execBinding(query string, bind func(*binder)) error {
 	})
 }
 
-// readerCount is how many reads go on at the same time. Readers neither block
-// the writer nor are blocked by it.
+// readerCount is the number of concurrent reads. Readers neither block the writer nor are blocked
+// by it.
 const readerCount = 4
 
-// readers is a pool of connections that cannot write. They are opened when they
-// are first needed.
+// readers is a pool of read connections, which are opened when they are first needed.
 type readers struct {
 	path    string
 	damages *damages
-	free    chan *conn // nil: not opened yet
+	free    chan *conn // nil elements are not opened yet
 
 	mu   sync.Mutex
-	held chan *conn // where connections go while reading is paused, else nil
+	held chan *conn // receives connections while reading is paused, otherwise nil
 }
 
 func newReaders(path string, d *damages) *readers {
@@ -72,7 +71,7 @@ func newReaders(path string, d *damages) *readers {
 	return r
 }
 
-// release gives a connection back to the pool.
+// release returns a connection to the pool.
 func (r *readers) release(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +82,8 @@ func (r *readers) release(c *conn) {
 	r.free <- c
 }
 
-// open makes a connection. It is not opened read-only: it must be able to
-// rebuild the index of the write-ahead log if the process that kept it has died.
+// open opens a connection. It is not opened read-only, because it must be able to rebuild the index
+// of the write-ahead log after the process that maintained it has died.
 func (r *readers) open(ctx context.Context) (*conn, error) {
 	c, err := connect(ctx, r.path, sqlite.OpenReadWrite, `cache_size = -2048`, `query_only = ON`)
 	if err == nil {
@@ -93,7 +92,7 @@ func (r *readers) open(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// close waits for the reads that are going on and closes all connections.
+// close waits for reads in progress and closes all connections.
 func (r *readers) close() error {
 	var err error
 	for range readerCount {
@@ -104,8 +103,8 @@ func (r *readers) close() error {
 	return err
 }
 
-// read executes f in a transaction that sees one state of the database: all
-// that was answered before it began. f may be executed more than once.
+// read executes f in a transaction with a snapshot of the database that includes all operations
+// completed before. f may be executed more than once.
 func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -130,11 +129,11 @@ func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	}
 	c.SetInterrupt(ctx.Done())
 	err := db.Retry(ctx, func() error { return c.snapshot(f) })
-	c.SetInterrupt(nil) // or the rollback would be interrupted, too
+	c.SetInterrupt(nil) // otherwise the rollback would be interrupted as well
 	return s.explainUnless(ctx, errors.Join(err, c.Rollback()))
 }
 
-// explainUnless explains an error, unless it is there because ctx has ended.
+// explainUnless explains an error, unless it was caused by the end of ctx.
 func (s *Store) explainUnless(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -142,8 +141,8 @@ func (s *Store) explainUnless(ctx context.Context, err error) error {
 	return s.explain(err)
 }
 
-// snapshot executes f in a read transaction. It is busy while another process
-// recovers the database.
+// snapshot executes f in a read transaction. It returns a busy error while another process recovers
+// the database.
 func (c *conn) snapshot(f func(c *conn) error) error {
 	// What an earlier try has left behind.
 	if err := c.Rollback(); err != nil {
@@ -156,7 +155,7 @@ func (c *conn) snapshot(f func(c *conn) error) error {
 		return err
 	}
 	if err := c.exec(`COMMIT`); err != nil && !ofOneRun(err) {
-		return err // after a damaged page was met SQLite says so again; what f has read is read
+		return err // after a damaged page SQLite returns the error again; the data that f has read are valid
 	}
 	return nil
 }

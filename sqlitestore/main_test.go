@@ -20,11 +20,11 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// childEnv names the role of a process that a test has started: the test binary
-// plays all of them.
+// childEnv is an environment variable with the role of a process that a test has started: the test
+// binary implements all of them.
 const childEnv = "SQLITESTORE_TEST_ROLE"
 
-// roles are the jobs of the test binary as another process.
+// roles contains the functions of the test binary in other processes.
 var roles = map[string]func(args []string) error{}
 
 func TestMain(m *testing.M) {
@@ -46,8 +46,8 @@ type child struct {
 	lines *bufio.Scanner
 }
 
-// startChild starts a process that plays a role. It is killed at the end of the
-// test if it has not ended by then.
+// startChild starts a process with a role. It is killed at the end of the test if it has not ended
+// by then.
 func startChild(t testing.TB, role string, args ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -98,7 +98,7 @@ func (c *child) say(line string) {
 	}
 }
 
-// wait waits for the process to end by itself, well.
+// wait waits until the process ends without an error.
 func (c *child) wait() {
 	c.t.Helper()
 	if err := c.cmd.Wait(); err != nil {
@@ -106,13 +106,13 @@ func (c *child) wait() {
 	}
 }
 
-// kill ends the process as kill -9 does, and waits until it is gone.
+// kill ends the process like kill -9, and waits until it has ended.
 func (c *child) kill() {
 	c.t.Helper()
 	if err := c.cmd.Process.Kill(); err != nil {
 		c.t.Fatal(err)
 	}
-	_ = c.cmd.Wait() // says that it was killed
+	_ = c.cmd.Wait() // reports that it was killed
 }
 
 var (
@@ -151,7 +151,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// newLog returns the log of a run that is not yet created.
+// newLog returns the log of a run that is not created yet.
 func newLog(clock store.Clock) *storetest.Log {
 	return newLogOf(event.NewRunID(clock.Now(), event.RandomSlot()), clock)
 }
@@ -191,7 +191,7 @@ func claimOf(session store.SessionID, limit int) store.Claim {
 	return store.Claim{Session: session, Token: event.NewToken(), Routes: routes, Max: limit}
 }
 
-// verify fails the test if an invariant of the store is broken.
+// verify fails the test if an invariant of the store is violated.
 func verify(t testing.TB, s *sqlitestore.Store) *store.Snapshot {
 	t.Helper()
 	snap, err := s.Inspect(testContext(t))
@@ -202,7 +202,7 @@ func verify(t testing.TB, s *sqlitestore.Store) *store.Snapshot {
 	return snap
 }
 
-// files returns the names of what lies beside the database.
+// files returns the names of the files beside the database.
 func files(t testing.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -18,19 +18,19 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Store keeps runs in an SQLite file. Make one with Open or OpenWith. All
-// methods are safe for concurrent use.
+// Store stores runs in an SQLite file. Open and OpenWith return one. All methods are safe for
+// concurrent use.
 type Store struct {
 	path     string
 	wal      string // path of the write-ahead log
 	files    []db.File
 	clock    store.Clock
-	ctx      context.Context // ends when Close is called
+	ctx      context.Context // canceled by Close
 	cancel   context.CancelFunc
 	notifier *notifier
 	writer   *writer
 	readers  *readers
-	careful  atomic.Bool // damage was met: no claim hands over what it need not
+	careful  atomic.Bool // damage was found: claims read no more data than necessary
 	damages  *damages
 	locks    *db.Locks
 	looking  looking
@@ -53,33 +53,29 @@ var (
 
 // Config configures a store. Open uses the zero value.
 type Config struct {
-	// Clock is the source of all times; nil: store.SystemClock. All processes
-	// that use a file must have clocks that agree.
+	// Clock is the source of all times; nil means store.SystemClock. The clocks of all processes
+	// that use a file must agree.
 	Clock store.Clock
-	// Synchronous says which failures an answered operation survives; zero: Normal.
+	// Synchronous determines which failures a completed operation survives; zero means Normal.
 	Synchronous Synchronous
 }
 
-// Synchronous says what an operation that was answered survives. Neither can
-// damage the file: after any crash it holds the operations up to some point, and
-// none beyond.
+// Synchronous determines which failures a completed operation survives. No mode can damage the
+// file: after any crash it contains the operations up to some point, and none after it.
 type Synchronous uint8
 
 const (
-	// Normal mode: every answered operation survives the end of the process, however
-	// it ends (kill -9 included). A crash of the operating system or a loss of
-	// power can take back the operations of the last moments, at most those
-	// since the last checkpoint (one is made every 4,000 pages, 16 MB); runs
-	// then continue from the state before them, and steps whose completion was
-	// lost run again.
+	// Normal mode: every completed operation survives the end of the process in any way, including
+	// kill -9. A crash of the operating system or a loss of power can lose the last operations, at
+	// most those since the last checkpoint (one is made every 4,000 pages, 16 MB). Runs then
+	// continue from the state before them, and steps whose completion was lost are executed again.
 	Normal Synchronous = iota
-	// Full mode: every answered operation also survives a loss of power, as far as
-	// the disk keeps its promises. It costs one fsync per transaction, which the
-	// operations that arrive at the same time share.
+	// Full mode: every completed operation also survives a loss of power, as far as the disk
+	// guarantees it. It costs one fsync per transaction, which concurrent operations share.
 	Full
 )
 
-// String returns the name that SQLite has for the mode.
+// String returns the name of the mode in SQLite.
 func (s Synchronous) String() string {
 	switch s {
 	case Normal:
@@ -90,13 +86,13 @@ func (s Synchronous) String() string {
 	return fmt.Sprintf("Synchronous(%d)", uint8(s))
 }
 
-// Open opens the store in the file path and creates it if it does not exist or
-// is empty. A file that it creates can be read by its user alone. The directory must exist. Any number of processes of one machine may
-// have the same file open; a file on a network file system may not be shared.
+// Open opens the store in the file path and creates it if it does not exist or is empty. A created
+// file is readable only for its user. The directory must exist. Any number of processes on one
+// machine may have the same file open; a file on a network file system must not be shared.
 //
-// An error matches store.ErrForeign if the file is something else, is a
-// *store.VersionError if the file has another format version, and otherwise wraps the error of the
-// operating system or of SQLite.
+// An error matches store.ErrForeign if the file is not a store, is a *store.VersionError if the
+// file has another format version, and otherwise wraps the error of the operating system or of
+// SQLite.
 func Open(path string) (*Store, error) { return OpenWith(path, Config{}) }
 
 // OpenWith is Open with a configuration.
@@ -141,9 +137,11 @@ func open(path string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// createPrivate creates the file if it does not exist, for its user alone: it has the inputs and results of all runs. SQLite gives the files
-// beside it the same mode. The file comes into being closed, under another name: to close it under its own would drop the locks of
-// another store of this process that has opened it by then. Whatever fails here, SQLite reports.
+// createPrivate creates the file if it does not exist, readable only for its user, because it
+// contains the inputs and results of all runs. SQLite gives its additional files the same mode. The
+// file is created and closed under a temporary name: closing it under its own name would drop the
+// locks of another store of this process that may have opened it. Errors are ignored, because
+// SQLite reports them.
 func createPrivate(path string) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return
@@ -153,12 +151,12 @@ func createPrivate(path string) {
 		return
 	}
 	if f.Close() == nil {
-		_ = os.Link(f.Name(), path) // which fails if the file exists by now
+		_ = os.Link(f.Name(), path) // fails if the file exists by now
 	}
 	_ = os.Remove(f.Name())
 }
 
-// openPatience is how long opening waits for other processes.
+// openPatience is the time for which opening waits for other processes.
 const openPatience = 30 * time.Second
 
 // prepare makes the file a store and the connection its writer.
@@ -169,13 +167,13 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	err := c.Configure(ctx,
 		"synchronous = "+mode.String(),
 		"wal_autocheckpoint = 4000",
-		"journal_size_limit = 67108864", // a log that a long read has let grow is cut again
+		"journal_size_limit = 67108864", // truncates a log that has grown because of a long read
 	)
 	if err != nil {
 		return err
 	}
-	// The file exists now, so its true name can be found: the log and the locks
-	// lie beside it under that name, whatever links lead to it.
+	// The file exists now, so its real path can be determined. The log and the locks are beside it
+	// under that path, whatever links lead to it.
 	resolved, err := filepath.EvalSymlinks(s.path)
 	if err != nil {
 		return err
@@ -209,9 +207,8 @@ func (c *conn) hasSession(ctx context.Context, identity string) (bool, error) {
 	return sessions > 0, err
 }
 
-// checkPath returns the absolute path, or says what is wrong with it. It must
-// not open the file: closing it again would drop the locks that SQLite holds on
-// it for other stores of this process.
+// checkPath returns the absolute path, or an error if it is invalid. It must not open the file,
+// because closing it would drop the locks that SQLite holds on it for other stores of this process.
 func checkPath(path string) (string, error) {
 	switch {
 	case path == "" || strings.Contains(path, ":memory:") || strings.Contains(path, "mode=memory"):
@@ -251,10 +248,9 @@ func (s *Store) Clock() store.Clock { return s.clock }
 // Partitions returns 1: a file is one partition.
 func (s *Store) Partitions() int { return 1 }
 
-// Close waits for the operations that have been sent, ends blocked calls with
-// store.ErrClosed, writes everything into the main file, and closes it. Every
-// later call fails with store.ErrClosed. Sessions that are still open are over:
-// other processes recover them at once. Closing twice is harmless.
+// Close waits for the submitted operations, ends blocked calls with store.ErrClosed, writes
+// everything to the main file, and closes it. Every later call returns store.ErrClosed. Open
+// sessions end: other processes recover them at once. Closing twice is harmless.
 func (s *Store) Close() error {
 	s.closing.Do(func() { s.closed = s.shutDown() })
 	return s.closed
@@ -281,7 +277,7 @@ func (s *Store) shutDown() error {
 	return nil
 }
 
-// enter is the first thing that every operation does.
+// enter is called at the beginning of every operation.
 func (s *Store) enter(ctx context.Context) error {
 	if s.ctx.Err() != nil {
 		return store.ErrClosed
@@ -300,9 +296,8 @@ func (s *Store) enterPartition(ctx context.Context, number int) error {
 	return nil
 }
 
-// scheme is that of the URLs by which store.Open knows this package:
-// "sqlite:" and the path of a file, as in "sqlite:orders.db", "sqlite:/var/lib/orders.db"
-// and "sqlite:///var/lib/orders.db".
+// scheme is the scheme of the URLs with which store.Open opens a file: "sqlite:" and its path, as
+// in "sqlite:orders.db", "sqlite:/var/lib/orders.db" and "sqlite:///var/lib/orders.db".
 const scheme = "sqlite"
 
 func init() {
@@ -322,7 +317,7 @@ func init() {
 	})
 }
 
-// exists returns an error unless there is a file with something in it.
+// exists returns an error unless there is a non-empty file.
 func exists(path string) error {
 	path, err := checkPath(path)
 	if err != nil {
@@ -335,8 +330,8 @@ func exists(path string) error {
 	return err
 }
 
-// pathOf returns the file that a URL names. Behind two slashes a URL names a host, and a
-// file has none: "sqlite://orders.db" is not taken for a file in the root directory.
+// pathOf returns the file of a URL. After two slashes a URL contains a host, which a file does not
+// have: "sqlite://orders.db" is not a file in the root directory.
 func pathOf(url string) (string, error) {
 	path := strings.TrimPrefix(url, scheme+":")
 	rest, host := strings.CutPrefix(path, "//")
@@ -349,13 +344,13 @@ func pathOf(url string) (string, error) {
 	return "", fmt.Errorf("two slashes stand before a host, and a file has none: write %s:%s for a file beside the program, or %s:///%s for one in the root directory", scheme, rest, scheme, rest)
 }
 
-// ReplacedError says that the file of the store, or its write-ahead log, was deleted,
-// moved or replaced while the store had it open. Later writes would go into
-// a file that cannot be opened again, so nothing is acknowledged any more: operations
-// that write fail with this error until the file is back, or the store is opened again.
+// ReplacedError reports that the file of the store, or its write-ahead log, was deleted, moved or
+// replaced while the store had it open. Later writes would go to a file that cannot be opened
+// again, so nothing is acknowledged any more: write operations return this error until the file is
+// back, or the store is opened again.
 type ReplacedError struct {
 	Path string
-	Gone bool // nothing is there; else another file is
+	Gone bool // nothing is at the path; otherwise it is another file
 }
 
 // Error returns the path of the file and the fix.
@@ -371,8 +366,8 @@ func (e *ReplacedError) Error() string {
 // Permanent returns true, because repeating the request does not help.
 func (e *ReplacedError) Permanent() bool { return true }
 
-// remember records which files the store has opened. The write-ahead log is there as long
-// as anybody has the database open.
+// remember records which files the store has opened. The write-ahead log exists as long as any
+// process has the database open.
 func (s *Store) remember() error {
 	for _, path := range []string{s.path, s.wal} {
 		file, err := db.Identify(path)
@@ -387,11 +382,11 @@ func (s *Store) remember() error {
 	return nil
 }
 
-// inPlace returns a *ReplacedError if a path leads to another file than the one that is
-// open. It is asked after each commit and before that is acknowledged: what was
-// acknowledged was in the file to which the path led at that moment. That takes one stat
-// per file, about a microsecond, for all operations that share a transaction. Why a stat
-// fails otherwise is of no interest here: it is not known that the file is another one.
+// inPlace returns a *ReplacedError if a path leads to another file than the open one. It is called
+// after each commit and before its acknowledgment, so that an acknowledged operation is in the file
+// at the path at that moment. It costs one stat per file, about a microsecond, for all operations
+// that share a transaction. Other errors of stat are ignored, because they do not prove that the
+// file is another one.
 func (s *Store) inPlace() error {
 	for i := range s.files {
 		f := &s.files[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Deliver puts an item into an inbox.
+// Deliver adds an item to an inbox.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	run, err := performOn(ctx, s, d.Run, len(d.Item.Body), func(t *tx) (event.RunID, error) { return t.op.Deliver(&d) })
 	if err != nil {
@@ -23,17 +23,16 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 
 const selectNextSend = `SELECT due FROM outbox WHERE true /*readable sender*/ ORDER BY due LIMIT 1`
 
-// nextSend returns when there is something to do for the outbox, zero if it is
-// empty.
+// nextSend returns the time of the next work for the outbox, or zero if it is empty.
 func (t *tx) nextSend() (next time.Time, err error) {
 	err = t.query(selectNextSend, func(r row) error {
-		next = timeOf(cmp.Or(r.ColumnInt64(0), t.ms())) // a fresh record: now
+		next = timeOf(cmp.Or(r.ColumnInt64(0), t.ms())) // a fresh record is due now
 		return nil
 	})
 	return next, err
 }
 
-// Outbox returns the records that are due, in the order in which they were written.
+// Outbox returns the due records, in the order in which they were written.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	var records []store.Outgoing
 	var next time.Time
@@ -52,9 +51,9 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 
 const (
 	outboxColumns = `r.id, o.id, o.receiver, o.phase, o.since, o.body`
-	// selectOutgoing finds the first records that are due by the index alone, and
-	// then reads those. Fresh ones are in order there, the others are sorted. Left
-	// to itself SQLite would go through all records that were written before.
+	// selectOutgoing finds the first due records by the index alone, and then reads them. Fresh
+	// ones are sorted there, the others are sorted explicitly. Without this form SQLite would read
+	// all earlier records.
 	selectOutgoing = `SELECT ` + outboxColumns + ` FROM outbox o JOIN runs r ON r.key = o.sender WHERE o.seq IN (
 			SELECT seq FROM (SELECT seq FROM outbox INDEXED BY outbox_due WHERE due = 0 /*readable sender*/ ORDER BY seq LIMIT +?2)
 			UNION ALL
@@ -63,9 +62,9 @@ const (
 	selectNextAfter = `SELECT due FROM outbox WHERE due > +? /*readable sender*/ ORDER BY due LIMIT 1`
 )
 
-// outgoing returns up to limit records that are due, in the order in which they
-// were written, and when the next one is. A record of a pair that is due no
-// earlier than those before it cannot be returned without them.
+// outgoing returns up to limit due records, in the order in which they were written, and the time
+// of the next one. Records of a pair have nondecreasing due times, so a record is not returned
+// without its predecessors.
 func (c *conn) outgoing(now time.Time, limit int) (records []store.Outgoing, next time.Time, err error) {
 	err = c.query(selectOutgoing, func(r row) error {
 		if len(records) == limit {
@@ -91,7 +90,8 @@ func scanOutgoing(r row) store.Outgoing {
 	}
 }
 
-// Mark moves records on, all of them in one transaction unless one meets damage.
+// Mark changes the phases of records, in one transaction unless one of them fails because of
+// damage.
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil && len(marks) > 0 {
@@ -123,7 +123,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// AddRecord writes a record. One that is there already stays.
+// AddRecord writes a record. An existing record is kept.
 func (t *tx) AddRecord(from *run, s *store.Send, now int64) (protocol.Record, error) {
 	err := t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
 		ON CONFLICT (sender, id) DO NOTHING`, from.key, string(s.ID), s.To, now, s.Body)
@@ -143,7 +143,7 @@ func (t *tx) Record(from *run, id event.ItemID) (protocol.Record, error) {
 	return rec, err
 }
 
-// SetPhase puts a record into a phase, from now on.
+// SetPhase sets the phase of a record and its time.
 func (t *tx) SetPhase(from *run, rec protocol.Record, phase store.Phase, now int64) error {
 	due := now + store.Horizon.Milliseconds()
 	if phase == store.PhaseFresh {
@@ -161,14 +161,14 @@ func (t *tx) RemoveRecord(_ *run, rec protocol.Record) error {
 	return t.exec(`DELETE FROM outbox WHERE seq = +?`, rec.Order)
 }
 
-// HasBefore reports whether there is an earlier record of its pair.
+// HasBefore reports whether there is an earlier record of the same pair.
 func (t *tx) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM outbox
 		WHERE sender = +? AND receiver = +? AND seq < +? LIMIT 1)`, from.key, rec.To, rec.Order)
 	return n > 0, err
 }
 
-// Refresh makes the answered ones of those fresh.
+// Refresh makes the answered records of a pair fresh.
 func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 	err := t.exec(`UPDATE outbox SET phase = 1, since = ?, due = 0 WHERE sender = +? AND receiver = +? AND phase = 2 AND seq < +?`,
 		now, from.key, rec.To, rec.Order)
@@ -178,7 +178,7 @@ func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 	return t.keepOrder(recordOf(from, rec))
 }
 
-// record has the columns that order the records of a pair.
+// record contains the columns that determine the order of the records of a pair.
 type record struct {
 	seq      int64
 	sender   int64
@@ -189,9 +189,9 @@ func recordOf(from *run, rec protocol.Record) *record {
 	return &record{rec.Order, from.key, rec.To}
 }
 
-// keepOrder makes the answered records of a pair due in their order again, none
-// before the one before it, after the phase of one has changed. Nearly always
-// they are.
+// keepOrder restores the order of due times of the answered records of a pair after the phase of
+// one has changed, so that none is due before its predecessor. Nearly always there is nothing to
+// do.
 func (t *tx) keepOrder(o *record) error {
 	before, err := t.answered(`seq < +? ORDER BY seq DESC`, o, o.seq)
 	if err != nil {
@@ -209,7 +209,7 @@ func (t *tx) keepOrder(o *record) error {
 				return err
 			}
 		} else if a.seq != o.seq {
-			return nil // and so are all behind it
+			return nil // so are all after it
 		}
 		from = a.seq + 1
 	}
@@ -217,10 +217,10 @@ func (t *tx) keepOrder(o *record) error {
 
 const selectAnswered = `SELECT seq, since, due FROM outbox WHERE sender = +? AND receiver = +? AND phase = 2 AND `
 
-// settling is an answered record; the zero value is none.
+// settling is an answered record; the zero value means none.
 type settling struct{ seq, since, due int64 }
 
-// answered returns the first answered record of the pair of o that is where says.
+// answered returns the first answered record of the pair of o that satisfies where.
 func (t *tx) answered(where string, o *record, seq int64) (a settling, err error) {
 	err = t.query(selectAnswered+where+` LIMIT 1`, func(r row) error {
 		a = settling{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2)}
@@ -229,7 +229,7 @@ func (t *tx) answered(where string, o *record, seq int64) (a settling, err error
 	return a, err
 }
 
-// Confirm makes a run forget a record that will not be sent again.
+// Confirm removes the trace of a record that will not be sent again.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, id event.ItemID) error {
 	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Confirm(run, id) })
 	if err != nil {

@@ -34,7 +34,7 @@ func (a *ages) claimed(run event.RunID) *hand {
 	return &hand{a, got}
 }
 
-// next returns a commit of one more frame.
+// next returns a commit with one more frame.
 func (h *hand) next() store.Commit {
 	return store.Commit{
 		Run: h.run.Run, WorkflowID: h.run.WorkflowID, Fence: h.run.Fence, Prev: h.run.Last,
@@ -67,7 +67,7 @@ func (h *hand) end() {
 	h.commit(c)
 }
 
-// continueAs ends the run and returns the owner of the run that it continues as.
+// continueAs ends the run and returns the owner of its continuation.
 func (h *hand) continueAs(retention time.Duration) *hand {
 	h.a.t.Helper()
 	successor := newRun(10)
@@ -78,7 +78,7 @@ func (h *hand) continueAs(retention time.Duration) *hand {
 	return h.a.claimed(successor.Run)
 }
 
-// answer says of fresh records of a run that they were answered.
+// answer marks fresh records of a run as answered.
 func (a *ages) answer(from event.RunID, ids ...event.ItemID) {
 	a.t.Helper()
 	var marks []store.Mark
@@ -212,7 +212,7 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 			}))
 			for i, line := range plan {
 				ordered := i == 0 && strings.HasPrefix(line, "SCAN") && strings.Contains(line, "INDEX") // stops at its limit
-				sorts := strings.Contains(line, "TEMP B-TREE") && !strings.Contains(line, "LAST TERM")  // as those of one millisecond are
+				sorts := strings.Contains(line, "TEMP B-TREE") && !strings.Contains(line, "LAST TERM")  // allowed for records of the same millisecond
 				if !ordered && (strings.HasPrefix(line, "SCAN") || sorts) {
 					t.Errorf("plan:\n%s", strings.Join(plan, "\n"))
 					break
@@ -222,7 +222,7 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 	}
 }
 
-// Counting reads an index and no run, and of those that have ended nothing but how many there are.
+// Counting reads only an index, and of ended runs only the tallies.
 func TestPlans_CountReadsOnlyAnIndex(t *testing.T) {
 	s := openTest(t)
 	var plan []string

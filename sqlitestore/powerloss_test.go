@@ -18,13 +18,13 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// sector is the number of bytes that a disk writes whole or not at all.
+// sector is the number of bytes that a disk writes atomically.
 const sector = 512
 
-// disk is the files of a database on a disk that may lose power.
+// disk contains the files of a database on a disk that may lose power.
 type disk struct {
-	durable map[string][]byte // what would be there
-	pending map[string][]call // what may be there, or parts of it
+	durable map[string][]byte // the contents that certainly survive
+	pending map[string][]call // the writes that may survive, completely or partially
 }
 
 func (d *disk) do(c call) {
@@ -57,7 +57,7 @@ func resize(content []byte, size int64) []byte {
 	return append(content, make([]byte, size-int64(len(content)))...)
 }
 
-// sectors returns the write cut where the disk would.
+// sectors splits a write at the boundaries of sectors.
 func (c call) sectors() []call {
 	if c.kind != callWrite {
 		return []call{c}
@@ -71,11 +71,11 @@ func (c call) sectors() []call {
 	return cut
 }
 
-// losePower returns what is in a file when it is read again: what is durable,
-// and of the rest what the disk has happened to write, in whatever order.
+// losePower returns possible contents of a file after a loss of power: the durable contents, and an
+// arbitrary part of the pending writes in any order.
 func (d *disk) losePower(file string, chance *rand.Rand) []byte {
 	content := slices.Clone(d.durable[file])
-	share := chance.Float64()*2 - 0.5 // none and all of it are likely, too
+	share := chance.Float64()*2 - 0.5 // makes none and all of it likely
 	for _, p := range d.pending[file] {
 		for _, s := range p.sectors() {
 			if chance.Float64() < share {
@@ -89,12 +89,12 @@ func (d *disk) losePower(file string, chance *rand.Rand) []byte {
 const (
 	powerRuns    = 8
 	powerCommits = 400
-	powerPages   = 150 // a commit writes three or so; the log is started over again and again
+	powerPages   = 150 // a commit writes about three pages; the log is restarted many times
 	powerLosses  = 40
 )
 
-// recordCommits opens a session, claims everything and commits to one run after
-// the other, and returns the files as they were before and the calls since.
+// recordCommits opens a session, claims all runs and commits to one after the other. It returns the
+// files as they were before, and the calls since.
 func recordCommits(t *testing.T, mode sqlitestore.Synchronous) (before []byte, calls []call, logs []*storetest.Log) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -127,8 +127,8 @@ func recordCommits(t *testing.T, mode sqlitestore.Synchronous) (before []byte, c
 	return before, r.calls, logs
 }
 
-// reopened returns how many of the commits a store holds after a loss of power,
-// and fails unless they are the first ones, and the store is whole.
+// reopened returns the number of commits in a store after a loss of power. It fails unless these
+// are the first ones, and the store is consistent.
 func reopened(t *testing.T, db, wal []byte, logs []*storetest.Log) int {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -152,8 +152,8 @@ func reopened(t *testing.T, db, wal []byte, logs []*storetest.Log) int {
 	return total
 }
 
-// losses returns after which calls the power is lost: anywhere, and while the
-// log is written into the database.
+// losses returns the calls after which power is lost: at random, and while the log is written to
+// the database.
 func losses(calls []call, chance *rand.Rand) []int {
 	var checkpoints []int
 	for i, c := range calls {

@@ -30,7 +30,7 @@ func init() {
 	roles["deliver"] = playDeliverer
 }
 
-// withStore gives a role the store that its first argument names.
+// withStore calls play with the store of the first argument of a role.
 func withStore(args []string, play func(ctx context.Context, s *sqlitestore.Store) error) error {
 	s, err := sqlitestore.Open(args[0])
 	if err != nil {
@@ -39,8 +39,7 @@ func withStore(args []string, play func(ctx context.Context, s *sqlitestore.Stor
 	return errors.Join(play(context.Background(), s), s.Close())
 }
 
-// playCreator creates the runs of which it is told, each of them twice, from ten
-// goroutines.
+// playCreator creates the given runs, each of them twice, from ten goroutines.
 func playCreator(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		var ids []event.RunID
@@ -68,7 +67,7 @@ func playCreator(args []string) error {
 }
 
 func TestCreate_TwoProcessesMakeEachRunOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.db") // both create the file, too
+	path := filepath.Join(t.TempDir(), "runs.db") // both processes create the file
 	var ids []string
 	for range 1000 {
 		ids = append(ids, string(event.NewRunID(time.Now(), 0)))
@@ -89,8 +88,8 @@ func TestCreate_TwoProcessesMakeEachRunOnce(t *testing.T) {
 	}
 }
 
-// playClaimer prints what it claims until there is nothing left, and then an
-// empty line. It keeps what it has until its input ends.
+// playClaimer prints what it claims until there is nothing left, then an empty line. It keeps its
+// runs until its input ends.
 func playClaimer(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		session := store.SessionID(args[1])
@@ -139,8 +138,8 @@ func TestClaim_TwoProcessesNeverShareARun(t *testing.T) {
 	}
 }
 
-// playCommitter claims everything and commits to all runs at the same time. It
-// prints each commit that was acknowledged.
+// playCommitter claims all runs and commits to all of them concurrently. It prints each
+// acknowledged commit.
 func playCommitter(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "committer"
@@ -184,7 +183,7 @@ func commitForEver(ctx context.Context, s *sqlitestore.Store, l *storetest.Log, 
 			return err
 		}
 		l.Accept(c)
-		// One write: a line is printed as a whole or not at all.
+		// A single write prints a line completely or not at all.
 		fmt.Printf("%s %d\n", l.Run, got[0].N)
 	}
 }
@@ -218,8 +217,8 @@ func TestCommit_EveryAcknowledgedOneSurvivesKill(t *testing.T) {
 	}
 }
 
-// playHolder claims everything, says so, and then does what it is told: beat
-// prints the answer to a heartbeat.
+// playHolder claims all runs, reports that, and then executes commands: beat prints the result of a
+// heartbeat.
 func playHolder(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "holder"
@@ -264,7 +263,7 @@ func TestClaim_RecoversAtOnceWhatAKilledProcessOwned(t *testing.T) {
 	}
 	holder.kill()
 
-	// Neither is the lease past nor does the claim allow to look at leases.
+	// The lease has not expired, and the claim is not yet permitted to check leases.
 	if got := claim(t, s, "successor", 10); len(got) != len(logs) {
 		t.Fatalf("claimed %d runs of a dead process, want %d", len(got), len(logs))
 	}

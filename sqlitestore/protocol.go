@@ -15,10 +15,10 @@ var _ protocol.Tx[*run, int64] = (*tx)(nil)
 // Now returns the time of the operation.
 func (t *tx) Now() time.Time { return t.now }
 
-// Run returns a run, hidden or not.
+// Run returns a run, including hidden ones.
 func (t *tx) Run(id event.RunID) (*run, error) { return t.anyRun(id) }
 
-// State returns what is known of a run.
+// State returns the state of a run.
 func (t *tx) State(r *run) protocol.Run[int64] { return stateOf(r) }
 
 func stateOf(r *run) protocol.Run[int64] {
@@ -32,8 +32,7 @@ func stateOf(r *run) protocol.Run[int64] {
 	}
 }
 
-// Save stores the columns of a run that have changed. The indexes are the sets of the
-// queue states.
+// Save stores the changed columns of a run. Partial indexes represent the sets of the queue states.
 func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	before := stateOf(r)
 	if before == s {
@@ -75,7 +74,8 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	return t.turn(line, r.line)
 }
 
-// changed returns the columns in which two states of a run differ, that was in a line.
+// changed returns the columns in which two states of a run differ. line is the limiter queue of the
+// run before.
 func changed(before, now *protocol.Run[int64], r *run, line int64) columns {
 	c := logColumns
 	for _, of := range []struct {
@@ -97,7 +97,7 @@ func changed(before, now *protocol.Run[int64], r *run, line int64) columns {
 	return c
 }
 
-// toldOf records that a claim tells a new owner of all items that are in the inbox.
+// toldOf records that a claim notifies a new owner of all items in the inbox.
 func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	owner, err := t.Session(s.Owner)
 	if r.session = owner.ID; err != nil || s.Unread == 0 {
@@ -110,14 +110,14 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	return err
 }
 
-// move takes a run out of its queue state, and gives it its turn in another one.
+// move removes a run from its queue state, and assigns its position in another one.
 func (t *tx) move(r *run, to *protocol.Run[int64]) (err error) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
 		r.session = ""
 	}
 	r.ord, r.line = 0, 0
-	if to.Limited || to.Fair { // it keeps its place among those who wait
+	if to.Limited || to.Fair { // it keeps its position among the waiting runs
 		r.ord = to.Place
 	}
 	placed := to.Place != 0 && (to.Fair || to.Waits())
@@ -132,13 +132,13 @@ func (t *tx) move(r *run, to *protocol.Run[int64]) (err error) {
 	return err
 }
 
-// Insert stores a new run, in no queue state yet.
+// Insert stores a new run without a queue state.
 func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	w, err := t.lookUp(c.WorkflowID)
 	if err != nil {
 		return nil, err
 	}
-	t.named = namedID{} // it may get its number now
+	t.named = namedID{} // the workflow ID may get its number now
 	return t.insert(c, w, chain, createdBy, t.ms())
 }
 
@@ -158,14 +158,14 @@ func (t *tx) Latest(r *run) (*run, error) {
 	return t.anyRun(last)
 }
 
-// SetRerun records that the run was tried again.
+// SetRerun records the rerun of a run.
 func (t *tx) SetRerun(r *run, rerun event.RunID) error {
 	return t.exec(`UPDATE runs SET next = ? WHERE key = +?`, rerun, r.key)
 }
 
-// SetNext makes next the next run of the chain, and the latest.
+// SetNext makes next the next and the latest run of the chain.
 func (t *tx) SetNext(r, next *run) error {
-	if err := t.insertRow(next); err != nil { // what is asked about the chain from now on has to find it
+	if err := t.insertRow(next); err != nil { // later queries on the chain must find it
 		return err
 	}
 	if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, next.id, r.key); err != nil {
@@ -174,7 +174,7 @@ func (t *tx) SetNext(r, next *run) error {
 	return t.exec(`UPDATE runs SET tip = ? WHERE id = +?`, next.id, r.chain)
 }
 
-// Clear removes what only runs have that have not ended.
+// Clear removes the data that only open runs have.
 func (t *tx) Clear(r *run) error {
 	r.incompatible = ""
 	if r.items > 0 {
@@ -206,7 +206,7 @@ func (t *tx) SetStepData(r *run, key string, body []byte) error {
 // NextDue returns the earliest due time.
 func (t *tx) NextDue() (int64, error) { return t.nextDue() }
 
-// Item returns the id of an unread item.
+// Item returns the ID of an unread item.
 func (t *tx) Item(r *run, n int) (id event.ItemID, err error) {
 	err = t.query(`SELECT seq, id FROM inbox WHERE run = +? ORDER BY seq LIMIT 1 OFFSET +?`, func(row row) error {
 		r.upTo, r.upToN, id = row.ColumnInt64(0), n+1, event.ItemID(row.ColumnText(1))
@@ -215,14 +215,14 @@ func (t *tx) Item(r *run, n int) (id event.ItemID, err error) {
 	return id, err
 }
 
-// HasRunItem reports whether there is an item for this run alone from number n on.
+// HasRunItem reports whether there is an item for this run alone, beginning with number n.
 func (t *tx) HasRunItem(r *run, n int) (bool, error) {
 	found, err := t.number(`SELECT EXISTS (SELECT 1 FROM (SELECT scope FROM inbox WHERE run = +? ORDER BY seq LIMIT -1 OFFSET +?) WHERE scope = +?)`,
 		r.key, n, int(store.ScopeRun))
 	return found != 0, err
 }
 
-// AddItem puts an item into the inbox.
+// AddItem adds an item to the inbox.
 func (t *tx) AddItem(r *run, item store.Item) (err error) {
 	if r.newest, err = t.next(); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (t *tx) DropItems(r *run, n int) error {
 	return t.exec(`DELETE FROM inbox WHERE run = +? AND seq <= +?`, r.key, r.upTo)
 }
 
-// MoveItems puts the inbox of a run under another one.
+// MoveItems moves the inbox of a run to another one.
 func (t *tx) MoveItems(from, to *run) error {
 	to.items, from.items = from.items, 0
 	return t.exec(`UPDATE inbox SET run = ? WHERE run = +?`, to.key, from.key)
@@ -259,24 +259,25 @@ func (t *tx) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) e
 	return t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, chain, string(id), at, keep)
 }
 
-// ForgetSeen forgets what was accepted before.
+// ForgetSeen removes the IDs of items that were accepted before a time.
 func (t *tx) ForgetSeen(r *run, before int64) error {
 	return t.exec(`DELETE FROM seen WHERE chain = +? AND keep = 0 AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
 		r.chain, before, r.key)
 }
 
-// Unkeep forgets an item that was remembered until Confirm.
+// Unkeep removes an item ID that was kept until Confirm.
 func (t *tx) Unkeep(chain event.RunID, id event.ItemID) error {
 	return t.exec(`DELETE FROM seen WHERE chain = +? AND id = +? AND keep = 1`, chain, string(id))
 }
 
-// namedID is a workflow id that was looked up.
+// namedID is a workflow ID that was looked up.
 type namedID struct {
 	name string
 	workflowID
 }
 
-// lookUp returns what is known about a workflow id. It asks once: the number stays.
+// lookUp returns the state of a workflow ID. It reads the number once, because the number does not
+// change.
 func (t *tx) lookUp(name string) (workflowID, error) {
 	if name == "" {
 		return workflowID{}, nil
@@ -291,7 +292,7 @@ func (t *tx) lookUp(name string) (workflowID, error) {
 	return w, err
 }
 
-// Active returns the active run of a workflow id.
+// Active returns the active run of a workflow ID.
 func (t *tx) Active(workflowID string) (*run, error) {
 	t.named = namedID{}
 	w, err := t.lookUp(workflowID)
@@ -305,7 +306,7 @@ func (t *tx) Active(workflowID string) (*run, error) {
 	return r, err
 }
 
-// LastEnded returns the last run of a workflow id that has ended.
+// LastEnded returns the last run of a workflow ID that ended.
 func (t *tx) LastEnded(workflowID string) (*run, error) {
 	w, err := t.lookUp(workflowID)
 	if err != nil || w.last == 0 {
@@ -314,7 +315,7 @@ func (t *tx) LastEnded(workflowID string) (*run, error) {
 	return t.runByKey(w.last)
 }
 
-// Line returns the runs that wait for the active one.
+// Line returns the runs that wait for the active run of a workflow ID.
 func (t *tx) Line(workflowID string) ([]*run, error) {
 	w, err := t.lookUp(workflowID)
 	if err != nil {
@@ -323,7 +324,7 @@ func (t *tx) Line(workflowID string) ([]*run, error) {
 	return t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord`, w.id)
 }
 
-// IsActive reports whether r is the active run of its workflow id.
+// IsActive reports whether r is the active run of its workflow ID.
 func (t *tx) IsActive(r *run) (bool, error) {
 	t.named = namedID{}
 	w, err := t.lookUp(r.workflowID)
@@ -348,13 +349,13 @@ func (t *tx) SetActive(r, active *run, ended bool) error {
 	return t.exec(`UPDATE workflow_ids SET active = ?1 WHERE id = +?2`, key, r.wid)
 }
 
-// ForgetEnded makes a workflow id forget that a run was the last that ended.
+// ForgetEnded clears the last ended run of a workflow ID.
 func (t *tx) ForgetEnded(r *run) error {
 	return t.exec(`UPDATE workflow_ids SET last = NULL WHERE id = +?1 AND last = +?2`, r.wid, r.key)
 }
 
-// announce records what an operation has for those who wait: they are told when the
-// transaction is committed.
+// announce records the notifications of an operation. They are sent when the transaction is
+// committed.
 func (t *tx) announce() error {
 	if err := t.insertRow(t.unwritten); err != nil {
 		return err
@@ -393,8 +394,8 @@ func (t *tx) announce() error {
 	return nil
 }
 
-// leave takes a run out of its queue state with everything that belongs to it. The
-// caller puts it somewhere else and saves it, in the same action.
+// leave removes a run from its queue state with all associated data. The caller assigns another
+// state and saves the run in the same action.
 func (t *tx) leave(r *run) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
@@ -403,7 +404,8 @@ func (t *tx) leave(r *run) {
 	r.ord, r.due, r.line, r.exempt = 0, 0, 0, false
 }
 
-// makeReady is the one way to ready: queue state, ready set, wake.
+// makeReady is the only way to make a run ready: it sets the queue state, the ready set and the
+// wake.
 func (t *tx) makeReady(r *run) error {
 	ord, err := t.next()
 	if err != nil {
@@ -415,7 +417,7 @@ func (t *tx) makeReady(r *run) error {
 	return t.save(r)
 }
 
-// park leaves the run until due, 0 for ever, or until an item arrives.
+// park parks the run until due, or until an item arrives; 0 means no due time.
 func (t *tx) park(r *run, due int64) error {
 	t.leave(r)
 	r.queueState, r.due = store.StateParked, due
@@ -432,7 +434,7 @@ func (t *tx) park(r *run, due int64) error {
 	return t.save(r)
 }
 
-// claimed says what a session is given with a run.
+// claimed returns the data that a session receives with a run.
 func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	route, err := t.routeName(r.route)
 	if err != nil {
@@ -457,9 +459,8 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	return granted, err
 }
 
-// handOver returns the log of a run of which there is nothing but a short first
-// frame: nobody can have it in memory, and to read it would take a transaction of its
-// own.
+// handOver returns the log of a run that consists only of a short first frame. No session can have
+// it in memory, and reading it later would take a separate transaction.
 func (t *tx) handOver(r *run) (*store.Loaded, error) {
 	if r.n != 1 || r.inbox > 0 || t.s.careful.Load() {
 		return nil, nil //nolint:nilnil // the caller must read it

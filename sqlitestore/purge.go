@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// purgeFrames bounds how many frames and chunks one call of Purge removes, and by
-	// that how long its transaction holds up others. One run is always removed whole.
+	// purgeFrames limits the frames and chunks that one call of Purge removes, and thereby the time
+	// for which its transaction blocks others. A single run is always removed completely.
 	purgeFrames = 5000
-	// vacuumPages is how many free pages of 4 KB one call of Purge gives back to
-	// the file system at most. It is more than a call frees, as a rule, so that
-	// the file gets smaller while much is purged.
+	// vacuumPages is the maximum number of free pages of 4 KB that one call of Purge returns to the
+	// file system. It usually exceeds the number that a call frees, so that the file shrinks while
+	// many runs are purged.
 	vacuumPages = 1024
-	// spareShare is the part of the file, one in so many pages, that may be free:
-	// what runs use next need not be taken from the file system again.
+	// spareShare is the reciprocal of the fraction of the file that may be free, so that new runs
+	// need not extend the file.
 	spareShare = 4
 )
 
-// Purge removes runs whose retention is over, in one transaction, and gives
-// pages that they have left free back to the file system. A call removes at most
-// 1,000 runs, and stops earlier if their logs are long.
+// Purge removes runs whose retention has expired, in one transaction, and returns free pages to the
+// file system. A call removes at most 1,000 runs, and fewer if their logs are long.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	type answer struct {
 		purged int
@@ -49,15 +48,16 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	return a.purged, timeOf(a.next), nil
 }
 
-// unneeded is the condition, beside its age, under which an ended run is purged:
-// the record that created it is confirmed, nothing of it is in the outbox, no item is
-// remembered under its id until Confirm, and if it is the first of a chain, it is alone. Once it holds it goes on to: a run that
-// has ended sends nothing, and continues as nothing.
+// unneeded is the condition, besides its age, for purging an ended run: the record that created it
+// is confirmed, its outbox is empty, no item ID is kept under its ID until Confirm, and if it is
+// the first run of a chain, it is the only one. Once the condition holds, it holds forever: an
+// ended run sends nothing and does not continue.
 const unneeded = `created_by IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
 	AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.chain = runs.id AND keep = 1)
 	AND (chain IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id))`
 
-// budget limits how much one call of Purge removes.
+// budget returns a function that reports whether the limits of one call of Purge permit to remove a
+// run.
 func (t *tx) budget() func(*run) (bool, error) {
 	frames := uint64(0)
 	return func(r *run) (bool, error) {
@@ -67,7 +67,7 @@ func (t *tx) budget() func(*run) (bool, error) {
 	}
 }
 
-// Held returns what holds a run back from its purge.
+// Held returns what prevents a run from being purged.
 func (t *tx) Held(r *run) (protocol.Held, error) {
 	var h protocol.Held
 	err := t.query(`SELECT EXISTS (SELECT 1 FROM outbox WHERE sender = ?1), EXISTS (SELECT 1 FROM runs WHERE chain = ?2),
@@ -79,14 +79,14 @@ func (t *tx) Held(r *run) (protocol.Held, error) {
 	return h, err
 }
 
-// NextPurge returns the run that may be purged first, if its time has come.
+// NextPurge returns the run to purge first if it is due.
 func (t *tx) NextPurge(now int64) (r *run, err error) {
-	t.purging = nil // it is not about that one if this fails
+	t.purging = nil // an error does not concern that run
 	t.purging, err = first(t.runs(selectPurge, now))
 	return t.purging, err
 }
 
-// Remove removes every row of a run, and its workflow id with the last run of that.
+// Remove removes all rows of a run, and its workflow ID with the last run of that.
 func (t *tx) Remove(r *run) error {
 	for _, statement := range []string{
 		`DELETE FROM frames WHERE run = +?`,
@@ -109,7 +109,7 @@ func (t *tx) Remove(r *run) error {
 	return t.exec(`DELETE FROM workflow_ids WHERE id = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE wid = +?1)`, r.wid)
 }
 
-// ForgetChain removes what is kept under a chain.
+// ForgetChain removes the data of a chain.
 func (t *tx) ForgetChain(chain event.RunID) error {
 	if err := t.dropStreams(chain); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (t *tx) ForgetChain(chain event.RunID) error {
 
 const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? /*workable r.key*/ ORDER BY r.purge, r.key LIMIT 1`
 
-// vacuum gives free pages back, if there are more than the file should keep.
+// vacuum returns free pages to the file system if there are more than the file should keep.
 func (t *tx) vacuum() error {
 	free, err := t.Pragma("freelist_count")
 	if err != nil || free == 0 {
@@ -129,8 +129,8 @@ func (t *tx) vacuum() error {
 	if err != nil {
 		return err
 	}
-	// With n pages less, free-n of them are free: n is the least with which those
-	// are no more than their share of pages-n.
+	// After n pages are returned, free-n of pages-n are free: n is the smallest number with which
+	// these do not exceed their share.
 	n := (spareShare*free - pages + spareShare - 2) / (spareShare - 1)
 	if n <= 0 {
 		return nil
@@ -138,7 +138,7 @@ func (t *tx) vacuum() error {
 	return t.ExecOnce(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(n, vacuumPages)))
 }
 
-// Delete hides a run that has ended until it is purged.
+// Delete hides an ended run until it is purged.
 func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Delete(run) })
 	if err != nil {

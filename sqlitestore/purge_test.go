@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// ages is a store on virtual time with a session.
+// ages is a store with a fake clock and a session.
 type ages struct {
 	*Store
 	t     *testing.T
@@ -32,7 +32,7 @@ func openAges(t *testing.T) *ages {
 	return &ages{Store: s, t: t, clock: clock}
 }
 
-// finish creates runs and lets each end with so many frames more.
+// finish creates runs and ends each with the given number of additional frames.
 func (a *ages) finish(frames int, creates ...store.Create) {
 	a.t.Helper()
 	ctx := testContext(a.t)
@@ -64,7 +64,7 @@ func (a *ages) finish(frames int, creates ...store.Create) {
 	}
 }
 
-// expire lets the retention of all runs pass.
+// expire advances the clock beyond the retention of all runs.
 func (a *ages) expire() {
 	a.t.Helper()
 	a.clock.Advance(store.DefaultRetention)
@@ -79,7 +79,7 @@ func (a *ages) purge(limit int) (int, time.Time) {
 	return n, next
 }
 
-// pages returns how many pages the file has, and how many of them are free.
+// pages returns the number of pages of the file, and of free ones.
 func (a *ages) pages() (total, free int64) {
 	a.t.Helper()
 	check(a.t, a.read(testContext(a.t), func(c *conn) (err error) {
@@ -91,7 +91,7 @@ func (a *ages) pages() (total, free int64) {
 	return total, free
 }
 
-// rows returns the number of rows of every table that has any.
+// rows returns the number of rows of every non-empty table.
 func (a *ages) rows() map[string]int64 {
 	a.t.Helper()
 	counts := map[string]int64{}
@@ -150,7 +150,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 		check(t, err)
 		check(t, answers[0].Err)
 	}
-	// What should have gone with the end of a run goes with its purge.
+	// Data that the end of a run should have removed are removed by its purge.
 	check(t, a.write(ctx, func(tx *tx) error {
 		if err := tx.exec(`INSERT INTO notes SELECT key, 'left', NULL FROM runs`); err != nil {
 			return err
@@ -219,7 +219,7 @@ func TestPurge_KeepsTheFileFromGrowingForEver(t *testing.T) {
 
 func TestPurge_StopsEarlyWhereLogsAreLong(t *testing.T) {
 	a := openAges(t)
-	a.finish(purgeFrames+1, newRun(10)) // too long by itself
+	a.finish(purgeFrames+1, newRun(10)) // exceeds the limit by itself
 	a.clock.Advance(time.Second)
 	a.finish(10, newRun(10))
 	a.clock.Advance(time.Second)
@@ -249,8 +249,8 @@ func TestPurge_TakesNoMoreThanItsShareWithOneCall(t *testing.T) {
 	}
 }
 
-// A route is known as long as it has a run: one that goes on, has ended, or was deleted. With the last of them it is forgotten, and
-// the routes beside it stay.
+// A route is known as long as it has a run: an open, ended, or deleted one. With the last of them
+// it is removed, and other routes remain.
 func TestPurge_ForgetsARouteWithItsLastRun(t *testing.T) {
 	a := openAges(t)
 	ctx := testContext(t)

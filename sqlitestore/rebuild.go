@@ -14,12 +14,13 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// rebuild deletes what is kept of a run beside its log, and writes it again, in one transaction: the run is as it was, or as it is
-// to be, whatever happens to this process, and no commit, claim or message comes between. What is stored of the run must be what
-// was seen, and each rebuild changes that, for the epoch of the run rises: of any number of repairs one rebuilds it, and a
-// commit that came first makes the repair look again. The epoch ends the fence of an owner, whose next commit is refused as if
-// its lease had ended. Messages stay where they are: only those are removed of which the caller has seen a second copy, or that
-// are in the log already.
+// rebuild deletes the derived data of a run and writes them again in one transaction, so that a
+// crash leaves either the old or the new state, and no commit, claim or message comes between. The
+// stored state of the run must be unchanged since it was read. Each rebuild changes that state,
+// because it increases the epoch of the run: of several concurrent repairs only one rebuilds the
+// run, and after a commit the repair reads the run again. The epoch invalidates the fence of an
+// owner, whose next commit is refused as if its lease had expired. Messages are kept, except for
+// those that the caller has found to be duplicates or to be in the log already.
 func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
 		if m.Record == nil {
@@ -52,7 +53,7 @@ func (t *tx) rebuild(e *partitionState, m *store.Rebuild) (bool, error) {
 			return false, err
 		}
 	}
-	turn := int64(0) // in the line of its workflow id, which it keeps
+	turn := int64(0) // in the queue of its workflow ID, which it keeps
 	if before.queueState == store.StateQueued && before.wid == r.wid {
 		turn = before.ord
 	}
@@ -72,7 +73,7 @@ func (t *tx) rebuild(e *partitionState, m *store.Rebuild) (bool, error) {
 	return true, nil
 }
 
-// unchanged returns a run; nil: it, or what it is related to, is not as it was seen.
+// unchanged returns the run, or nil if it or related data have changed since they were read.
 func (t *tx) unchanged(e *partitionState, m *store.Rebuild) (*run, error) {
 	seen := e.snap.Runs[m.Run]
 	if seen == nil {
@@ -105,8 +106,8 @@ func (t *tx) addAudit(r *run, reason store.Reason, by store.SessionID) error {
 		t.ms(), r.key, string(reason), string(by), string(r.session), int(r.queueState), string(r.status), r.epoch)
 }
 
-// dropItems removes items from an inbox by their positions, and counts the rest.
-// It reports whether they stood where they were seen; if not, nothing was written.
+// dropItems removes items from an inbox by their positions, and counts the rest. It reports whether
+// the inbox was unchanged; otherwise it writes nothing.
 func (t *tx) dropItems(r *run, seen []store.Item, drop []int) (bool, error) {
 	var items []int64
 	var ids []event.ItemID
@@ -126,7 +127,7 @@ func (t *tx) dropItems(r *run, seen []store.Item, drop []int) (bool, error) {
 	return true, nil
 }
 
-// rewrite writes what only creates and repairs write.
+// rewrite writes the columns that only creates and repairs write.
 func (t *tx) rewrite(r *run, m *store.Rebuild) error {
 	rec := m.Record
 	route, err := t.ensureRoute(rec.Route)
@@ -161,7 +162,7 @@ func (t *tx) rewrite(r *run, m *store.Rebuild) error {
 	return t.rejoin(before, r.chain)
 }
 
-// rejoin makes what is known of chains again that a run was or is in.
+// rejoin restores the data of chains that a run was or is in.
 func (t *tx) rejoin(chains ...event.RunID) error {
 	for _, chain := range chains {
 		if err := t.exec(`UPDATE runs SET tip = (`+lastOfChain+`) WHERE id = +?1`, chain); err != nil {
@@ -181,12 +182,12 @@ func (t *tx) rejoin(chains ...event.RunID) error {
 	return nil
 }
 
-// lastOfChain is the run of the chain of runs.id, if that has more than one, that
-// has not continued. Of several, which is damage, it is the newest.
+// lastOfChain selects the run of the chain of runs.id that has not continued, if the chain has more
+// than one run. Of several, which is damage, it selects the newest.
 const lastOfChain = `SELECT last.id FROM runs last WHERE (last.chain = runs.id OR last.id = runs.id) AND (last.next IS NULL OR last.status <> 'continued')
 	AND EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id) ORDER BY last.created DESC, last.chain IS NULL, last.id DESC LIMIT 1`
 
-// ensureWorkflowID returns the number of a workflow id and makes it if need be.
+// ensureWorkflowID returns the number of a workflow ID and creates it if necessary.
 func (t *tx) ensureWorkflowID(name string) (int64, error) {
 	if name == "" {
 		return 0, nil
@@ -230,8 +231,7 @@ func (t *tx) keepStepData(r *run, m *store.Rebuild) error {
 	return nil
 }
 
-// putInState takes a run out of its queue state, whatever that is, and puts it where it
-// belongs.
+// putInState moves a run from any queue state to the correct one.
 func (t *tx) putInState(r *run, m *store.Rebuild, turn int64) error {
 	rec := m.Record
 	r.incompatible = ""
@@ -267,10 +267,10 @@ func (t *tx) putInState(r *run, m *store.Rebuild, turn int64) error {
 	return t.save(r)
 }
 
-// leads is what a workflow id leads to.
+// leads contains the runs that a workflow ID leads to.
 type leads struct{ active, last event.RunID }
 
-// leads returns what a workflow id leads to.
+// leads returns the runs that a workflow ID leads to.
 func (t *tx) leads(workflowID string) (now leads, err error) {
 	err = t.query(`SELECT a.id, l.id FROM workflow_ids w LEFT JOIN runs a ON a.key = w.active LEFT JOIN runs l ON l.key = w.last
 		WHERE w.name = +?`, func(r row) error {
@@ -280,8 +280,8 @@ func (t *tx) leads(workflowID string) (now leads, err error) {
 	return now, err
 }
 
-// allow reports whether the workflow id of a run may be made to lead to it: it leads to what it was seen to, or to the run. A
-// run that comes into the line waits for another one.
+// allow reports whether the workflow ID of a run may be changed to lead to it: it must lead to the
+// same run as before, or to the run itself. A run that joins the queue waits for another one.
 func (now leads) allow(was leads, m *store.Rebuild) bool {
 	switch {
 	case m.Record.WorkflowID == "":
@@ -294,7 +294,7 @@ func (now leads) allow(was leads, m *store.Rebuild) bool {
 	return !m.Last || now.last == was.last || now.last == m.Run
 }
 
-// lead makes the workflow id of a run lead to it, and no other one.
+// lead makes the workflow ID of a run lead to it, and removes other references to the run.
 func (t *tx) lead(r *run, m *store.Rebuild, seen []string) error {
 	ended, wid := m.Record.QueueState == store.StateEnded, m.Record.WorkflowID
 	active := !ended && m.Record.QueueState != store.StateQueued
@@ -311,8 +311,8 @@ func (t *tx) lead(r *run, m *store.Rebuild, seen []string) error {
 	return t.exec(`UPDATE workflow_ids SET active = iif(?2, ?1, active), last = iif(?3, ?1, last) WHERE id = +?4`, r.key, active, m.Last, r.wid)
 }
 
-// forget removes what a chain has accepted, and the streams of a chain, of which no run
-// exists. All else that is kept of a run is kept under its number, not its id.
+// forget removes the accepted items and the streams of a chain without runs. All other data of a
+// run are stored under its key rather than its ID.
 func (t *tx) forget(run event.RunID) (bool, error) {
 	const unknown = `chain = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`
 	kept, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE `+unknown+`) + (SELECT count(*) FROM streams WHERE `+unknown+`)`, run)
@@ -325,7 +325,7 @@ func (t *tx) forget(run event.RunID) (bool, error) {
 	return true, t.exec(`DELETE FROM seen WHERE chain = +?`, run)
 }
 
-// relink changes the outbox of a run, and what others have left with it.
+// relink changes the outbox of a run, and the traces of its records.
 func (t *tx) relink(r *run, m *store.Rebuild) error {
 	for _, o := range m.Remove {
 		if err := t.exec(`DELETE FROM outbox WHERE sender = +? AND id = +?`, r.key, string(o.ID)); err != nil {
@@ -349,7 +349,7 @@ func (t *tx) relink(r *run, m *store.Rebuild) error {
 	return t.op.Reschedule(r)
 }
 
-// linkable reports whether everything is as it was examined.
+// linkable reports whether everything is unchanged since it was read.
 func (t *tx) linkable(r *run, m *store.Rebuild) (bool, error) {
 	there := map[event.ItemID]store.Outgoing{}
 	err := t.query(`SELECT `+outboxColumns+` FROM outbox o JOIN runs r ON r.key = o.sender WHERE o.sender = +?`, func(row row) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// From the first part of a recovery on the session is over, however many parts there
-// are.
+// A session has ended as soon as a part of its runs is recovered, however many parts follow.
 func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	const many = 1100 // more than one claim recovers
 	clock := storetest.NewClock()
@@ -43,8 +42,8 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	}
 }
 
-// A session that bears a run through another store than the one that has opened it
-// lives with that one, as a session that claims does.
+// A session that creates an owned run through another store is tied to that store, like a session
+// that claims.
 func TestCreate_ALocalStartTiesTheSessionToItsStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	first, second := openStore(t, path, nil), openStore(t, path, nil)

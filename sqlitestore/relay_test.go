@@ -84,9 +84,8 @@ func TestOutbox_TwoProcessesCarryEachRecordOverOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// playContinuer starts chains of runs that continue for ever. Each sends
-// something with its end, and hands on what it has received. It prints each
-// continuation that was acknowledged.
+// playContinuer starts chains of runs that continue forever. Each run sends a record with its end,
+// and passes on its items. It prints each acknowledged continuation.
 func playContinuer(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "continuer"
@@ -127,7 +126,7 @@ func continueForEver(ctx context.Context, s *sqlitestore.Store, session store.Se
 			return err
 		}
 		l = next
-		// One write: a line is printed as a whole or not at all.
+		// A single write prints a line completely or not at all.
 		fmt.Printf("%s %s\n", first, next.Run)
 	}
 }
@@ -157,8 +156,8 @@ func TestContinue_EveryAcknowledgedOneSurvivesKillAsAWhole(t *testing.T) {
 	}
 }
 
-// verifyChains fails the test unless each chain has one run that has not ended,
-// to which everything goes, and all others have sent something.
+// verifyChains fails the test unless each chain has one open run, which receives everything, and
+// all others have sent a record.
 func verifyChains(t *testing.T, s *sqlitestore.Store, snap *store.Snapshot) {
 	t.Helper()
 	sent := map[event.RunID]int{}

@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// rotten is one case: a scene, the statements that damage the file, in which ?1 is
-// the run of the scene and ?2 the other one, and what comes of it.
+// rotten is a test case: a scene, the statements that damage the file, in which ?1 is the run of
+// the scene and ?2 the other one, and the expected result.
 type rotten struct {
 	scene  func(w *repairtest.World) *repairtest.Scene
 	damage []string
@@ -31,7 +31,7 @@ func (r rotten) repairs(t *testing.T) {
 	r.repairsWith(t, func(*repairtest.World, *repairtest.Scene) {})
 }
 
-// repairsWith is repairs after more than what statements do.
+// repairsWith is repairs with additional damage besides the statements.
 func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repairtest.Scene)) {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -64,7 +64,7 @@ func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repa
 	}, r.want)
 }
 
-// damage executes a statement, which must change something.
+// damage executes a statement that must change a row.
 func (c *conn) damage(statement string, s *repairtest.Scene) error {
 	st, _, err := c.PrepareTransient(statement)
 	if err != nil {
@@ -107,7 +107,7 @@ func dump(t *testing.T, c *conn) map[string][]string {
 
 func sleeps(w *repairtest.World) *repairtest.Scene { return w.Sleeping(repairtest.Long("a")...) }
 
-// streaming is a run that its owner has let go after it has written to streams.
+// streaming is a run that its owner has released after writing to streams.
 func streaming(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
@@ -131,15 +131,15 @@ func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleepi
 func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
 func queued(w *repairtest.World) *repairtest.Scene   { return w.Queued("a") }
 
-// revived puts a run that has ended back to where it was before.
+// revived resets an ended run to its state before the end.
 const revived = `UPDATE runs SET place = 3, status = 'running', ended = NULL, purge = NULL WHERE id = ?1`
 
-// lostTimer takes the due time of a run away.
+// lostTimer clears the due time of a run.
 const lostTimer = `UPDATE runs SET due = NULL WHERE id = ?1`
 
 func TestREC3_Timeout(t *testing.T) {
 	rotten{func(w *repairtest.World) *repairtest.Scene {
-		s := w.Sleeping() // kept for longer than the hours that pass
+		s := w.Sleeping() // its retention exceeds the hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)

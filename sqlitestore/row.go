@@ -12,13 +12,13 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// The columns of a run that change, in groups that change together. A statement that sets a column looks at each index
-// that knows the column, changed or not, and writes anew those whose condition names it: so what is saved names the groups that
-// have changed, and no other.
+// columns is a set of groups of columns of a run that change together. A statement that sets a
+// column checks each index that contains the column, and rewrites entries of indexes whose
+// condition contains it. Therefore only the groups that have changed are saved.
 type columns uint8
 
 const (
-	logColumns columns = 1 << iota // no index knows them: they are written each time
+	logColumns columns = 1 << iota // in no index: they are written each time
 	inboxColumn
 	placeColumns
 	dueColumn
@@ -100,9 +100,9 @@ func (r *run) storedPlace() store.QueueState {
 	return r.queueState
 }
 
-// newRow holds those columns of a new run that never change.
+// newRow contains the columns of a new run that never change.
 type newRow struct {
-	later        event.RunID // the first run of its chain, if it is another
+	later        event.RunID // the first run of its chain if that is another one
 	parent, root event.RunID
 	tags         string
 }
@@ -112,8 +112,9 @@ var newColumns = append([]string{"key", "id", "chain", "wid", "class", "priority
 
 var insertRun = `INSERT INTO runs (` + strings.Join(newColumns, ", ") + `) VALUES (?` + strings.Repeat(", ?", len(newColumns)-1) + `)`
 
-// insertRow writes the row of a new run, if that has not been done. A run is inserted with what it is saved with first, which is a
-// statement less for each that is created. Whoever looks for the run in the table before must call it.
+// insertRow writes the row of a new run if necessary. A run is inserted together with its first
+// save, which saves a statement per created run. It must be called before the run is searched in
+// the table.
 func (t *tx) insertRow(r *run) error {
 	if r == nil || t.unwritten != r {
 		return nil
@@ -140,7 +141,7 @@ func (t *tx) insertRow(r *run) error {
 	})
 }
 
-// save stores everything about a run that can change but whether it is hidden.
+// save stores all columns of a run that can change, except whether it is hidden.
 func (t *tx) save(r *run) error { return t.saveColumns(r, allColumns&^hiddenColumn) }
 
 // saveColumns stores these columns of a run.
@@ -166,7 +167,7 @@ func (c *conn) updateOf(which columns) string {
 	return *statement
 }
 
-// binder binds the parameters of a statement in their order, without a detour over the heap.
+// binder binds the parameters of a statement in order, without heap allocations.
 type binder struct {
 	s *sqlite.Stmt
 	n int
@@ -203,15 +204,14 @@ func (b *binder) nonEmpty(v string) {
 	b.text(v)
 }
 
-// tally says what is counted together: the runs of a route that have a status, with a parent or
-// without.
+// tally identifies a count: the runs of a route with a status, with or without a parent.
 type tally struct {
 	class  int64
 	child  bool
 	status event.Status
 }
 
-// terminal is a list of the statuses with which runs end.
+// terminal is the list of final statuses.
 const terminal = `('` + string(event.StatusCompleted) + `', '` + string(event.StatusFailed) + `', '` +
 	string(event.StatusCanceled) + `', '` + string(event.StatusContinued) + `')`
 
@@ -219,7 +219,7 @@ const terminal = `('` + string(event.StatusCompleted) + `', '` + string(event.St
 const countTallies = `INSERT INTO tallies SELECT class, child, status, count(*) FROM runs
 	WHERE hidden = 0 AND status IN ` + terminal + ` GROUP BY 1, 2, 3`
 
-// tally records, of a run with a status with which runs end, that there are so many runs more like r.
+// tally adds more to the count of runs like r with a final status.
 func (t *tx) tally(r *run, more int) {
 	if r.hidden || !r.status.Terminal() {
 		return
@@ -227,8 +227,8 @@ func (t *tx) tally(r *run, more int) {
 	t.tallies[tally{r.route, r.child, r.status}] += more
 }
 
-// saveTallies adds up what the operations of the transaction have recorded: one statement for
-// each that differs, however many runs have ended.
+// saveTallies stores the sums that the operations of the transaction have recorded, with one
+// statement for each tally, however many runs have ended.
 func (t *tx) saveTallies() error {
 	for of, more := range t.tallies {
 		if more == 0 {

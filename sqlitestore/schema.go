@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	// applicationID marks a database file as one of this package: "flow".
+	// applicationID marks a database file of this package: "flow".
 	applicationID = 0x666c6f77
-	// schemaVersion is the user_version of the files that this release writes. For how to change it
-	// see docs/internals/formats.md.
+	// schemaVersion is the user_version of the files that this release writes.
+	// docs/internals/formats.md describes how to change it.
 	schemaVersion = 1
 )
 
-// schema is the whole of a database. Runs, routes, workflow ids and sessions
-// are numbered inside the file; a number never leaves it. Times are milliseconds
-// since 1970. A run id is stored as the 16 bytes of its ULID if it has one.
+// schema is the complete schema of a database. Runs, routes, workflow IDs and sessions have numbers
+// that are local to the file. Times are milliseconds since 1970. A run ID is stored as the 16 bytes
+// of its ULID if it has one.
 var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []string{
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
 })
 
-// runSchema has the runs, their logs, and what goes from one to another.
+// runSchema contains the runs, their logs, and the data between runs.
 //
-// place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial
-// indexes are ready, blocked and queued; 7 is a ready run that waits for permits. An index that covers only the runs of
-// one queue state costs nothing for all others, so that a commit which leaves its run
-// where it is touches the row of the run, the new frame, and no index.
+// place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial indexes are
+// ready, blocked and queued; 7 is a ready run that waits for permits. An index that covers only the
+// runs of one queue state costs nothing for all others, so that a commit which does not change the
+// queue state touches the row of the run, the new frame, and no index.
 var runSchema = []string{
-	// next is what the run has continued as; of one that has ended otherwise, the last run that it was tried again as.
-	// chain is null for the first run of a chain; tip is the last run, on the row
-	// of the first, once there is another. For the sessions that have blocked
-	// the run see incompatible. ord orders ready runs of one priority,
-	// queued runs, and those who wait for permits. inbox is the number of items. retention is in nanoseconds;
-	// purge is when the run may be purged, once it has ended and nothing needs it
-	// any more: see unneeded. A hidden run was deleted: only what must not be done
-	// twice still sees it. waits is since when it waits for permits: see protocol.Run.WaitsSince. gather is the key of which
-	// it gathers the starts; once it has been claimed it says nothing. child: it has a parent (of a generated
-	// column no index is enough). trouble is its group.
+	// next is the continuation of the run, or for a run that ended otherwise its last rerun. chain
+	// is null for the first run of a chain; tip is the last run, in the row of the first, if there
+	// is another one. incompatible contains the sessions that have blocked the run. ord sorts ready
+	// runs of the same priority, queued runs, and runs that wait for permits. inbox is the number
+	// of items. retention is in nanoseconds; purge is the time from which the run may be purged,
+	// once it has ended and satisfies unneeded. A hidden run was deleted: it is visible only to
+	// operations that must not be repeated. waits is the time since which it waits for permits, see
+	// protocol.Run.WaitsSince. gather is the key whose starts it collects; it has no meaning after
+	// a claim. child: it has a parent (an index on a generated column does not suffice). trouble is
+	// its failure group.
 	`CREATE TABLE runs (
 		key        INTEGER PRIMARY KEY,
 		id         ANY NOT NULL UNIQUE,
@@ -94,7 +94,7 @@ var runSchema = []string{
 	`CREATE INDEX runs_gather ON runs (gather) WHERE gather IS NOT NULL`,
 	`CREATE INDEX runs_purge ON runs (purge) WHERE purge IS NOT NULL`,
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
-	// Those by which runs are found have them in the order of lists.
+	// The indexes for lists have the order of lists.
 	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
 	`CREATE INDEX runs_class ON runs (class, child, status, created) WHERE hidden = 0`,
 	`CREATE INDEX runs_hidden ON runs (class) WHERE hidden = 1`,
@@ -120,9 +120,8 @@ var runSchema = []string{
 		PRIMARY KEY (run, n)
 	) STRICT, WITHOUT ROWID`,
 
-	// active and last are keys of runs; the line is an index of runs. last is
-	// null if that run was deleted or purged. An id is kept as long as there is
-	// any run of it.
+	// active and last are keys of runs; the queue is an index of runs. last is null if that run was
+	// deleted or purged. A workflow ID is kept as long as it has any run.
 	`CREATE TABLE workflow_ids (
 		id     INTEGER PRIMARY KEY,
 		name   TEXT NOT NULL UNIQUE,
@@ -139,7 +138,7 @@ var runSchema = []string{
 		PRIMARY KEY (run, seq)
 	) STRICT, WITHOUT ROWID`,
 
-	// What is kept is remembered until it is confirmed, the rest for a day.
+	// Entries with keep are remembered until they are confirmed, the others for a day.
 	`CREATE TABLE seen (
 		chain ANY NOT NULL,
 		id    TEXT NOT NULL,
@@ -149,7 +148,7 @@ var runSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX seen_age ON seen (chain, at) WHERE keep = 0`,
 
-	// at is when a start has joined a run that gathers starts.
+	// at is the time at which a start has joined a collecting run.
 	`CREATE TABLE joined (
 		start ANY NOT NULL PRIMARY KEY,
 		run   ANY NOT NULL,
@@ -157,9 +156,9 @@ var runSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX joined_at ON joined (at)`,
 
-	// A phase is the number of a store.Phase; seq orders the records as they were
-	// written. due is the due time of the record: 0, at once, while the record is
-	// fresh. Along the answered records of one sender and receiver it never falls.
+	// phase is the number of a store.Phase; seq is the order in which the records were written. due
+	// is the due time of the record: 0, at once, while the record is fresh. It is nondecreasing
+	// along the answered records of one sender and receiver.
 	`CREATE TABLE outbox (
 		seq      INTEGER PRIMARY KEY,
 		sender   INTEGER NOT NULL,
@@ -174,8 +173,8 @@ var runSchema = []string{
 	`CREATE INDEX outbox_due ON outbox (due)`,
 	`CREATE INDEX outbox_pair ON outbox (sender, receiver, phase)`,
 
-	// first is the first chunk that is kept: those from there on to last are there.
-	// A chain has the id of its first run, a name is any bytes.
+	// first is the first retained chunk: the chunks from first to last exist. A chain has the ID of
+	// its first run; a name may contain any bytes.
 	`CREATE TABLE streams (
 		id     INTEGER PRIMARY KEY,
 		chain  ANY NOT NULL,
@@ -220,11 +219,10 @@ var runSchema = []string{
 	`CREATE INDEX audit_run ON audit (run)`,
 }
 
-// fleetSchema has the sessions, and the routes that have runs.
+// fleetSchema contains the sessions, and the routes that have runs.
 var fleetSchema = []string{
-	// seq is the last number that was given to a ready run or an item; both
-	// only ever need to know which of two came first.
-	// up is for how long somebody was heard, and heard when that was last; see
+	// seq is the last number assigned to a ready run or an item, which determine their order. up is
+	// the accumulated time during which any session was heard, and heard the last such time; see
 	// package store on dead sessions.
 	`CREATE TABLE counters (
 		id    INTEGER PRIMARY KEY CHECK (id = 1),
@@ -234,8 +232,8 @@ var fleetSchema = []string{
 	) STRICT`,
 	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
 
-	// A route without any run is forgotten. blocks
-	// counts how often one was blocked, so that other processes notice.
+	// A route without any run is removed. blocks counts how often one of its runs was blocked,
+	// which other processes poll.
 	`CREATE TABLE classes (
 		id       INTEGER PRIMARY KEY,
 		queue    TEXT NOT NULL,
@@ -264,7 +262,7 @@ var fleetSchema = []string{
 		lock    TEXT
 	) STRICT`,
 
-	// The routes that a session serves. They go with it.
+	// The routes that a session serves. They are removed with it.
 	`CREATE TABLE serves (
 		queue    TEXT NOT NULL,
 		workflow TEXT NOT NULL,
@@ -274,9 +272,9 @@ var fleetSchema = []string{
 	`CREATE INDEX serves_session ON serves (session)`,
 }
 
-// limitSchema has the limits, the lines of those who wait for them, and the shares of fair keys.
+// limitSchema contains the limits, their limiter queues, and the shares of fairness keys.
 var limitSchema = []string{
-	// What is counted of a part of a limit; without a row nothing is.
+	// The counts of a limit or key; without a row they are zero.
 	`CREATE TABLE limits (
 		name  TEXT NOT NULL,
 		key   TEXT NOT NULL,
@@ -285,7 +283,7 @@ var limitSchema = []string{
 		tat   INTEGER NOT NULL,
 		PRIMARY KEY (name, key)
 	) STRICT, WITHOUT ROWID`,
-	// The configurations as JSON: that of the code, and that which was set.
+	// The configurations as JSON: that of the code, and the one set at run time.
 	`CREATE TABLE limit_configs (
 		name    TEXT NOT NULL,
 		key     TEXT NOT NULL,
@@ -293,8 +291,8 @@ var limitSchema = []string{
 		given   TEXT,
 		PRIMARY KEY (name, key)
 	) STRICT, WITHOUT ROWID`,
-	// A line is the runs of one route that wait for
-	// the same permits; it has the turn of its first run, in line_parts for each of its limits.
+	// A limiter queue contains the runs of one route that wait for the same permits. It has the
+	// position of its first run, in line_parts for each of its limits.
 	`CREATE TABLE lines (
 		id       INTEGER PRIMARY KEY,
 		class    INTEGER NOT NULL,
@@ -318,15 +316,14 @@ var limitSchema = []string{
 		PRIMARY KEY (line, name, key)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
-	// How many runs wait in a line that uses several limits, and whether it is owed: see
-	// protocol.WaitLine. A line without a row is counted when that is needed.
+	// The number of runs in a limiter queue with several limits, and whether it is owed: see
+	// protocol.WaitLine. A queue without a row is counted when the number is needed.
 	`CREATE TABLE line_counts (
 		line INTEGER PRIMARY KEY,
 		runs INTEGER NOT NULL,
 		owed INTEGER NOT NULL
 	) STRICT`,
-	// The weights of those in lines that do not count at a part of a limit; without a row there are
-	// none.
+	// The weights of the runs in queues that do not count at a limit; without a row there are none.
 	`CREATE TABLE limit_aways (
 		name    TEXT NOT NULL,
 		key     TEXT NOT NULL,
@@ -334,8 +331,8 @@ var limitSchema = []string{
 		PRIMARY KEY (name, key)
 	) STRICT, WITHOUT ROWID`,
 
-	// A flow is the ready runs of a route and a priority that have fair keys, whose ord is a
-	// place; see package protocol. passes has what is known of its keys; a key without a row
+	// The flow of a route and a priority contains the ready runs with fairness keys, whose ord is a
+	// position; see package protocol. passes contains the passes of the keys; a key without a row
 	// begins at the pass of the flow.
 	`CREATE TABLE flows (
 		class    INTEGER NOT NULL,
@@ -355,10 +352,10 @@ var limitSchema = []string{
 	`CREATE INDEX passes_over ON passes (class, priority, pass)`,
 }
 
-// countSchema has what operators ask for.
+// countSchema contains data for operators.
 var countSchema = []string{
-	// A tally is how many runs that were not deleted a route has with a status with
-	// which runs end, with a parent or without; those of the other statuses are counted when it is asked for them.
+	// A tally is the number of runs of a route that have a final status and were not deleted, with
+	// or without a parent. Other statuses are counted on request.
 	`CREATE TABLE tallies (
 		class  INTEGER NOT NULL,
 		child  INTEGER NOT NULL,
@@ -366,7 +363,7 @@ var countSchema = []string{
 		n      INTEGER NOT NULL,
 		PRIMARY KEY (class, child, status)
 	) STRICT, WITHOUT ROWID`,
-	// A group of trouble without runs stays for a while: see package protocol.
+	// A failure group without runs is kept for a while, see package protocol.
 	`CREATE TABLE troubles (
 		name     TEXT NOT NULL PRIMARY KEY,
 		kind     TEXT NOT NULL,
@@ -378,7 +375,7 @@ var countSchema = []string{
 		total    INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX troubles_last ON troubles (last)`,
-	// The entries of the journal sort by their ids.
+	// The entries of the journal are sorted by their IDs.
 	`CREATE TABLE journal (
 		id    TEXT NOT NULL PRIMARY KEY,
 		entry BLOB NOT NULL
@@ -393,9 +390,9 @@ var countSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 }
 
-// prepareFile makes an empty file a store, and accepts one that is a store
-// already. A file of another program or of another format version is not changed: it is
-// inspected before the first write. Any number of processes may call it with the same file.
+// prepareFile makes an empty file a store, and accepts an existing store. It does not change a file
+// of another program or of another format version: the file is inspected before the first write.
+// Any number of processes may call it concurrently on the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
 	var version int
 	err := db.Retry(ctx, func() error {
@@ -426,14 +423,14 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	}
 	return c.Immediate(ctx, func() error {
 		version, err := inspectFile(c, path)
-		if err != nil || version != 0 { // somebody else was faster
+		if err != nil || version != 0 { // another process was faster
 			return err
 		}
 		return c.execAll(schema)
 	})
 }
 
-// execAll runs statements that are not worth keeping.
+// execAll executes statements that are not cached.
 func (c *conn) execAll(statements []string) error {
 	for _, statement := range statements {
 		if err := c.ExecOnce(statement); err != nil {
@@ -443,9 +440,9 @@ func (c *conn) execAll(statements []string) error {
 	return nil
 }
 
-// inspectFile returns the version of the file, 0 if it is still empty. It returns an error if the
-// file is not a store, or one of another version. It must see one state of the file: another
-// process may be making it a store.
+// inspectFile returns the version of the file, or 0 if it is empty. It returns an error if the file
+// is not a store, or has another version. It needs a snapshot of the file, because another process
+// may be creating the store.
 func inspectFile(c *conn, path string) (int, error) {
 	var application, version, tables int64
 	var err error

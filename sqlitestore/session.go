@@ -10,15 +10,15 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// session is the lease of one life of one worker.
+// session is the lease of one execution of a worker.
 type session struct {
 	id      int64
 	name    store.SessionID
-	code    string // fingerprint of what it runs
+	code    string // fingerprint of its code
 	expires int64
 	ttl     time.Duration
-	up      int64        // how long the store had been up when the lease was renewed
-	reason  store.Reason // why it is being recovered; empty: it is live
+	up      int64        // accumulated up time of the store when the lease was renewed
+	reason  store.Reason // why it is being recovered; empty while it is live
 	lock    string
 }
 
@@ -36,7 +36,7 @@ func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	return found, err
 }
 
-// session returns the lease of a session, nil if there is none.
+// session returns the lease of a session, or nil.
 func (c *conn) session(name store.SessionID) (*session, error) {
 	found, err := c.sessions(selectSession+`WHERE name = +?`, string(name))
 	if err != nil || len(found) == 0 {
@@ -45,8 +45,7 @@ func (c *conn) session(name store.SessionID) (*session, error) {
 	return found[0], nil
 }
 
-// live returns a session that nobody has begun to recover, and refuses if there
-// is none.
+// live returns a session that is not being recovered, or an error.
 func (t *tx) live(name store.SessionID) (*session, error) {
 	l, err := t.session(name)
 	if err == nil && (l == nil || l.reason != "") {
@@ -56,8 +55,8 @@ func (t *tx) live(name store.SessionID) (*session, error) {
 	return l, err
 }
 
-// adopt makes this store the one whose end ends the session. It is the store
-// through which the session was last heard of.
+// adopt ties the session to this store: the end of the store ends the session. It is the store
+// through which the session was last used.
 func (t *tx) adopt(l *session, lock string) error {
 	if l.lock == lock {
 		return nil
@@ -104,7 +103,8 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	return t.setServed(o)
 }
 
-// hear counts for how long somebody was heard: a session with that TTL is now.
+// hear updates the accumulated time during which any session was heard, for a session with this
+// TTL.
 func (t *tx) hear(ttl time.Duration) error {
 	return t.exec(`UPDATE counters SET up = up + max(min(?1 - heard, ?2), 0), heard = ?1`, t.ms(), store.CountedPause(ttl).Milliseconds())
 }
@@ -176,8 +176,8 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// reconcile is executed by the writer although it only reads: so it comes after
-// every claim that was sent before it.
+// reconcile is executed by the writer although it only reads, so that it follows every claim that
+// was submitted before.
 func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 	l, err := t.live(id)
 	if err != nil {
@@ -193,8 +193,8 @@ func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 	return owned, err
 }
 
-// CloseSession removes a lease, and recovers the runs that the session still owns. A
-// session that does not exist was closed before.
+// CloseSession removes a lease, and recovers the runs that the session still owns. A session that
+// does not exist was closed before.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
@@ -214,14 +214,12 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 	return nil
 }
 
-// chores is how many runs one claim recovers and makes due at most, so that a
-// claim after a long stop does not hold up everybody else. The next claim goes
-// on with the rest.
+// chores is the maximum number of runs that one claim recovers and makes due, so that a claim after
+// a long stop does not block others. The next claim continues with the rest.
 const chores = 1000
 
-// recoverDead recovers runs of sessions that are over, on behalf of a session
-// that is not: of those whose process has ended, and of those that were silent for too
-// long, as package store says.
+// recoverDead recovers runs of ended sessions on behalf of a live one: of those whose process has
+// ended, and of those that were silent for too long by the rules of package store.
 func (t *tx) recoverDead(by *session) error {
 	others, err := t.sessions(selectSession+`WHERE id <> +? ORDER BY id`, by.id)
 	if err != nil {
@@ -262,9 +260,9 @@ func (t *tx) recoverDead(by *session) error {
 	return nil
 }
 
-// recover takes up to limit runs from a session (all, if limit is negative) and
-// removes it if that is all: a session that owns a damaged run stays. The fence changes
-// here, not at the next claim. It returns how many it took.
+// recover takes up to limit runs from a session (all if limit is negative) and removes the session
+// after the last one: a session that owns a damaged run remains. The fence changes here, not at the
+// next claim. It returns the number of runs.
 func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit int) (int, error) {
 	owned, err := t.runs(selectRun+`WHERE r.owner = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, l.id, limit)
 	if err != nil {
@@ -293,7 +291,7 @@ func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit 
 	return len(owned), t.removeSession(l, reason)
 }
 
-// removeSession removes a lease under which nothing is owned.
+// removeSession removes a lease without owned runs.
 func (t *tx) removeSession(l *session, reason store.Reason) error {
 	if err := t.exec(`DELETE FROM sessions WHERE id = +?`, l.id); err != nil {
 		return err
@@ -316,8 +314,8 @@ func (t *tx) removeSession(l *session, reason store.Reason) error {
 	return t.wakeAgain()
 }
 
-// wakeAgain sets the wake of each route that has ready runs. Whoever died may
-// have taken one without claiming.
+// wakeAgain sets the wake of each route with ready runs, because a dead worker may have consumed
+// one without claiming.
 func (t *tx) wakeAgain() error {
 	route := int64(0)
 	for {

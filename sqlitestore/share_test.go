@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// startFair creates a run for each of the fair keys.
+// startFair creates a run for each of the fairness keys.
 func startFair(t testing.TB, s store.Store, keys ...string) []*storetest.Log {
 	t.Helper()
 	var logs []*storetest.Log
@@ -29,8 +29,8 @@ func startFair(t testing.TB, s store.Store, keys ...string) []*storetest.Log {
 	return logs
 }
 
-// Flows and passes are made again from the runs, whatever is lost of them; then the keys have
-// their turns again.
+// Flows and passes are derived from the runs, whatever is lost. The keys then get their shares
+// again.
 func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string][]string{
@@ -74,7 +74,7 @@ func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
 	}
 }
 
-// What is known of fair keys is kept, also of one that waits for nothing now.
+// The passes of fairness keys survive a restart, including those of keys without waiting runs.
 func TestOpen_KeepsShares(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
@@ -95,7 +95,8 @@ func TestOpen_KeepsShares(t *testing.T) {
 	}
 }
 
-// A key that has had its turns is not kept for long, though others always wait.
+// The pass of a key without waiting runs is not kept for long, even if other keys always have
+// waiting runs.
 func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
@@ -115,7 +116,7 @@ func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	}
 }
 
-// rows counts those of a table.
+// rows returns the number of rows of a table.
 func rows(t testing.TB, path, table string) (n int) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)

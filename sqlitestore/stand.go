@@ -14,12 +14,12 @@ import (
 // line_parts where it does not.
 
 const (
-	// nestedMode is added to the mode of a line in line_parts if its uses are nested.
+	// nestedMode is added to the mode of a queue in line_parts if its uses are nested.
 	nestedMode = 4
 	awayMode   = 8
 )
 
-// standsIn returns where a line counts, by its modes at its parts in the order of its uses.
+// standsIn returns where a queue counts, from its modes at its limits in the order of its uses.
 func standsIn(modes string) (at uint16) {
 	for i, text := range strings.Split(modes, ",") {
 		if mode, err := strconv.Atoi(text); err == nil && mode&3 != 0 && mode&awayMode == 0 && i < store.MaxUses {
@@ -29,7 +29,7 @@ func standsIn(modes string) (at uint16) {
 	return at
 }
 
-// partMode returns the mode of a line at its i-th use.
+// partMode returns the mode of a queue at its i-th use.
 func partMode(l *protocol.WaitLine, uses []store.Use, i int) int {
 	mode := int(l.Mode)
 	if uses[i].Nested {
@@ -41,12 +41,12 @@ func partMode(l *protocol.WaitLine, uses []store.Use, i int) int {
 	return mode
 }
 
-// isAway reports whether the runs of a line wait for another limit than its i-th use first.
+// isAway reports whether the runs of a queue wait for another limit than its i-th use first.
 func isAway(l *protocol.WaitLine, uses []store.Use, i int) bool {
 	return l.Mode == protocol.LineShut && !uses[i].Local && l.Stands>>i&1 == 0
 }
 
-// saveStand stores where a line counts, of which it knows how it was.
+// saveStand stores where a queue counts; was is its previous state.
 func (t limitTx) saveStand(was, l *protocol.WaitLine, id int64) error {
 	uses, err := t.lineUses(id)
 	if err != nil {
@@ -75,13 +75,13 @@ func (t limitTx) saveStand(was, l *protocol.WaitLine, id int64) error {
 	if was.Owed == l.Owed {
 		return nil
 	}
-	if _, err := t.lineLength(id); err != nil { // there is a row then
+	if _, err := t.lineLength(id); err != nil { // which creates the row
 		return err
 	}
 	return t.exec(`UPDATE line_counts SET owed = ? WHERE line = +?`, l.Owed, id)
 }
 
-// lineUses returns what the runs of a line use.
+// lineUses returns the uses of the runs in a queue.
 func (t limitTx) lineUses(id int64) (uses []store.Use, err error) {
 	err = t.query(`SELECT uses FROM lines WHERE id = +?`, func(r row) (err error) {
 		uses, err = decodeUses(r.ColumnText(0))
@@ -90,7 +90,7 @@ func (t limitTx) lineUses(id int64) (uses []store.Use, err error) {
 	return uses, err
 }
 
-// lineLength returns how many runs wait in a line.
+// lineLength returns the number of runs in a queue.
 func (t *tx) lineLength(id int64) (n int, err error) {
 	known := false
 	err = t.query(`SELECT runs FROM line_counts WHERE line = +?`, func(r row) error {
@@ -107,7 +107,7 @@ func (t *tx) lineLength(id int64) (n int, err error) {
 	return int(count), t.exec(`INSERT INTO line_counts VALUES (?, ?, 0)`, id, count)
 }
 
-// addAway counts runs that wait for another limit first, or no longer do.
+// addAway adds to the number of runs that wait for another limit first.
 func (t *tx) addAway(u store.Use, runs int) error {
 	if runs == 0 {
 		return nil
@@ -119,8 +119,8 @@ func (t *tx) addAway(u store.Use, runs int) error {
 	return t.exec(`DELETE FROM limit_aways WHERE name = +? AND key = +? AND weights = 0`, u.Name, u.Key)
 }
 
-// countIn counts a run that has come into a line, or has left it: n is 1 or -1. The row of the run
-// is written. A line of one limit is nowhere away, and not counted.
+// countIn counts a run that has joined or left a queue: n is 1 or -1. The row of the run is already
+// written. A queue with a single limit always counts there and is not counted.
 func (t *tx) countIn(r *run, line int64, n int) error {
 	if line == 0 {
 		return nil

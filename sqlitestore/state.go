@@ -14,16 +14,16 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// partitionState is the file as of one moment.
+// partitionState is a snapshot of the file.
 type partitionState struct {
 	s       *Store
 	snap    *store.Snapshot
-	leads   map[event.RunID][]string // workflow ids that lead to a run
+	leads   map[event.RunID][]string // workflow IDs that lead to a run
 	defects []store.Defect
 	partial bool
 }
 
-// ReadPartition reads the whole file, also rows that refer to others that are not there.
+// ReadPartition reads the whole file, including rows with dangling references.
 func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	e := &partitionState{s: s, leads: map[event.RunID][]string{}}
 	err := s.enterPartition(ctx, partition)
@@ -65,7 +65,7 @@ func (e *partitionState) read(c *conn) error {
 	return err
 }
 
-// readPages looks at every page, also of indexes that nothing else has read.
+// readPages reads every page, including indexes that nothing else has read.
 func (e *partitionState) readPages(c *conn) error {
 	damaged := func(what string) {
 		e.defects = append(e.defects, store.Defect{
@@ -86,9 +86,9 @@ func (e *partitionState) readPages(c *conn) error {
 	return err
 }
 
-// readDamage names the runs whose rows cannot be read, if the error is about those. Nothing else is
-// shown then: to what is left of a file that has lost a page nearly everything seems
-// to be wrong that belongs to the lost runs, and a repair would remove it.
+// readDamage reports the runs whose rows cannot be read, if the error is caused by those. Nothing
+// else is reported then: in the rest of a file that has lost a page, nearly all data of the lost
+// runs would appear invalid, and a repair would remove them.
 func (e *partitionState) readDamage(ctx context.Context, damage error) error {
 	lost, err := e.s.unreadable(ctx)
 	if err != nil || len(lost) == 0 {
@@ -132,13 +132,13 @@ func (e *partitionState) readRuns(c *conn) error {
 	return nil
 }
 
-// loose is stored for runs of which a part may not be readable.
+// loose is stored for runs that may be partially unreadable.
 func (c *conn) loose(query string, args ...any) ([]stored, error) {
 	var found []stored
 	err := c.query(query, func(r row) error {
 		one, err := scanStored(r)
 		if err != nil {
-			one.Tags = nil // they differ from those of the log then
+			one.Tags = nil // they differ from those in the log
 		}
 		found = append(found, one)
 		return nil
@@ -151,7 +151,7 @@ func (e *partitionState) found(invariant int, run event.RunID, what, explain str
 	e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
 
-// readTags compares the rows by which runs are searched with what is said of them.
+// readTags compares the index of tags with the tags of the runs.
 func (e *partitionState) readTags(c *conn) error {
 	rows := map[event.RunID]map[string]string{}
 	err := c.query(`SELECT r.id, t.name, t.value FROM tags t JOIN runs r ON r.key = t.run`, func(r row) error {
@@ -170,8 +170,8 @@ func (e *partitionState) readTags(c *conn) error {
 	return err
 }
 
-// readPurges reads when runs may be purged, through the index by that time, and
-// compares it with what holds them back.
+// readPurges reads the purge times through their index, and compares them with what holds the runs
+// back.
 func (e *partitionState) readPurges(c *conn) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
 		e.snap.Purges[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
@@ -186,25 +186,25 @@ func (e *partitionState) readPurges(c *conn) error {
 	}, int(store.StateEnded))
 }
 
-// scanOutbox reads the records whose senders are known. The others are counted.
+// scanOutbox reads the records with known senders. The others are counted.
 func (c *conn) scanOutbox(snap *store.Snapshot) error {
 	err := c.inspectOutbox(snap)
 	snap.Outbox = slices.DeleteFunc(snap.Outbox, func(o store.Outgoing) bool { return o.From == "" })
 	return err
 }
 
-// repair finds damage, and repairs it by one statement.
+// repair finds a kind of damage, and repairs it with one statement.
 type repair struct {
 	invariant int
-	// count finds how many rows are wrong, repair puts them right; empty: nothing can.
+	// count counts the invalid rows, repair corrects them; empty if that is not possible.
 	count, repair string
 	do            func(t *tx) error                           // instead of repair
 	find          func(c *conn, now time.Time) (int64, error) // instead of count
 	what, explain string
-	repairing     string // says what repair does
+	repairing     string // describes the repair
 }
 
-// wrong returns how many rows are wrong.
+// wrong returns the number of invalid rows.
 func (r *repair) wrong(c *conn, now time.Time) (int64, error) {
 	if r.find != nil {
 		return r.find(c, now)
@@ -214,7 +214,7 @@ func (r *repair) wrong(c *conn, now time.Time) (int64, error) {
 
 const leftover = "they are never cleaned up"
 
-// repairs are in the order in which they are made.
+// repairs are in the order of execution.
 var repairs = []repair{
 	{
 		invariant: 5,
@@ -312,7 +312,7 @@ var repairs = []repair{
 	},
 }
 
-// stray is rows of a table that belong to no run.
+// stray finds rows of a table that belong to no run.
 func stray(table, what string) repair {
 	const where = ` WHERE run NOT IN (SELECT key FROM runs)`
 	return repair{
@@ -343,7 +343,7 @@ func (e *partitionState) readCounts(c *conn) error {
 	return nil
 }
 
-// mend corrects the rows that are damaged.
+// mend corrects the invalid rows.
 func (r *repair) mend(t *tx) (bool, error) {
 	if err := t.settle(); err != nil {
 		return false, err
@@ -370,8 +370,7 @@ func (s *Store) repairing(what string, do func(t *tx) (bool, error)) func(contex
 	}
 }
 
-// settle stores what the transaction has counted for others so far, so that it can
-// be compared.
+// settle stores the sums that the transaction has accumulated, so that they can be compared.
 func (t *tx) settle() error {
 	if t.seq != 0 {
 		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
@@ -398,13 +397,13 @@ func newSnapshot(now time.Time) *store.Snapshot {
 	}
 }
 
-// selectBroken finds the streams whose chunks are not those from first to last.
+// selectBroken finds the streams whose chunks are not consecutive from first to last.
 const selectBroken = `SELECT s.id FROM streams s
 	LEFT JOIN (SELECT stream, count(*) AS n, min(n) AS low, max(n) AS high FROM chunks GROUP BY stream) c ON c.stream = s.id
 	WHERE coalesce(c.n, 0) <> s.last - s.first + 1 OR c.low <> s.first OR c.high <> s.last`
 
-// brokenStreams is repaired by what can be read without a gap: the chunks behind the last
-// one. Without any the next chunk is the one behind the last that was counted.
+// brokenStreams keeps the chunks after the last gap of a stream. If there are none, the next chunk
+// follows the last one that was counted.
 var brokenStreams = repair{
 	invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
 	what: "%d streams have other chunks than they count", explain: "readers miss chunks, or wait for some that exist",
@@ -435,7 +434,7 @@ func (t *tx) repairStreams() error {
 	return nil
 }
 
-// strayOf selects the rows of a table that belong to no stream.
+// strayOf finds rows of a table that belong to no stream.
 func strayOf(table, what string) repair {
 	const where = ` WHERE stream NOT IN (SELECT id FROM streams)`
 	return repair{

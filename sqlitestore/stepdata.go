@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetStepData keeps step data of an owned run until the run ends, and forgets its recoveries if that
-// is progress.
+// SetStepData stores step data of an owned run until the run ends, and resets the number of its
+// recoveries if that is progress.
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	_, err := performOn(ctx, s, run, len(body), func(t *tx) (struct{}, error) {
 		return struct{}{}, t.op.SetStepData(run, fence, key, body, progress)

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// pageBytes is the size from which on a page of chunks is full.
+// pageBytes is the size at which a page of chunks is full.
 const pageBytes = 4 << 20
 
 // Publish appends chunks to streams of an owned run.
@@ -34,7 +34,7 @@ type stream struct {
 	closed      bool
 }
 
-// stream returns a stream of a chain, nil if nobody has written to it.
+// stream returns a stream of a chain, or nil if it was never written to.
 func (c *conn) stream(chain event.RunID, name string) (*stream, error) {
 	var st *stream
 	err := c.query(`SELECT id, first, last, closed FROM streams WHERE chain = +? AND name = +?`, func(r row) error {
@@ -154,7 +154,7 @@ func (c *conn) page(r *store.ReadStream) (store.StreamPage, error) {
 	return page, err
 }
 
-// chunks returns chunks of a stream from one on, as many as make a page.
+// chunks returns a page of the chunks of a stream, beginning with an index.
 func (c *conn) chunks(stream int64, from uint64, limit int) ([]store.Chunk, error) {
 	var chunks []store.Chunk
 	size := 0
@@ -175,22 +175,22 @@ func (c *conn) chunks(stream int64, from uint64, limit int) ([]store.Chunk, erro
 // errEnough ends a query.
 var errEnough = errors.New("enough was read")
 
-// standing is how a stream and its chain stand. Two of them are equal if nothing has
-// happened that anybody waits for.
+// standing is the state of a stream and its chain. If two states are equal, nothing has happened
+// that a call waits for.
 type standing struct {
 	stream
 	ended bool
 }
 
-// selectStanding finds the chain of a run, whether that has ended, and a stream of it.
-// A chain has ended with its last run, even if that is purged.
+// selectStanding finds the chain of a run, whether it has ended, and a stream of it. A chain has
+// ended with its last run, even if that is purged.
 const selectStanding = `SELECT coalesce(r.chain, r.id), r.place = 6 AND (r.next IS NULL OR NOT EXISTS (
 		SELECT 1 FROM runs head JOIN runs tip ON tip.id = head.tip WHERE head.id = coalesce(r.chain, r.id) AND tip.place <> 6)),
 	s.id, coalesce(s.first, 1), s.last, s.closed
 	FROM runs r LEFT JOIN streams s ON s.chain = coalesce(r.chain, r.id) AND s.name = +?2 WHERE r.id = +?1 AND r.hidden = 0`
 
-// standing returns the chain of a run, empty if there is no such run, and how a stream
-// of it stands.
+// standing returns the chain of a run, or empty if there is no such run, and the state of a stream
+// of it.
 func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st standing, err error) {
 	err = c.query(selectStanding, func(r row) error {
 		chain, st = db.UnpackRun(r, 0), standing{*scanStream(r, 2), r.ColumnBool(1)}
@@ -199,21 +199,21 @@ func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st sta
 	return chain, st, err
 }
 
-// streamTopic names something that concerns an AwaitStream: its stream of the chain; the chain without
-// a stream, for its end; and its stream by the run that it asks for. Of the first two the writer
-// tells, of the last the poller, which finds the chain by the run.
+// streamTopic is a topic of AwaitStream: a stream of the chain; the chain without a stream, for its
+// end; and a stream by the requested run. The writer notifies the first two, the poller the last,
+// for which it finds the chain.
 type streamTopic struct {
 	chain, run event.RunID
 	stream     string
 }
 
-// AwaitStream blocks until there is something new in a stream of the run's chain.
+// AwaitStream blocks until there is a change in a stream of the run's chain.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	err := store.CheckStreamName(stream)
-	chain := run // which is true of most runs
+	chain := run // which is correct for most runs
 	for again := true; again && err == nil; {
 		chain, again, err = s.awaitStream(ctx, run, chain, stream, after)
 	}
@@ -223,8 +223,8 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string,
 	return err
 }
 
-// awaitStream waits for what happens to a stream of a chain. If the chain of the run is another
-// one it says so, and the wait must begin again.
+// awaitStream waits for changes of a stream of a chain. If the chain of the run is another one, it
+// returns that chain, and the wait must be repeated.
 func (s *Store) awaitStream(ctx context.Context, run, chain event.RunID, stream string, after uint64) (now event.RunID, again bool, err error) {
 	changes := s.notifier.streams.Subscribe(
 		streamTopic{chain: chain, stream: stream}, streamTopic{chain: chain}, streamTopic{run: run, stream: stream})
@@ -237,7 +237,7 @@ func (s *Store) awaitStream(ctx context.Context, run, chain event.RunID, stream 
 	return now, now != chain, err
 }
 
-// standing returns the chain of a run and how a stream of it stands.
+// standing returns the chain of a run and the state of a stream of it.
 func (s *Store) standing(ctx context.Context, run event.RunID, stream string) (chain event.RunID, st standing, err error) {
 	if err := s.enter(ctx); err != nil {
 		return "", st, err
@@ -252,8 +252,8 @@ func (s *Store) standing(ctx context.Context, run event.RunID, stream string) (c
 	return chain, st, ofRun(run, 0, err)
 }
 
-// readStreams finds out how streams stand. If the run is gone it stands otherwise than
-// before in any case: whoever waits is told. So it is if it is damaged.
+// readStreams reads the states of streams. A missing or damaged run always counts as changed, so
+// that waiting calls are notified.
 func (f *survey) readStreams(c *conn, topics []streamTopic) error {
 	if len(topics) > 0 {
 		f.streams = make(map[streamTopic]standing, len(topics))

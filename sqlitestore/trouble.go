@@ -21,14 +21,14 @@ func (t *tx) EnterTrouble(g store.Trouble, at int64) (fresh bool, err error) {
 	return total == 1, err
 }
 
-// ForgetTroubles forgets groups that nobody needs.
+// ForgetTroubles removes groups that are not needed any more.
 func (t *tx) ForgetTroubles(before int64, limit int) error {
 	return t.exec(`DELETE FROM troubles WHERE name IN (
 		SELECT name FROM troubles g INDEXED BY troubles_last WHERE g.last < +? AND NOT EXISTS (SELECT 1 FROM runs WHERE trouble = g.name)
 		ORDER BY g.last, g.name LIMIT +?)`, before, limit)
 }
 
-// selectTroubles selects groups with how many runs are in each: an index tells that.
+// selectTroubles selects groups with the number of their runs, from an index.
 const selectTroubles = `SELECT g.name, g.kind, g.workflow, g.step, g.text, g.first, g.last, g.total,
 	(SELECT count(*) FROM runs r INDEXED BY runs_trouble WHERE r.trouble = g.name)
 	FROM troubles g INDEXED BY troubles_last `
@@ -67,7 +67,7 @@ func (c *conn) troubles(query string, args ...any) (found []store.TroubleGroup, 
 	return found, err
 }
 
-// inspectTroubles shows the groups, and the runs that the indexes have.
+// inspectTroubles adds the groups, and the runs in their indexes, to a snapshot.
 func (c *conn) inspectTroubles(snap *store.Snapshot) error {
 	all, err := c.troubles(selectTroubles)
 	if err != nil {

@@ -14,31 +14,31 @@ import (
 type tx struct {
 	*conn
 	s         *Store
-	now       time.Time // of the operation that is being executed
+	now       time.Time // of the operation in progress
 	names     *names
-	seq       int64 // last number given out, 0: not read yet
+	seq       int64 // last assigned number; 0 if not read yet
 	wakes     []int64
 	emptied   map[int64]bool // routes that have lost a run
-	tallies   map[tally]int  // by what they count: runs more
+	tallies   map[tally]int  // numbers of runs to add
 	notices   notices
-	op        protocol.Op[*run, int64] // carries out what the protocol says, on this
-	named     namedID                  // the workflow id that was looked up last
+	op        protocol.Op[*run, int64] // executes the protocol on this transaction
+	named     namedID                  // the workflow ID that was looked up last
 	lease     *session                 // the session that was looked up last, in this operation
 	purging   *run                     // the run that is being purged
-	unwritten *run                     // its row is not in the table yet: see insertRow
-	turned    bool                     // a line has a time now
-	called    bool                     // one that had may have none any longer, or be gone
+	unwritten *run                     // its row is not in the table yet, see insertRow
+	turned    bool                     // a limiter queue has a new recheck time
+	called    bool                     // a queue with a recheck time may have lost it
 }
 
 // ms returns the time of the operation in milliseconds.
 func (t *tx) ms() int64 { return t.now.UnixMilli() }
 
-// names are the numbers of the routes, and the last of a run. They stay true until another process
-// writes.
+// names caches the numbers of the routes, and the last number of a run. They are valid until
+// another process writes.
 type names struct {
 	ids     map[store.Route]int64
 	routes  map[int64]store.Route
-	lastKey int64 // that a run was given, 0: not known
+	lastKey int64 // last key assigned to a run; 0 if unknown
 }
 
 func newNames() names {
@@ -54,7 +54,7 @@ func (n *names) drop(id int64) {
 	delete(n.routes, id)
 }
 
-// route returns the number of a route, 0 if it has no runs.
+// route returns the number of a route, or 0 if it has no runs.
 func (t *tx) route(c store.Route) (int64, error) {
 	if id := t.names.ids[c]; id != 0 {
 		return id, nil
@@ -66,7 +66,7 @@ func (t *tx) route(c store.Route) (int64, error) {
 	return id, err
 }
 
-// ensureRoute returns the number of a route and makes it if need be.
+// ensureRoute returns the number of a route and creates it if necessary.
 func (t *tx) ensureRoute(c store.Route) (int64, error) {
 	id, err := t.route(c)
 	if err != nil || id != 0 {
@@ -80,7 +80,7 @@ func (t *tx) ensureRoute(c store.Route) (int64, error) {
 	return id, nil
 }
 
-// routeName is the opposite of route.
+// routeName is the inverse of route.
 func (t *tx) routeName(id int64) (store.Route, error) {
 	if c, ok := t.names.routes[id]; ok {
 		return c, nil
@@ -96,7 +96,7 @@ func (t *tx) routeName(id int64) (store.Route, error) {
 	return c, err
 }
 
-// next returns a number that is greater than all before it.
+// next returns a number greater than all preceding ones.
 func (t *tx) next() (int64, error) {
 	if t.seq == 0 {
 		seq, err := t.number(`SELECT seq FROM counters`)
@@ -109,29 +109,28 @@ func (t *tx) next() (int64, error) {
 	return t.seq, nil
 }
 
-// wake announces at the end of the transaction that there may be something to
-// claim in a route.
+// wake announces at the end of the transaction that a route may have claimable runs.
 func (t *tx) wake(route int64) {
 	if !slices.Contains(t.wakes, route) {
 		t.wakes = append(t.wakes, route)
 	}
 }
 
-// calm takes back what wake has announced: a claim has just emptied the route.
+// calm cancels the announcement of wake, after a claim has emptied the route.
 func (t *tx) calm(route int64) error {
 	t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == route })
 	return t.setWake(route, false)
 }
 
-// setWake stores or takes the one wake of a route.
+// setWake sets or clears the single wake of a route.
 func (t *tx) setWake(route int64, set bool) error {
 	return t.exec(`UPDATE classes SET wake = ?1 WHERE id = +?2 AND wake <> +?1`, set, route)
 }
 
-// finish does what is left to do before the commit. A wake goes to a waiter of
-// this process if there is one, in the same action; else it is stored for
-// whoever comes, here or in another process. Whoever comes before the commit does
-// not see it yet: writer.passOn looks for those after it.
+// finish completes the transaction before the commit. A wake is assigned to a waiting call of this
+// process in the same action if there is one; otherwise it is stored for the next call in any
+// process. A call that begins to wait before the commit does not see it yet: writer.passOn searches
+// for such calls after the commit.
 func (t *tx) finish() error {
 	if t.seq != 0 {
 		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
@@ -160,8 +159,9 @@ func (t *tx) finish() error {
 	return nil
 }
 
-// forgetRoutes forgets those of the routes which have lost runs that have none left, with their wakes: there is nothing to
-// claim. A route is looked for in two indexes, of the runs that were deleted and of the others.
+// forgetRoutes removes routes that have lost their last run, with their wakes, because there is
+// nothing to claim. It searches two indexes for each route, that of deleted runs and that of the
+// others.
 func (t *tx) forgetRoutes() error {
 	for route := range t.emptied {
 		err := t.exec(`DELETE FROM classes WHERE id = +?1
@@ -178,7 +178,7 @@ func (t *tx) forgetRoutes() error {
 	return nil
 }
 
-// nextDue returns the earliest due time in milliseconds, 0 if there is none.
+// nextDue returns the earliest due time in milliseconds, or 0.
 func (c *conn) nextDue() (int64, error) {
 	//nolint:unqueryvet // of queries that name their columns
 	return c.number(`SELECT min(due) FROM (
@@ -186,12 +186,12 @@ func (c *conn) nextDue() (int64, error) {
 		UNION ALL SELECT * FROM (SELECT until FROM lines WHERE until IS NOT NULL /*lines until*/ ORDER BY until LIMIT 1))`)
 }
 
-// run holds the columns of a run that operations read and change.
+// run contains the columns of a run that operations read and change.
 type run struct {
 	key          int64
 	id           event.RunID
 	chain        event.RunID
-	wid          int64 // of the workflow id; 0: none
+	wid          int64 // of the workflow ID; 0 if none
 	workflowID   string
 	route        int64
 	priority     int
@@ -201,7 +201,7 @@ type run struct {
 	last         event.CommitID
 	epoch        uint64
 	token        event.Token
-	owner        int64           // of the session; 0: none
+	owner        int64           // of the session; 0 if none
 	session      store.SessionID // its name
 	ord          int64
 	due          int64
@@ -217,25 +217,25 @@ type run struct {
 	hidden       bool
 	createdBy    event.ItemID
 	purge        int64
-	uses         string // of limits; empty: none
-	line         int64  // in which it waits for permits; 0: in none
+	uses         string // of limits; empty if none
+	line         int64  // limiter queue in which it waits; 0 if none
 	permits      bool
 	whole        bool
 	calledOff    bool
 	waitsSince   int64
-	gather       string // the key of which it gathers the starts; empty: none, or none any more
-	trouble      string // its group; empty: none
-	fair         string // key; empty: none
+	gather       string // the key whose starts it collects; empty if none or claimed
+	trouble      string // its failure group; empty if none
+	fair         string // fairness key; empty if none
 	share        int
 
-	// What follows is no column of the run.
+	// The following fields are not columns of the run.
 	row     *newRow      // nil once it is in the table
-	misfits incompatible // the column of incompatible
-	items   int          // in the inbox by now; the column follows with the next save
-	upTo    int64        // the number of item number n, counted from 1, if that was looked up
+	misfits incompatible // the column incompatible
+	items   int          // current number of items; the column is updated at the next save
+	upTo    int64        // the number of item n, counted from 1, if that was looked up
 	upToN   int
-	newest  int64 // the number of the newest item, if it was added now
-	bare    bool  // it is known that there is no step data
+	newest  int64 // the number of the newest item, if it was added in this transaction
+	bare    bool  // it is known to have no step data
 }
 
 const (
@@ -274,7 +274,7 @@ func scanRun(r row) *run {
 	return v
 }
 
-// What the column bits holds.
+// The bits of the column bits.
 const (
 	isClosing = 1 << iota
 	isExempt
@@ -283,16 +283,16 @@ const (
 	isCalledOff
 )
 
-// The column place holds waits for a ready run that waits for permits: it is in no
-// index of those that can be claimed.
+// The column place contains waits for a ready run that waits for permits, which is in no index of
+// claimable runs.
 const waits store.QueueState = 7
 
-// place returns the place of a run among those who wait.
+// place returns the position of a run among the waiting runs.
 func (r *run) place() int64 {
 	switch {
 	case r.uses == "" && r.fair == "":
 		return 0
-	case r.fair != "" && (r.calledOff || r.queueState == store.StateQueued): // then ord is no place
+	case r.fair != "" && (r.calledOff || r.queueState == store.StateQueued): // ord is not a position in these cases
 		return 0
 	}
 	return r.ord
@@ -317,14 +317,14 @@ func (r *run) marks() (n int) {
 	return n
 }
 
-// runs returns the runs that a query which starts with selectRun finds.
+// runs returns the runs of a query that begins with selectRun.
 func (c *conn) runs(query string, args ...any) ([]*run, error) {
 	var found []*run
 	err := c.query(query, func(r row) error { found = append(found, scanRun(r)); return nil }, args...)
 	return found, err
 }
 
-// anyRun returns a run, deleted or not; nil if there is none.
+// anyRun returns a run, including deleted ones, or nil.
 func (c *conn) anyRun(id event.RunID) (*run, error) {
 	return first(c.runs(selectRun+`WHERE r.id = +?`, id))
 }

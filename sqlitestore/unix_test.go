@@ -20,8 +20,7 @@ import (
 
 func init() { roles["open"] = playOpener }
 
-// playOpener opens a store as a user who may not do everything, and prints why
-// that failed.
+// playOpener opens a store as an unprivileged user, and prints the error.
 func playOpener(args []string) error {
 	if os.Getuid() == 0 {
 		const nobody = 65534
@@ -66,7 +65,7 @@ func TestOpen_SaysWhatTheUserMayNotDo(t *testing.T) {
 	}
 }
 
-// The files have the inputs and results of all runs. What was created with another mode keeps it.
+// The files contain the inputs and results of all runs. An existing file keeps its mode.
 func TestOpen_CreatesFilesForTheirUserAlone(t *testing.T) {
 	old := syscall.Umask(0o022)
 	t.Cleanup(func() { syscall.Umask(old) })
@@ -129,7 +128,7 @@ func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T)
 	holder := startHolder(t, path, 2)
 	check(t, holder.cmd.Process.Signal(syscall.SIGSTOP))
 
-	// This store's clock is ahead: by it the lease of the holder is past.
+	// The clock of this store is ahead, so that the lease of the holder has expired by it.
 	clock := storetest.NewClock()
 	s := openStore(t, path, clock)
 	openSession(t, s, "successor")
@@ -138,7 +137,7 @@ func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T)
 			t.Fatalf("claimed %d runs of a process that is only stopped", len(got))
 		}
 	}
-	for range 20 { // and it is silent while another one is heard
+	for range 20 { // it is silent while another session is heard
 		clock.Advance(5 * time.Second)
 		openSession(t, s, "successor")
 	}

@@ -14,15 +14,14 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// What SQLite asks of the files of one database, written down call by call. The
-// calls are carried out, but for the syncs: it is the test that decides what
-// they are worth.
+// The calls of SQLite on the files of one database are recorded. They are executed, except for the
+// syncs, whose effect the test determines.
 
-// call is one call that changes a file, or one that makes changes durable.
+// call is a call that changes a file or makes changes durable.
 type call struct {
 	kind callKind
 	file string // "db" or "wal"
-	at   int64  // offset of a write, size of a truncated file
+	at   int64  // offset of a write, or size of a truncated file
 	data []byte
 }
 
@@ -32,10 +31,10 @@ const (
 	callWrite callKind = iota
 	callTruncate
 	callSync
-	callAnswer // no call: an operation of the store was answered
+	callAnswer // not a call: an operation of the store was completed
 )
 
-// recorder writes down the calls for one database.
+// recorder records the calls on one database.
 type recorder struct {
 	mu    sync.Mutex
 	path  string
@@ -45,15 +44,15 @@ type recorder struct {
 
 // openFile is a file that SQLite has open.
 type openFile struct {
-	name    string // "": not one of the database
+	name    string // empty for a file of another database
 	methods *lib.Tsqlite3_io_methods
 }
 
-// record is the recorder that is at work. SQLite knows functions, no closures.
+// record is the active recorder. SQLite accepts functions, but no closures.
 var record *recorder
 
-// startRecording makes every connection that is opened from now on write down
-// what it does to the database at path, until stop is called.
+// startRecording records the calls of all connections to the database at path that are opened from
+// now on, until stop is called.
 func startRecording(t *testing.T, path string) (r *recorder, stop func()) {
 	t.Helper()
 	record = &recorder{path: path, files: map[uintptr]openFile{}}
@@ -95,8 +94,8 @@ var (
 	wrappedMu sync.Mutex
 )
 
-// recording returns methods of a file that are written down. There are few kinds
-// of files; their methods are kept for ever.
+// recording returns the recording methods of a file. There are few kinds of files, so their methods
+// are never released.
 func recording(tls *libc.TLS, system *lib.Tsqlite3_io_methods) uintptr {
 	wrappedMu.Lock()
 	defer wrappedMu.Unlock()
@@ -151,20 +150,20 @@ func (r *recorder) note(file uintptr, c call) openFile {
 	return f
 }
 
-// answered writes down that an operation was answered.
+// answered records that an operation was completed.
 func (r *recorder) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, call{kind: callAnswer})
 }
 
-// at returns what lies at an address of SQLite's.
+// at returns the value at an address of SQLite.
 func at[T any](address uintptr) *T {
 	return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&address)))
 }
 
-// pointerTo returns f as SQLite knows functions. It must not be a closure.
+// pointerTo returns f as a function pointer for SQLite. It must not be a closure.
 func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
-// functionAt is the opposite of pointerTo.
+// functionAt is the inverse of pointerTo.
 func functionAt[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }

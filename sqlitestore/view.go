@@ -9,7 +9,7 @@ import (
 
 var _ store.ViewKeeper = (*Store)(nil)
 
-// SaveView keeps a view.
+// SaveView saves a view.
 func (s *Store) SaveView(ctx context.Context, v store.View) error {
 	packed, err := v.Pack(s.clock.Now())
 	full := false
@@ -70,7 +70,7 @@ func (s *Store) Views(ctx context.Context) ([]store.View, error) {
 	return store.UnpackViews(kept), nil
 }
 
-// views returns what is kept, by name.
+// views returns the stored views by name.
 func (c *conn) views() (map[string][]byte, error) {
 	kept := map[string][]byte{}
 	err := c.query(`SELECT name, body FROM saved_views`, func(r row) error {
@@ -80,7 +80,7 @@ func (c *conn) views() (map[string][]byte, error) {
 	return kept, err
 }
 
-// inspectViews shows all views.
+// inspectViews adds all views to a snapshot.
 func (c *conn) inspectViews(snap *store.Snapshot) (err error) {
 	snap.Views, err = c.views()
 	return err

@@ -14,7 +14,8 @@ import (
 
 func init() { roles["views"] = playSaver }
 
-// playSaver saves 40 views again and again, under names that begin with its own, and prints each time that was acknowledged.
+// playSaver saves 40 views repeatedly, with its own name as a prefix, and prints each
+// acknowledgment.
 func playSaver(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		for n := 0; ; n++ {
@@ -27,7 +28,8 @@ func playSaver(args []string) error {
 	})
 }
 
-// Two processes save views in a file that a third one has open, and are killed: each view that was acknowledged is there, or a later one of its name.
+// Two processes save views in a file that a third one has open, and are killed. Each acknowledged
+// view, or a later one with its name, is in the file.
 func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := openStore(t, path, nil)

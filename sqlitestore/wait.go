@@ -14,12 +14,11 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Wait blocks until there may be something to do. If Until is zero it does not
-// end by time, and a due time ends it if it is earlier than all that were set
-// when Wait was called.
+// Wait blocks until there may be something to do. If Until is zero, there is no time limit; a due
+// time ends the wait if it is earlier than all that were set when Wait was called.
 //
-// It is notified of changes by this process at once; it notices changes that another
-// process makes to the same file within about 10 ms.
+// Changes of this process are notified at once; changes of another process to the same file are
+// noticed within about 10 ms.
 func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -50,8 +49,8 @@ func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error
 	}
 	w.Found(found.due)
 	s.notifier.offer(found)
-	// One wake is enough, but which of them is still there, and does not go to somebody
-	// who waits for longer, only the transaction knows: it stores again what is left.
+	// One wake is sufficient. Only the transaction can determine which of them still exist and are
+	// not assigned to a call that has waited longer; it stores the rest again.
 	served := slices.DeleteFunc(found.wakes, func(c store.Route) bool { return !slices.Contains(o.Routes, c) })
 	if len(served) == 0 {
 		return nil
@@ -59,7 +58,7 @@ func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error
 	return s.write(ctx, func(t *tx) error { return t.passOn(served...) })
 }
 
-// passOn passes the wakes of routes that are still set to waiting calls.
+// passOn assigns the wakes of routes that are still set to waiting calls.
 func (t *tx) passOn(routes ...store.Route) error {
 	for _, c := range routes {
 		set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)
@@ -92,8 +91,8 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 
 const selectFrames = `SELECT n, place FROM runs WHERE id = +? AND hidden = 0`
 
-// frames returns the number of frames of a run, 0 if there is no such run, and whether the
-// run has ended.
+// frames returns the number of frames of a run, 0 if it does not exist, and whether the run has
+// ended.
 func (s *Store) frames(ctx context.Context, run event.RunID) (frames uint64, ended bool, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, false, err
@@ -107,20 +106,20 @@ func (s *Store) frames(ctx context.Context, run event.RunID) (frames uint64, end
 	return frames, ended, ofRun(run, 0, err)
 }
 
-// survey holds the state of the database that matters to waiting calls.
+// survey is the part of the state of the database that waiting calls need.
 type survey struct {
 	wakes  []store.Route
 	unread []inboxChange
-	due    int64 // the next due time, 0: none
-	// blocks is how often runs of the routes were blocked; absent: never.
+	due    int64 // the next due time; 0 if none
+	// blocks is the number of times that runs of the routes were blocked; absent means zero.
 	blocks map[store.Route]int64
-	frames map[event.RunID]uint64 // of the watched runs; 0: not there
-	// streams are those that are awaited, as they stand.
+	frames map[event.RunID]uint64 // of the watched runs; 0 if missing
+	// streams contains the states of the awaited streams.
 	streams map[streamTopic]standing
 	took    time.Duration
 }
 
-// survey looks for everything that could concern these sessions, runs and streams.
+// survey reads everything that these sessions, runs and streams may wait for.
 func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID, streams []streamTopic) (*survey, error) {
 	var found *survey
 	start := time.Now()
@@ -171,23 +170,22 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 		if err != nil && !ofOneRun(err) {
 			return err
 		}
-		f.frames[run] = uint64(n) // a damaged run is as good as gone: whoever watches it looks, and is told
+		f.frames[run] = uint64(n) // a damaged run counts as missing, so that its watcher is notified
 	}
 	f.due, err = c.nextDue()
 	return err
 }
 
-// notifier connects the waiting calls of this process with the changes in the store.
-// The writer publishes what it has committed; the poller adds what other
-// processes have.
+// notifier connects the waiting calls of this process with changes in the store. The writer
+// publishes what it has committed; the poller adds the changes of other processes.
 type notifier struct {
 	waiters *notify.Waiters
 	frames  *notify.Notifier[event.RunID, uint64]   // Watches
 	streams *notify.Notifier[streamTopic, standing] // AwaitStreams
-	joined  chan struct{}                           // somebody waits
+	joined  chan struct{}                           // a call waits
 
 	mu     sync.Mutex
-	blocks map[store.Route]int64 // how often runs were blocked, as far as somebody was told
+	blocks map[store.Route]int64 // how often runs were blocked, as of the last notification
 }
 
 func newNotifier(done <-chan struct{}) *notifier {
@@ -200,17 +198,16 @@ func newNotifier(done <-chan struct{}) *notifier {
 	}
 }
 
-// notices collects what a transaction has for those who wait. They are told once the
-// transaction is committed.
+// notices collects the notifications of a transaction, which are sent after the commit.
 type notices struct {
 	promised []*notify.Waiter // each of them gets a wake
-	stored   []store.Route    // wakes for which nobody was there
+	stored   []store.Route    // wakes without a waiting call
 	unread   []inboxChange
 	frames   []event.RunID // runs whose log has grown
 	streams  []streamTopic
-	blocks   map[store.Route]int64 // how often runs of these routes were blocked now
-	due      int64                 // the earliest due time that is earlier than all before; 0: none
-	locks    []string              // of processes that have ended, and no session refers to
+	blocks   map[store.Route]int64 // how often runs of these routes were blocked in this transaction
+	due      int64                 // the earliest due time, if it is earlier than all before; 0 if none
+	locks    []string              // of processes that have ended, without sessions that refer to them
 }
 
 // inboxChange is a change of the inbox of an owned run.
@@ -225,7 +222,7 @@ type inboxKind uint8
 
 const (
 	inboxNew   inboxKind = iota // an item has arrived
-	inboxKnown                  // the claim has told of all items up to seq
+	inboxKnown                  // the claim has reported all items up to seq
 	inboxEmpty                  // the inbox is empty
 	inboxLost                   // the session has lost the run
 )
@@ -247,7 +244,7 @@ func (n *notifier) tell(u inboxChange) {
 	}
 }
 
-// publish tells everybody what a committed transaction had for them.
+// publish sends the notifications of a committed transaction.
 func (n *notifier) publish(t *notices) {
 	for _, w := range t.promised {
 		w.Grant()
@@ -269,15 +266,14 @@ func (n *notifier) publish(t *notices) {
 	}
 }
 
-// withdraw takes back the promises of a transaction that was not committed.
+// withdraw cancels the wakes promised by a transaction that was not committed.
 func (n *notifier) withdraw(t *notices) {
 	for _, w := range t.promised {
 		w.Withdraw()
 	}
 }
 
-// offer adds what was found in the database: another process may have put it
-// there.
+// offer adds changes found in the database, which another process may have made.
 func (n *notifier) offer(found *survey) {
 	for _, u := range found.unread {
 		n.tell(u)
@@ -293,8 +289,8 @@ func (n *notifier) offer(found *survey) {
 	maps.DeleteFunc(n.blocks, func(route store.Route, _ int64) bool { return found.blocks[route] == 0 })
 }
 
-// tellBlocked makes all who wait for a route claim, unless they were told when as many
-// blocks of its runs were counted.
+// tellBlocked makes all calls that wait for a route claim, unless they were notified of the same
+// number of blocks.
 func (n *notifier) tellBlocked(route store.Route, times int64) {
 	n.mu.Lock()
 	known := n.blocks[route] == times
@@ -305,8 +301,8 @@ func (n *notifier) tellBlocked(route store.Route, times int64) {
 	}
 }
 
-// promise promises the wake of a route to the waiter that has been there for
-// longest. It reports whether there is one.
+// promise promises the wake of a route to the call that has waited longest. It reports whether
+// there is one.
 func (n *notifier) promise(route store.Route, t *notices) bool {
 	w := n.waiters.Promise(route)
 	if w != nil {
@@ -315,31 +311,30 @@ func (n *notifier) promise(route store.Route, t *notices) bool {
 	return w != nil
 }
 
-// needed reports whether anybody waits.
+// needed reports whether any call waits.
 func (n *notifier) needed() bool { return n.waiters.Any() || n.frames.Any() || n.streams.Any() }
 
 const (
-	// pollInterval is how often it is asked whether another process has
-	// written, while somebody waits.
+	// pollInterval is the interval in which the poller checks whether another process has written,
+	// while a call waits.
 	pollInterval = 10 * time.Millisecond
-	// probeEvery is after how many of these intervals it is asked whether the
-	// processes of other sessions are still there.
+	// probeEvery is the number of these intervals between two checks whether the processes of other
+	// sessions are alive.
 	probeEvery = 25
-	// pollShare bounds what looking costs when there is much to look at: it
-	// takes at most one part in so many of the time.
+	// pollShare limits the cost of polling: it takes at most this fraction of the time.
 	pollShare = 10
 )
 
-// poller is the one goroutine that notices what other processes do. It sleeps
-// while nobody waits. The system's clock is right here, whatever clock the store
-// has: it is about what the other processes of the machine do.
+// poller is the goroutine that detects changes of other processes. It sleeps while no call waits.
+// It uses the system clock rather than the clock of the store, because it concerns other processes
+// of the machine.
 type poller struct {
 	s       *Store
 	c       *conn     // nil: not opened yet
-	version int64     // of the data, as c has last seen it
-	own     uint64    // transactions of this store by then
-	foreign bool      // somebody else has written since the last look
-	rest    time.Time // it does not look again before
+	version int64     // of the data, as last seen by c
+	own     uint64    // number of transactions of this store at that time
+	foreign bool      // another process has written since the last check
+	rest    time.Time // no check before this time
 }
 
 func (s *Store) poll() {
@@ -358,7 +353,7 @@ func (s *Store) poll() {
 	}
 }
 
-// run polls as long as somebody waits.
+// run polls as long as a call waits.
 func (p *poller) run() {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -381,9 +376,9 @@ func (p *poller) run() {
 	}
 }
 
-// ask finds out whether anybody has written. If this store has, too, only the
-// connection of its writer can tell whether anybody else has. A failure shows up
-// wherever the database is used.
+// ask determines whether another process has written. If this store has written as well, only the
+// connection of its writer can distinguish that. Errors are ignored, because they also occur in
+// every use of the database.
 func (p *poller) ask() {
 	if p.c == nil {
 		c, err := p.s.readers.open(p.s.ctx)
@@ -405,8 +400,8 @@ func (p *poller) ask() {
 	p.version, p.own = version, own
 }
 
-// lookForAll looks on behalf of everybody who waits, and returns how long the
-// reading took. A failure is not reported: whoever waits comes back by itself.
+// lookForAll reads the state on behalf of all waiting calls, and returns the duration of the read.
+// Errors are not reported: waiting calls have time limits of their own.
 func (s *Store) lookForAll() time.Duration {
 	n := s.notifier
 	found, err := s.survey(s.ctx, n.waiters.Sessions(), n.frames.Topics(), n.streams.Topics())

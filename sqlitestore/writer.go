@@ -14,27 +14,25 @@ import (
 )
 
 const (
-	// groupLimit bounds the operations of one transaction, and by that how long
-	// the first of them waits for its answer.
+	// groupLimit is the maximum number of operations per transaction, which limits the latency of
+	// the first of them.
 	groupLimit = 1024
-	// closePatience is how long Close waits for another process that holds the
-	// write lock before it gives up on the operations that wait for it.
+	// closePatience is how long Close waits for another process that holds the write lock before it
+	// gives up the waiting operations.
 	closePatience = 5 * time.Second
 )
 
 // errGone is the error of the operations of a transaction that did not begin.
 var errGone = errors.New("another process held the write lock until the store was closed")
 
-// writer executes all writing operations of a store. One goroutine takes
-// whatever has arrived, executes it in one transaction, and answers after the
-// commit of that transaction: the more callers there are, the less each of them
-// pays for it.
+// writer executes all write operations of a store. One goroutine takes all operations that have
+// arrived, executes them in one transaction, and completes them after its commit: the more callers
+// there are, the lower the cost per operation.
 //
-// An operation looks at all its guards before it writes anything, so that one
-// that is refused leaves nothing behind in the transaction that it shares. One
-// that fails half-way (the disk is full, a page is damaged) takes the whole
-// transaction with it; then each operation is executed again in a transaction of
-// its own, and only those fail that cannot be executed.
+// An operation checks all guards before it writes anything, so that a refused operation leaves
+// nothing in the transaction that it shares. An operation that fails halfway (the disk is full, a
+// page is damaged) aborts the whole transaction; then each operation is executed again in a
+// transaction of its own, and only those fail that cannot be executed.
 type writer struct {
 	s *Store
 	c *conn
@@ -43,31 +41,31 @@ type writer struct {
 	queue   []*op
 	closing time.Time // when Close was called
 
-	commits atomic.Uint64 // that this writer has made
-	arrived chan struct{} // there is something in the queue
-	foreign chan struct{} // look whether another process has written
+	commits atomic.Uint64 // number of commits of this writer
+	arrived chan struct{} // the queue is not empty
+	foreign chan struct{} // check whether another process has written
 	stop    chan struct{}
 	done    chan struct{}
 
-	// What follows belongs to the goroutine.
+	// The following fields belong to the goroutine.
 	version int64 // of the data, as this connection has last seen it
 	names   names
 	tx      tx             // the last transaction
-	emptied map[int64]bool // what the transactions note, empty between them
+	emptied map[int64]bool // used by transactions, empty between them
 	tallies map[tally]int
 	log     trimmer
-	// patience is for a process that holds the write lock while the store is
-	// being closed.
+	// patience is the time to wait for a process that holds the write lock while the store is being
+	// closed.
 	patience time.Duration
 }
 
-// op is one operation on its way.
+// op is a submitted operation.
 type op struct {
 	do     func(t *tx) error
 	answer chan error
 
-	// mu is held while the operation is executed. A caller that gives up takes
-	// it before it leaves, so that nothing of the caller's is read afterwards.
+	// mu is held while the operation is executed. A caller that gives up takes it before it
+	// returns, so that the caller's data are not read afterwards.
 	mu   sync.Mutex
 	left bool
 }
@@ -82,10 +80,9 @@ func newWriter(s *Store, c *conn) *writer {
 	}
 }
 
-// write executes do in a transaction and returns once it is durable. do may be
-// executed more than once; what it has written and published before counts only
-// if it was executed last. When ctx ends first the answer is ctx.Err(), and do
-// is not executed any more unless it has been already.
+// write executes do in a transaction and returns once it is durable. do may be executed more than
+// once; only the writes and notifications of the last execution count. If ctx ends first, write
+// returns ctx.Err(), and do is not executed any more unless it was executed already.
 func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -105,7 +102,7 @@ func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
 	}
 }
 
-// submit puts an operation into the queue; false: the store is closed.
+// submit adds an operation to the queue. It returns false if the store is closed.
 func (w *writer) submit(o *op) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +120,7 @@ func (w *writer) idle() bool {
 	return len(w.queue) == 0
 }
 
-// take returns the operations that have arrived, as many as fit.
+// take returns the operations that have arrived, up to groupLimit.
 func (w *writer) take() []*op {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,15 +128,15 @@ func (w *writer) take() []*op {
 	group := w.queue[:n:n]
 	w.queue = w.queue[n:]
 	if len(w.queue) == 0 {
-		w.queue = nil // lets go of the array
+		w.queue = nil // releases the array
 	} else {
 		signal(w.arrived)
 	}
 	return group
 }
 
-// forget drops operations whose callers have left, so that a queue that cannot
-// move does not grow with each of their tries.
+// forget drops operations whose callers have given up, so that a blocked queue does not grow with
+// each of their retries.
 func (w *writer) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +155,7 @@ func (o *op) abandoned() bool {
 	return o.left
 }
 
-// run is the goroutine. It ends when the writer is closed and the queue empty.
+// run is the goroutine. It ends when the writer is closed and the queue is empty.
 func (w *writer) run() {
 	defer close(w.done)
 	for {
@@ -177,7 +174,7 @@ func (w *writer) run() {
 	}
 }
 
-// close makes submit refuse, waits for what is in the queue, and returns.
+// close makes submit refuse operations, and waits until the queue is empty.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = time.Now()
@@ -186,13 +183,13 @@ func (w *writer) close() {
 	<-w.done
 }
 
-// group executes what has arrived; false: nothing had.
+// group executes the operations that have arrived. It returns false if there were none.
 func (w *writer) group() bool {
 	if w.idle() {
 		return false
 	}
 	err := w.begin()
-	ops := w.take() // also what has arrived while the lock was waited for
+	ops := w.take() // including those that arrived while waiting for the lock
 	switch {
 	case err != nil:
 		answer(ops, err)
@@ -204,8 +201,8 @@ func (w *writer) group() bool {
 	return len(ops) > 0
 }
 
-// execute runs the operations in the transaction that has begun, and if that
-// fails each in one of its own.
+// execute executes the operations in the transaction that has begun, and if that fails each in a
+// transaction of its own.
 func (w *writer) execute(ops []*op) {
 	err := w.try(ops)
 	if err == nil || len(ops) == 1 || errors.As(err, new(*ReplacedError)) {
@@ -227,7 +224,7 @@ func answer(ops []*op, err error) {
 	}
 }
 
-// try executes operations and commits, or leaves everything as it was.
+// try executes operations and commits, or changes nothing.
 func (w *writer) try(ops []*op) error {
 	clear(w.emptied)
 	clear(w.tallies)
@@ -260,12 +257,11 @@ func (w *writer) try(ops []*op) error {
 	return nil
 }
 
-// passOn gives stored wakes to those who wait already, in transactions of their own.
-// It is called once the wakes are committed. A waiting call does, in this order, join
-// the waiters, look into the database, and block. So it either looks after the commit,
-// and finds the wake by itself, or has joined before the commit, and is found here:
-// no wake is left lying beside somebody who would take it. That holds for wakes of
-// this process, and for those of others, of which the poller hears after their commit.
+// passOn assigns stored wakes to calls that wait already, in separate transactions, after the wakes
+// are committed. A waiting call does the following, in this order: it joins the waiters, reads the
+// database, and blocks. So it either reads after the commit, and finds the wake itself, or has
+// joined before the commit, and is found here: no wake remains while a call waits for it. The same
+// holds for wakes of other processes, which the poller detects after their commit.
 func (w *writer) passOn(wakes []store.Route) {
 	for _, route := range wakes {
 		if w.s.notifier.waiters.Serve(route) {
@@ -287,7 +283,7 @@ func (o *op) execute(t *tx) error {
 	return t.announce()
 }
 
-// abort undoes a transaction, and whatever is remembered of it.
+// abort undoes a transaction and its cached data.
 func (w *writer) abort(t *tx) {
 	// If this fails the next BEGIN does, and says why.
 	_ = w.c.Rollback()
@@ -297,8 +293,8 @@ func (w *writer) abort(t *tx) {
 	}
 }
 
-// begin takes the write lock, however long another process holds it, unless the
-// store is being closed.
+// begin takes the write lock. It waits for another process without a limit, unless the store is
+// being closed.
 func (w *writer) begin() error {
 	for attempt := 0; ; attempt++ {
 		err := w.c.exec(`BEGIN IMMEDIATE`)
@@ -323,24 +319,23 @@ func (w *writer) outOfPatience() bool {
 	return !w.closing.IsZero() && time.Since(w.closing) > w.patience
 }
 
-// lookAround tells the poller when another connection has written since the
-// last look, and forgets what that may have changed. Only this connection can
-// tell: its own commits do not count.
+// lookAround notifies the poller when another connection has written since the last check, and
+// clears the caches that may be invalid. Only this connection can determine that, because its own
+// commits do not count.
 func (w *writer) lookAround() {
 	version, err := w.c.number(db.DataVersion)
 	if err == nil && version == w.version {
 		return
 	}
-	w.names = newNames() // a route may have been forgotten
+	w.names = newNames() // a route may have been removed
 	if err != nil {
-		return // it shows up in the next transaction
+		return // the error occurs again in the next transaction
 	}
 	w.version = version
 	signal(w.s.foreign)
 }
 
-// perform executes do as write does, and returns its answer, or why it was
-// refused.
+// perform executes do like write, and returns its result or the reason why it was refused.
 func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T, error) {
 	var answer T
 	var refused error
@@ -357,17 +352,17 @@ func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T
 		err = refused
 	}
 	if err != nil {
-		var none T // what was answered has not been committed
+		var none T // the result was not committed
 		return none, err
 	}
 	return answer, nil
 }
 
-// refuse makes err the answer of an operation that has not written anything. It is no
-// failure: the transaction goes on.
+// refuse makes err the result of an operation that has not written anything. The transaction
+// continues.
 func refuse(err error) error { return protocol.Refused{Err: err} }
 
-// signal wakes the one receiver of c, now or when it next looks.
+// signal wakes the single receiver of c, now or when it receives next.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -376,27 +371,25 @@ func signal(c chan struct{}) {
 }
 
 const (
-	// walLimit is the size of the write-ahead log from which on it is emptied
-	// at the cost of whoever reads. Usually it stays at a quarter of that:
-	// SQLite starts it over whenever nobody reads.
+	// walLimit is the size at which the write-ahead log is emptied at the expense of readers.
+	// Usually it stays at a quarter of that, because SQLite restarts the log whenever there are no
+	// readers.
 	walLimit = 64 << 20
-	// trimEvery is after how many transactions the size is looked at.
+	// trimEvery is the number of transactions between two checks of the size.
 	trimEvery = 64
-	// trimPatience is how long writing waits for the reads that are going on. If
-	// they take longer, they are waited for again when the log has grown by a
-	// quarter of the limit.
+	// trimPatience is how long writing waits for reads in progress. If they take longer, it waits
+	// again when the log has grown by a quarter of the limit.
 	trimPatience = 500 * time.Millisecond
 )
 
-// trimmer keeps the write-ahead log from growing for ever.
+// trimmer keeps the write-ahead log from growing without limit.
 type trimmer struct {
 	limit int64
-	at    int64 // the size from which on it is tried to empty the log
+	at    int64 // the size at which the log is emptied
 }
 
-// trim empties the write-ahead log if it has grown too long. Readers that follow
-// each other without a gap would keep it from being started over for ever; so
-// for the time of one checkpoint no reader of this process begins.
+// trim empties the write-ahead log if it is too long. Overlapping readers would prevent SQLite from
+// restarting it, so no reader of this process begins during one checkpoint.
 func (w *writer) trim() {
 	if w.commits.Load()%trimEvery != 0 {
 		return
@@ -418,12 +411,12 @@ func (w *writer) trim() {
 	}
 }
 
-// pause keeps reads from beginning until resume is called, and waits for those
-// that are going on. It reports whether they have ended in time.
+// pause prevents reads from beginning until resume is called, and waits for reads in progress. It
+// reports whether they have ended in time.
 func (r *readers) pause(patience time.Duration) (resume func(), paused bool) {
 	held := make(chan *conn, readerCount)
 	r.mu.Lock()
-	r.held = held // whoever waits for a connection does not get one any more
+	r.held = held // waiting readers do not get a connection any more
 	r.mu.Unlock()
 	var taken []*conn
 	resume = func() {

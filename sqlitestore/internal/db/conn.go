@@ -1,6 +1,6 @@
-// Package db contains the parts of package sqlitestore that know no run: connections and their
-// statements (conn.go), the proof that a process has ended (lock.go), and whether a path still
-// leads to the file that is open.
+// Package db contains the parts of package sqlitestore that do not depend on runs: connections and
+// their statements (conn.go), the proof that a process has ended (lock.go), and the check that a
+// path still leads to the open file.
 package db
 
 import (
@@ -20,23 +20,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Conn is a connection to the database. Statements are prepared once and kept.
-// Only one goroutine may use it at a time.
+// Conn is a connection to the database. It prepares statements once and caches them. It must not be
+// used concurrently.
 type Conn struct {
 	*sqlite.Conn
-	Executed   atomic.Int64              // statements, for tests that count them
-	Expand     func(query string) string // changes the text of each query that is prepared; nil: nothing
+	Executed   atomic.Int64              // number of executed statements, for tests
+	Expand     func(query string) string // transforms the text of each query before it is prepared; may be nil
 	statements map[string]*prepared      // by their text
 }
 
-// Row is the present row of a query.
+// Row is the current row of a query.
 type Row = *sqlite.Stmt
 
-// New returns a connection that uses an open one.
+// New returns a Conn for an open connection.
 func New(raw *sqlite.Conn) *Conn { return &Conn{Conn: raw, statements: map[string]*prepared{}} }
 
-// Connect opens a connection and sets the pragmas. Even those need the lock of
-// the file for a moment, which another process may have until ctx ends.
+// Connect opens a connection and sets the pragmas. Both need the lock of the file for a moment,
+// which another process may hold until ctx is done.
 func Connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas ...string) (*Conn, error) {
 	// Without OpenURI, a path may contain any characters.
 	raw, err := sqlite.OpenConn(path, flags)
@@ -44,7 +44,7 @@ func Connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas .
 		return nil, err
 	}
 	c := New(raw)
-	// Waiting for a lock is done here, by Retry, where it can be given up.
+	// Retry waits for locks instead, because it can be canceled.
 	c.SetBusyTimeout(0)
 	if err := c.Configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -62,19 +62,17 @@ func (c *Conn) Configure(ctx context.Context, pragmas ...string) error {
 	return nil
 }
 
-// Exec runs a statement that returns nothing.
+// Exec executes a statement that returns no rows.
 func (c *Conn) Exec(query string, args ...any) error {
 	return c.Query(query, nil, args...)
 }
 
-// Query calls each for every row. Args are nil, bool, int, int64, uint64,
-// string, event.RunID and []byte; a nil []byte is null. The statement is kept for the next
-// time.
+// Query calls each for every row. Arguments are nil, bool, int, int64, uint64, string, event.RunID
+// or []byte; a nil []byte is null. The statement is cached.
 //
-// A parameter in a condition is written +?, which means the same. SQLite looks
-// at the value of a bare ? when it chooses a plan, and so would prepare the
-// statement again for each new value: that costs twenty times as much as to
-// execute it.
+// A parameter in a condition is written +?, which has the same meaning. SQLite uses the value of a
+// bare ? to choose a plan, so that it would prepare the statement again for each new value, which
+// costs twenty times as much as the execution.
 func (c *Conn) Query(query string, each func(Row) error, args ...any) error {
 	s, err := c.statement(query)
 	if err != nil {
@@ -84,8 +82,8 @@ func (c *Conn) Query(query string, each func(Row) error, args ...any) error {
 	return Step(s.Stmt, each, args)
 }
 
-// ExecBinding is Exec for a statement whose parameters bind binds. It returns how many it has
-// bound.
+// ExecBinding is Exec for a statement whose parameters are bound by bind, which returns their
+// number.
 func (c *Conn) ExecBinding(query string, bind func(s *sqlite.Stmt) int) error {
 	s, err := c.statement(query)
 	if err != nil {
@@ -109,8 +107,8 @@ func (s *prepared) check(query string, n int) {
 	}
 }
 
-// statement returns a statement that is executed now. It is prepared once: Step leaves it reset,
-// and all its parameters are bound each time, so that nothing has to be undone before.
+// statement returns a statement for execution. It is prepared once: Step leaves it reset, and all
+// parameters are bound each time, so that no reset is necessary before.
 func (c *Conn) statement(query string) (*prepared, error) {
 	c.Executed.Add(1)
 	query = c.expand(query)
@@ -133,7 +131,7 @@ func (c *Conn) expand(query string) string {
 	return c.Expand(query)
 }
 
-// QueryOnce is Query for a statement that is not worth keeping.
+// QueryOnce is Query for a statement that is not cached.
 func (c *Conn) QueryOnce(query string, each func(Row) error) error {
 	s, _, err := c.PrepareTransient(c.expand(query))
 	if err != nil {
@@ -142,7 +140,7 @@ func (c *Conn) QueryOnce(query string, each func(Row) error) error {
 	return errors.Join(Step(s, each, nil), s.Finalize())
 }
 
-// Step binds the arguments and goes through the rows.
+// Step binds the arguments and iterates over the rows.
 func Step(s *sqlite.Stmt, each func(Row) error, args []any) error {
 	for i, arg := range args {
 		bind(s, i+1, arg)
@@ -194,10 +192,10 @@ func bind(s *sqlite.Stmt, param int, arg any) {
 	}
 }
 
-// ExecOnce runs a statement that is not worth keeping.
+// ExecOnce executes a statement that is not cached.
 func (c *Conn) ExecOnce(query string) error { return c.QueryOnce(query, nil) }
 
-// Number returns the first column of the first row, 0 if there is no row.
+// Number returns the first column of the first row, or 0 without a row.
 func (c *Conn) Number(query string, args ...any) (int64, error) {
 	var n int64
 	err := c.Query(query, func(r Row) error { n = r.ColumnInt64(0); return nil }, args...)
@@ -207,10 +205,10 @@ func (c *Conn) Number(query string, args ...any) (int64, error) {
 // Pragma returns the value of a pragma.
 func (c *Conn) Pragma(name string) (int64, error) { return c.Number("PRAGMA " + name) }
 
-// DataVersion asks for a number that differs once another connection has written.
+// DataVersion returns a number that changes after another connection has written.
 const DataVersion = `PRAGMA data_version`
 
-// Immediate runs f in a transaction that holds the write lock.
+// Immediate executes f in a transaction that holds the write lock.
 func (c *Conn) Immediate(ctx context.Context, f func() error) error {
 	if err := Retry(ctx, func() error { return c.Exec(`BEGIN IMMEDIATE`) }); err != nil {
 		return err
@@ -225,7 +223,7 @@ func (c *Conn) Immediate(ctx context.Context, f func() error) error {
 	return nil
 }
 
-// Rollback ends the transaction, if the error that led here has not done so.
+// Rollback ends the transaction, unless the preceding error has ended it.
 func (c *Conn) Rollback() error {
 	if c.AutocommitEnabled() {
 		return nil
@@ -233,7 +231,7 @@ func (c *Conn) Rollback() error {
 	return c.Exec(`ROLLBACK`)
 }
 
-// Retry repeats f while another connection is in the way, until ctx ends.
+// Retry repeats f while another connection holds the lock, until ctx is done.
 func Retry(ctx context.Context, f func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := f()
@@ -248,8 +246,7 @@ func Retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// Busy reports whether err says that another connection is in the way, which
-// passes by itself.
+// Busy reports whether err is a temporary conflict with another connection.
 func Busy(err error) bool {
 	if err == nil {
 		return false
@@ -261,8 +258,8 @@ func Busy(err error) bool {
 	return false
 }
 
-// Backoff is the pause before another try: from a tenth of a millisecond, so
-// that a busy neighbour's next gap is met, up to about 2 ms.
+// Backoff returns the pause before the next attempt: from a tenth of a millisecond, which is short
+// enough for the gaps of a busy process, up to about 2 ms.
 func Backoff(attempt int) time.Duration {
 	limit := min(100*time.Microsecond<<min(attempt/4, 10), 1500*time.Microsecond)
 	return limit/2 + rand.N(limit)
@@ -270,16 +267,16 @@ func Backoff(attempt int) time.Duration {
 
 const runPrefix = event.PrefixRun + "_"
 
-// BindRun binds the stored form of a run id: the 16 bytes of its ULID, which
-// sort as the ids do; the text of an id that has none; null for no id.
+// BindRun binds the stored form of a run ID: the 16 bytes of its ULID, which have the same order as
+// the IDs, the text of an ID without a ULID, or null for the empty ID.
 func BindRun(s *sqlite.Stmt, param int, id event.RunID) {
 	if id == "" {
 		s.BindNull(param)
 		return
 	}
 	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
-		// ULIDs are case-insensitive, ids are not: only what reads back as it
-		// was is packed.
+		// ULIDs are case-insensitive, IDs are not: an ID is packed only if unpacking restores it
+		// exactly.
 		if u, err := ulid.ParseStrict(text); err == nil {
 			var again [ulid.EncodedSize]byte
 			if _ = u.MarshalTextTo(again[:]); string(again[:]) == text {
@@ -291,14 +288,14 @@ func BindRun(s *sqlite.Stmt, param int, id event.RunID) {
 	s.BindText(param, string(id))
 }
 
-// UnpackRun is the opposite of BindRun.
+// UnpackRun is the inverse of BindRun.
 func UnpackRun(r Row, col int) event.RunID {
 	switch r.ColumnType(col) {
 	case sqlite.TypeBlob:
 		var u ulid.ULID
 		r.ColumnBytes(col, u[:])
 		id := make([]byte, len(runPrefix)+ulid.EncodedSize)
-		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // there is room
+		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // the buffer is large enough
 		return event.RunID(id)
 	case sqlite.TypeText:
 		return event.RunID(r.ColumnText(col))
@@ -306,13 +303,13 @@ func UnpackRun(r Row, col int) event.RunID {
 	return ""
 }
 
-// File is a file as it was when the store was opened.
+// File identifies a file as of the opening of the store.
 type File struct {
 	Path string
 	info os.FileInfo
 }
 
-// Identify returns the file to which a path leads now.
+// Identify returns the file to which a path leads at present.
 func Identify(path string) (File, error) {
 	info, err := os.Stat(path)
 	return File{path, info}, err

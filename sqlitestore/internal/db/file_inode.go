@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// inode names a file for as long as somebody has it open.
+// inode identifies a file as long as it is open in any process.
 func inode(info os.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -17,8 +17,8 @@ func inode(info os.FileInfo) string {
 	return fmt.Sprintf("%x:%x", st.Dev, st.Ino)
 }
 
-// InPlace reports whether the path leads to the file that was opened. It is asked after each commit: os.Stat would allocate
-// what it returns.
+// InPlace reports whether the path leads to the file that was opened. It is called after each
+// commit and avoids os.Stat, which would allocate its result.
 func (f *File) InPlace() (bool, error) {
 	was, ok := f.info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -15,36 +15,32 @@ import (
 
 // Locks proves that the process behind a session has ended.
 //
-// The first session that is opened through a store makes it create a file beside
-// the database and take an exclusive flock on it, for as long as the store is
-// open. The kernel drops the lock when the last descriptor of that open file is
-// closed: when the store is closed, or when the process is gone, however it
-// went. The row of each session says which lock to look at. Who gets the lock
-// itself knows that the session is over.
+// When a store opens its first session, it creates a file beside the database and takes an
+// exclusive flock on it, which it holds as long as the store is open. The kernel drops the lock
+// when the last descriptor of that open file is closed: when the store is closed, or when the
+// process has ended in any way. The row of each session identifies its lock. A process that obtains
+// the lock itself knows that the session has ended.
 //
-// A session that lives must never be taken for dead. That nobody else can get
-// the lock while the process lives (stopped, swapped out, or in a debugger: all
-// the same) rests on this:
+// A live session must never be considered dead. No other process can obtain the lock while the
+// process lives (including stopped, swapped out, or in a debugger), for the following reasons:
 //
-//   - It is an flock, which belongs to the open file, not a POSIX lock, which
-//     any close of the same file by any part of the process would drop. Two
-//     stores in one process have two locks.
-//   - The kernel that grants must be the one that holds. So the row names the
-//     boot of the kernel, and device and inode of the locked file as seen by the
-//     holder. Whoever finds other values than its own has opened another file,
-//     or is another machine: it knows nothing. An inode cannot be used again
-//     while the holder has it open, even if somebody deletes the file.
-//   - Nothing is concluded from a file that is missing or cannot be opened.
-//   - File systems whose locks another machine grants, or which are not known,
-//     are not used at all (localFileSystem): a server may lose a lock that the
-//     client believes to have.
-//   - The lock is taken before the row of the session is written, and the row is
-//     rewritten when the session is heard of through another store.
+//   - It is an flock, which belongs to the open file, not a POSIX lock, which would be dropped when
+//     any part of the process closes the same file. Two stores in one process have two locks.
+//   - The kernel that grants the lock must be the one that holds it. Therefore the row contains the
+//     boot ID of the kernel, and device and inode of the locked file as seen by the holder. A
+//     process that finds different values has opened another file or is on another machine, and
+//     draws no conclusion. An inode is not reused while the holder has it open, even if the file is
+//     deleted.
+//   - No conclusion is drawn from a file that is missing or cannot be opened.
+//   - File systems whose locks are granted by another machine, and unknown ones, are not used
+//     (localFileSystem): a server may lose a lock that the client believes to hold.
+//   - The lock is taken before the row of the session is written, and the row is rewritten when the
+//     session is used through another store.
 //
-// Everything unknown falls back to the lease, which takes longer, and is the
-// only judge of a process that lives and does nothing. A child that was forked
-// shares the lock until it executes another program (the descriptor is
-// close-on-exec): then a dead process looks alive, which is the harmless mistake.
+// In all other cases the lease decides, which takes longer, and which is also the only criterion
+// for a process that lives but is stuck. A forked child shares the lock until it executes another
+// program (the descriptor is close-on-exec): during that time a dead process appears alive, which
+// is the harmless error.
 type Locks struct {
 	database string
 	dir      string
@@ -53,7 +49,7 @@ type Locks struct {
 	mu    sync.Mutex
 	tried bool
 	file  *flock.Flock
-	id    string // empty: this store cannot prove its end
+	id    string // empty if the end of this store cannot be proven
 }
 
 const lockSuffix = ".lock"
@@ -63,8 +59,8 @@ func NewLocks(database string) *Locks {
 	return &Locks{database: database, dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
 }
 
-// Identity returns what is stored with the sessions of this store. It takes the
-// lock if that has not been done; empty: there can be none.
+// Identity returns the identity that is stored with the sessions of this store. It takes the lock
+// on first use. It returns the empty string if there can be no lock.
 func (l *Locks) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +71,8 @@ func (l *Locks) Identity() string {
 	return l.id
 }
 
-// acquire creates a file with a new name and locks it. A sweep of another
-// process may take the file away before it is locked: then comes the next.
+// acquire creates a file with a new name and locks it. If another process removes the file before
+// it is locked, acquire tries the next name.
 func (l *Locks) acquire() (*flock.Flock, string) {
 	boot := bootID()
 	if boot == "" || !localFileSystem(l.dir) {
@@ -105,8 +101,8 @@ func (l *Locks) acquire() (*flock.Flock, string) {
 	return nil, ""
 }
 
-// mode returns the mode of lock files. It is that of the database, as SQLite does it for the files beside it: who may open that must be
-// able to open the lock.
+// mode returns the mode of lock files. It is that of the database, as SQLite does for its
+// additional files: a user that can open the database must be able to open the lock file.
 func (l *Locks) mode() fs.FileMode {
 	info, err := os.Stat(l.database)
 	if err != nil {
@@ -115,7 +111,7 @@ func (l *Locks) mode() fs.FileMode {
 	return info.Mode().Perm()
 }
 
-// Ended reports whether the process that had this identity is provably gone.
+// Ended reports whether the process with this identity has provably ended.
 func (l *Locks) Ended(identity string) bool {
 	f := l.seize(identity)
 	if f == nil {
@@ -133,7 +129,7 @@ func (l *Locks) Remove(identity string) {
 	}
 }
 
-// seize gets the lock of a process that has ended; nil: it may be alive.
+// seize takes the lock of a process that has ended. It returns nil if the process may be alive.
 func (l *Locks) seize(identity string) *flock.Flock {
 	boot, rest, _ := strings.Cut(identity, " ")
 	node, name, _ := strings.Cut(rest, " ")
@@ -156,7 +152,7 @@ func (l *Locks) owns(name string) bool {
 	return name == filepath.Base(name) && strings.HasPrefix(name, l.prefix) && strings.HasSuffix(name, lockSuffix)
 }
 
-// tryLock locks a file that exists; nil: it does not, or is locked.
+// tryLock locks an existing file. It returns nil if the file does not exist or is locked.
 func (l *Locks) tryLock(name string) *flock.Flock {
 	f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_RDONLY))
 	if locked, err := f.TryLock(); err != nil || !locked {
@@ -169,7 +165,7 @@ func (l *Locks) tryLock(name string) *flock.Flock {
 // whether a session names a file. A file is locked before that is asked, so that no process can be
 // about to refer to it.
 func (l *Locks) Sweep(used func(name string) (bool, error)) error {
-	entries, _ := os.ReadDir(l.dir) // a directory that cannot be read is not tidied
+	entries, _ := os.ReadDir(l.dir) // if the directory cannot be read, the files remain
 	for _, e := range entries {
 		if !l.owns(e.Name()) {
 			continue

@@ -4,8 +4,8 @@ package db
 
 import "os"
 
-// Where it is not known how to tell one machine, or one file, from another, the
-// end of a process cannot be proven, and the lease decides.
+// On systems where machines and files cannot be identified, the end of a process cannot be proven,
+// and the lease decides.
 
 func bootID() string { return "" }
 
