@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -54,14 +55,14 @@ func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 // verb describes an action.
 type verb struct {
 	name string
-	do   func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error)
+	do   func(ctx context.Context, c *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error)
 	// fits reports whether the data in a list allow the action on a run. now does the same with all
 	// data of the run; nil means the same as fits.
 	fits func(i *workflow.RunInfo) bool
 	now  func(f *runFacts) bool
 	// many acts on several runs with fewer requests to the store. If it is nil, each run is a
 	// request.
-	many func(ctx context.Context, c *workflow.Client, a Action, runs []workflow.RunID) []error
+	many func(ctx context.Context, c *ops.Client, a Action, runs []workflow.RunID) []error
 }
 
 // done reports whether the state of a run shows that the action has taken effect.
@@ -98,33 +99,47 @@ func roleFor(name string) Role {
 // verbs lists all actions.
 var verbs = []verb{
 	{
-		name: "cancel", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Cancel(ctx, a.Reason) }), fits: open,
-		many: func(ctx context.Context, c *workflow.Client, a Action, runs []workflow.RunID) []error {
+		name: "cancel", do: none(func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) error {
+			return h.Cancel(ctx, a.Reason)
+		}), fits: open,
+		many: func(ctx context.Context, c *ops.Client, a Action, runs []workflow.RunID) []error {
 			return c.CancelMany(ctx, a.Reason, runs...)
 		},
 	},
-	{name: "pause", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Pause(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && (!i.Paused || i.Debug) },
+	{name: "pause", do: none(func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) error {
+		return h.Pause(ctx, a.options()...)
+	}), fits: func(i *workflow.RunInfo) bool { return open(i) && (!i.Paused || i.Debug) },
 		now: func(f *runFacts) bool { return !f.orders.Canceling && !f.orders.Paused }},
-	{name: "resume", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Resume(ctx, a.options()...) }), fits: func(i *workflow.RunInfo) bool { return open(i) && (i.Paused || i.Delayed) }},
-	{name: "step", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Step(ctx, a.options()...) }), fits: open, now: func(f *runFacts) bool { return f.Debug }},
-	{name: "release", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Release(ctx, a.options()...) }), fits: only(workflow.StatusHeld)},
-	{name: "retry", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+	{name: "resume", do: none(func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) error {
+		return h.Resume(ctx, a.options()...)
+	}), fits: func(i *workflow.RunInfo) bool { return open(i) && (i.Paused || i.Delayed) }},
+	{name: "step", do: none(func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) error {
+		return h.Step(ctx, a.options()...)
+	}), fits: open, now: func(f *runFacts) bool { return f.Debug }},
+	{name: "release", do: none(func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) error {
+		return h.Release(ctx, a.options()...)
+	}), fits: only(workflow.StatusHeld)},
+	{name: "retry", do: func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.Retry(ctx, a.options()...)
 	}, fits: untried(workflow.StatusFailed), now: goesOn},
-	{name: "resume-new", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+	{name: "resume-new", do: func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.RetryCanceled(ctx, a.options()...)
 	}, fits: untried(workflow.StatusCanceled), now: goesOn},
-	{name: "restart", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+	{name: "restart", do: func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		return h.Restart(ctx, a.key()...)
 	}, fits: repeats, now: func(f *runFacts) bool { return f.input && !f.taken }},
-	{name: "fork", do: func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+	{name: "fork", do: func(ctx context.Context, _ *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error) {
 		if a.Step == "" {
 			return nil, errNoStep
 		}
 		return h.Fork(ctx, a.Step, a.key()...)
 	}, fits: func(i *workflow.RunInfo) bool { return i.Events > 1 && repeats(i) }, now: func(f *runFacts) bool { return f.step && !f.taken }},
-	{name: "terminate", do: none(func(ctx context.Context, h *workflow.Handle, a Action) error { return h.Terminate(ctx, a.Reason) }), fits: open},
-	{name: verbDelete, do: none(func(ctx context.Context, h *workflow.Handle, _ Action) error { return h.Delete(ctx) }), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
+	{name: "terminate", do: none(func(ctx context.Context, c *ops.Client, h *workflow.Handle, a Action) error {
+		return c.Terminate(ctx, h.ID(), a.Reason)
+	}), fits: open},
+	{name: verbDelete, do: none(func(ctx context.Context, c *ops.Client, h *workflow.Handle, _ Action) error {
+		return c.Delete(ctx, h.ID())
+	}), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
 }
 
 // options returns the options for a command of package workflow.
@@ -144,9 +159,9 @@ func (a Action) key() []workflow.SendOption {
 	return []workflow.SendOption{workflow.IdempotencyKey(a.Key)}
 }
 
-func none(do func(context.Context, *workflow.Handle, Action) error) func(context.Context, *workflow.Handle, Action) (*workflow.Handle, error) {
-	return func(ctx context.Context, h *workflow.Handle, a Action) (*workflow.Handle, error) {
-		return nil, do(ctx, h, a)
+func none(do func(context.Context, *ops.Client, *workflow.Handle, Action) error) func(context.Context, *ops.Client, *workflow.Handle, Action) (*workflow.Handle, error) {
+	return func(ctx context.Context, c *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error) {
+		return nil, do(ctx, c, h, a)
 	}
 }
 
@@ -179,7 +194,7 @@ type runFacts struct {
 	last   *workflow.RunInfo // the run that a retry refers to, see lastTry
 	undone bool              // it has executed its compensations
 	taken  bool              // another run is the active run of its workflow ID, so a rerun would conflict
-	orders workflow.Orders
+	orders ops.Orders
 }
 
 // goesOn reports whether a new run can reuse the results of this one.
@@ -249,7 +264,7 @@ func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool 
 		if err != nil || !info.Debug {
 			return false
 		}
-		orders, err := s.client.Run(i.ID).Orders(ctx)
+		orders, err := s.ops.Orders(ctx, i.ID)
 		return err == nil && !orders.Paused && !orders.Canceling && v.takenBy(&info)
 	}
 	return v.takenBy(i)
@@ -320,7 +335,7 @@ func (s *Service) act(ctx context.Context, ref string, a Action) (Acted, error) 
 	if err != nil {
 		return Acted{}, err
 	}
-	made, err := v.do(ctx, h, a)
+	made, err := v.do(ctx, s.ops, h, a)
 	if err != nil {
 		return Acted{}, err // it names the verb and the run
 	}

@@ -270,7 +270,7 @@ func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wo
 		for _, i := range some {
 			ids = append(ids, runs[i])
 		}
-		return v.many(ctx, s.client, o.Action, ids)
+		return v.many(ctx, s.ops, o.Action, ids)
 	}
 	errs := make([]error, len(some))
 	var all sync.WaitGroup
@@ -281,7 +281,7 @@ func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wo
 			defer func() { <-places }()
 			a := o.Action
 			a.Key = o.ID + "/" + string(runs[i])
-			_, errs[k] = v.do(ctx, s.client.Run(runs[i]), a)
+			_, errs[k] = v.do(ctx, s.ops, s.client.Run(runs[i]), a)
 		})
 	}
 	all.Wait()

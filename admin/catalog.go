@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -68,8 +69,8 @@ func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, er
 		return CatalogPage{}, err
 	}
 	limit := cmp.Or(f.Limit, 100)
-	var found []workflow.CatalogEntry
-	for e, err := range s.described(ctx, workflow.CatalogQuery{Workflow: f.Workflow, After: f.After, Limit: limit + 1}) {
+	var found []ops.CatalogEntry
+	for e, err := range s.described(ctx, ops.CatalogQuery{Workflow: f.Workflow, After: f.After, Limit: limit + 1}) {
 		if err != nil {
 			return CatalogPage{}, err
 		}
@@ -97,12 +98,12 @@ func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, er
 
 // described returns an iterator over the catalog entries that a query selects. It reads page by
 // page.
-func (s *Service) described(ctx context.Context, q workflow.CatalogQuery) iter.Seq2[workflow.CatalogEntry, error] {
-	return func(yield func(workflow.CatalogEntry, error) bool) {
+func (s *Service) described(ctx context.Context, q ops.CatalogQuery) iter.Seq2[ops.CatalogEntry, error] {
+	return func(yield func(ops.CatalogEntry, error) bool) {
 		for {
-			page, err := s.client.Catalog(ctx, q)
+			page, err := s.ops.Catalog(ctx, q)
 			if err != nil {
-				yield(workflow.CatalogEntry{}, err)
+				yield(ops.CatalogEntry{}, err)
 				return
 			}
 			for i := range page {
@@ -204,7 +205,7 @@ func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context
 // the store has no catalog.
 func (s *Service) readLimits(ctx context.Context) (map[string][]string, error) {
 	by := map[string][]string{}
-	for e, err := range s.described(ctx, workflow.CatalogQuery{Limit: maxLimit}) {
+	for e, err := range s.described(ctx, ops.CatalogQuery{Limit: maxLimit}) {
 		if errors.Is(err, workflow.ErrNotSupported) {
 			break
 		}
@@ -227,7 +228,7 @@ type Fault struct {
 // run. The input of a workflow without a schema is not checked here; the code of the run rejects it
 // if it does not match.
 func (s *Service) fits(ctx context.Context, name string, input Payload) error {
-	found, err := s.client.Catalog(ctx, workflow.CatalogQuery{Workflow: name, Limit: 1})
+	found, err := s.ops.Catalog(ctx, ops.CatalogQuery{Workflow: name, Limit: 1})
 	if errors.Is(err, workflow.ErrNotSupported) || err == nil && len(found) == 0 {
 		return nil
 	}

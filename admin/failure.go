@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // FailureFilter selects failure groups. The zero value selects all.
@@ -56,8 +56,8 @@ func FailureKinds() []string {
 	return all
 }
 
-func (f *FailureFilter) filter() (workflow.TroubleFilter, error) {
-	got := workflow.TroubleFilter{
+func (f *FailureFilter) filter() (ops.FailureFilter, error) {
+	got := ops.FailureFilter{
 		Workflow: f.Workflow, Step: f.Step, Since: f.Since, Open: f.Open, Cursor: f.Cursor, Limit: f.Limit, Budget: f.Budget,
 	}
 	if f.Group != "" {
@@ -67,7 +67,7 @@ func (f *FailureFilter) filter() (workflow.TroubleFilter, error) {
 		if err := checkOneOf("kind of failures", k, FailureKinds()); err != nil {
 			return got, err
 		}
-		got.Kinds = append(got.Kinds, workflow.TroubleKind(k))
+		got.Kinds = append(got.Kinds, ops.FailureKind(k))
 	}
 	_, _, badCursor := got.After()
 	if err := checkPage("groups", f.Limit, f.Budget, badCursor); err != nil {
@@ -101,7 +101,7 @@ func (s *Service) failures(ctx context.Context, f FailureFilter) (FailurePage, e
 	if err != nil {
 		return FailurePage{}, err
 	}
-	page, err := s.client.Troubles(ctx, asked)
+	page, err := s.ops.FailureGroups(ctx, asked)
 	if err != nil {
 		return FailurePage{}, err
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // FleetFilter selects a page of workers or queues. The zero value selects the first page.
@@ -62,7 +62,7 @@ type Queue struct {
 	// Exact reports that the store counted all runs. Otherwise the numbers are estimates.
 	Exact bool `json:"exact"`
 	// Oldest is the earliest time since which the longest waiting run may have been ready, see
-	// [workflow.QueueInfo].
+	// [ops.QueueInfo].
 	Oldest    time.Time `json:"oldest,omitzero"`
 	OldestRun string    `json:"oldestRun,omitempty"`
 	Workers   int       `json:"workers"`       // live workers that serve it
@@ -111,7 +111,7 @@ func (s *Service) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error
 	if err := s.all(RoleViewer, "see workers", "use a token without an owner"); err != nil {
 		return WorkerPage{}, err
 	}
-	fleet, err := s.client.Fleet(ctx)
+	fleet, err := s.ops.Fleet(ctx)
 	if err != nil {
 		return WorkerPage{}, err
 	}
@@ -126,7 +126,7 @@ func (s *Service) Workers(ctx context.Context, f FleetFilter) (WorkerPage, error
 	return page, err
 }
 
-func workerOf(w *workflow.WorkerInfo) Worker {
+func workerOf(w *ops.WorkerInfo) Worker {
 	got := Worker{
 		Name: w.Name, Build: w.Build, Live: w.Live > 0, Lease: w.Lease.UTC(), Running: w.Running, Serves: make([]Served, len(w.Serves)),
 	}
@@ -142,7 +142,7 @@ func (s *Service) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) 
 	if err := s.all(RoleViewer, "see queues", "list or count runs, with the filter queue"); err != nil {
 		return QueuePage{}, err
 	}
-	fleet, err := s.client.Fleet(ctx)
+	fleet, err := s.ops.Fleet(ctx)
 	if err != nil {
 		return QueuePage{}, err
 	}
@@ -169,7 +169,7 @@ func (s *Service) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) 
 	return page, err
 }
 
-func queueOf(q *workflow.QueueInfo) Queue {
+func queueOf(q *ops.QueueInfo) Queue {
 	got := Queue{
 		Queue: q.Queue, Workflow: q.Workflow, Ready: q.Ready, Waiting: q.Waiting, Running: q.Running, Parked: q.Parked, Blocked: q.Blocked,
 		Exact: !q.Inexact, Oldest: utc(q.Oldest), OldestRun: string(q.OldestRun), Workers: q.Workers,
@@ -193,7 +193,7 @@ func (s *Service) Depth(ctx context.Context, queue string) (Depth, error) {
 	if queue == "" {
 		return Depth{}, &InputError{What: "the name of the queue is empty", Fix: "say which queue: flowctl queues lists them"}
 	}
-	fleet, err := s.client.Fleet(ctx)
+	fleet, err := s.ops.Fleet(ctx)
 	if err != nil {
 		return Depth{}, err
 	}

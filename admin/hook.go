@@ -267,12 +267,12 @@ func (s *Service) Inbox(ctx context.Context, ref string) (Inbox, error) {
 
 // inbox is [Service.Inbox] without the check of the principal's rights.
 func (s *Service) inbox(ctx context.Context, ref string) (Inbox, error) {
-	h, info, err := s.find(ctx, ref)
+	_, info, err := s.find(ctx, ref)
 	if err != nil {
 		return Inbox{}, err
 	}
 	got := Inbox{Run: string(info.ID), Items: []InboxItem{}}
-	all, err := h.Inbox(ctx)
+	all, err := s.ops.Inbox(ctx, info.ID)
 	if err != nil {
 		return got, err
 	}

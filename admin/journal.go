@@ -112,7 +112,7 @@ func (s *Service) readJournal(ctx context.Context, f JournalFilter) (JournalPage
 	if err != nil {
 		return JournalPage{}, err
 	}
-	page, err := s.client.Journal(ctx, q)
+	page, err := s.ops.Journal(ctx, q)
 	if err != nil {
 		return JournalPage{}, err
 	}
@@ -143,7 +143,7 @@ func (s *Service) record(ctx context.Context, e *JournalEntry) error {
 	if kept.Outcome == OutcomeUnknown {
 		kept.Outcome = ""
 	}
-	id, err := s.client.WriteJournal(ctx, kept, s.keep)
+	id, err := s.ops.WriteJournal(ctx, kept, s.keep)
 	if e.ID = id; errors.Is(err, workflow.ErrNotSupported) {
 		return nil
 	}

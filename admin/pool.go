@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -24,7 +25,7 @@ type PoolConfig struct {
 	Refuse  bool  `json:"refuse,omitempty"`  // refuse starts that would have to wait
 }
 
-// Pool is the state of a limit or of one of its keys, see [workflow.Limits].
+// Pool is the state of a limit or of one of its keys, see [ops.Limits].
 type Pool struct {
 	Name string `json:"name"`
 	Key  string `json:"key,omitempty"` // empty if the limit has no keys, or for the configuration of all keys without one of their own
@@ -94,12 +95,12 @@ type PoolActed struct {
 // poolVerbs are all actions on limits. All of them are idempotent.
 var poolVerbs = []struct {
 	name string
-	do   func(ctx context.Context, l workflow.NamedLimit, c *PoolConfig) error
+	do   func(ctx context.Context, l ops.NamedLimit, c *PoolConfig) error
 }{
-	{"set", func(ctx context.Context, l workflow.NamedLimit, c *PoolConfig) error { return l.Set(ctx, c.config()) }},
-	{"reset", func(ctx context.Context, l workflow.NamedLimit, _ *PoolConfig) error { return l.Reset(ctx) }},
-	{"pause", func(ctx context.Context, l workflow.NamedLimit, _ *PoolConfig) error { return l.Pause(ctx) }},
-	{"resume", func(ctx context.Context, l workflow.NamedLimit, _ *PoolConfig) error { return l.Resume(ctx) }},
+	{"set", func(ctx context.Context, l ops.NamedLimit, c *PoolConfig) error { return l.Set(ctx, c.config()) }},
+	{"reset", func(ctx context.Context, l ops.NamedLimit, _ *PoolConfig) error { return l.Reset(ctx) }},
+	{"pause", func(ctx context.Context, l ops.NamedLimit, _ *PoolConfig) error { return l.Pause(ctx) }},
+	{"resume", func(ctx context.Context, l ops.NamedLimit, _ *PoolConfig) error { return l.Resume(ctx) }},
 }
 
 // PoolActions returns the verbs of all actions on limits.
@@ -115,7 +116,7 @@ func (c *PoolConfig) config() limit.Config {
 	return limit.Config{AtOnce: c.AtOnce, Rate: c.Rate, Per: time.Duration(c.PerMs) * time.Millisecond, Burst: c.Burst, Waiting: c.Waiting, Refuse: c.Refuse}
 }
 
-func poolOf(i *workflow.LimitInfo) Pool {
+func poolOf(i *ops.LimitInfo) Pool {
 	c := i.Config
 	return Pool{
 		Name: i.Name, Key: i.Key, Set: i.Set, Paused: i.Paused, InUse: i.Held, Waits: i.Waits, Next: utc(i.Next),
@@ -131,14 +132,14 @@ func (s *Service) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 	if err := checkPage("parts of limits", f.Limit, 0, nil); err != nil {
 		return PoolPage{}, err
 	}
-	all, err := s.client.Limits().List(ctx)
+	all, err := s.ops.Limits().List(ctx)
 	if err != nil {
 		return PoolPage{}, err
 	}
 	if f.Name != "" {
-		all = slices.DeleteFunc(all, func(i workflow.LimitInfo) bool { return i.Name != f.Name })
+		all = slices.DeleteFunc(all, func(i ops.LimitInfo) bool { return i.Name != f.Name })
 	}
-	slices.SortStableFunc(all, func(a, b workflow.LimitInfo) int {
+	slices.SortStableFunc(all, func(a, b ops.LimitInfo) int {
 		return cmp.Or(cmp.Compare(b.Waits, a.Waits), cmp.Compare(b.Held, a.Held))
 	})
 	page := PoolPage{Pools: []Pool{}, Total: len(all)}
@@ -283,17 +284,17 @@ func (s *Service) actOnPool(ctx context.Context, name string, a PoolAction) (Poo
 	if err := checkReason(a.Verb, a.Reason, false); err != nil {
 		return PoolActed{}, err
 	}
-	l, err := s.client.Limits().Named(ctx, name, a.Key)
+	l, err := s.ops.Limits().Named(ctx, name, a.Key)
 	if err != nil {
 		return PoolActed{}, err
 	}
 	unused := false
 	if a.Key != "" {
-		known, err := s.client.Limits().List(ctx)
+		known, err := s.ops.Limits().List(ctx)
 		if err != nil {
 			return PoolActed{}, err
 		}
-		unused = !slices.ContainsFunc(known, func(i workflow.LimitInfo) bool { return i.Name == name && i.Key == a.Key })
+		unused = !slices.ContainsFunc(known, func(i ops.LimitInfo) bool { return i.Name == name && i.Key == a.Key })
 	}
 	if err := poolVerbs[i].do(ctx, l, a.Config); err != nil {
 		return PoolActed{}, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -200,9 +201,9 @@ var notFound = []struct {
 	{workflow.ErrRunNotFound, "flowctl runs lists those that there are; one that has ended is deleted some time after"},
 	{workflow.ErrStepNotFound, "flowctl show RUN names its steps"},
 	{workflow.ErrHookNotFound, "flowctl hooks lists those that are open"},
-	{workflow.ErrScheduleNotFound, "flowctl schedules lists those that there are"},
-	{workflow.ErrLimitNotFound, "flowctl pools lists those that there are"},
-	{workflow.ErrViewNotFound, "flowctl views lists those that there are"},
+	{ops.ErrScheduleNotFound, "flowctl schedules lists those that there are"},
+	{ops.ErrLimitNotFound, "flowctl pools lists those that there are"},
+	{ops.ErrViewNotFound, "flowctl views lists those that there are"},
 }
 
 // refusals lists the errors of commands that a state does not allow, and the alternatives.
@@ -215,7 +216,7 @@ var refusals = []struct {
 	{workflow.ErrWrongWorkflow, "flowctl show RUN names its workflow"},
 	{workflow.ErrHookDisposed, "flowctl hooks lists those that are open"},
 	{workflow.ErrHookAnswered, "flowctl hooks lists those that are open"},
-	{workflow.ErrViewsFull, "delete one that nobody uses: flowctl views lists them"},
+	{ops.ErrViewsFull, "delete one that nobody uses: flowctl views lists them"},
 }
 
 // problemOfState returns the problem for an error about a state that does not allow a request, or

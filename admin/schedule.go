@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -128,31 +129,31 @@ func Overlaps() []string {
 type scheduleVerb struct {
 	name  string
 	again bool
-	do    func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error)
+	do    func(ctx context.Context, s *ops.Schedules, name string, a *ScheduleAction) (workflow.RunID, error)
 }
 
 // scheduleVerbs lists the actions on schedules.
 var scheduleVerbs = []scheduleVerb{
-	{verbPause, false, func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
+	{verbPause, false, func(ctx context.Context, s *ops.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
 		return "", s.Pause(ctx, name, a.Reason)
 	}},
-	{"resume", false, func(ctx context.Context, s *workflow.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
+	{"resume", false, func(ctx context.Context, s *ops.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
 		return "", s.Resume(ctx, name)
 	}},
-	{"trigger", false, func(ctx context.Context, s *workflow.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
+	{"trigger", false, func(ctx context.Context, s *ops.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
 		return s.Trigger(ctx, name)
 	}},
-	{"backfill", true, func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
+	{"backfill", true, func(ctx context.Context, s *ops.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
 		return "", s.Backfill(ctx, name, workflow.Backfill{From: a.Fill.From, To: a.Fill.To, Overlap: workflow.Overlap(a.Fill.Overlap)})
 	}},
-	{"update", true, func(ctx context.Context, s *workflow.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
+	{"update", true, func(ctx context.Context, s *ops.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
 		to, err := a.Timing.schedule()
 		if err != nil {
 			return "", err
 		}
 		return "", s.Update(ctx, name, to)
 	}},
-	{verbDelete, true, func(ctx context.Context, s *workflow.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
+	{verbDelete, true, func(ctx context.Context, s *ops.Schedules, name string, _ *ScheduleAction) (workflow.RunID, error) {
 		return "", s.Delete(ctx, name)
 	}},
 }
@@ -235,8 +236,8 @@ func (s *Service) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage
 	page := SchedulePage{Schedules: []Schedule{}, Cursor: runs.Cursor}
 	for i := range runs.Runs {
 		name := strings.TrimPrefix(runs.Runs[i].WorkflowID, event.ScheduleRunID(""))
-		info, err := s.client.Schedules().Get(ctx, name)
-		if errors.Is(err, workflow.ErrScheduleNotFound) {
+		info, err := s.ops.Schedules().Get(ctx, name)
+		if errors.Is(err, ops.ErrScheduleNotFound) {
 			continue // it has ended meanwhile
 		}
 		if err != nil {
@@ -252,7 +253,7 @@ func (s *Service) Schedule(ctx context.Context, name string) (Schedule, error) {
 	if err := s.all(RoleViewer, "see schedules", ownRuns); err != nil {
 		return Schedule{}, err
 	}
-	info, err := s.client.Schedules().Get(ctx, name)
+	info, err := s.ops.Schedules().Get(ctx, name)
 	if err != nil {
 		return Schedule{}, err
 	}
@@ -329,7 +330,7 @@ func (s *Service) actOnSchedule(ctx context.Context, name string, a ScheduleActi
 	if err != nil {
 		return ScheduleActed{}, err
 	}
-	run, err := v.do(ctx, s.client.Schedules(), name, &a)
+	run, err := v.do(ctx, s.ops.Schedules(), name, &a)
 	if err != nil {
 		return ScheduleActed{}, err
 	}

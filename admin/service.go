@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -24,6 +25,7 @@ import (
 // their documentation differs.
 type Service struct {
 	client  *workflow.Client
+	ops     *ops.Client
 	keep    store.JournalKeep
 	used    *usedLimits
 	denials *denials
@@ -48,7 +50,7 @@ func KeepJournal(most int, age time.Duration) Option {
 // New returns a service without restrictions and without a journal; [Service.As] and
 // [Service.AsLocal] return services with both. The caller must close the client.
 func New(client *workflow.Client, opts ...Option) *Service {
-	s := &Service{client: client, used: &usedLimits{}, denials: &denials{}, who: Principal{Role: RoleAdmin}, local: true}
+	s := &Service{client: client, ops: ops.New(client), used: &usedLimits{}, denials: &denials{}, who: Principal{Role: RoleAdmin}, local: true}
 	KeepJournal(0, 0)(s)
 	for _, o := range opts {
 		o(s)
@@ -164,11 +166,11 @@ func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	if err := s.readLastTry(ctx, &facts); err != nil && !ProblemOf(err).Unreadable() {
 		return Run{}, err
 	}
-	if err := s.readOrders(ctx, h, &facts); err != nil {
+	if err := s.readOrders(ctx, &facts); err != nil {
 		return Run{}, err
 	}
 	r.Canceling, r.CancelReason = facts.orders.Canceling, facts.orders.CancelReason
-	if err := s.readMore(ctx, h, &r, &info); err != nil {
+	if err := s.readMore(ctx, &r, &info); err != nil {
 		return Run{}, err
 	}
 	r.Actions = actionsFor(&facts)
@@ -259,8 +261,8 @@ const maxBelow = 1000
 
 // readMore reads data that are neither in the record of a run nor in its log: its last recovery,
 // and the number of runs below it.
-func (s *Service) readMore(ctx context.Context, h *workflow.Handle, r *Run, info *workflow.RunInfo) error {
-	last, err := h.LastRecovery(ctx)
+func (s *Service) readMore(ctx context.Context, r *Run, info *workflow.RunInfo) error {
+	last, err := s.ops.LastRecovery(ctx, info.ID)
 	if err != nil {
 		return err
 	}
@@ -310,9 +312,9 @@ func (s *Service) readMore(ctx context.Context, h *workflow.Handle, r *Run, info
 
 // readOrders reads the pending requests of an open run. For an ended run it reads whether another
 // run has its workflow ID.
-func (s *Service) readOrders(ctx context.Context, h *workflow.Handle, f *runFacts) (err error) {
+func (s *Service) readOrders(ctx context.Context, f *runFacts) (err error) {
 	if open(f.RunInfo) {
-		f.orders, err = h.Orders(ctx)
+		f.orders, err = s.ops.Orders(ctx, f.ID)
 		return err
 	}
 	if f.WorkflowID == "" || f.Status == workflow.StatusContinued || event.Internal(f.Workflow) {

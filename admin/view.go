@@ -65,7 +65,7 @@ func (s *Service) Views(ctx context.Context) (ViewList, error) {
 	if err := s.all(RoleViewer, "see shared views", ownRuns); err != nil {
 		return ViewList{}, err
 	}
-	kept, err := s.client.Views(ctx)
+	kept, err := s.ops.Views(ctx)
 	if err != nil {
 		return ViewList{}, err
 	}
@@ -94,7 +94,7 @@ func (s *Service) saveView(ctx context.Context, name string, v NewView) (ViewAct
 	if err := v.check(name); err != nil {
 		return ViewActed{}, err
 	}
-	return ViewActed{Name: name, Verb: verbSave}, s.client.SaveView(ctx, name, v.Filter)
+	return ViewActed{Name: name, Verb: verbSave}, s.ops.SaveView(ctx, name, v.Filter)
 }
 
 // DeleteView removes a view. An unknown name is reported as not found.
@@ -116,5 +116,5 @@ func (s *Service) deleteView(ctx context.Context, name string, why Because) (Vie
 	if err := checkReason(verbDelete, why.Reason, false); err != nil {
 		return ViewActed{}, err
 	}
-	return ViewActed{Name: name, Verb: verbDelete}, s.client.DeleteView(ctx, name)
+	return ViewActed{Name: name, Verb: verbDelete}, s.ops.DeleteView(ctx, name)
 }

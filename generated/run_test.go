@@ -17,6 +17,7 @@ import (
 	"github.com/flowgen/flowgen/generated/workflows"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -143,10 +144,10 @@ func TestGolden_VariadicParametersArrive(t *testing.T) {
 func TestGolden_AWorkerCreatesTheSchedulesOfItsDirectives(t *testing.T) {
 	client, ctx := serve(t), limited(t)
 	for name, when := range map[string]string{workflows.Clean.Name(): "30 2 * * * Europe/Zurich", workflows.Sweep.Name(): "every 10m"} {
-		info, err := client.Schedules().Get(ctx, name)
-		for errors.Is(err, workflow.ErrScheduleNotFound) {
+		info, err := ops.New(client).Schedules().Get(ctx, name)
+		for errors.Is(err, ops.ErrScheduleNotFound) {
 			runtime.Gosched()
-			info, err = client.Schedules().Get(ctx, name)
+			info, err = ops.New(client).Schedules().Get(ctx, name)
 		}
 		if err != nil || info.When != when || info.Workflow != name {
 			t.Errorf("schedule %s: got %+v, %v; want %q", name, info, err, when)

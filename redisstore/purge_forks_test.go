@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/repairtest"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
@@ -73,7 +74,7 @@ func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 	}
 	for n, h := range runs {
 		if n%2 == 0 {
-			if err := h.Delete(w.Ctx); err != nil {
+			if err := ops.New(w.Client).Delete(w.Ctx, h.ID()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,7 +100,7 @@ func TestRUN13_FsckFindsNothingOnceTheRunThatEndedLastIsGone(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, w *repairtest.World, last event.RunID){
 		"deleted": func(t *testing.T, w *repairtest.World, last event.RunID) {
-			if err := w.Client.Run(last).Delete(w.Ctx); err != nil {
+			if err := ops.New(w.Client).Delete(w.Ctx, last); err != nil {
 				t.Fatal(err)
 			}
 		},

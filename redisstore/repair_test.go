@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/internal/testutil/repairtest"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -173,7 +174,7 @@ func queued(w *repairtest.World) *repairtest.Scene   { return w.Queued("a") }
 // deletes is a run that has completed and was deleted.
 func deletes(w *repairtest.World) *repairtest.Scene {
 	s := complete(w)
-	if err := w.Client.Run(s.Run).Delete(w.Ctx); err != nil {
+	if err := ops.New(w.Client).Delete(w.Ctx, s.Run); err != nil {
 		w.T.Fatal(err)
 	}
 	return s

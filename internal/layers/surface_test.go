@@ -18,7 +18,7 @@ import (
 // public lists the packages that users import, and the shim, which generated code imports.
 var public = []string{
 	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
-	"runtime/workflow", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
+	"runtime/workflow", "runtime/ops", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
 	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/remote",
 }
 
@@ -46,6 +46,37 @@ func TestSurface_MentionsNoInternalType(t *testing.T) {
 			t.Error(f)
 		}
 		t.Logf("%s exports %d identifiers", strings.TrimPrefix(p.PkgPath, module+"/"), exported)
+	}
+}
+
+// mostInWorkflow is the maximum number of exported names of package workflow: at package level, and
+// methods. Operations for operators belong into package ops.
+const mostInWorkflow = 396
+
+func TestSurface_OfWorkflowStaysSmall(t *testing.T) {
+	loaded, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile | packages.NeedImports, Dir: "../..",
+	}, module+"/runtime/workflow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope, n := loaded[0].Types.Scope(), 0
+	for _, name := range scope.Names() {
+		o := scope.Lookup(name)
+		if !o.Exported() {
+			continue
+		}
+		n++
+		if named, ok := o.Type().(*types.Named); ok && named.Obj() == o {
+			for m := range named.Methods() {
+				if m.Exported() {
+					n++
+				}
+			}
+		}
+	}
+	if n > mostInWorkflow {
+		t.Errorf("package workflow exports %d names, want at most %d", n, mostInWorkflow)
 	}
 }
 

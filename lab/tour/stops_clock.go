@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/lab/tour/flows"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // schedules starts runs by a schedule, changes the schedule, and counts the runs of each tick.
 func schedules(t *tour) (string, error) {
-	name, s := t.id("bell"), t.client.Schedules()
+	name, s := t.id("bell"), ops.New(t.client).Schedules()
 	plan := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
 	if err := flows.Ring.Schedule(t.ctx, t.client, name, plan, "bell"); err != nil {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/flowgen/flowgen/lab/tour/flows"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -54,7 +55,7 @@ func children(t *tour) (string, error) {
 	if err := errors.Join(err, expect("the abandoned child", alone, "abandon: alone")); err != nil {
 		return "", err
 	}
-	tree, err := t.client.Tree(t.ctx, run.ID())
+	tree, err := ops.New(t.client).Tree(t.ctx, run.ID())
 	return "all settled although two failed; one canceled by its parent, one with it, one abandoned, one waited for; a limit of 3 held",
 		errors.Join(err, expect("children in the tree", len(tree.Children), 4))
 }

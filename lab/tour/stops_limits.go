@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/lab/tour/flows"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -34,8 +35,8 @@ func pools(t *tour) (string, error) {
 		return "", fmt.Errorf("%d saws and %d benches were used at once, there are 2 and 3", saws, benches)
 	}
 	if err := t.eventually("all permits are given back", func() (bool, error) {
-		infos, err := t.client.Limits().List(t.ctx)
-		return !slices.ContainsFunc(infos, func(i workflow.LimitInfo) bool {
+		infos, err := ops.New(t.client).Limits().List(t.ctx)
+		return !slices.ContainsFunc(infos, func(i ops.LimitInfo) bool {
 			return (i.Name == flows.Saws.Name() || i.Name == flows.Benches.Name()) && i.Held+i.Waits > 0
 		}), err
 	}); err != nil {

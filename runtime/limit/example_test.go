@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -59,7 +60,7 @@ func ExampleNew() {
 func ExampleNewKeyed() {
 	bill := using("example.bill", func(in string) []limit.Use { return []limit.Use{customer.For(in).Use(1)} }) // uses=PerCustomer(in)
 	serve(worker.Config{}, bill, func(ctx context.Context, c *workflow.Client) error {
-		if err := c.Limits().Pause(ctx, customer.For("acme")); err != nil {
+		if err := ops.New(c).Limits().Pause(ctx, customer.For("acme")); err != nil {
 			return err
 		}
 		waits, err := bill.Start(ctx, c, "acme")
@@ -69,7 +70,7 @@ func ExampleNewKeyed() {
 		fmt.Println(bill.Execute(ctx, c, "initech"))
 		info, err := waits.Info(ctx)
 		fmt.Println(info.Waits, err)
-		if err := c.Limits().Resume(ctx, customer.For("acme")); err != nil {
+		if err := ops.New(c).Limits().Resume(ctx, customer.For("acme")); err != nil {
 			return err
 		}
 		fmt.Println(waits.Result(ctx))

@@ -38,7 +38,7 @@ import (
 )
 
 // Config bounds a limit. Zero values bound nothing. A configuration set at run time, with
-// workflow.Client.Limits, takes precedence over the declared one.
+// ops.Client.Limits, takes precedence over the declared one.
 type Config struct {
 	// AtOnce is the total weight that may be held at once.
 	AtOnce int

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -28,7 +29,7 @@ func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 		<-begun
 		ended := flowtest.Start(w, flowtest.One, 2)
 		<-begun
-		flowtest.Order(t, ended.Terminate(w.Ctx, "enough"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, ended.ID(), "enough"))
 		var runs []workflow.RunID
 		var fresh []*workflow.Run[int]
 		for i := range 250 { // more than one batch
@@ -41,7 +42,7 @@ func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 		}
 		const nobody workflow.RunID = "wrun_00000000000000000000000000"
 		runs = append(runs, working.ID(), ended.ID(), nobody, runs[0])
-		errs := w.Client.CancelMany(w.Ctx, "together", runs...)
+		errs := ops.New(w.Client).CancelMany(w.Ctx, "together", runs...)
 		if len(errs) != len(runs) {
 			t.Fatalf("got %d errors for %d runs", len(errs), len(runs))
 		}
@@ -88,14 +89,14 @@ func TestRUN8_CancelingManyRunsRefusesWhatNoRunTakes(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run := flowtest.Start(w, killerFlow, 1)
 		for _, reason := range []string{strings.Repeat("x", workflow.MaxReason+1), "\xff"} {
-			errs := w.Client.CancelMany(w.Ctx, reason, run.ID(), run.ID())
+			errs := ops.New(w.Client).CancelMany(w.Ctx, reason, run.ID(), run.ID())
 			for _, err := range errs {
 				if _, invalid := errors.AsType[*workflow.InvalidError](err); !invalid {
 					t.Errorf("got %v for a reason that no log takes", err)
 				}
 			}
 		}
-		if len(w.Client.CancelMany(w.Ctx, "nothing")) != 0 {
+		if len(ops.New(w.Client).CancelMany(w.Ctx, "nothing")) != 0 {
 			t.Error("of no runs there are errors")
 		}
 		infos, errs := w.Client.Infos(w.Ctx)
@@ -105,7 +106,7 @@ func TestRUN8_CancelingManyRunsRefusesWhatNoRunTakes(t *testing.T) {
 		w.Status(run, workflow.StatusPending)
 		gone, cancel := context.WithCancel(w.Ctx)
 		cancel()
-		for what, errs := range map[string][]error{"cancel": w.Client.CancelMany(gone, "", run.ID()), "infos": second(w.Client.Infos(gone, run.ID()))} {
+		for what, errs := range map[string][]error{"cancel": ops.New(w.Client).CancelMany(gone, "", run.ID()), "infos": second(w.Client.Infos(gone, run.ID()))} {
 			if got := fmt.Sprint(errs); len(errs) != 1 || errs[0] == nil {
 				t.Errorf("%s under a context that has ended: %s", what, got)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
@@ -51,7 +52,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 			"Info":    func() error { _, err := run.Info(w.Ctx); return err },
 			"GetByID": func() error { _, err := flowtest.Parker.GetByID(w.Client, "order-1").Info(w.Ctx); return err },
 			"Send":    func() error { return flowtest.Wake.Send(w.Ctx, run, "too late") },
-			"Delete":  func() error { return run.Delete(w.Ctx) },
+			"Delete":  func() error { return ops.New(w.Client).Delete(w.Ctx, run.ID()) },
 		} {
 			if err := find(); !errors.Is(err, workflow.ErrRunNotFound) {
 				t.Errorf("%s: got %v, want ErrRunNotFound", op, err)
@@ -176,8 +177,8 @@ func TestRUN13_AStoreThatCannotPurgeKeepsEverything(t *testing.T) {
 	w.Work(worker.Config{}, flowtest.Echoes)
 	run := flowtest.Start(w, flowtest.Echo, "x", workflow.WithRetention(time.Hour))
 	flowtest.Result(w, run)
-	_, bulk := w.Client.Delete(w.Ctx, workflow.Filter{})
-	for op, err := range map[string]error{"one": run.Delete(w.Ctx), "many": bulk} {
+	_, bulk := ops.New(w.Client).DeleteMany(w.Ctx, workflow.Filter{})
+	for op, err := range map[string]error{"one": ops.New(w.Client).Delete(w.Ctx, run.ID()), "many": bulk} {
 		if !errors.Is(err, workflow.ErrNotSupported) {
 			t.Errorf("delete %s: got %v, want ErrNotSupported", op, err)
 		}

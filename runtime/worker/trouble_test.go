@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -38,21 +39,21 @@ func (f *flaky) do(_ context.Context, n int) (int, error) {
 
 // inGroup waits until a run is in a failure group of the given kind, step and text; an empty kind
 // means no group.
-func inGroup(w *flowtest.World, run flowtest.Follows, kind workflow.TroubleKind, step, text string) {
+func inGroup(w *flowtest.World, run flowtest.Follows, kind ops.FailureKind, step, text string) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("the run is in trouble: %s %s %q", kind, step, text), func() bool {
 		id := w.Record(run).Group
 		if kind == "" || id == "" {
 			return kind == "" && id == ""
 		}
-		page, err := w.Client.Troubles(w.Ctx, workflow.TroubleFilter{Groups: []string{id}})
+		page, err := ops.New(w.Client).FailureGroups(w.Ctx, ops.FailureFilter{Groups: []string{id}})
 		return err == nil && len(page.Groups) == 1 && page.Groups[0].Kind == kind && page.Groups[0].Step == step && page.Groups[0].Text == text
 	})
 }
 
-func troubles(w *flowtest.World, f workflow.TroubleFilter) []workflow.TroubleGroup {
+func troubles(w *flowtest.World, f ops.FailureFilter) []ops.FailureGroup {
 	w.T.Helper()
-	page, err := w.Client.Troubles(w.Ctx, f)
+	page, err := ops.New(w.Client).FailureGroups(w.Ctx, f)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -64,10 +65,10 @@ func TestOPS1_ARunIsInTroubleWhileAStepIsRetriedAndNoLonger(t *testing.T) {
 		busy := new(flaky).fails("busy: order")
 		w.Work(worker.Config{}, ship.As(busy.do), flowtest.As(shipping, afterwards(ship, 1)))
 		one, other := flowtest.Start(w, shipping, 1), flowtest.Start(w, shipping, 2)
-		inGroup(w, one, workflow.TroubleRetrying, "test.shipping.ship", "busy: order §")
-		inGroup(w, other, workflow.TroubleRetrying, "test.shipping.ship", "busy: order §")
+		inGroup(w, one, ops.FailureRetrying, "test.shipping.ship", "busy: order §")
+		inGroup(w, other, ops.FailureRetrying, "test.shipping.ship", "busy: order §")
 		w.Reach(one, event.StepRetrying, 5)
-		groups := troubles(w, workflow.TroubleFilter{})
+		groups := troubles(w, ops.FailureFilter{})
 		if len(groups) != 1 || groups[0].Open != 2 || groups[0].Total != 2 || groups[0].Workflow != "test.shipping" {
 			t.Errorf("groups: got %+v, want one with both runs, each counted once", groups)
 		}
@@ -75,7 +76,7 @@ func TestOPS1_ARunIsInTroubleWhileAStepIsRetriedAndNoLonger(t *testing.T) {
 			t.Errorf("runs of the group: got %v, want both", got)
 		}
 		busy.fails("closed: order")
-		inGroup(w, one, workflow.TroubleRetrying, "test.shipping.ship", "closed: order §")
+		inGroup(w, one, ops.FailureRetrying, "test.shipping.ship", "closed: order §")
 		busy.fails("")
 		inGroup(w, one, "", "", "")
 		inGroup(w, other, "", "", "")
@@ -106,15 +107,15 @@ func TestOPS1_OfTwoStepsThatAreRetriedTheFirstLabelsTheRun(t *testing.T) {
 	}))
 	run := flowtest.Start(w, shipping, 1)
 	w.Reach(run, event.StepRetrying, 20)
-	inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "first §")
+	inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "first §")
 	w.Reach(run, event.StepRetrying, 100)
-	for _, g := range troubles(w, workflow.TroubleFilter{}) {
+	for _, g := range troubles(w, ops.FailureFilter{}) {
 		if g.Total > 2 { // the second may, once, have failed before the first
 			t.Errorf("the run came %d times into group %+v: it went to and fro", g.Total, g)
 		}
 	}
 	first.fails("")
-	inGroup(w, run, workflow.TroubleRetrying, "test.shipping.notify", "second §")
+	inGroup(w, run, ops.FailureRetrying, "test.shipping.notify", "second §")
 	second.fails("")
 	flowtest.Result(w, run)
 	inGroup(w, run, "", "", "")
@@ -136,11 +137,11 @@ func TestOPS1_RunsThatHaveFailedForTheSameReasonAreInOneGroup(t *testing.T) {
 			}
 		}
 		w.StopWorkers()
-		of := troubles(w, workflow.TroubleFilter{Kinds: []workflow.TroubleKind{workflow.TroubleFailed}, Step: "test.shipping.pay"})
+		of := troubles(w, ops.FailureFilter{Kinds: []ops.FailureKind{ops.FailureFailed}, Step: "test.shipping.pay"})
 		if len(of) != 1 || of[0].Open != 4 || of[0].Total != 4 || of[0].Text != "declined: card §" {
 			t.Errorf("groups of the step: got %+v, want one of 4 runs that a card has been declined", of)
 		}
-		if all := troubles(w, workflow.TroubleFilter{}); len(all) != 2 || all[0].Total+all[1].Total != 5 {
+		if all := troubles(w, ops.FailureFilter{}); len(all) != 2 || all[0].Total+all[1].Total != 5 {
 			t.Errorf("all groups: got %+v, want that and one of one run: nothing was retried", all)
 		}
 		w.Healthy()
@@ -161,9 +162,9 @@ func TestOPS1_ABlockedRunIsInTroubleUntilCodeThatFitsGoesOnWithIt(t *testing.T) 
 				t.Fatal(err)
 			}
 			w.Blocked(run)
-			inGroup(w, run, workflow.TroubleBlocked, "", "log: step_created test.deploy.reserve, code: step_created test.deploy.charge")
+			inGroup(w, run, ops.FailureBlocked, "", "log: step_created test.deploy.reserve, code: step_created test.deploy.charge")
 		}
-		if groups := troubles(w, workflow.TroubleFilter{}); len(groups) != 1 || groups[0].Open != 2 {
+		if groups := troubles(w, ops.FailureFilter{}); len(groups) != 1 || groups[0].Open != 2 {
 			t.Errorf("groups: got %+v, want one with both runs", groups)
 		}
 		second.Stop()
@@ -199,7 +200,7 @@ func TestOPS1_ARunLeavesItsGroupWhileAnotherStepIsUnderWay(t *testing.T) {
 			return long.Get(ctx)
 		}))
 		run := flowtest.Start(w, shipping, 1)
-		inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "busy §")
+		inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "busy §")
 		busy.fails("")
 		inGroup(w, run, "", "", "")
 		if n := w.Record(run).Fence.Epoch; n != 1 {
@@ -218,13 +219,13 @@ func TestOPS1_AnotherWorkerKnowsTheLabelOfARun(t *testing.T) {
 		busy := new(flaky).fails("busy")
 		first := w.Work(worker.Config{}, ship.As(busy.do), flowtest.As(shipping, ship.Call))
 		run := flowtest.Start(w, shipping, 1)
-		inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "busy §")
+		inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "busy §")
 		first.Stop()
-		inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "busy §")
+		inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "busy §")
 		w.Work(worker.Config{}, ship.As(busy.do), flowtest.As(shipping, ship.Call))
 		before := w.Record(run).Seq
 		w.Eventually("the second worker retries it", func() bool { return w.Record(run).Seq > before+6 })
-		inGroup(w, run, workflow.TroubleRetrying, "test.shipping.ship", "busy §")
+		inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "busy §")
 		busy.fails("")
 		flowtest.Result(w, run)
 		inGroup(w, run, "", "", "")

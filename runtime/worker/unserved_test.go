@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -39,7 +40,7 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 			if e := flowtest.Failure(w, r); e.Status != workflow.StatusCanceled || !flowtest.ContainsAll(e.Error(), "enough") {
 				t.Errorf("got %v", e)
 			}
-			flowtest.Order(t, r.Delete(w.Ctx))
+			flowtest.Order(t, ops.New(w.Client).Delete(w.Ctx, r.ID()))
 		}
 		w.Status(other, workflow.StatusPending) // it was not canceled
 		if info, err := other.Info(w.Ctx); err != nil || len(w.Log(other)) != 1 {
@@ -60,15 +61,15 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone(t *te
 		flowtest.Order(t, run.Cancel(w.Ctx, "enough"))
 		flowtest.Order(t, run.Cancel(w.Ctx, "again"))
 		flowtest.Order(t, late.Cancel(w.Ctx, "enough"))
-		flowtest.Order(t, asked.Delete(w.Ctx))
+		flowtest.Order(t, ops.New(w.Client).Delete(w.Ctx, asked.ID()))
 		for _, r := range []*workflow.Run[int]{run, late} {
 			if e := flowtest.Failure(w, r); e.Status != workflow.StatusCanceled || !flowtest.ContainsAll(e.Error(), "enough") {
 				t.Errorf("got %v", e)
 			}
-			flowtest.Order(t, r.Delete(w.Ctx))
+			flowtest.Order(t, ops.New(w.Client).Delete(w.Ctx, r.ID()))
 		}
 		var open *workflow.StatusError
-		err := other.Delete(w.Ctx)
+		err := ops.New(w.Client).Delete(w.Ctx, other.ID())
 		if !errors.As(err, &open) || !errors.Is(err, workflow.ErrRunUnserved) || !flowtest.ContainsAll(err.Error(), "cancel it", `workflow "test.one"`, `queue "nobody"`, "start one") {
 			t.Errorf("delete of a run that goes on: got %v, want the way out", err)
 		}

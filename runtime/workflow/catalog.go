@@ -2,9 +2,7 @@ package workflow
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -13,30 +11,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// CatalogEntry describes a workflow as its workers registered it: its queue, the JSON Schemas of
-// its input and result, and its nodes if it is a struct annotated with //flow:dag. A workflow
-// without input or result has a schema of type null. An empty schema means that the type is
-// unknown.
-type CatalogEntry = store.CatalogEntry
-
-// CatalogQuery selects entries of the catalogue.
-type CatalogQuery = store.CatalogQuery
-
-// Catalog returns the workflows that workers registered when they started, sorted by name. It
-// includes steps that use limits, without schemas, under the names of the runs that execute them:
-// see event.StepOfRun. Workers of earlier releases register nothing. The error matches
-// [ErrNotSupported] if the store keeps no catalog.
-func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error) {
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("read catalogue: %w", err)
-	}
-	cataloger, ok := store.As[store.Cataloger](c.store)
-	if !ok {
-		return nil, fmt.Errorf("read catalogue: %w", ErrNotSupported)
-	}
-	return cataloger.Catalog(ctx, q)
-}
 
 // Catalog implements [engine.Registry].
 func (r *registry) Catalog() []store.CatalogEntry {

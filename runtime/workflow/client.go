@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/recent"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -72,6 +73,10 @@ func (c *Client) check() error {
 	return nil
 }
 
+// Store returns the store of the client, for packages such as fsck that read the store as a whole.
+// The caller must not close it; its owner does.
+func (c *Client) Store() store.Store { return c.store }
+
 // Run returns a handle of the run with this ID. It makes no round trip; a missing run is reported
 // at the first use.
 func (c *Client) Run(id RunID) *Handle { return &Handle{c: c, id: id} }
@@ -132,4 +137,17 @@ func lastOf(run RunID, frame []byte, n uint64) (*event.Event, error) {
 		return nil, &EventError{Run: run, Frame: n, Err: err}
 	}
 	return &f.Events[len(f.Events)-1], nil
+}
+
+// OnBehalfOf returns a context that carries the name of the person or system for which a program
+// acts, for example an operator who has logged in. The logs of runs record the name as
+// event.Event.By for all requests made with this context: starts, reruns, and everything that is
+// sent to a run, namely commands such as [Handle.Cancel] and [Handle.Pause], messages, payloads of
+// hooks, questions and orders to schedules. Consequences of such a request, for example the
+// cancellation of a child with its parent, carry no name.
+//
+// The name is not verified, and no run depends on it. A name longer than 1 KiB is truncated, and
+// invalid UTF-8 in it is replaced. An empty name records none.
+func OnBehalfOf(ctx context.Context, name string) context.Context {
+	return engine.OnBehalfOf(ctx, name)
 }

@@ -278,7 +278,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if err != nil {
 		return nil, err
 	}
-	items, err := o.items(&c.limits, behalf(ctx), event.Internal(d.name))
+	items, err := o.items(&c.limits, engine.Behalf(ctx), event.Internal(d.name))
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +310,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
-			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: behalf(ctx), // rounded as it is stored
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: engine.Behalf(ctx), // rounded as it is stored
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,

@@ -64,3 +64,50 @@ func (e engineClient) Rerun(ctx context.Context, run RunID, deadline time.Time) 
 
 // AddHost registers a worker with the client.
 func (e engineClient) AddHost(h handover.Host) (leave func()) { return e.c.hosts.add(h) }
+
+// Check returns ErrClientClosed if the client is closed.
+func (e engineClient) Check() error { return e.c.check() }
+
+// LogDamage logs the damaged data that the store has left out.
+func (e engineClient) LogDamage() { e.c.logDamage() }
+
+// Persist calls f until it succeeds, waiting out an outage of the store.
+func (e engineClient) Persist(ctx context.Context, operation string, f func() error) error {
+	return e.c.persist(ctx, operation, f)
+}
+
+// Unserved reports whether a run waits for a worker and no worker serves its route.
+func (e engineClient) Unserved(ctx context.Context, r *store.Record) (bool, error) {
+	return e.c.unserved(ctx, r)
+}
+
+// ExplainUnserved returns err, which also matches ErrRunUnserved if no worker serves the run.
+func (e engineClient) ExplainUnserved(ctx context.Context, run RunID, err error) error {
+	return e.c.explainUnserved(ctx, run, err)
+}
+
+// EndUnserved ends a run that was asked to cancel and has not begun, if no worker serves it.
+func (e engineClient) EndUnserved(ctx context.Context, run RunID) (ended bool, err error) {
+	runs, err := e.c.endUnserved(ctx, run)
+	return len(runs) > 0, err
+}
+
+// CancelMany requests the cancellation of several runs.
+func (e engineClient) CancelMany(ctx context.Context, reason string, runs []RunID) []error {
+	return e.c.cancelMany(ctx, reason, runs, e.c.refuseInternals(ctx, "cancel", runs))
+}
+
+// Terminate ends a run without executing its code.
+func (e engineClient) Terminate(ctx context.Context, run RunID, reason string) error {
+	return e.c.Run(run).terminate(ctx, reason)
+}
+
+// Orders returns the requests to an open run that its log contains.
+func (e engineClient) Orders(ctx context.Context, run RunID) (engine.Orders, error) {
+	return e.c.Run(run).orders(ctx)
+}
+
+// FindSchedule returns the record of the run of a schedule.
+func (e engineClient) FindSchedule(ctx context.Context, name string) (store.Record, error) {
+	return e.c.findSchedule(ctx, name)
+}

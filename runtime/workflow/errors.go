@@ -265,7 +265,7 @@ type RunError struct {
 	Status   Status // StatusFailed or StatusCanceled
 	// Code is the code of the [StepError] or RunError that the workflow returned unwrapped;
 	// otherwise one of "error", "panic", "timeout" (of the run), "cancelled", "terminated" (see
-	// [Handle.Terminate]), "poisoned" (the run killed too many workers), "loglimit" (its log became
+	// ops.Client.Terminate), "poisoned" (the run killed too many workers), "loglimit" (its log became
 	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]),
 	// "transitions" (a machine began too many steps) and "payload".
 	Code   string

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/examples/guide/flows"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -291,15 +292,15 @@ func ExampleDefinition_Schedule() {
 		fmt.Println(err)
 		return
 	}
-	run, err := client.Schedules().Trigger(ctx, "new-year")
+	run, err := ops.New(client).Schedules().Trigger(ctx, "new-year")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for info, err := range client.Schedules().List(ctx) {
+	for info, err := range ops.New(client).Schedules().List(ctx) {
 		fmt.Println(info.Name, info.When, err)
 	}
-	fmt.Println(run != "", client.Schedules().Delete(ctx, "new-year"))
+	fmt.Println(run != "", ops.New(client).Schedules().Delete(ctx, "new-year"))
 	// Output:
 	// new-year 0 0 1 1 * Europe/Zurich <nil>
 	// true <nil>
@@ -315,26 +316,4 @@ func ExampleRetryPolicy() {
 	// after attempt 1 wait 1s
 	// after attempt 2 wait 2s
 	// after attempt 3 wait 4s
-}
-
-// The state of queues and workers is read from the store, even while no worker runs.
-func ExampleClient_Fleet() {
-	ctx := context.Background()
-	st := memstore.New()
-	client := workflow.NewClient(st, workflow.ClientConfig{})
-	defer func() { _ = errors.Join(client.Close(), st.Close()) }()
-	for _, doc := range []string{"spec", "manual"} {
-		if _, err := flows.Review.Start(ctx, client, doc); err != nil {
-			fmt.Println(err)
-		}
-	}
-	fleet, err := client.Fleet(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, q := range fleet.Queues {
-		fmt.Println(q.Queue, q.Ready, "ready,", q.Workers, "workers")
-	}
-	// Output: default 2 ready, 0 workers
 }

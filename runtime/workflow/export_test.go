@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -40,7 +41,7 @@ func Missed(s scheduleState, next time.Time) scheduleState {
 
 // PausedFrom starts the run of a schedule with a pause that begins at a given time.
 func PausedFrom(at time.Time) StartOption {
-	return WithMessage(scheduleOrders, scheduleOrder{At: at, Pause: true})
+	return WithMessage(scheduleOrders, scheduleOrder{ScheduleOrder: engine.ScheduleOrder[Schedule, Backfill]{At: at, Pause: true}})
 }
 
 // Unread replaces the expression of a schedule with one that this machine cannot parse.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -58,33 +59,26 @@ func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, ti
 	return retries, by, nil
 }
 
-// Orders are the requests to an open run that its log contains.
-type Orders struct {
-	Paused       bool   // its code is suspended until it is resumed; a run in debug mode also stops between operations without this
-	Canceling    bool   // it was asked to end, or must end, and its code cleans up
-	CancelReason string // of the first request
-}
-
-// Orders reads the part of the log that was added since the last read. If the log cannot be read to
+// orders returns the requests to an open run that its log contains. It reads the part of the log that was added since the last read. If the log cannot be read to
 // its end, the result covers the readable part.
-func (h *Handle) Orders(ctx context.Context) (Orders, error) {
+func (h *Handle) orders(ctx context.Context) (engine.Orders, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
-		return Orders{}, err
+		return engine.Orders{}, err
 	}
 	got, err := h.c.load(ctx, store.Load{Run: id, Limit: -1})
 	if err != nil {
-		return Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+		return engine.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
 	}
 	l := h.c.logs.Get(id, func() *followedLog { return new(followedLog) })
 	l.mu.Lock()
 	err = l.follow(ctx, h.c, &got.Record)
-	o := Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
+	o := engine.Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
 	bytes := l.size()
 	l.mu.Unlock()
 	h.c.logs.Measure(id, l, bytes)
 	if err != nil {
-		return Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+		return engine.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
 	}
 	return o, nil
 }

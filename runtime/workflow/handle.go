@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -69,7 +68,7 @@ type RunInfo struct {
 	EndedAt time.Time // zero: it has not ended
 	Due     time.Time // when the next of its timers is due; zero: no timer, or a worker is processing the run
 	Events  uint64    // length of its log
-	Group   string    // failure group of the run, see [Trouble]; empty: none
+	Group   string    // failure group of the run, see ops.FailureGroup; empty: none
 	// RetriedAs is the last rerun that was made of this run after it failed or was canceled, by
 	// [Handle.Retry] or another kind of rerun; empty: none. A run with a rerun belongs to no
 	// failure group. The rerun may have been deleted since.
@@ -102,7 +101,7 @@ type RunInfo struct {
 	// Debug reports that the run was started with [WithDebug]. It is only set by [Handle.Info].
 	Debug bool
 	// Recoveries is how often the run was recovered from a lost worker since its last progress; see
-	// [Handle.LastRecovery].
+	// ops.Client.LastRecovery.
 	Recoveries int
 	// Worker is the name of the worker that has claimed the run; empty: none. It is only set by
 	// [Handle.Info].
@@ -229,37 +228,6 @@ func workerOf(s store.SessionID) string {
 	return string(s)
 }
 
-// Recovery describes how a run was recovered from a lost worker.
-type Recovery struct {
-	Time   time.Time
-	Reason string // for example expired_claim, process_ended or session_closed
-	From   string // the lost worker
-	By     string // the worker that detected the loss
-}
-
-// LastRecovery returns the last recovery of the run that the store has kept, or nil if there is
-// none.
-func (h *Handle) LastRecovery(ctx context.Context) (*Recovery, error) {
-	id, err := h.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	auditor, ok := store.As[store.Auditor](h.c.store)
-	if !ok {
-		return nil, nil
-	}
-	trail, err := auditor.Audit(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("read the recoveries of run %s: %w", id, err)
-	}
-	for _, e := range slices.Backward(trail) {
-		if e.Reason != store.ReasonImported {
-			return &Recovery{Time: e.Time, Reason: string(e.Reason), From: workerOf(e.Owner), By: workerOf(e.By)}, nil
-		}
-	}
-	return nil, nil
-}
-
 // withSteps adds data from the log of a run, and from the runs that execute its steps, to its info.
 func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
 	var err error
@@ -317,7 +285,7 @@ func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *eve
 // deliverBy is like deliver, but the store accepts the item only until by; zero: at any time. After
 // that the error matches store.ErrStale.
 func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
-	e.By = behalf(ctx)
+	e.By = engine.Behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err

@@ -28,7 +28,7 @@ type Filter struct {
 	Root       RunID     // the run with this ID, if it has no parent, and all runs below it
 	Roots      bool      // only runs without a parent
 	From, To   time.Time // created in [From, To)
-	Group      string    // failure group: see [Trouble]
+	Group      string    // failure group: see ops.FailureGroup
 	Troubled   bool      // only runs in a failure group
 	Oldest     bool      // oldest first
 	Cursor     string    // Cursor of a [RunPage] or a store.Page in the same order; empty: the first page
@@ -120,7 +120,7 @@ func (c *Client) Page(ctx context.Context, f Filter, limit int) (RunPage, error)
 
 func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query, waits bool) (RunPage, error) {
 	page, err := lister.List(ctx, q)
-	c.tellDamage()
+	c.logDamage()
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -187,15 +187,15 @@ func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
 		return Counts{}, fmt.Errorf("count runs: %w", err)
 	}
 	counts, err := lister.Count(ctx, f.query())
-	c.tellDamage()
+	c.logDamage()
 	if err != nil {
 		return Counts{}, fmt.Errorf("count runs: %w", err)
 	}
 	return counts, nil
 }
 
-// tellDamage logs the damaged data that the store has left out.
-func (c *Client) tellDamage() {
+// logDamage logs the damaged data that the store has left out.
+func (c *Client) logDamage() {
 	damage, _ := store.As[store.DamageTeller](c.store)
 	outage.LogDamage(c.logger, damage, slog.String("by", "client"))
 }

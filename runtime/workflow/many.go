@@ -33,14 +33,9 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 	return infos, errs
 }
 
-// CancelMany requests the cancellation of several runs, like [Handle.Cancel] but with fewer
-// requests to the store: it finds and ends unserved runs together. The errors are those of Cancel,
-// in the order of the runs; nil for each run whose request is durable.
-func (c *Client) CancelMany(ctx context.Context, reason string, runs ...RunID) []error {
-	return c.cancelMany(ctx, reason, runs, c.refuseInternals(ctx, "cancel", runs))
-}
-
-// cancelMany cancels the runs that have no error yet.
+// cancelMany requests the cancellation of the runs that have no error yet, like [Handle.Cancel] but
+// with fewer requests to the store: it finds and ends unserved runs together. It returns errs with
+// the errors of Cancel; nil for each run whose request is durable.
 func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
 	wrong := store.CheckText("reason", reason, MaxReason)
 	var all sync.WaitGroup

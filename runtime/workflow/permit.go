@@ -105,3 +105,41 @@ func waitsSince(r *store.Record) (since time.Time) {
 	}
 	return since
 }
+
+// overweight returns a [store.LimitError] if a run to start uses more of a limit than its AtOnce
+// and the store would not refuse it: before a worker has declared the limit, and if another run
+// takes the permits because the workflow ID places the run in another partition. It reads the store
+// only if the declaration in this process is exceeded; a configuration in the store takes
+// precedence.
+func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
+	for _, u := range permits.Stored(permits.Fleet(uses)) {
+		most := permits.Default(u.Name).AtOnce
+		if most == 0 || u.Weight <= most {
+			continue
+		}
+		if permitSlot != 0 {
+			slot = uint16(permitSlot - 1)
+		}
+		limiter, ok := store.As[store.Limiter](c.store)
+		if !ok {
+			return store.ErrNoLimits
+		}
+		states, err := permits.States(ctx, limiter, []int{int(slot) % c.store.Partitions()})
+		if err != nil {
+			return err
+		}
+		whole := true // most is the value of the limit as a whole
+		for _, s := range states {
+			switch known := s.Name == u.Name && (s.Set || s.Default); {
+			case known && s.Key == u.Key:
+				most, whole = s.Config.AtOnce, false
+			case known && s.Key == "" && whole:
+				most = s.Config.AtOnce
+			}
+		}
+		if most > 0 && u.Weight > most {
+			return &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: most}
+		}
+	}
+	return nil
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -131,7 +132,7 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 // unless the code was changed. The rules of [Handle.Fork] for the copied prefix apply, but random
 // numbers continue as in the old run.
 //
-// A retried run leaves its failure group (see [Trouble]), and its [RunInfo].RetriedAs is the new
+// A retried run leaves its failure group (see ops.FailureGroup), and its [RunInfo].RetriedAs is the new
 // run. Retrying it again returns the new run if that is open or has completed, retries the new run
 // if that has failed, and makes another run if the new run was deleted. With an [IdempotencyKey],
 // calls for the same run with a key that has made a run return that run as long as it is kept, even
@@ -503,7 +504,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed, events[0].Time = "", now
 	}
 	spec.WorkflowID = old.workflowID()
-	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, behalf(ctx), old.asked.reason, old.asked.item
+	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, engine.Behalf(ctx), old.asked.reason, old.asked.item
 	last := &events[len(events)-1]
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,

@@ -96,9 +96,6 @@ type ScheduleError struct {
 // Error returns a text with the schedule and the problem.
 func (e *ScheduleError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Name, e.Problem) }
 
-// ErrScheduleNotFound means that no schedule has this name, or that it was deleted.
-var ErrScheduleNotFound = errors.New("workflow: schedule not found")
-
 // Next returns the first tick after a time, in the zone of the schedule, without jitter. The error
 // is a *ScheduleError if the schedule is not valid.
 func (s Schedule) Next(after time.Time) (time.Time, error) {
@@ -168,7 +165,8 @@ func Tick(ctx Context) (time.Time, bool) {
 // Schedule makes the clock start the workflow from now on, each time with this input. It creates
 // the schedule with this name, which must not end in "/run", or replaces its definition: ticks
 // before the call follow the old definition, and a pause remains. A repeated call with the same
-// arguments changes nothing. [Client.Schedules] has the other operations on schedules.
+// arguments changes nothing. Package ops has the other operations on
+// schedules.
 //
 // When it returns nil the schedule is durable. It is a run of the workflow "flowgen.schedule" with
 // the workflow ID "schedule:" + name, on the queue of the workflow that it starts, and any worker
@@ -186,7 +184,7 @@ func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name strin
 	if err != nil {
 		return err
 	}
-	return c.Schedules().put(ctx, name, set)
+	return c.putSchedule(ctx, name, set)
 }
 
 // scheduled returns the stored definition of a schedule.

@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -30,7 +31,7 @@ func (r *releases) work(wants, n int, continues bool) workflow.RunID {
 	before := workflow.WantStarts(wants)
 	r.Work(worker.Config{}, flowtest.As(released, func(_ workflow.Context, in string) (string, error) { return in, nil }))
 	to := r.from.AddDate(0, 0, n)
-	if err := r.Client.Schedules().Backfill(r.Ctx, "daily", workflow.Backfill{From: r.from, To: to}); err != nil {
+	if err := ops.New(r.Client).Schedules().Backfill(r.Ctx, "daily", workflow.Backfill{From: r.from, To: to}); err != nil {
 		r.T.Fatal(err)
 	}
 	r.from, r.started = to, r.started+n
@@ -45,7 +46,7 @@ func (r *releases) work(wants, n int, continues bool) workflow.RunID {
 
 func (r *releases) info() workflow.ScheduleInfo {
 	r.T.Helper()
-	info, err := r.Client.Schedules().Get(r.Ctx, "daily")
+	info, err := ops.New(r.Client).Schedules().Get(r.Ctx, "daily")
 	if err != nil {
 		r.T.Fatal(err)
 	}

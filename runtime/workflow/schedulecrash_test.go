@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
@@ -45,7 +46,7 @@ func setupSchedule(e *workflowtest.Env) {
 	shim.BindWorkflow(e, hourly, func(ctx workflow.Context, in string) (string, error) {
 		return in, workflow.Sleep(ctx, time.Minute)
 	})
-	s := e.Client().Schedules()
+	s := ops.New(e.Client()).Schedules()
 	do := func(at time.Duration, f func(ctx context.Context) error) {
 		e.At(at, func(ctx context.Context) {
 			if err := f(ctx); err != nil {
@@ -114,11 +115,11 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 		shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
 		e.At(10*time.Minute, func(ctx context.Context) {
 			from := workflowtest.Epoch.Add(-hours * time.Hour)
-			if err := e.Client().Schedules().Backfill(ctx, "hourly", workflow.Backfill{From: from, To: workflowtest.Epoch}); err != nil {
+			if err := ops.New(e.Client()).Schedules().Backfill(ctx, "hourly", workflow.Backfill{From: from, To: workflowtest.Epoch}); err != nil {
 				panic(err)
 			}
 		})
-		e.At(2*time.Hour, func(ctx context.Context) { _ = e.Client().Schedules().Delete(ctx, "hourly") })
+		e.At(2*time.Hour, func(ctx context.Context) { _ = ops.New(e.Client()).Schedules().Delete(ctx, "hourly") })
 	}, workflowtest.StartWith(workflow.WithID("schedule:hourly")), workflowtest.State(ticksOf), workflowtest.Sample(60), workflowtest.Pairs(20),
 		workflowtest.Check(func(t testing.TB, e *workflowtest.Env, _ workflowtest.Outcome) {
 			if found := ticksOf(e).(map[string]int); len(found) != hours+2 {
@@ -139,11 +140,11 @@ func TestPOOL6_AScheduleKeepsAnOrderForItsNextRunWhateverCrashes(t *testing.T) {
 	workflowtest.CrashEverywhere(t, workflow.ScheduleRuns, in, func(e *workflowtest.Env) {
 		shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
 		e.At(3*time.Hour, func(ctx context.Context) {
-			info, err := e.Client().Schedules().Get(ctx, "hourly")
+			info, err := ops.New(e.Client()).Schedules().Get(ctx, "hourly")
 			if err != nil || !info.Paused || info.Started != hours {
 				panic(fmt.Sprintf("before the end: %+v, %v", info, err))
 			}
-			_ = e.Client().Schedules().Delete(ctx, "hourly")
+			_ = ops.New(e.Client()).Schedules().Delete(ctx, "hourly")
 		})
 	}, workflowtest.StartWith(workflow.WithID("schedule:hourly"), workflow.PausedFrom(workflowtest.Epoch)),
 		workflowtest.State(ticksOf), workflowtest.Sample(60), workflowtest.Pairs(20),
@@ -166,7 +167,7 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 	if _, err := workflow.ScheduleRuns.Start(e.Context(), e.Client(), in, workflow.WithID("schedule:hourly")); err != nil {
 		t.Fatal(err)
 	}
-	s := e.Client().Schedules()
+	s := ops.New(e.Client()).Schedules()
 	e.Advance(5 * time.Hour) // it rechecks every hour
 	if n := noted.count("WARN schedule knows no tick on this machine"); n != 1 {
 		t.Errorf("the log says so %d times, want one warning", n)

@@ -61,18 +61,18 @@ func (r *registry) scheduled() []*definition {
 func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time.Time) error {
 	var failed error
 	for _, d := range r.(*registry).scheduled() {
-		failed = errors.Join(failed, e.c.Schedules().declare(ctx, d, began))
+		failed = errors.Join(failed, e.c.declareSchedule(ctx, d, began))
 	}
 	return failed
 }
 
-// declare creates the schedule of a workflow, or sends it the declaration.
-func (s *Schedules) declare(ctx context.Context, d *definition, began time.Time) error {
-	does, err := d.scheduled(s.c, d.name, Schedule{When: d.schedule}, None{}, nil)
+// declareSchedule creates the schedule of a workflow, or sends it the declaration.
+func (c *Client) declareSchedule(ctx context.Context, d *definition, began time.Time) error {
+	does, err := d.scheduled(c, d.name, Schedule{When: d.schedule}, None{}, nil)
 	if err != nil {
 		return err
 	}
 	said := &declaration{Does: does, Since: began}
-	_, err = s.begin(ctx, scheduleState{Name: d.name, Does: does, Declared: said}, scheduleOrder{Declare: said})
+	_, err = c.beginSchedule(ctx, scheduleState{Name: d.name, Does: does, Declared: said}, scheduleOrder{Declare: said})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -52,18 +53,11 @@ func (s *scheduleState) info(run RunID) ScheduleInfo {
 	return info
 }
 
-// scheduleOrder is a request to a schedule. It takes effect at the time when it was given, by the
-// store's clock: ticks due before that are processed first.
+// scheduleOrder is a request to a schedule: of an operator, or of the code that defines it.
 type scheduleOrder struct {
-	At       time.Time    `json:"at"`
-	Set      *scheduled   `json:"set,omitempty"`
-	Change   *Schedule    `json:"change,omitempty"`
-	Declare  *declaration `json:"declare,omitempty"`
-	Pause    bool         `json:"pause,omitempty"`
-	Resume   bool         `json:"resume,omitempty"`
-	Note     string       `json:"note,omitempty"`
-	Trigger  string       `json:"trigger,omitempty"` // ID of the trigger
-	Backfill *Backfill    `json:"backfill,omitempty"`
+	engine.ScheduleOrder[Schedule, Backfill]
+	Set     *scheduled   `json:"set,omitempty"`
+	Declare *declaration `json:"declare,omitempty"`
 }
 
 // The logs of schedules are replayed with these constants: a change of one needs a [Version].

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -16,23 +17,8 @@ import (
 // recorded.
 const terminateItem event.ItemID = "terminate"
 
-// Terminate ends the run without executing its code: nothing is cleaned up or undone. Use it for a
-// run that cannot end otherwise, because it is blocked, its log is damaged or too large, or no
-// worker serves it; for any other run use [Handle.Cancel]. The run ends as canceled, and the code
-// of its error is "terminated". As at any other end, its children are asked to cancel and its
-// parent is notified, as far as a damaged log contains them. An attempt of a step that is running
-// is asked to stop; its external effects remain.
-//
-// When Terminate returns nil the run has ended. A worker that has claimed the run is notified and
-// ends it. If it does not do so within about a second, because the code of the run blocks it or it
-// has died, Terminate takes the run from the worker. If ctx ends first, the request is durable, and
-// the next worker that claims the run executes it; calling Terminate again continues. A second call
-// does nothing and returns nil. Workers of a release without Terminate treat the request as Cancel.
-//
-// Errors: one that matches ErrRunTerminal if the run has ended without a request to terminate it;
-// ErrRunNotFound; an *[InvalidError] for a reason that is longer than [MaxReason] bytes or not
-// UTF-8.
-func (h *Handle) Terminate(ctx context.Context, reason string) error {
+// terminate ends the run without executing its code: see ops.Client.Terminate.
+func (h *Handle) terminate(ctx context.Context, reason string) error {
 	if err := store.CheckText("reason", reason, MaxReason); err != nil {
 		return fmt.Errorf("terminate: %w", err)
 	}
@@ -60,7 +46,7 @@ const obedience = time.Second
 // claims it before this client does, ends it, and so does another client if this one dies.
 func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
 	item := store.Item{ID: terminateItem, Scope: store.ScopeChain}
-	request.By = behalf(ctx)
+	request.By = engine.Behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, request); err != nil {
 		return err

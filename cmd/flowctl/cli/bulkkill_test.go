@@ -16,6 +16,7 @@ import (
 	"github.com/flowgen/flowgen/cmd/flowctl/cli"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -171,7 +172,7 @@ func (tt killed) outlived(t *testing.T, url string) {
 	s := many(t, url)
 	if tt.once == nil {
 		s.look(func(ctx context.Context, c *workflow.Client) {
-			for _, err := range c.CancelMany(ctx, "", s.all()...) {
+			for _, err := range ops.New(c).CancelMany(ctx, "", s.all()...) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -166,7 +167,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 			}
 		}
 		for {
-			if err = c.Run(workflow.RunID(child)).Terminate(ctx, "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // the decision to start it precedes its creation
+			if err = ops.New(c).Terminate(ctx, workflow.RunID(child), "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // the decision to start it precedes its creation
 				break
 			}
 			runtime.Gosched()

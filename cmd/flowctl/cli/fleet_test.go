@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -25,7 +26,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 	s.work(func(ctx context.Context, c *workflow.Client) {
 		until := func(name string, fits func(workflow.ScheduleInfo) bool) {
 			t.Helper()
-			for info, err := c.Schedules().Get(ctx, name); !fits(info); info, err = c.Schedules().Get(ctx, name) {
+			for info, err := ops.New(c).Schedules().Get(ctx, name); !fits(info); info, err = ops.New(c).Schedules().Get(ctx, name) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -33,14 +34,14 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if info, err = c.Schedules().Get(ctx, name); err == nil && !fits(info) {
+				if info, err = ops.New(c).Schedules().Get(ctx, name); err == nil && !fits(info) {
 					next(ctx, t, c.Run(info.Run), run.Events)
 				}
 			}
 		}
 		triggered := s.flowctl("schedules", "trigger", "nightly")
 		ref := workflow.RunID(strings.TrimSpace(triggered.stdout))
-		info, err := c.Schedules().Get(ctx, "nightly")
+		info, err := ops.New(c).Schedules().Get(ctx, "nightly")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestOPS1_InputsAreCheckedByTheCatalogue(t *testing.T) {
 	s := open(t)
 	s.work(func(ctx context.Context, c *workflow.Client) { // a worker registers its workflows when it starts
 		for {
-			if all, err := c.Catalog(ctx, workflow.CatalogQuery{}); err != nil {
+			if all, err := ops.New(c).Catalog(ctx, ops.CatalogQuery{}); err != nil {
 				t.Fatal(err)
 			} else if len(all) == 1 {
 				return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/generated/graphs"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -35,8 +36,8 @@ func (s *shop) surveyed() (ref string) {
 			_, err = run.Result(ctx)
 		}
 		for err == nil { // until the worker has registered it
-			var all []workflow.CatalogEntry
-			if all, err = c.Catalog(ctx, workflow.CatalogQuery{Workflow: graphs.Survey.Name()}); len(all) == 1 {
+			var all []ops.CatalogEntry
+			if all, err = ops.New(c).Catalog(ctx, ops.CatalogQuery{Workflow: graphs.Survey.Name()}); len(all) == 1 {
 				break
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -57,7 +58,7 @@ func ReportEach(ctx context.Context, client *workflow.Client, regions []string) 
 // Migrate pauses the nightly schedule while a migration needs the database, and then catches up on
 // the missed ticks.
 func Migrate(ctx context.Context, client *workflow.Client, migrate func() error) error {
-	s, name, begun := client.Schedules(), Nightly.Name(), time.Now()
+	s, name, begun := ops.New(client).Schedules(), Nightly.Name(), time.Now()
 	if err := s.Pause(ctx, name, "migration"); err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func Migrate(ctx context.Context, client *workflow.Client, migrate func() error)
 
 // Show prints the state of the schedules.
 func Show(ctx context.Context, client *workflow.Client) error {
-	for s, err := range client.Schedules().List(ctx) {
+	for s, err := range ops.New(client).Schedules().List(ctx) {
 		if err != nil {
 			return err
 		}
@@ -84,8 +85,8 @@ func Show(ctx context.Context, client *workflow.Client) error {
 
 // Now starts the nightly workflow immediately, in addition to its ticks.
 func Now(ctx context.Context, client *workflow.Client) error {
-	run, err := client.Schedules().Trigger(ctx, Nightly.Name())
-	if errors.Is(err, workflow.ErrScheduleNotFound) {
+	run, err := ops.New(client).Schedules().Trigger(ctx, Nightly.Name())
+	if errors.Is(err, ops.ErrScheduleNotFound) {
 		return errors.New("no worker has created the schedule yet")
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
@@ -43,11 +44,11 @@ func TestSchedules_OfTheGuide(t *testing.T) {
 	}()
 
 	for { // the worker creates the schedule of the directive
-		_, err := client.Schedules().Get(ctx, Nightly.Name())
+		_, err := ops.New(client).Schedules().Get(ctx, Nightly.Name())
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, workflow.ErrScheduleNotFound) {
+		if !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/examples/guide/flows"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -27,7 +28,7 @@ func TestShipment_AsksForEachParcelInAChild(t *testing.T) {
 	if err != nil || watch.Status.Terminal() {
 		t.Errorf("the abandoned child: %+v, %v", watch, err)
 	}
-	tree, err := client.Tree(ctx, watch.Parent)
+	tree, err := ops.New(client).Tree(ctx, watch.Parent)
 	if err != nil || len(tree.Children) != 3 {
 		t.Errorf("the tree has %d children, %v; want 3", len(tree.Children), err)
 	}

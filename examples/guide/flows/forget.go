@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -14,5 +15,5 @@ func StartBriefly(ctx context.Context, client *workflow.Client, doc string) (*wo
 
 // Forget deletes the finished reviews of a document and returns their number.
 func Forget(ctx context.Context, client *workflow.Client, doc string) (int, error) {
-	return client.Delete(ctx, workflow.Filter{Workflow: Review.Name(), Tags: map[string]string{"doc": doc}})
+	return ops.New(client).DeleteMany(ctx, workflow.Filter{Workflow: Review.Name(), Tags: map[string]string{"doc": doc}})
 }

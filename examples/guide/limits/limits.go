@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -187,17 +188,17 @@ func Send(ctx context.Context, client *workflow.Client, email Email) error {
 
 // Raise raises the limit GPU to eight on all workers.
 func Raise(ctx context.Context, client *workflow.Client) error {
-	return client.Limits().Set(ctx, GPU, limit.Config{AtOnce: 8})
+	return ops.New(client).Limits().Set(ctx, GPU, limit.Config{AtOnce: 8})
 }
 
 // Hold pauses the limit of one customer: none of its runs gets a permit until Resume.
 func Hold(ctx context.Context, client *workflow.Client, customer string) error {
-	return client.Limits().Pause(ctx, PerCustomer.For(customer))
+	return ops.New(client).Limits().Pause(ctx, PerCustomer.For(customer))
 }
 
 // Show prints the numbers of active and waiting holders.
 func Show(ctx context.Context, client *workflow.Client) error {
-	all, err := client.Limits().List(ctx)
+	all, err := ops.New(client).Limits().List(ctx)
 	if err != nil {
 		return err
 	}

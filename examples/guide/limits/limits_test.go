@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/examples/guide/limits"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
@@ -63,11 +64,11 @@ func TestCrawl_FetchesAllPagesOfBusyHosts(t *testing.T) {
 	if err := errors.Join(limits.Raise(ctx, client), limits.Hold(ctx, client, "acme"), limits.Show(ctx, client)); err != nil {
 		t.Fatal(err)
 	}
-	all, err := client.Limits().List(ctx)
+	all, err := ops.New(client).Limits().List(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]workflow.LimitInfo{}
+	found := map[string]ops.LimitInfo{}
 	for _, l := range all {
 		found[l.Name+l.Key] = l
 	}

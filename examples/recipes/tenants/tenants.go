@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -91,7 +92,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	if _, err := zen[0].Result(ctx); err != nil {
 		return err
 	}
-	limits, err := client.Limits().List(ctx)
+	limits, err := ops.New(client).Limits().List(ctx)
 	if err != nil {
 		return err
 	}

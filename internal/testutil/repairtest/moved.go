@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -44,7 +45,7 @@ func (w *World) Refuses() {
 	}
 	ended := w.Completed()
 	kept := w.examine()[w.Partition(ended.Run)]
-	if err := w.Client.Run(ended.Run).Delete(w.Ctx); err != nil {
+	if err := ops.New(w.Client).Delete(w.Ctx, ended.Run); err != nil {
 		w.T.Fatal(err)
 	}
 	before := w.dump()

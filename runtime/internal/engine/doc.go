@@ -1,5 +1,5 @@
-// Package engine contains the declarations that packages workflow, step, shim, worker and
-// workflowtest share and that users cannot reach.
+// Package engine contains the declarations that packages workflow, ops, step, shim,
+// worker and workflowtest share and that users cannot reach.
 //
 // The other packages import package workflow, and need more of it than users may call. Package
 // workflow provides that as functions, which it stores in the variables of this package when it is
@@ -8,6 +8,7 @@
 // defect of the runtime, and the function panics.
 //
 //   - workflow.go: what package workflow provides
+//   - ops.go: what it provides to package ops
 //   - step.go: a step as workflow and worker see it
 //   - hooks.go: what test kits change about a worker
 package engine

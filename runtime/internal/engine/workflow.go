@@ -68,8 +68,9 @@ var (
 	HookOf func(hook, options any) (attempt.Hook, error)
 )
 
-// Client gives a worker access to a client.
+// Client gives a worker, and package ops, access to a client.
 type Client interface {
+	Operator
 	Store() store.Store
 	Logger() *slog.Logger
 	// CheckPayload returns an error for a payload that is larger than the client's limit. Errors

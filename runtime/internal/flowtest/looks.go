@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -482,7 +483,7 @@ func (w *World) Described(names iter.Seq[string]) map[string]store.CatalogVersio
 	wanted := slices.Collect(names)
 	found := map[string]store.CatalogVersion{}
 	w.Eventually("all is described", func() bool {
-		all, err := w.Client.Catalog(w.Ctx, workflow.CatalogQuery{})
+		all, err := ops.New(w.Client).Catalog(w.Ctx, ops.CatalogQuery{})
 		if err != nil {
 			w.T.Fatal(err)
 		}

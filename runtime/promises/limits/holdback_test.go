@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -39,8 +40,8 @@ func TestPOOL2_HoldBackClosesTheRateForTheWholeFleet(t *testing.T) {
 				}
 				before := time.Now()
 				first := flowtest.Start(w, renders, 1)
-				state := func() (l workflow.LimitInfo) {
-					all, err := w.Client.Limits().List(w.Ctx)
+				state := func() (l ops.LimitInfo) {
+					all, err := ops.New(w.Client).Limits().List(w.Ctx)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -68,7 +69,7 @@ func TestPOOL2_AttemptsOfAllWorkersStayBelowTheLimit(t *testing.T) {
 			runs = append(runs, flowtest.Start(w, renders, n))
 		}
 		w.Eventually("each attempt is under way or waits", func() bool {
-			limits, err := w.Client.Limits().List(w.Ctx)
+			limits, err := ops.New(w.Client).Limits().List(w.Ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +125,7 @@ func TestPOOL3_ClaimsOfSeveralLimitsInAnyOrderDoNotDeadlock(t *testing.T) {
 		for _, run := range runs {
 			flowtest.Result(w, run)
 		}
-		all, err := w.Client.Limits().List(w.Ctx)
+		all, err := ops.New(w.Client).Limits().List(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,18 +315,18 @@ func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
 	free := limit.New("test.free", limit.Config{})
 	step := flowtest.AStep[int, int]("limits.free", using(func(int) []limit.Use { return []limit.Use{free.Use(1)} }))
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		if err := w.Client.Limits().Set(w.Ctx, free, limit.Config{AtOnce: 5}); err != nil {
+		if err := ops.New(w.Client).Limits().Set(w.Ctx, free, limit.Config{AtOnce: 5}); err != nil {
 			t.Fatal(err)
 		}
 		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return step.Call(ctx, n) }),
 			step.As(func(_ context.Context, n int) (int, error) { return n, nil }))
 		flowtest.Result(w, flowtest.Start(w, renders, 1))
-		if err := w.Client.Limits().Pause(w.Ctx, free); err != nil {
+		if err := ops.New(w.Client).Limits().Pause(w.Ctx, free); err != nil {
 			t.Fatal(err)
 		}
 		run := flowtest.Start(w, renders, 2)
 		w.Eventually("the step waits", func() bool {
-			all, err := w.Client.Limits().List(w.Ctx)
+			all, err := ops.New(w.Client).Limits().List(w.Ctx)
 			for _, l := range all {
 				if l.Name == "test.free" && l.Waits == 1 && l.Paused {
 					return err == nil
@@ -333,13 +334,13 @@ func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
 			}
 			return false
 		})
-		if err := w.Client.Limits().Resume(w.Ctx, free); err != nil {
+		if err := ops.New(w.Client).Limits().Resume(w.Ctx, free); err != nil {
 			t.Fatal(err)
 		}
 		if got := flowtest.Result(w, run); got != 2 {
 			t.Errorf("got %d", got)
 		}
-		if err := w.Client.Limits().Reset(w.Ctx, free); err != nil {
+		if err := ops.New(w.Client).Limits().Reset(w.Ctx, free); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -347,7 +348,7 @@ func TestPOOL2_ALimitThatIsSetAtRunTimeHoldsAtOnceForAllWorkers(t *testing.T) {
 
 func TestPOOL2_AKeyThatWasPausedAndResumedIsAsAllAre(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		l := w.Client.Limits()
+		l := ops.New(w.Client).Limits()
 		call := func(f func(context.Context, limit.Limit) error, which limit.Limit) {
 			t.Helper()
 			if err := f(w.Ctx, which); err != nil {
@@ -391,7 +392,7 @@ func TestPOOL2_WhoeverRaisesARateDoesNotWaitByTheOldOne(t *testing.T) {
 			info, err := rest[0].Info(w.Ctx)
 			return err == nil && len(info.Waits) > 0
 		})
-		if err := w.Client.Limits().Set(w.Ctx, hourly, limit.Config{Rate: 1000}); err != nil {
+		if err := ops.New(w.Client).Limits().Set(w.Ctx, hourly, limit.Config{Rate: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		for i, run := range rest {
@@ -405,7 +406,7 @@ func TestPOOL2_WhoeverRaisesARateDoesNotWaitByTheOldOne(t *testing.T) {
 func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *testing.T) {
 	flow := flowtest.LimitedFlow[int, int]("limits.declares", func(int) []limit.Use { return []limit.Use{gpu.Use(1)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		l := w.Client.Limits()
+		l := ops.New(w.Client).Limits()
 		if err := l.Pause(w.Ctx, gpu); err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +414,7 @@ func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *te
 		stands := func(paused, set bool) func() bool {
 			return func() bool {
 				all, err := l.List(w.Ctx)
-				i := slices.IndexFunc(all, func(l workflow.LimitInfo) bool { return l.Name == gpu.Name() })
+				i := slices.IndexFunc(all, func(l ops.LimitInfo) bool { return l.Name == gpu.Name() })
 				return err == nil && i >= 0 && all[i].Config.AtOnce == 2 && all[i].Paused == paused && all[i].Set == set
 			}
 		}
@@ -432,7 +433,7 @@ func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *te
 	one := customer.For("a")
 	flow := flowtest.LimitedFlow[int, int]("limits.early", func(int) []limit.Use { return []limit.Use{gpu.Use(1), one.Use(1), disk.Use(1)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		l := w.Client.Limits()
+		l := ops.New(w.Client).Limits()
 		run := flowtest.Start(w, flow, 1)
 		for _, which := range []limit.Limit{gpu, one} {
 			if err := l.Pause(w.Ctx, which); err != nil {
@@ -491,9 +492,9 @@ func TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone(t *testing.T) {
 			}))
 		waiting := func(what string, weight int) {
 			w.Eventually(what, func() bool {
-				all, err := w.Client.Limits().List(w.Ctx)
+				all, err := ops.New(w.Client).Limits().List(w.Ctx)
 				flowtest.Order(t, err)
-				return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Name == gpu.Name() && l.Held == 2 && l.Waits == weight })
+				return slices.ContainsFunc(all, func(l ops.LimitInfo) bool { return l.Name == gpu.Name() && l.Held == 2 && l.Waits == weight })
 			})
 		}
 		for n := range 10 {
@@ -566,7 +567,7 @@ func TestPOOL3_AStepOfARunThatHoldsPermitsPassesWhoWaitsForThem(t *testing.T) {
 			return n, nil
 		}), inside.As(echo), both.As(echo), flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return both.Call(ctx, n) }))
 		stands := func() (held, waits int) {
-			all, err := w.Client.Limits().List(w.Ctx)
+			all, err := ops.New(w.Client).Limits().List(w.Ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -612,7 +613,7 @@ func TestPOOL3_AStepThatIsTooHeavyForItsNextAttemptSaysWhy(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) { return step.Call(ctx, n) }),
 			step.As(func(ctx context.Context, _ int) (int, error) {
 				begun.Add(1)
-				return 0, errors.Join(errors.New("not yet"), w.Client.Limits().Set(ctx, less, limit.Config{AtOnce: 1}))
+				return 0, errors.Join(errors.New("not yet"), ops.New(w.Client).Limits().Set(ctx, less, limit.Config{AtOnce: 1}))
 			}))
 		e := flowtest.Failure(w, flowtest.Start(w, renders, 1))
 		if text := e.Error(); !strings.Contains(text, "2 of test.less") || !strings.Contains(text, "after 1 attempt") || begun.Load() != 1 {
@@ -643,7 +644,7 @@ func TestPOOL3_WhatIsTooHeavyIsRefusedBeforeAWorkerHasDeclaredTheLimit(t *testin
 			t.Errorf("a run that fits: got %d", got)
 		}
 		refused("a start once it is declared", weighs)
-		if err := w.Client.Limits().Set(w.Ctx, late, limit.Config{AtOnce: 3}); err != nil {
+		if err := ops.New(w.Client).Limits().Set(w.Ctx, late, limit.Config{AtOnce: 3}); err != nil {
 			t.Fatal(err)
 		}
 		if got := flowtest.Result(w, flowtest.Start(w, heavy, 3, workflow.WithID("e"))); got != 3 {
@@ -661,7 +662,7 @@ func TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode(t *test
 		for _, id := range []string{"a", "b", "c", "d"} { // on a store with several partitions another run takes the permits of some of them
 			runs = append(runs, flowtest.Start(w, heavy, 1, workflow.WithID(id)))
 		}
-		if err := w.Client.Limits().Set(w.Ctx, unknown, limit.Config{AtOnce: 2}); err != nil {
+		if err := ops.New(w.Client).Limits().Set(w.Ctx, unknown, limit.Config{AtOnce: 2}); err != nil {
 			t.Fatal(err)
 		}
 		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
@@ -685,7 +686,7 @@ func TestPOOL3_WhatIsTooHeavyForALoweredLimitEndsWithItsCode(t *testing.T) {
 			return err == nil && info.Status == workflow.StatusWaiting
 		})
 		second := flowtest.Start(w, held, 2)
-		if err := w.Client.Limits().Set(w.Ctx, scarce, limit.Config{AtOnce: 1}); err != nil {
+		if err := ops.New(w.Client).Limits().Set(w.Ctx, scarce, limit.Config{AtOnce: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if e := flowtest.Failure(w, second); e.Code != "overlimit" {

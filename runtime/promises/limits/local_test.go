@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -130,7 +131,7 @@ func TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 // A change of a limit per worker for the whole fleet is refused, and changes nothing.
 func TestPOOL5_ALocalLimitCannotBeSetForTheFleet(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		l := w.Client.Limits()
+		l := ops.New(w.Client).Limits()
 		for what, do := range map[string]func() error{
 			"Set":    func() error { return l.Set(w.Ctx, memory, limit.Config{AtOnce: 1}) },
 			"Reset":  func() error { return l.Reset(w.Ctx, memory) },

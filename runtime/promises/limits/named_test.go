@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -17,13 +18,13 @@ import (
 // limit is kept: each can revert the other.
 func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 	flowtest.OnPartitions(t, 5, func(t *testing.T, w *flowtest.World) {
-		l := w.Client.Limits()
-		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, workflow.ErrLimitNotFound) {
+		l := ops.New(w.Client).Limits()
+		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, ops.ErrLimitNotFound) {
 			t.Errorf("before a worker has declared it: %v", err)
 		}
 		taken := flowtest.Start(w, flowtest.LimitedFlow[int, int]("limits.taken", func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }), 1)
 		claimed(t, w, taken.ID(), "limits.taken")
-		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, workflow.ErrLimitNotFound) {
+		if _, err := l.Named(w.Ctx, gpu.Name(), ""); !errors.Is(err, ops.ErrLimitNotFound) {
 			t.Errorf("before a worker has declared it, although a run has a permit: %v", err)
 		}
 		limiter, _ := store.As[store.Limiter](w.Store)
@@ -64,7 +65,7 @@ func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"nobody's", memory.Name(), gpu.Name() + "x", gpu.Name()[:len(gpu.Name())-1]} {
-			if _, err := l.Named(w.Ctx, name, ""); !errors.Is(err, workflow.ErrLimitNotFound) {
+			if _, err := l.Named(w.Ctx, name, ""); !errors.Is(err, ops.ErrLimitNotFound) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
@@ -89,9 +90,9 @@ func claimed(t *testing.T, w *flowtest.World, run workflow.RunID, name string) {
 }
 
 // part returns the state of a part of a limit; the zero value if nothing is known of it.
-func part(t *testing.T, w *flowtest.World, which limit.Limit) workflow.LimitInfo {
+func part(t *testing.T, w *flowtest.World, which limit.Limit) ops.LimitInfo {
 	t.Helper()
-	all, err := w.Client.Limits().List(w.Ctx)
+	all, err := ops.New(w.Client).Limits().List(w.Ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,5 +101,5 @@ func part(t *testing.T, w *flowtest.World, which limit.Limit) workflow.LimitInfo
 			return i
 		}
 	}
-	return workflow.LimitInfo{}
+	return ops.LimitInfo{}
 }

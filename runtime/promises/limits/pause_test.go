@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -24,7 +25,7 @@ var (
 // permitsHeld returns the number of permits held of a limit.
 func permitsHeld(w *flowtest.World, name string) int {
 	w.T.Helper()
-	all, err := w.Client.Limits().List(w.Ctx)
+	all, err := ops.New(w.Client).Limits().List(w.Ctx)
 	if err != nil {
 		w.T.Fatal(err)
 	}

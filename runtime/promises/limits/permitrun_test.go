@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -41,7 +42,7 @@ func elsewhere(w *flowtest.World, n int) workflow.StartOption {
 func nothingHeld(w *flowtest.World) {
 	w.T.Helper()
 	w.Eventually("all permits were given back", func() bool {
-		all, err := w.Client.Limits().List(w.Ctx)
+		all, err := ops.New(w.Client).Limits().List(w.Ctx)
 		for _, l := range all {
 			if l.Name == room.Name() && (l.Held != 0 || l.Waits != 0) {
 				return false
@@ -209,7 +210,7 @@ func TestPOOL3_ARunWhosePermitRunIsTooHeavyFailsWithItsReason(t *testing.T) {
 		if w.Store.Partitions() == 1 {
 			return // it is refused at its start, like any other
 		}
-		if err := w.Client.Limits().Set(w.Ctx, lowered, limit.Config{AtOnce: 1}); err != nil {
+		if err := ops.New(w.Client).Limits().Set(w.Ctx, lowered, limit.Config{AtOnce: 1}); err != nil {
 			t.Fatal(err)
 		}
 		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
@@ -324,7 +325,7 @@ func TestPOOL6_TheRunsOfAScheduleTakeTheirPermits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 6 {
-			if _, err := w.Client.Schedules().Trigger(w.Ctx, "limited"); err != nil {
+			if _, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "limited"); err != nil {
 				t.Fatal(err)
 			}
 		}

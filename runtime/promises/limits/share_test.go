@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -126,16 +127,16 @@ func TestPOOL5_APausedAndASlowKeyOfALimitStopNoOtherKey(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check(w.Client.Limits().Pause(w.Ctx, customer.For("big")))
+		check(ops.New(w.Client).Limits().Pause(w.Ctx, customer.For("big")))
 		var others []*workflow.Run[int]
 		for range many {
 			others = append(others, flowtest.Start(w, pages, job{"big", 1}), flowtest.Start(w, pages, job{"slow", 1}))
 		}
 		w.Eventually("the pages of the other tenants wait, but for one that is slow", func() bool {
-			all, err := w.Client.Limits().List(w.Ctx)
+			all, err := ops.New(w.Client).Limits().List(w.Ctx)
 			check(err)
 			waits := func(key string, n int) bool {
-				return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Key == key && l.Waits == n })
+				return slices.ContainsFunc(all, func(l ops.LimitInfo) bool { return l.Key == key && l.Waits == n })
 			}
 			return waits("big", many) && waits("slow", many-1)
 		})
@@ -145,7 +146,7 @@ func TestPOOL5_APausedAndASlowKeyOfALimitStopNoOtherKey(t *testing.T) {
 			}
 		}
 		close(ends)
-		check(w.Client.Limits().Resume(w.Ctx, customer.For("big")))
+		check(ops.New(w.Client).Limits().Resume(w.Ctx, customer.For("big")))
 		for _, run := range others {
 			_ = flowtest.Result(w, run)
 		}
@@ -161,11 +162,11 @@ func TestPOOL5_NothingButResumeEndsThePauseOfALimit(t *testing.T) {
 			w.Work(worker.Config{}, flowtest.As(flow, func(_ workflow.Context, j job) (int, error) { return j.Share, nil }))
 		}
 		work()
-		limits, big := w.Client.Limits(), customer.For("big")
+		limits, big := ops.New(w.Client).Limits(), customer.For("big")
 		paused := func(what string, config limit.Config) {
 			t.Helper()
 			all, err := limits.List(w.Ctx)
-			i := slices.IndexFunc(all, func(l workflow.LimitInfo) bool { return l.Name == big.Name() && l.Key == "big" })
+			i := slices.IndexFunc(all, func(l ops.LimitInfo) bool { return l.Name == big.Name() && l.Key == "big" })
 			if err != nil || i < 0 || !all[i].Paused || all[i].Config != config {
 				t.Fatalf("%s: got limits %+v, %v; want big paused with %+v", what, all, err, config)
 			}
@@ -179,7 +180,7 @@ func TestPOOL5_NothingButResumeEndsThePauseOfALimit(t *testing.T) {
 		w.Eventually("the worker declares its limits", func() bool {
 			all, err := limits.List(w.Ctx)
 			order(err)
-			return slices.ContainsFunc(all, func(l workflow.LimitInfo) bool { return l.Name == big.Name() && l.Config.AtOnce == 1 })
+			return slices.ContainsFunc(all, func(l ops.LimitInfo) bool { return l.Name == big.Name() && l.Config.AtOnce == 1 })
 		})
 		order(limits.Pause(w.Ctx, big))
 		run := flowtest.Start(w, flow, job{"big", 7})

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -88,7 +89,7 @@ func TestPOOL1_ARunKeepsTheCallsFromBeforeItsLimitWasConfigured(t *testing.T) {
 				return inPlace == (len(flowtest.Filter(w.Log(run), event.StepCreated)) == 1)
 			})
 		}
-		limits := w.Client.Limits()
+		limits := ops.New(w.Client).Limits()
 		first := w.Work(cfg, bindings...)
 		run := flowtest.Start(w, flow, 0)
 		known(true)

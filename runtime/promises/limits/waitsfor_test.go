@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -37,7 +38,7 @@ func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 			}
 			return 1, ctx.Err()
 		}))
-		flowtest.Order(t, w.Client.Limits().Pause(w.Ctx, ocrTenant.For("big")))
+		flowtest.Order(t, ops.New(w.Client).Limits().Pause(w.Ctx, ocrTenant.For("big")))
 		holder := flowtest.Start(w, scans, "small")
 		held(w, "test.ocr", 1)
 		first := flowtest.Start(w, scans, "other")
@@ -79,7 +80,7 @@ func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 			t.Errorf("the one that has the permits: %+v, %v, want no waits", info.WaitsFor, err)
 		}
 		close(busy)
-		flowtest.Order(t, w.Client.Limits().Resume(w.Ctx, ocrTenant.For("big")))
+		flowtest.Order(t, ops.New(w.Client).Limits().Resume(w.Ctx, ocrTenant.For("big")))
 		for _, run := range []*workflow.Run[int]{holder, first, second, paused} {
 			flowtest.Result(w, run)
 		}
@@ -90,7 +91,7 @@ func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 func held(w *flowtest.World, name string, n int) {
 	w.T.Helper()
 	w.Eventually("permits are held", func() bool {
-		all, err := w.Client.Limits().List(w.Ctx)
+		all, err := ops.New(w.Client).Limits().List(w.Ctx)
 		for _, l := range all {
 			if l.Name == name && l.Held == n {
 				return err == nil

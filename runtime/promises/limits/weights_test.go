@@ -13,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -57,7 +58,7 @@ func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 		if most.Load() != 3 {
 			t.Errorf("at most %d were under way at once, the limit is 3", most.Load())
 		}
-		limits, err := w.Client.Limits().List(w.Ctx)
+		limits, err := ops.New(w.Client).Limits().List(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -64,7 +65,7 @@ func commands() []command {
 	}
 	all = append(all,
 		command{"cancel many", "cancel", false, func(ctx context.Context, s *stage, c *cell) answer {
-			return answeredWith("", s.Client.CancelMany(ctx, "", c.run)[0])
+			return answeredWith("", ops.New(s.Client).CancelMany(ctx, "", c.run)[0])
 		}},
 		command{"send", verbSend, false, func(ctx context.Context, s *stage, c *cell) answer {
 			return answeredWith("", goOn.Send(ctx, s.Client.Run(c.run), "sent"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -83,8 +84,8 @@ var methods = map[string]map[string]string{
 // TestComplete_EachMethodIsACommandOrARead detects a new method.
 func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
-		"Handle": reflect.TypeFor[*workflow.Handle](), "Client": reflect.TypeFor[*workflow.Client](), "Schedules": reflect.TypeFor[*workflow.Schedules](),
-		"Limits": reflect.TypeFor[workflow.Limits](), "NamedLimit": reflect.TypeFor[workflow.NamedLimit](),
+		"Handle": reflect.TypeFor[*workflow.Handle](), "Client": reflect.TypeFor[*workflow.Client](), "Schedules": reflect.TypeFor[*ops.Schedules](),
+		"Limits": reflect.TypeFor[ops.Limits](), "NamedLimit": reflect.TypeFor[ops.NamedLimit](),
 	} {
 		has := map[string]bool{}
 		for i := range typ.NumMethod() {

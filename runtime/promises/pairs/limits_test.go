@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 )
 
 // part is a limit as a whole, or its key "a", as described by rule R22. A pause is independent of
@@ -80,7 +81,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 			s := onMemory(t)
 			var model limitModel
 			if !s.until(most, func() bool {
-				_, err := s.Client.Limits().Named(s.Ctx, perKey.All().Name(), "")
+				_, err := ops.New(s.Client).Limits().Named(s.Ctx, perKey.All().Name(), "")
 				return err == nil
 			}) {
 				t.Fatalf("%s: the worker has not declared the limit", name)

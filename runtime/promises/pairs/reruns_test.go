@@ -2,6 +2,7 @@ package pairs_test
 
 import (
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -102,7 +103,7 @@ var again = []scene{
 		name: "failed, its rerun was deleted", facts: user(ended(event.StatusFailed)), alone: true, noStarts: true, end: event.StatusFailed,
 		play: func(s *stage, c *cell) {
 			retried(true, func(s *stage, _ *cell, h *workflow.Handle) error { return goOn.Send(s.Ctx, h, "go on") }, event.StatusCompleted)(s, c)
-			s.call(c, "delete", func() error { return s.Client.Run(c.first).Delete(s.Ctx) })
+			s.call(c, "delete", func() error { return ops.New(s.Client).Delete(s.Ctx, c.first) })
 		},
 	},
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -152,9 +153,11 @@ func (s *stage) comesTo(c *cell, at event.Status) {
 func pause(s *stage, _ *cell, h *workflow.Handle) error  { return h.Pause(s.Ctx) }
 func cancel(s *stage, _ *cell, h *workflow.Handle) error { return h.Cancel(s.Ctx, "by the scene") }
 func terminate(s *stage, _ *cell, h *workflow.Handle) error {
-	return h.Terminate(s.Ctx, "by the scene")
+	return ops.New(s.Client).Terminate(s.Ctx, h.ID(), "by the scene")
 }
-func remove(s *stage, _ *cell, h *workflow.Handle) error { return h.Delete(s.Ctx) }
+func remove(s *stage, _ *cell, h *workflow.Handle) error {
+	return ops.New(s.Client).Delete(s.Ctx, h.ID())
+}
 
 // user returns the facts of a user's run.
 func user(o Observed, more ...func(*facts)) facts {
@@ -419,7 +422,9 @@ var ofTheRuntime = []scene{
 	{
 		name: "schedule, paused", facts: facts{Kind: kindSchedule, Observed: parked(event.StatusWaiting, true)},
 		alone: true, noID: true, end: event.StatusCanceled,
-		play: scheduled(func(s *stage, c *cell) error { return s.Client.Schedules().Pause(s.Ctx, c.key, "by the scene") }),
+		play: scheduled(func(s *stage, c *cell) error {
+			return ops.New(s.Client).Schedules().Pause(s.Ctx, c.key, "by the scene")
+		}),
 	},
 }
 
@@ -437,7 +442,7 @@ func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
 			return err
 		})
 		c.unblock = func() {
-			s.call(c, "delete the schedule", func() error { return s.Client.Schedules().Delete(s.Ctx, c.key) })
+			s.call(c, "delete the schedule", func() error { return ops.New(s.Client).Schedules().Delete(s.Ctx, c.key) })
 		}
 	}
 }

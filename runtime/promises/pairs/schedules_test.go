@@ -7,14 +7,17 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // scheduleStates contains the states of schedules, with functions that bring a schedule into them.
 var scheduleStates = map[string]func(s *stage, name string) error{
-	"active":  func(*stage, string) error { return nil },
-	"paused":  func(s *stage, name string) error { return s.Client.Schedules().Pause(s.Ctx, name, "by the test") },
-	"deleted": func(s *stage, name string) error { return s.Client.Schedules().Delete(s.Ctx, name) },
+	"active": func(*stage, string) error { return nil },
+	"paused": func(s *stage, name string) error {
+		return ops.New(s.Client).Schedules().Pause(s.Ctx, name, "by the test")
+	},
+	"deleted": func(s *stage, name string) error { return ops.New(s.Client).Schedules().Delete(s.Ctx, name) },
 }
 
 // owedSchedules lists the states and verbs that do not follow R23.
@@ -68,7 +71,7 @@ func (s *stage) scheduleBreaks(name, state, verb string) string {
 	var info workflow.ScheduleInfo
 	shows := func() bool {
 		var err error
-		info, err = s.Client.Schedules().Get(s.Ctx, name)
+		info, err = ops.New(s.Client).Schedules().Get(s.Ctx, name)
 		if verb == "delete" {
 			return err != nil
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -169,7 +170,7 @@ func TestFLOW6_WhatHoldsATokenIsListedIfAskedForAndDoesNotCountAsAChild(t *testi
 	const n = workflow.DefaultChildren + 5
 	run := flowtest.Start(w, many, n)
 	w.Reach(run, event.ChildStarted, n)
-	tree, err := w.Client.Tree(w.Ctx, run.ID())
+	tree, err := ops.New(w.Client).Tree(w.Ctx, run.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -117,8 +118,10 @@ func TestRUN17_AResumeInTheDelayLetsTheRerunGoOnAtOnce(t *testing.T) {
 
 func TestRUN17_ARunIsEndedInTheDelayWithoutItsSteps(t *testing.T) {
 	for name, end := range map[string]func(w *flowtest.World, run *workflow.Run[string]) error{
-		"cancel":    func(w *flowtest.World, run *workflow.Run[string]) error { return run.Cancel(w.Ctx, "enough") },
-		"terminate": func(w *flowtest.World, run *workflow.Run[string]) error { return run.Terminate(w.Ctx, "enough") },
+		"cancel": func(w *flowtest.World, run *workflow.Run[string]) error { return run.Cancel(w.Ctx, "enough") },
+		"terminate": func(w *flowtest.World, run *workflow.Run[string]) error {
+			return ops.New(w.Client).Terminate(w.Ctx, run.ID(), "enough")
+		},
 		"cancel while paused": func(w *flowtest.World, run *workflow.Run[string]) error {
 			err := run.Pause(w.Ctx)
 			w.Status(run, workflow.StatusPaused)

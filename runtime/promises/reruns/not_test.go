@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -240,7 +241,7 @@ func TestRUN17_ARunThatWasDeletedIsNotTriedAgain(t *testing.T) {
 		loads.Around = func(ctx context.Context, op string, req any, do func() error) error {
 			if all, ok := req.([]store.Load); ok && len(all) == 1 && all[0].Limit == 0 && !all[0].Inbox {
 				if r, err := w.Store.Load(w.Ctx, []store.Load{{Run: all[0].Run, Limit: -1}}); err == nil && r[0].Err == nil && r[0].Record.QueueState == store.StateEnded {
-					if err := w.Client.Run(all[0].Run).Delete(w.Ctx); err == nil {
+					if err := ops.New(w.Client).Delete(w.Ctx, all[0].Run); err == nil {
 						close(gone)
 					}
 				}

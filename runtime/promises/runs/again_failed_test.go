@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -21,7 +22,7 @@ import (
 // runs.
 func openFailures(w *flowtest.World) (inGroups, listed int) {
 	w.T.Helper()
-	page, err := w.Client.Troubles(w.Ctx, workflow.TroubleFilter{})
+	page, err := ops.New(w.Client).FailureGroups(w.Ctx, ops.FailureFilter{})
 	flowtest.Order(w.T, err)
 	for _, g := range page.Groups {
 		inGroups += g.Open
@@ -81,7 +82,7 @@ func TestRUN10_ARetriedRunIsNoOpenFailureAndNamesTheNewRun(t *testing.T) {
 		if again := retry(run); again != third {
 			t.Errorf("retry of the first run: got %s, want %s, which has completed", again, third)
 		}
-		flowtest.Order(t, w.Client.Run(third).Delete(w.Ctx))
+		flowtest.Order(t, ops.New(w.Client).Delete(w.Ctx, third))
 		fourth := retry(run)
 		if fourth == third || fourth == second.ID() || fourth == run.ID() || retry(run) != fourth {
 			t.Errorf("after the rerun was deleted: got %s, then %s, want a new run", fourth, retry(run))

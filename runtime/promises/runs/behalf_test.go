@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -108,8 +109,8 @@ func TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog(t *testing.T) {
 		together, err := flowtest.Steps.Start(bob, w.Client, 3, workflow.WithMessage(message, 1))
 		flowtest.Order(t, err)
 		flowtest.Order(t, canceled.Cancel(bob, ""))
-		flowtest.Order(t, terminated.Terminate(bob, ""))
-		flowtest.Order(t, w.Client.CancelMany(bob, "", together.ID())[0])
+		flowtest.Order(t, ops.New(w.Client).Terminate(bob, terminated.ID(), ""))
+		flowtest.Order(t, ops.New(w.Client).CancelMany(bob, "", together.ID())[0])
 		wantBy(w, canceled, "bob", "cancel_requested")
 		wantBy(w, terminated, "bob", "run_cancelled")
 		wantBy(w, together, "bob", "run_created", "message_received", "cancel_requested")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -24,7 +25,7 @@ func TestRUN13_DeleteForgetsOneRunAtOnce(t *testing.T) {
 		flowtest.Result(w, run)
 		flowtest.Result(w, other)
 		for range 2 { // the second time has no effect
-			if err := run.Delete(w.Ctx); err != nil {
+			if err := ops.New(w.Client).Delete(w.Ctx, run.ID()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -38,7 +39,6 @@ func TestRUN13_DeleteForgetsOneRunAtOnce(t *testing.T) {
 		for op, err := range map[string]error{
 			"Result": result, "Info": info, "GetByID": byID, "Events": follow,
 			"Cancel": run.Cancel(w.Ctx, "x"), "Send": flowtest.Wake.Send(w.Ctx, run, "x"),
-			"Delete by workflow id": flowtest.Echo.GetByID(w.Client, "order-1").Delete(w.Ctx),
 		} {
 			if !errors.Is(err, workflow.ErrRunNotFound) {
 				t.Errorf("%s: got %v, want ErrRunNotFound", op, err)
@@ -60,7 +60,7 @@ func TestRUN13_ADeletedRunIsPurgedWithinMinutes(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.Echoes)
 		run := flowtest.Start(w, flowtest.Echo, "x")
 		flowtest.Result(w, run)
-		if err := run.Delete(w.Ctx); err != nil {
+		if err := ops.New(w.Client).Delete(w.Ctx, run.ID()); err != nil {
 			t.Fatal(err)
 		}
 		w.Look(p)
@@ -80,12 +80,10 @@ func TestRUN13_DeleteOfARunThatHasNotEndedIsRefused(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.Parks)
 		run := flowtest.Start(w, flowtest.Parker, "x", workflow.WithID("order-1"))
 		w.Reach(run, event.WaitCreated, 1)
-		for name, h := range map[string]*workflow.Handle{"run id": run.Handle, "workflow id": w.Client.RunByID("order-1")} {
-			err := h.Delete(w.Ctx)
-			refused, ok := errors.AsType[*workflow.StatusError](err)
-			if !ok || refused.Run != run.ID() || refused.Status.Terminal() || !flowtest.ContainsAll(err.Error(), string(run.ID()), "has not ended") {
-				t.Errorf("delete by %s: got %v, want a *StatusError of the run", name, err)
-			}
+		err := ops.New(w.Client).Delete(w.Ctx, run.ID())
+		refused, ok := errors.AsType[*workflow.StatusError](err)
+		if !ok || refused.Run != run.ID() || refused.Status.Terminal() || !flowtest.ContainsAll(err.Error(), string(run.ID()), "has not ended") {
+			t.Errorf("delete: got %v, want a *StatusError of the run", err)
 		}
 		if err := flowtest.Wake.Send(w.Ctx, run, "up"); err != nil {
 			t.Fatal(err)
@@ -98,13 +96,11 @@ func TestRUN13_DeleteOfARunThatHasNotEndedIsRefused(t *testing.T) {
 
 func TestRUN13_DeleteOfAMissingRunIsNotFound(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		missing := w.Client.Run(event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()))
-		for name, h := range map[string]*workflow.Handle{"run id": missing, "workflow id": w.Client.RunByID("never")} {
-			if err := h.Delete(w.Ctx); !errors.Is(err, workflow.ErrRunNotFound) {
-				t.Errorf("delete by %s: got %v, want ErrRunNotFound", name, err)
-			}
+		missing := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot())
+		if err := ops.New(w.Client).Delete(w.Ctx, missing); !errors.Is(err, workflow.ErrRunNotFound) {
+			t.Errorf("delete: got %v, want ErrRunNotFound", err)
 		}
-		if err := w.Client.Run("order-1").Delete(w.Ctx); err == nil || !flowtest.ContainsAll(err.Error(), "RunByID") {
+		if err := ops.New(w.Client).Delete(w.Ctx, "order-1"); err == nil || !flowtest.ContainsAll(err.Error(), "RunByID") {
 			t.Errorf("delete by a workflow id in place of a run id: got %v", err)
 		}
 	})
@@ -138,7 +134,7 @@ func TestRUN13_DeleteByFilterForgetsWhatMatchesAndHasEnded(t *testing.T) {
 				}
 				inputs[flowtest.Ended(w, "red", red)], inputs[flowtest.Ended(w, "blue", blue)] = "red", "blue"
 
-				n, err := w.Client.Delete(w.Ctx, tt.filter)
+				n, err := ops.New(w.Client).DeleteMany(w.Ctx, tt.filter)
 				if err != nil || n != len(tt.want) {
 					t.Errorf("delete: got %d, %v, want %d", n, err, len(tt.want))
 				}
@@ -176,10 +172,10 @@ func TestRUN13_DeleteByFilterHasNoCap(t *testing.T) {
 		for _, s := range started {
 			flowtest.Result(w, s.Run)
 		}
-		if n, err := w.Client.Delete(w.Ctx, workflow.Filter{}); err != nil || n != runs {
+		if n, err := ops.New(w.Client).DeleteMany(w.Ctx, workflow.Filter{}); err != nil || n != runs {
 			t.Errorf("delete: got %d, %v, want %d", n, err, runs)
 		}
-		if n, err := w.Client.Delete(w.Ctx, workflow.Filter{}); err != nil || n != 0 {
+		if n, err := ops.New(w.Client).DeleteMany(w.Ctx, workflow.Filter{}); err != nil || n != 0 {
 			t.Errorf("delete again: got %d, %v, want none", n, err)
 		}
 	})
@@ -192,7 +188,7 @@ func TestRUN13_DeleteSaysHowFarItCame(t *testing.T) {
 		flowtest.Ended(w, "x")
 	}
 	broken := &brokenDelete{Store: w.Store, answers: []error{nil, nil, errors.New("no more of that")}}
-	n, err := workflow.NewClient(broken, workflow.ClientConfig{}).Delete(w.Ctx, workflow.Filter{})
+	n, err := ops.New(workflow.NewClient(broken, workflow.ClientConfig{})).DeleteMany(w.Ctx, workflow.Filter{})
 	if n != 2 || err == nil || !flowtest.ContainsAll(err.Error(), "delete runs", "no more") {
 		t.Errorf("got %d, %v, want 2 and the error of the third", n, err)
 	}
@@ -208,7 +204,7 @@ func TestRUN13_DeleteByFilterPassesOverWhatOthersHaveDeleted(t *testing.T) {
 		flowtest.Ended(w, "x")
 	}
 	raced := &brokenDelete{Store: w.Store, answers: []error{nil, store.ErrRunNotFound, &store.NotEndedError{}, nil}}
-	n, err := workflow.NewClient(raced, workflow.ClientConfig{}).Delete(w.Ctx, workflow.Filter{})
+	n, err := ops.New(workflow.NewClient(raced, workflow.ClientConfig{})).DeleteMany(w.Ctx, workflow.Filter{})
 	if n != 2 || err != nil {
 		t.Errorf("got %d, %v, want 2", n, err)
 	}
@@ -244,8 +240,8 @@ func TestRUN13_AClosedClientDeletesNothing(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, bulk := client.Delete(w.Ctx, workflow.Filter{})
-	for op, err := range map[string]error{"one": client.Run(run).Delete(w.Ctx), "many": bulk} {
+	_, bulk := ops.New(client).DeleteMany(w.Ctx, workflow.Filter{})
+	for op, err := range map[string]error{"one": ops.New(client).Delete(w.Ctx, run), "many": bulk} {
 		if !errors.Is(err, workflow.ErrClientClosed) {
 			t.Errorf("delete %s: got %v, want ErrClientClosed", op, err)
 		}
@@ -262,17 +258,17 @@ func TestRUN13_ADeletedRunThatWasAskedToEndIsNotFound(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.Parks)
 		canceled, terminated := flowtest.Start(w, flowtest.Parker, ""), flowtest.Start(w, flowtest.Parker, "")
 		flowtest.Order(t, canceled.Cancel(w.Ctx, "x"))
-		flowtest.Order(t, terminated.Terminate(w.Ctx, "x"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, terminated.ID(), "x"))
 		for _, run := range []*workflow.Run[string]{canceled, terminated} {
 			if _, err := run.Result(w.Ctx); err == nil {
 				t.Fatalf("run %s has a result", run.ID())
 			}
-			flowtest.Order(t, run.Delete(w.Ctx))
+			flowtest.Order(t, ops.New(w.Client).Delete(w.Ctx, run.ID()))
 		}
-		many := w.Client.CancelMany(w.Ctx, "y", canceled.ID(), terminated.ID())
+		many := ops.New(w.Client).CancelMany(w.Ctx, "y", canceled.ID(), terminated.ID())
 		for op, err := range map[string]error{
 			"Cancel": canceled.Cancel(w.Ctx, "y"), "Cancel by id": w.Client.Run(canceled.ID()).Cancel(w.Ctx, "y"), "CancelMany": many[0],
-			"Terminate": terminated.Terminate(w.Ctx, "y"), "Terminate by id": w.Client.Run(terminated.ID()).Terminate(w.Ctx, "y"),
+			"Terminate": ops.New(w.Client).Terminate(w.Ctx, terminated.ID(), "y"), "Terminate by id": ops.New(w.Client).Terminate(w.Ctx, terminated.ID(), "y"),
 			"CancelMany of the terminated one": many[1],
 		} {
 			if !errors.Is(err, workflow.ErrRunNotFound) {

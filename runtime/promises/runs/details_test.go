@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -22,7 +23,7 @@ func TestRUN16_ARunNamesItsWorkerAndItsLastRecovery(t *testing.T) {
 		if info, err := run.Info(w.Ctx); err != nil || info.Worker != "" {
 			t.Errorf("before a worker has it: got worker %q, %v, want none", info.Worker, err)
 		}
-		if got, err := run.LastRecovery(w.Ctx); err != nil || got != nil {
+		if got, err := ops.New(w.Client).LastRecovery(w.Ctx, run.ID()); err != nil || got != nil {
 			t.Errorf("before a worker has it: got recovery %+v, %v, want none", got, err)
 		}
 		partition, session := int(run.ID().Slot())%w.Store.Partitions(), store.SessionID("host/7/"+event.NewToken().String())
@@ -34,11 +35,11 @@ func TestRUN16_ARunNamesItsWorkerAndItsLastRecovery(t *testing.T) {
 			t.Errorf("claimed: got worker %q, %v, want host/7", info.Worker, err)
 		}
 		flowtest.Order(t, w.Store.CloseSession(w.Ctx, partition, session))
-		got, err := run.LastRecovery(w.Ctx)
+		got, err := ops.New(w.Client).LastRecovery(w.Ctx, run.ID())
 		if err != nil || got == nil || got.Time.IsZero() {
 			t.Fatalf("after the worker has gone: got %+v, %v, want a recovery with its time", got, err)
 		}
-		want := workflow.Recovery{Time: got.Time, Reason: string(store.ReasonSessionClosed), From: "host/7", By: got.By}
+		want := ops.Recovery{Time: got.Time, Reason: string(store.ReasonSessionClosed), From: "host/7", By: got.By}
 		if d := cmp.Diff(want, *got); d != "" {
 			t.Errorf("the recovery (-want +got):\n%s", d)
 		}
@@ -57,17 +58,17 @@ func TestRUN16_OrdersTellThatARunWasAskedToEndAndWhy(t *testing.T) {
 		}))
 		run := flowtest.Start(w, cleans, 1)
 		w.ReachWaiting(run)
-		orders := func() workflow.Orders {
+		orders := func() ops.Orders {
 			t.Helper()
-			got, err := run.Orders(w.Ctx)
+			got, err := ops.New(w.Client).Orders(w.Ctx, run.ID())
 			flowtest.Order(t, err)
 			return got
 		}
 		flowtest.Order(t, run.Pause(w.Ctx))
-		w.Eventually("the pause", func() bool { return cmp.Equal(orders(), workflow.Orders{Paused: true}) })
+		w.Eventually("the pause", func() bool { return cmp.Equal(orders(), ops.Orders{Paused: true}) })
 		flowtest.Order(t, run.Cancel(w.Ctx, "ordered twice"))
 		w.Eventually("the cleanup", func() bool {
-			return cmp.Equal(orders(), workflow.Orders{Canceling: true, CancelReason: "ordered twice"})
+			return cmp.Equal(orders(), ops.Orders{Canceling: true, CancelReason: "ordered twice"})
 		})
 		words(t, w, run, "end")
 		_ = flowtest.Result(w, run)

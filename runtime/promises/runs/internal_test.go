@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -17,11 +18,13 @@ import (
 
 // commands are all commands of a handle.
 var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workflow.Handle) error{
-	"cancel":    func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Cancel(ctx, "") },
-	"pause":     func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Pause(ctx) },
-	"resume":    func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Resume(ctx) },
-	"release":   func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Release(ctx) },
-	"terminate": func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Terminate(ctx, "") },
+	"cancel":  func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Cancel(ctx, "") },
+	"pause":   func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Pause(ctx) },
+	"resume":  func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Resume(ctx) },
+	"release": func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Release(ctx) },
+	"terminate": func(ctx context.Context, c *workflow.Client, h *workflow.Handle) error {
+		return ops.New(c).Terminate(ctx, h.ID(), "")
+	},
 	"restart": func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error {
 		_, err := h.Restart(ctx)
 		return err
@@ -39,7 +42,7 @@ var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workf
 		return err
 	},
 	"cancel of many": func(ctx context.Context, c *workflow.Client, h *workflow.Handle) error {
-		return c.CancelMany(ctx, "", h.ID())[0]
+		return ops.New(c).CancelMany(ctx, "", h.ID())[0]
 	},
 	"send": func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error {
 		return workflow.NewTopic[string]("stop").Send(ctx, h, "")
@@ -92,7 +95,7 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 		step := func(of workflow.RunID) *workflow.Handle {
 			return w.Client.Run(w.List(workflow.Filter{Parent: of, Workflow: event.StepRun("test.gpu")})[0])
 		}
-		schedule, err := w.Client.Schedules().Get(w.Ctx, "yearly")
+		schedule, err := ops.New(w.Client).Schedules().Get(w.Ctx, "yearly")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +153,7 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 		if got := flowtest.Result(w, holds); got != 2 {
 			t.Errorf("the hook has received %d, want 2", got)
 		}
-		if err := w.Client.Schedules().Delete(w.Ctx, "yearly"); err != nil {
+		if err := ops.New(w.Client).Schedules().Delete(w.Ctx, "yearly"); err != nil {
 			t.Errorf("delete the schedule: %v", err)
 		}
 	})

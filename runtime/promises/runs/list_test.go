@@ -12,6 +12,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -190,7 +191,7 @@ func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.Runs) // runs of the default queue, while pages are read
 		got := w.Paged(workflow.Filter{}, page, func(ids []workflow.RunID) {
 			for _, id := range ids {
-				err := w.Client.Run(id).Delete(w.Ctx)
+				err := ops.New(w.Client).Delete(w.Ctx, id)
 				if err != nil && !errors.As(err, new(*workflow.StatusError)) {
 					t.Error(err)
 				}
@@ -205,7 +206,7 @@ func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
 			counts, err := w.Client.Count(w.Ctx, workflow.Filter{Queue: workflow.DefaultQueue})
 			return err == nil && counts.ByStatus()[workflow.StatusPending]+counts.ByStatus()[workflow.StatusRunning] == 0
 		})
-		n, err := w.Client.Delete(w.Ctx, workflow.Filter{Queue: workflow.DefaultQueue})
+		n, err := ops.New(w.Client).DeleteMany(w.Ctx, workflow.Filter{Queue: workflow.DefaultQueue})
 		if left := w.List(workflow.Filter{Queue: workflow.DefaultQueue}); err != nil || n == 0 || len(left) > 0 {
 			t.Errorf("deleted %d, %v, and %v are left", n, err, left)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -91,7 +92,7 @@ func TestRUN2_ARunThatContinuedIsComparedByItsFirstInput(t *testing.T) {
 		if d := cmp.Diff(workflow.InputDiffersError{WorkflowID: "id", Run: last.ID()}, differs(t, err)); d != "" {
 			t.Errorf("the input of the last run (-want +got):\n%s", d)
 		}
-		if err := first.Delete(w.Ctx); err != nil {
+		if err := ops.New(w.Client).Delete(w.Ctx, first.ID()); err != nil {
 			t.Fatal(err)
 		}
 		if run := flowtest.Start(w, continues, 1, id); run.ID() != last.ID() || run.SameInput() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -57,12 +58,12 @@ func TestRUN8_TerminateEndsABlockedRun(t *testing.T) {
 			flowtest.Order(t, err)
 			run = flowtest.Unsound.Get(w.Client, info.ID)
 		}
-		flowtest.Order(t, run.Terminate(w.Ctx, "nobody has the old code"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, run.ID(), "nobody has the old code"))
 		if info, err := run.Info(w.Ctx); err != nil || info.Status != workflow.StatusCanceled {
 			t.Errorf("after Terminate: %+v, %v, want a canceled run", info, err)
 		}
 		terminated(w, run, "nobody has the old code")
-		flowtest.Order(t, run.Terminate(w.Ctx, "again"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, run.ID(), "again"))
 		terminated(w, run, "nobody has the old code")
 		w.Healthy()
 	})
@@ -92,7 +93,7 @@ func TestRUN8_TerminateEndsARunThatAWorkerHas(t *testing.T) {
 			}))...)
 		run := flowtest.Start(w, flow, 1)
 		<-begun
-		flowtest.Order(t, run.Terminate(w.Ctx, "too dear"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, run.ID(), "too dear"))
 		<-stopped
 		terminated(w, run, "too dear")
 		if undone.Len() > 0 {
@@ -124,7 +125,7 @@ func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 		w.Reach(lost, event.WaitCreated, 1)
 		first.Stop()
 		w.Send(of, 1)
-		flowtest.Order(t, of.Terminate(w.Ctx, "its code is gone"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, of.ID(), "its code is gone"))
 		terminated(w, of, "its code is gone")
 		if log := w.Log(of); len(log[len(log)-1].Unread) != 1 {
 			t.Errorf("the end names %v as unread, want the message that nobody has read", log[len(log)-1].Unread)
@@ -175,7 +176,7 @@ func TestRUN8_TerminateEndsARunWhoseLogIsDamaged(t *testing.T) {
 		close(release)
 		client := workflow.NewClient(&holed{Store: w.Store, from: 3, to: 4}, workflow.ClientConfig{})
 		defer func() { flowtest.Order(t, client.Close()) }()
-		flowtest.Order(t, client.Run(child.ID()).Terminate(w.Ctx, "a disk has died"))
+		flowtest.Order(t, ops.New(client).Terminate(w.Ctx, child.ID(), "a disk has died"))
 		terminated(w, child, "a disk has died")
 		w.Work(worker.Config{}, flowtest.As(parent, func(ctx workflow.Context, n int) (int, error) { return flowtest.Steps.Child(ctx, n) }))
 		if e := flowtest.Failure(w, run); !strings.Contains(e.Error(), "a disk has died") {
@@ -228,7 +229,7 @@ func TestRUN8_TerminateByManyAtOnceEndsTheRunOnce(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					if err := run.Terminate(w.Ctx, "together"); err != nil {
+					if err := ops.New(w.Client).Terminate(w.Ctx, run.ID(), "together"); err != nil {
 						t.Error(err)
 					}
 				})
@@ -250,7 +251,7 @@ func TestRUN8_TerminateReachesWhatTheRunContinuedAs(t *testing.T) {
 			return n, workflow.Sleep(ctx, time.Hour)
 		}))
 		run := flowtest.Start(w, again, 0)
-		flowtest.Order(t, run.Terminate(w.Ctx, "enough"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, run.ID(), "enough"))
 		if e := flowtest.Failure(w, run); e.Code != "terminated" {
 			t.Errorf("got %v, want that the chain was terminated", e)
 		}
@@ -262,7 +263,7 @@ func TestRUN8_TerminateReachesWhatTheRunContinuedAs(t *testing.T) {
 			return false
 		})
 		first.Stop()
-		flowtest.Order(t, left.Terminate(w.Ctx, "nobody is there"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, left.ID(), "nobody is there"))
 		if e := flowtest.Failure(w, left); e.Code != "terminated" {
 			t.Errorf("got %v, want that the last run of the chain was terminated", e)
 		}
@@ -274,19 +275,19 @@ func TestRUN8_TerminateRefusesWhatItCannotDo(t *testing.T) {
 		w.Work(worker.Config{}, flowtest.Double)
 		run := flowtest.Start(w, flowtest.Doubles, 2)
 		flowtest.Result(w, run)
-		if err := run.Terminate(w.Ctx, ""); !errors.Is(err, workflow.ErrRunTerminal) {
+		if err := ops.New(w.Client).Terminate(w.Ctx, run.ID(), ""); !errors.Is(err, workflow.ErrRunTerminal) {
 			t.Errorf("a run that has completed: got %v, want %v", err, workflow.ErrRunTerminal)
 		}
-		if err := w.Client.Run(event.NewRunID(w.Store.Clock().Now(), 0)).Terminate(w.Ctx, ""); !errors.Is(err, workflow.ErrRunNotFound) {
+		if err := ops.New(w.Client).Terminate(w.Ctx, event.NewRunID(w.Store.Clock().Now(), 0), ""); !errors.Is(err, workflow.ErrRunNotFound) {
 			t.Errorf("a run that does not exist: got %v, want %v", err, workflow.ErrRunNotFound)
 		}
-		if err := run.Terminate(w.Ctx, strings.Repeat("x", workflow.MaxReason+1)); !flowtest.IsInvalid(err, "reason") {
+		if err := ops.New(w.Client).Terminate(w.Ctx, run.ID(), strings.Repeat("x", workflow.MaxReason+1)); !flowtest.IsInvalid(err, "reason") {
 			t.Errorf("a reason that is too long: got %v", err)
 		}
 		first := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"), workflow.WithID("one"))
 		line := flowtest.Start(w, flowtest.One, 2, workflow.WithQueue("nobody"), workflow.WithID("one"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
-		flowtest.Order(t, line.Terminate(w.Ctx, "in line"))
-		flowtest.Order(t, first.Terminate(w.Ctx, "the first"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, line.ID(), "in line"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, first.ID(), "the first"))
 		terminated(w, line, "in line")
 	})
 }
@@ -308,7 +309,7 @@ func TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps(t *testing.T) {
 		defer close(free)
 		run := flowtest.Start(w, stuck, 1)
 		<-begun
-		flowtest.Order(t, run.Terminate(w.Ctx, "it hangs"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, run.ID(), "it hangs"))
 		terminated(w, run, "it hangs")
 	})
 }
@@ -341,7 +342,7 @@ func TestRUN8_ARunThatIsQueuedAfterAnotherEndsAtOnce(t *testing.T) {
 			return flowtest.Start(w, line, n, workflow.WithID("line"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
 		}
 		first, second, third, fourth := start(1), start(2), start(3), start(4)
-		flowtest.Order(t, second.Terminate(w.Ctx, "not needed"))
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, second.ID(), "not needed"))
 		terminated(w, second, "not needed")
 		flowtest.Order(t, third.Cancel(w.Ctx, "nor this"))
 		if e := flowtest.Failure(w, third); e.Status != workflow.StatusCanceled || e.Code != "cancelled" {

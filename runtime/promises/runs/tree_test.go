@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -28,13 +29,13 @@ func TestRUN7_TheTreeOfARunHasItsChildrenAndTheirDepths(t *testing.T) {
 		if got := flowtest.Result(w, run); got != 8 {
 			t.Fatalf("got %d, want 8", got)
 		}
-		tree, err := w.Client.Tree(w.Ctx, run.ID())
+		tree, err := ops.New(w.Client).Tree(w.Ctx, run.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
 		nodes := 0
-		var walk func(t workflow.Tree, parent workflow.RunID, depth int)
-		walk = func(n workflow.Tree, parent workflow.RunID, depth int) {
+		var walk func(t ops.Tree, parent workflow.RunID, depth int)
+		walk = func(n ops.Tree, parent workflow.RunID, depth int) {
 			nodes++
 			if n.Parent != parent || n.Depth != depth || n.Root != run.ID() || n.Status != workflow.StatusCompleted {
 				t.Errorf("%s of %s: parent %s, depth %d, root %s, %s", n.ID, n.Workflow, n.Parent, n.Depth, n.Root, n.Status)
@@ -57,7 +58,7 @@ func TestRUN7_TheTreeOfARunHasItsChildrenAndTheirDepths(t *testing.T) {
 		if diff := cmp.Diff(map[int]int{0: 1, 1: 2, 2: 4}, depths); diff != "" {
 			t.Errorf("listed runs of the root by depth (-want +got):\n%s", diff)
 		}
-		below, err := w.Client.Tree(w.Ctx, tree.Children[1].ID)
+		below, err := ops.New(w.Client).Tree(w.Ctx, tree.Children[1].ID)
 		if err != nil || len(below.Children) != 2 || below.Children[0].Depth != 2 {
 			t.Errorf("the tree of a child: %+v, %v", below, err)
 		}

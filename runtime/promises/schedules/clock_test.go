@@ -19,6 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -249,7 +250,7 @@ func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
 func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
-		s := w.Client.Schedules()
+		s := ops.New(w.Client).Schedules()
 		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
 		passTo(w, begin.Add(2*time.Hour)) // 01:00 and 02:00 are due
 		call(t, s.Pause(w.Ctx, "nightly", ""))
@@ -278,19 +279,19 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	seconds := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
 	hourly := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}
 	for name, tt := range map[string]struct {
-		give func(w *flowtest.World, s *workflow.Schedules) error
+		give func(w *flowtest.World, s *ops.Schedules) error
 		done func(i workflow.ScheduleInfo) bool
 	}{
 		"a pause": {
-			func(w *flowtest.World, s *workflow.Schedules) error { return s.Pause(w.Ctx, "nightly", "stocktaking") },
+			func(w *flowtest.World, s *ops.Schedules) error { return s.Pause(w.Ctx, "nightly", "stocktaking") },
 			func(i workflow.ScheduleInfo) bool { return i.Paused },
 		},
 		"an update": {
-			func(w *flowtest.World, s *workflow.Schedules) error { return s.Update(w.Ctx, "nightly", hourly) },
+			func(w *flowtest.World, s *ops.Schedules) error { return s.Update(w.Ctx, "nightly", hourly) },
 			func(i workflow.ScheduleInfo) bool { return i.Next.Equal(begin.Add(time.Hour)) },
 		},
 		"an update after a pause that has ended": {
-			func(w *flowtest.World, s *workflow.Schedules) error {
+			func(w *flowtest.World, s *ops.Schedules) error {
 				return errors.Join(s.Pause(w.Ctx, "nightly", ""), s.Resume(w.Ctx, "nightly"), s.Update(w.Ctx, "nightly", hourly))
 			},
 			func(i workflow.ScheduleInfo) bool { return i.Next.Equal(begin.Add(time.Hour)) },
@@ -300,7 +301,7 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
 				schedule(w, seconds)
 				passTo(w, begin.Add(230*time.Second))
-				call(t, tt.give(w, w.Client.Schedules()))
+				call(t, tt.give(w, ops.New(w.Client).Schedules()))
 				passTo(w, begin.Add(300*time.Second))
 				w.Work(worker.Config{}, nightly)
 				info := await(w, "the order is obeyed", tt.done)
@@ -327,7 +328,7 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 // The log of the run begins with more events than a run of a schedule may have.
 func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 	onTime(t, at(t, "2027-01-01T00:30:00Z"), func(t *testing.T, w *flowtest.World) {
-		s := w.Client.Schedules()
+		s := ops.New(w.Client).Schedules()
 		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
 		const orders = 9_000
 		for range orders / 2 {
@@ -361,7 +362,7 @@ func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
-				s := w.Client.Schedules()
+				s := ops.New(w.Client).Schedules()
 				schedule(w, jittered)
 				stop := w.Work(worker.Config{}, nightly).Stop
 				var due time.Time

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -11,7 +12,7 @@ import (
 func TestPOOL6_ABackfillOfAPausedScheduleStartsItsTicks(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
-		s := w.Client.Schedules()
+		s := ops.New(w.Client).Schedules()
 		schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: workflow.OverlapAllow})
 		call(t, s.Pause(w.Ctx, "nightly", "stocktaking"))
 		noon := at(t, "2026-03-01T12:00:00Z")
@@ -33,7 +34,7 @@ func TestPOOL6_TheRunOfATriggerCanBeAwaitedAtOnce(t *testing.T) {
 		w.Work(worker.Config{}, nightly)
 		schedule(w, workflow.Schedule{When: "0 0 1 1 *", Overlap: workflow.OverlapAllow})
 		for range 5 {
-			run, err := w.Client.Schedules().Trigger(w.Ctx, "nightly")
+			run, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly")
 			call(t, err)
 			if got, err := Nightly.Get(w.Client, run).Result(w.Ctx); err != nil || got != "in without a tick" {
 				t.Errorf("result: got %q, %v; want the one of a trigger", got, err)
@@ -49,7 +50,7 @@ func TestPOOL6_AScheduleThatIsCreatedAgainAsItIsWritesNothing(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		daily, hourly := workflow.Schedule{When: "0 0 * * *"}, workflow.Schedule{When: "0 * * * *"}
 		size := func() [2]int {
-			items, err := own(w).Inbox(w.Ctx)
+			items, err := ops.New(w.Client).Inbox(w.Ctx, own(w).ID())
 			call(t, err)
 			return [2]int{len(w.Log(own(w))), len(items)}
 		}
@@ -63,7 +64,7 @@ func TestPOOL6_AScheduleThatIsCreatedAgainAsItIsWritesNothing(t *testing.T) {
 		}
 		schedule(w, daily)
 		unchanged("unserved", daily)
-		call(t, w.Client.Schedules().Update(w.Ctx, "nightly", hourly))
+		call(t, ops.New(w.Client).Schedules().Update(w.Ctx, "nightly", hourly))
 		unchanged("unserved, after an update", hourly)
 		w.Work(worker.Config{}, nightly)
 		await(w, "the update is obeyed", func(i workflow.ScheduleInfo) bool { return i.When == hourly.When })
@@ -83,7 +84,7 @@ func TestPOOL6_APausedRunOfATickIsActiveForTheOverlap(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, stays)
 		call(t, Stays.Schedule(w.Ctx, w.Client, "nightly", workflow.Schedule{When: "0 0 1 1 *"}, ""))
-		s := w.Client.Schedules()
+		s := ops.New(w.Client).Schedules()
 		first, err := s.Trigger(w.Ctx, "nightly")
 		call(t, err)
 		run := Stays.Get(w.Client, first)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -23,7 +24,7 @@ func declares(when string) flowtest.Binding {
 func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
 	w.T.Helper()
 	eventually(w, "the schedule exists", func() bool {
-		_, err := w.Client.Schedules().Get(w.Ctx, "nightly")
+		_, err := ops.New(w.Client).Schedules().Get(w.Ctx, "nightly")
 		return err == nil
 	})
 	return await(w, "it fires at "+when, func(i workflow.ScheduleInfo) bool { return i.When == when })
@@ -47,14 +48,14 @@ func TestPOOL6_WorkersCreateWhatTheirDirectivesDeclareOnce(t *testing.T) {
 		}
 		await(w, "two ticks", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 2 })
 		n := 0
-		for _, err := range w.Client.Schedules().List(w.Ctx) {
+		for _, err := range ops.New(w.Client).Schedules().List(w.Ctx) {
 			call(t, err)
 			n++
 		}
 		if n != 1 {
 			t.Errorf("schedules: got %d, want 1", n)
 		}
-		call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+		call(t, ops.New(w.Client).Schedules().Delete(w.Ctx, "nightly"))
 		w.StopWorkers()
 		for tick, runs := range started(w, "nightly") {
 			if runs != 1 {
@@ -79,9 +80,9 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 		}
 		heard(w, 2)
 
-		call(t, w.Client.Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // manually
+		call(t, ops.New(w.Client).Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // manually
 		whenIs(w, "0 3 * * *")
-		call(t, w.Client.Schedules().Pause(w.Ctx, "nightly", ""))
+		call(t, ops.New(w.Client).Schedules().Pause(w.Ctx, "nightly", ""))
 		began("0 2 * * *") // repeats the earlier declaration
 		heard(w, 5)
 		if info := get(w, "nightly"); info.When != "0 3 * * *" || !info.Paused {
@@ -94,7 +95,7 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 		}
 		w.StopWorkers()
 		w.Work(worker.Config{}, declares("")) // the directive was removed, the schedule remains
-		call(t, w.Client.Schedules().Resume(w.Ctx, "nightly"))
+		call(t, ops.New(w.Client).Schedules().Resume(w.Ctx, "nightly"))
 		await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -31,7 +32,7 @@ func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 		} {
 			w.Forge(own(w), event.ScheduleRun, fmt.Sprintf(`{"at":"2020-01-01T00:00:00Z",%s}`, order))
 		}
-		_, err := w.Client.Schedules().Trigger(w.Ctx, "nightly") // after the forged orders
+		_, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly") // after the forged orders
 		call(t, err)
 		after := await(w, "the next trigger", func(i workflow.ScheduleInfo) bool { return i.Started == 2 })
 		if len(w.Lines("schedule refuses what it is asked for")) != 7 {

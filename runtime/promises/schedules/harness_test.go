@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -52,7 +53,7 @@ func own(w *flowtest.World) *workflow.Handle {
 
 func get(w *flowtest.World, name string) workflow.ScheduleInfo {
 	w.T.Helper()
-	info, err := w.Client.Schedules().Get(w.Ctx, name)
+	info, err := ops.New(w.Client).Schedules().Get(w.Ctx, name)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) boo
 // run.
 func trigger(w *flowtest.World) {
 	w.T.Helper()
-	run, err := w.Client.Schedules().Trigger(w.Ctx, "nightly")
+	run, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly")
 	call(w.T, err)
 	await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
 	eventually(w, "the triggered run exists", func() bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -28,7 +29,7 @@ func TestPOOL6_EveryWorkerTogetherStartEachTickOnce(t *testing.T) {
 		for _, s := range info.Recent {
 			ran(w, s.Tick)
 		}
-		call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+		call(t, ops.New(w.Client).Schedules().Delete(w.Ctx, "nightly"))
 		w.StopWorkers()
 		found := started(w, Nightly.Name())
 		ticks := slices.Sorted(maps.Keys(found))
@@ -47,7 +48,7 @@ func TestPOOL6_EveryWorkerTogetherStartEachTickOnce(t *testing.T) {
 func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
-		s := w.Client.Schedules()
+		s := ops.New(w.Client).Schedules()
 		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"})
 		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // repeated: no effect
 
@@ -89,7 +90,7 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 			t.Errorf("list (-want +got):\n%s", diff)
 		}
 		call(t, s.Delete(w.Ctx, "nightly"))
-		if _, err := s.Get(w.Ctx, "nightly"); !errors.Is(err, workflow.ErrScheduleNotFound) {
+		if _, err := s.Get(w.Ctx, "nightly"); !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Errorf("Get after Delete: got %v", err)
 		}
 		schedule(w, workflow.Schedule{When: "every 24h"}) // the name is free
@@ -110,7 +111,7 @@ func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
 		schedule(w, never)
 		first := get(w, "nightly").Run
 		call(t, Nightly.Schedule(w.Ctx, w.Client, "nightly", never, "in", workflow.WithQueue("moved")))
-		call(t, w.Client.Schedules().Pause(w.Ctx, "nightly", "stays"))
+		call(t, ops.New(w.Client).Schedules().Pause(w.Ctx, "nightly", "stays"))
 		info := await(w, "it is another run", func(i workflow.ScheduleInfo) bool { return i.Run != first })
 		old.Stop()
 		if run, err := w.Client.Run(info.Run).Info(w.Ctx); err != nil || run.Queue != "moved" || run.Workflow != event.ScheduleRun {
@@ -133,7 +134,7 @@ func TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort(t *testing.T) {
 		schedule(w, workflow.Schedule{When: "every 24h", Overlap: workflow.OverlapAllow})
 		first := own(w)
 		from := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-		call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 350)}))
+		call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 350)}))
 		info := await(w, "all are started", func(i workflow.ScheduleInfo) bool { return i.Started == 350 })
 		ran(w, from.AddDate(0, 0, 349))
 		if got := len(started(w, Nightly.Name())); got != 350 {
@@ -154,7 +155,7 @@ func TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort(t *testing.T) {
 func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, stays)
-		s := w.Client.Schedules()
+		s := ops.New(w.Client).Schedules()
 		begin := func(name string, o workflow.Overlap) (first, second *workflow.Run[string]) {
 			call(t, Stays.Schedule(w.Ctx, w.Client, name, workflow.Schedule{When: "0 0 1 1 *", Overlap: o}, ""))
 			var runs []*workflow.Run[string]
@@ -227,7 +228,7 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 
 func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	w := flowtest.NewMemory(t)
-	s := w.Client.Schedules()
+	s := ops.New(w.Client).Schedules()
 	schedule(w, workflow.Schedule{When: "every 1h"})
 	long := make([]byte, 201)
 	for name, err := range map[string]error{
@@ -254,7 +255,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 		"pause": s.Pause(w.Ctx, "other", ""), "resume": s.Resume(w.Ctx, "other"), "delete": s.Delete(w.Ctx, "other"),
 		"update": s.Update(w.Ctx, "other", workflow.Schedule{When: "every 1h"}),
 	} {
-		if !errors.Is(err, workflow.ErrScheduleNotFound) {
+		if !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Errorf("%s of a schedule that is not there: got %v", what, err)
 		}
 	}
@@ -269,7 +270,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	if err := Nightly.Schedule(w.Ctx, w.Client, "taken", workflow.Schedule{When: "every 1h"}, ""); !errors.Is(err, workflow.ErrWrongWorkflow) {
 		t.Errorf("a workflow id that is taken: got %v", err)
 	}
-	if err := s.Pause(w.Ctx, "taken", ""); !errors.Is(err, workflow.ErrScheduleNotFound) {
+	if err := s.Pause(w.Ctx, "taken", ""); !errors.Is(err, ops.ErrScheduleNotFound) {
 		t.Errorf("a run that is no schedule: got %v", err)
 	}
 }
@@ -338,7 +339,7 @@ func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
 				t.Errorf("result: got %q, want %q", got, want)
 			}
 		}
-		call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+		call(t, ops.New(w.Client).Schedules().Delete(w.Ctx, "nightly"))
 		for tick, runs := range started(w, dies.Name()) {
 			if runs != 1 {
 				t.Errorf("tick %s has %d runs", tick, runs)
@@ -358,7 +359,7 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 		from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		for round, overlap := range []workflow.Overlap{workflow.OverlapAllow, workflow.OverlapSkip, workflow.OverlapReplace} {
 			schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: overlap})
-			call(t, w.Client.Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
+			call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
 			info := await(w, "the ticks are done", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
 			if info.Skipped != 0 { // the existing run of the tick must not count as an overlapping run
 				t.Errorf("round %d: %d ticks were skipped", round, info.Skipped)
@@ -366,7 +367,7 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 			for day := range 20 {
 				ran(w, from.AddDate(0, 0, day))
 			}
-			call(t, w.Client.Schedules().Delete(w.Ctx, "nightly"))
+			call(t, ops.New(w.Client).Schedules().Delete(w.Ctx, "nightly"))
 		}
 		if got := len(started(w, Nightly.Name())); got != 20 {
 			t.Errorf("runs: got %d, want 20", got)
@@ -389,8 +390,8 @@ func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
 	broken := shim.NewWorkflow[string, workflow.None](event.ScheduleRun, "", shim.WorkflowPolicy{})
 	run := flowtest.Start(w, broken, "no schedule", workflow.WithID(event.ScheduleRunID("nightly")))
 	flowtest.Failure(w, run)
-	_, err := w.Client.Schedules().Get(w.Ctx, "nightly")
-	if !errors.Is(err, workflow.ErrScheduleNotFound) || !contains(err.Error(), string(run.ID())+" has failed") {
+	_, err := ops.New(w.Client).Schedules().Get(w.Ctx, "nightly")
+	if !errors.Is(err, ops.ErrScheduleNotFound) || !contains(err.Error(), string(run.ID())+" has failed") {
 		t.Errorf("Get: got %v", err)
 	}
 	schedule(w, workflow.Schedule{When: "every 1h"})

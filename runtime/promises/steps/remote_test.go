@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -38,7 +39,7 @@ func TestSTEP10_AStepRunsOnAWorkerOfItsQueueWithTheKeyOfTheCaller(t *testing.T) 
 		if got, want := <-key, step.IdempotencyKey(own); got != want {
 			t.Errorf("the idempotency key is %s, want %s", got, want)
 		}
-		if info, err := w.Client.Tree(w.Ctx, run.ID()); err != nil || len(info.Children) != 0 {
+		if info, err := ops.New(w.Client).Tree(w.Ctx, run.ID()); err != nil || len(info.Children) != 0 {
 			t.Errorf("the tree is %+v, %v, want the run alone", info, err)
 		}
 		for f, want := range map[*workflow.Filter]int{
@@ -50,7 +51,7 @@ func TestSTEP10_AStepRunsOnAWorkerOfItsQueueWithTheKeyOfTheCaller(t *testing.T) 
 				t.Errorf("runs of %+v: got %v, %v, %v, want %d", *f, got, counts, err, want)
 			}
 		}
-		if n, err := w.Client.Delete(w.Ctx, workflow.Filter{Root: run.ID()}); n != 2 || err != nil {
+		if n, err := ops.New(w.Client).DeleteMany(w.Ctx, workflow.Filter{Root: run.ID()}); n != 2 || err != nil {
 			t.Errorf("deleted: got %d, %v, want the run and that of its step", n, err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -60,7 +61,7 @@ func (x *experiment) change(ctx, next context.Context, l limit.Limit, atOnce int
 func (x *experiment) setCapacity(ctx, next context.Context, l limit.Limit, atOnce int) {
 	change := check.Change{Limit: l.Name(), AtOnce: atOnce, Asked: time.Now()}
 	harm.Insist(ctx, func(ctx context.Context) error {
-		return x.Client.Limits().Set(ctx, l, limit.Config{AtOnce: atOnce})
+		return ops.New(x.Client).Limits().Set(ctx, l, limit.Config{AtOnce: atOnce})
 	})
 	harm.Insist(next, func(ctx context.Context) error {
 		held, err := x.held(ctx, l)
@@ -85,7 +86,7 @@ func (x *experiment) noteChange(c check.Change) {
 var errHeld = errors.New("more is held")
 
 func (x *experiment) held(ctx context.Context, l limit.Limit) (int, error) {
-	all, err := x.Client.Limits().List(ctx)
+	all, err := ops.New(x.Client).Limits().List(ctx)
 	for _, info := range all {
 		if info.Name == l.Name() && info.Key == "" {
 			return info.Held, err
@@ -139,9 +140,9 @@ func (x *experiment) pauseSome(ctx, harmed context.Context, r *rand.Rand) error 
 func (x *experiment) pauseLimit(ctx, harmed context.Context, l limit.Limit) {
 	x.capacities.Lock()
 	defer x.capacities.Unlock()
-	harm.Insist(ctx, func(ctx context.Context) error { return x.Client.Limits().Pause(ctx, l) })
+	harm.Insist(ctx, func(ctx context.Context) error { return ops.New(x.Client).Limits().Pause(ctx, l) })
 	harm.Pause(harmed, x.every)
-	harm.Insist(ctx, func(ctx context.Context) error { return x.Client.Limits().Resume(ctx, l) })
+	harm.Insist(ctx, func(ctx context.Context) error { return ops.New(x.Client).Limits().Resume(ctx, l) })
 }
 
 // pauseRun pauses a run, which may end or be canceled before that.

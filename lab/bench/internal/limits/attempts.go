@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/lab/bench/internal/limits/flows"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -109,10 +110,10 @@ func (w *crowd) shut(ctx context.Context, c *crew) error {
 	if w.gate == (limit.Limit{}) {
 		return nil
 	}
-	if err := c.client.Limits().Set(ctx, w.gate, w.open); err != nil {
+	if err := ops.New(c.client).Limits().Set(ctx, w.gate, w.open); err != nil {
 		return err
 	}
-	return c.client.Limits().Pause(ctx, w.gate)
+	return ops.New(c.client).Limits().Pause(ctx, w.gate)
 }
 
 // unshut opens the gate when all steps wait.
@@ -121,7 +122,7 @@ func (w *crowd) unshut(ctx context.Context, c *crew) error {
 		return nil
 	}
 	for waits := -1; waits != w.steps; {
-		all, err := c.client.Limits().List(ctx)
+		all, err := ops.New(c.client).Limits().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -136,5 +137,5 @@ func (w *crowd) unshut(ctx context.Context, c *crew) error {
 			return fmt.Errorf("wait until %d steps wait for limit %s: %w, %d do", w.steps, w.gate, context.Cause(ctx), waits)
 		}
 	}
-	return c.client.Limits().Resume(ctx, w.gate)
+	return ops.New(c.client).Limits().Resume(ctx, w.gate)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/lab/bench/internal/limits/flows"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -93,7 +94,7 @@ func fill(ctx context.Context, s *session, p *place, flow workflow.Definition[st
 		return 0, err
 	}
 	s.sayf("waiting: %d runs of %s are started", s.waiting, flow.Name())
-	err = c.client.Limits().Set(filling, flows.Tenant.All(), limit.Config{AtOnce: flows.TenantAtOnce})
+	err = ops.New(c.client).Limits().Set(filling, flows.Tenant.All(), limit.Config{AtOnce: flows.TenantAtOnce})
 	if err == nil {
 		err = start(filling, c, flow, s.waiting, func(int) (string, []workflow.StartOption) { return "elephant", nil })
 	}
@@ -129,7 +130,7 @@ func (see *crowdedness) look(ctx context.Context, client *workflow.Client) error
 	var times []float64
 	for range 5 {
 		begun := time.Now()
-		all, err := client.Limits().List(ctx)
+		all, err := ops.New(client).Limits().List(ctx)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package workflow
+package ops
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Fleet contains the workers on a store and the number of runs that wait for them.
@@ -35,7 +36,7 @@ type WorkerInfo struct {
 
 // QueueInfo contains the number of open runs of a workflow on a queue. Internal runs, which hold
 // permits or execute steps for other runs, have workflow names of the runtime: see
-// [Filter].Internal.
+// workflow.Filter.Internal.
 type QueueInfo struct {
 	Queue    string
 	Workflow string
@@ -54,28 +55,25 @@ type QueueInfo struct {
 	// delayed start has no time of its own. Only the first ready run of each of the four highest
 	// priorities of a queue and workflow is examined.
 	Oldest    time.Time
-	OldestRun RunID
+	OldestRun workflow.RunID
 	// Workers is the number of live workers that serve the queue and workflow.
 	Workers int
 }
 
 // Fleet returns the workers and queues, whether or not a worker is running. Its cost grows with
-// their number, not with the number of runs. The error matches [ErrNotSupported] if the store does
+// their number, not with the number of runs. The error matches workflow.ErrNotSupported if the store does
 // not provide the data.
 func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
-	if err := c.check(); err != nil {
-		return Fleet{}, fmt.Errorf("ask for the fleet: %w", err)
-	}
-	teller, ok := store.As[store.FleetTeller](c.store)
-	if !ok {
-		return Fleet{}, fmt.Errorf("ask for the fleet: %w", ErrNotSupported)
-	}
-	told, err := teller.Fleet(ctx)
-	c.tellDamage()
+	reader, err := capability[store.FleetTeller](c, "read the fleet")
 	if err != nil {
 		return Fleet{}, err
 	}
-	f := Fleet{At: told.Now, Workers: workersOf(&told), Queues: make([]QueueInfo, len(told.Routes))}
+	state, err := reader.Fleet(ctx)
+	c.inner.LogDamage()
+	if err != nil {
+		return Fleet{}, err
+	}
+	f := Fleet{At: state.Now, Workers: workersOf(&state), Queues: make([]QueueInfo, len(state.Routes))}
 	serving := map[store.Route]int{}
 	for i := range f.Workers {
 		for _, route := range f.Workers[i].Serves {
@@ -84,26 +82,26 @@ func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 			}
 		}
 	}
-	for i := range told.Routes {
-		l := &told.Routes[i]
+	for i := range state.Routes {
+		l := &state.Routes[i]
 		f.Queues[i] = QueueInfo{
 			Queue: l.Queue, Workflow: l.Workflow, Ready: l.Ready, Waiting: l.Waiting, Running: l.Owned, Parked: l.Parked, Blocked: l.Blocked,
 			Inexact: l.Inexact, Workers: serving[l.Route],
 		}
 	}
-	if err := c.findOldest(ctx, &told, f.Queues); err != nil {
-		return Fleet{}, fmt.Errorf("ask for the fleet: %w", err)
+	if err := c.findOldest(ctx, &state, f.Queues); err != nil {
+		return Fleet{}, fmt.Errorf("read the fleet: %w", err)
 	}
 	return f, nil
 }
 
 // workersOf combines the sessions of each worker. Sessions that serve nothing belong to clients
 // that end a run themselves, and last only a moment.
-func workersOf(told *store.Fleet) []WorkerInfo {
+func workersOf(state *store.Fleet) []WorkerInfo {
 	type id struct{ name, build string }
 	at := map[id]*WorkerInfo{}
-	for i := range told.Sessions {
-		s := &told.Sessions[i]
+	for i := range state.Sessions {
+		s := &state.Sessions[i]
 		if len(s.Routes) == 0 {
 			continue
 		}
@@ -114,7 +112,7 @@ func workersOf(told *store.Fleet) []WorkerInfo {
 			at[key] = w
 		}
 		w.Sessions, w.Running = w.Sessions+1, w.Running+s.Owned
-		if s.Live(told.Now) {
+		if s.Live(state.Now) {
 			w.Live++
 		}
 		if s.Expires.Before(w.Lease) {
@@ -134,11 +132,11 @@ func workersOf(told *store.Fleet) []WorkerInfo {
 
 // findOldest reads the first ready runs in two requests: the lengths of their logs, then their last
 // frames.
-func (c *Client) findOldest(ctx context.Context, told *store.Fleet, queues []QueueInfo) error {
+func (c *Client) findOldest(ctx context.Context, state *store.Fleet, queues []QueueInfo) error {
 	var loads []store.Load
 	var of []*QueueInfo
-	for i := range told.Routes {
-		for _, run := range told.Routes[i].First {
+	for i := range state.Routes {
+		for _, run := range state.Routes[i].First {
 			loads, of = append(loads, store.Load{Run: run, Limit: -1}), append(of, &queues[i])
 		}
 	}
@@ -159,7 +157,7 @@ func (c *Client) findOldest(ctx context.Context, told *store.Fleet, queues []Que
 		return err
 	}
 	for i := range loaded {
-		since, ready := readySince(&loaded[i], told.Now)
+		since, ready := readySince(&loaded[i], state.Now)
 		if q := of[i]; ready && (q.OldestRun == "" || since.Before(q.Oldest)) {
 			q.Oldest, q.OldestRun = since, loads[i].Run
 		}

@@ -1,4 +1,4 @@
-package workflow_test
+package ops_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -86,9 +87,9 @@ func (y *yard) commit(l *storetest.Log, c store.Commit) {
 }
 
 // queue returns the QueueInfo of a route.
-func (y *yard) queue(c store.Route) workflow.QueueInfo {
+func (y *yard) queue(c store.Route) ops.QueueInfo {
 	y.Helper()
-	f, err := y.client.Fleet(y.Context())
+	f, err := ops.New(y.client).Fleet(y.Context())
 	y.check(err)
 	for _, q := range f.Queues {
 		if q.Queue == c.Queue && q.Workflow == c.Workflow {
@@ -96,7 +97,7 @@ func (y *yard) queue(c store.Route) workflow.QueueInfo {
 		}
 	}
 	y.Fatalf("the fleet has no %v: %+v", c, f.Queues)
-	return workflow.QueueInfo{}
+	return ops.QueueInfo{}
 }
 
 func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
@@ -113,12 +114,12 @@ func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
 		y.start(partition, invoices)
 	}
 	y.claim(1, y.session(1, "slow/7", "v1", invoices), invoices)
-	want := []workflow.WorkerInfo{
+	want := []ops.WorkerInfo{
 		{Name: "slow/7", Build: "v1", Serves: []store.Route{invoices}, Sessions: 2, Live: 2, Lease: at.Add(90 * time.Second), Running: 1},
 		{Name: "web/1", Build: "v1", Serves: []store.Route{packing, invoices}, Sessions: 3, Live: 3, Lease: at.Add(time.Minute)},
 		{Name: "web/1", Build: "v2", Serves: []store.Route{packing}, Sessions: 1, Live: 1, Lease: at.Add(time.Minute)},
 	}
-	f, err := y.client.Fleet(t.Context())
+	f, err := ops.New(y.client).Fleet(t.Context())
 	if diff := cmp.Diff(want, f.Workers); diff != "" || err != nil {
 		t.Errorf("workers: %v (-want +got):\n%s", err, diff)
 	}

@@ -1,14 +1,12 @@
-package workflow
+package ops
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
+	"unicode/utf8"
 
-	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -81,7 +79,11 @@ func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
 // List returns all parts of limits that are configured, in use or waited for, sorted by name and
 // key.
 func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
-	states, err := l.list(ctx, l.all())
+	limiter, err := l.limiter()
+	if err != nil {
+		return nil, err
+	}
+	states, err := permits.States(ctx, limiter, l.all())
 	if err != nil {
 		return nil, err
 	}
@@ -98,50 +100,8 @@ func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
 	return infos, nil
 }
 
-// list merges the states of several partitions. A spread limit has its configuration in each of
-// them.
-func (l Limits) list(ctx context.Context, partitions []int) ([]store.LimitState, error) {
-	limiter, err := l.limiter()
-	if err != nil {
-		return nil, err
-	}
-	merged := map[store.LimitID]store.LimitState{}
-	for _, p := range partitions {
-		var after store.LimitID
-		for {
-			page, err := limiter.Limits(ctx, p, after, limitPage)
-			if err != nil {
-				return nil, fmt.Errorf("list limits: %w", err)
-			}
-			for _, s := range page {
-				if was, ok := merged[s.LimitID]; ok {
-					s.Held, s.Waits = s.Held+was.Held, s.Waits+was.Waits
-				}
-				merged[s.LimitID] = s
-			}
-			if len(page) < limitPage {
-				break
-			}
-			after = page[len(page)-1].LimitID
-		}
-	}
-	return sortedLimits(merged), nil
-}
-
-// limitPage is the number of limits read per request. A store may read all limits of a partition
-// for each page.
-const limitPage = 5000
-
-func sortedLimits(all map[store.LimitID]store.LimitState) []store.LimitState {
-	sorted := slices.Collect(maps.Values(all))
-	slices.SortFunc(sorted, func(a, b store.LimitState) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
-	})
-	return sorted
-}
-
 func (l Limits) limiter() (store.Limiter, error) {
-	if err := l.c.check(); err != nil {
+	if err := l.c.inner.Check(); err != nil {
 		return nil, err
 	}
 	limiter, ok := store.As[store.Limiter](l.c.store)
@@ -198,36 +158,87 @@ func (l Limits) all() []int {
 	return all
 }
 
-// overweight returns a [store.LimitError] if a run to start uses more of a limit than its AtOnce
-// and the store would not refuse it: before a worker has declared the limit, and if another run
-// takes the permits because the workflow ID places the run in another partition. It reads the store
-// only if the declaration in this process is exceeded; a configuration in the store takes
-// precedence.
-func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
-	for _, u := range permits.Stored(permits.Fleet(uses)) {
-		most := permits.Default(u.Name).AtOnce
-		if most == 0 || u.Weight <= most {
-			continue
-		}
-		if permitSlot != 0 {
-			slot = uint16(permitSlot - 1)
-		}
-		states, err := c.Limits().list(ctx, []int{int(slot) % c.store.Partitions()})
+// ErrLimitNotFound means that no worker has declared a limit of that name to the store. Limits per
+// worker are not declared to the store.
+var ErrLimitNotFound = errors.New("ops: limit not found")
+
+// NamedLimit is a part of a limit that is identified only by name, for programs that do not link
+// the code that declares the limit.
+type NamedLimit struct {
+	l    Limits
+	part limitPart
+}
+
+// Named returns a part of a limit by name and key. An empty key addresses the limit as a whole,
+// which applies to all keys without their own configuration. Named reads from the store in which
+// partitions the limit is kept. Errors: [ErrLimitNotFound], store.ErrNoLimits.
+//
+// A limit that is spread by its keys is declared in every partition, any other limit in a single
+// one: see limit.Config.Spread. A worker declares a limit in each partition when it begins to serve
+// the partition. Until a spread limit is declared in a second partition, Named treats it as not
+// spread.
+func (l Limits) Named(ctx context.Context, name, key string) (NamedLimit, error) {
+	limiter, err := l.limiter()
+	if err != nil {
+		return NamedLimit{}, err
+	}
+	n := NamedLimit{l: l, part: limitPart{id: store.LimitID{Name: name, Key: key}}}
+	if err := n.part.id.Check(); err != nil {
+		return n, fmt.Errorf("find limit: %w", err)
+	}
+	d := permits.Declared{Name: name}
+	home := int(d.Slot("")) % l.c.store.Partitions()
+	found := false
+	for _, p := range l.all() {
+		there, err := declaredIn(ctx, limiter, p, name)
 		if err != nil {
-			return err
+			return n, fmt.Errorf("find limit %s: %w", n.part.id, err)
 		}
-		whole := true // most is the value of the limit as a whole
-		for _, s := range states {
-			switch known := s.Name == u.Name && (s.Set || s.Default); {
-			case known && s.Key == u.Key:
-				most, whole = s.Config.AtOnce, false
-			case known && s.Key == "" && whole:
-				most = s.Config.AtOnce
+		found = found || there
+		d.Spread = d.Spread || there && p != home
+	}
+	if !found {
+		return n, fmt.Errorf("limit %q: %w", name, ErrLimitNotFound)
+	}
+	if d.Spread && key == "" {
+		n.part.partitions = l.all()
+	} else {
+		n.part.partitions = []int{int(d.Slot(key)) % l.c.store.Partitions()}
+	}
+	return n, nil
+}
+
+// declaredIn reports whether a partition has a configuration for the limit as a whole.
+func declaredIn(ctx context.Context, limiter store.Limiter, partition int, name string) (bool, error) {
+	// The limit as a whole has the smallest key, so it is the first entry of its name.
+	_, last := utf8.DecodeLastRuneInString(name)
+	page, err := limiter.Limits(ctx, partition, store.LimitID{Name: name[:len(name)-last]}, permits.StatesPage)
+	for err == nil && len(page) > 0 {
+		for _, s := range page {
+			if s.Name == name && s.Key == "" {
+				return s.Default || s.Set, nil
+			}
+			if s.Name > name {
+				return false, nil
 			}
 		}
-		if most > 0 && u.Weight > most {
-			return &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: most}
-		}
+		page, err = limiter.Limits(ctx, partition, page[len(page)-1].LimitID, permits.StatesPage)
 	}
-	return nil
+	return false, err
 }
+
+// Set is like [Limits.Set].
+func (n NamedLimit) Set(ctx context.Context, c limit.Config) error {
+	return n.l.set(ctx, n.part, settingTo(c))
+}
+
+// Reset is like [Limits.Reset].
+func (n NamedLimit) Reset(ctx context.Context) error {
+	return n.l.set(ctx, n.part, resetting)
+}
+
+// Pause is like [Limits.Pause].
+func (n NamedLimit) Pause(ctx context.Context) error { return n.l.set(ctx, n.part, pausing) }
+
+// Resume is like [Limits.Resume].
+func (n NamedLimit) Resume(ctx context.Context) error { return n.l.set(ctx, n.part, resuming) }

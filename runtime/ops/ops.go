@@ -1,0 +1,61 @@
+// Package ops is the API for operators: what a store contains, which workers serve it, and how to
+// intervene. Programs that start runs, and workflow code, use package workflow.
+//
+// A client of this package is made from the client of a program, for example of an admin server, a
+// command or a health check:
+//
+//	client := workflow.NewClient(st, workflow.ClientConfig{})
+//	operator := ops.New(client)
+//	fleet, err := operator.Fleet(ctx)
+//
+// Reading order:
+//
+//   - [Client.Fleet]: workers, and the runs that wait for them
+//   - [Client.Catalog]: the workflows that workers have registered
+//   - [Client.FailureGroups]: runs that have failed, are retried or are blocked, by reason
+//   - [Client.Limits]: configuration and use of limits
+//   - [Client.Schedules]: the clock's starts
+//   - [Client.Tree], [Client.LastRecovery], [Client.Inbox], [Client.Orders], [Client.Streams]: details
+//     of one run
+//   - [Client.CancelMany], [Client.Terminate], [Client.Delete], [Client.DeleteMany]: ends of runs
+//   - [Client.Views], [Client.Journal]: records that operators share
+//
+// Lists and counts of runs are in package workflow, because programs need them as well: see
+// [workflow.Client.List].
+package ops
+
+import (
+	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Client reads and changes a store for operators. It is safe for concurrent use. After the
+// workflow.Client from which it was made is closed, its methods fail with
+// workflow.ErrClientClosed.
+type Client struct {
+	client *workflow.Client
+	inner  engine.Client
+	store  store.Store
+}
+
+// New returns a client for the store of c. It makes no request, and needs no Close.
+func New(c *workflow.Client) *Client {
+	return &Client{client: c, inner: engine.ClientOf(c), store: c.Store()}
+}
+
+// capability returns the store as a T. The error names the operation. It matches
+// workflow.ErrNotSupported if the store is no T.
+func capability[T any](c *Client, operation string) (T, error) {
+	if err := c.inner.Check(); err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", operation, err)
+	}
+	t, ok := store.As[T](c.store)
+	if !ok {
+		return t, fmt.Errorf("%s: %w", operation, workflow.ErrNotSupported)
+	}
+	return t, nil
+}

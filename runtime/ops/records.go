@@ -1,0 +1,72 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// View is a named filter of runs, shared by all users of the store: see [store.View].
+type View = store.View
+
+// Errors of views.
+var (
+	ErrViewNotFound = store.ErrViewNotFound
+	ErrViewsFull    = store.ErrViewsFull
+)
+
+// Views returns the views that the store keeps, sorted by name. The error matches
+// workflow.ErrNotSupported if it keeps none.
+func (c *Client) Views(ctx context.Context) ([]View, error) {
+	keeper, err := capability[store.ViewKeeper](c, "read views")
+	if err != nil {
+		return nil, err
+	}
+	return keeper.Views(ctx)
+}
+
+// SaveView creates or replaces the view with this name; [workflow.OnBehalfOf] sets its author. When
+// it returns nil the view is durable. The filter is a line that the store does not interpret.
+// Errors: workflow.ErrNotSupported, [ErrViewsFull], or a *[store.InvalidError] from
+// [store.View.Check].
+func (c *Client) SaveView(ctx context.Context, name, filter string) error {
+	keeper, err := capability[store.ViewKeeper](c, "save view")
+	if err != nil {
+		return err
+	}
+	return keeper.SaveView(ctx, View{Name: name, Filter: filter, By: engine.Behalf(ctx)})
+}
+
+// DeleteView removes a view. Errors: workflow.ErrNotSupported or [ErrViewNotFound].
+func (c *Client) DeleteView(ctx context.Context, name string) error {
+	keeper, err := capability[store.ViewKeeper](c, "delete view")
+	if err != nil {
+		return err
+	}
+	return keeper.DeleteView(ctx, name)
+}
+
+// Journal returns a page of the journal of operator requests, newest entry first. The error matches
+// workflow.ErrNotSupported if the store keeps no journal.
+func (c *Client) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	j, err := capability[store.Journaler](c, "read the journal")
+	if err != nil {
+		return store.JournalPage{}, err
+	}
+	return j.Journal(ctx, q)
+}
+
+// WriteJournal writes a journal entry, see [store.Journaler], and returns its ID. An entry without
+// an ID gets one made from the time of the store's clock. The error matches
+// workflow.ErrNotSupported if the store keeps no journal.
+func (c *Client) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) (id string, err error) {
+	j, err := capability[store.Journaler](c, "write the journal")
+	if err != nil {
+		return "", err
+	}
+	if e.ID == "" {
+		e.ID = store.NewJournalID(c.store.Clock().Now())
+	}
+	return e.ID, j.WriteJournal(ctx, e, keep)
+}

@@ -1,0 +1,254 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// ErrScheduleNotFound means that no schedule has this name, or that it was deleted.
+var ErrScheduleNotFound = engine.ErrScheduleNotFound
+
+// Schedules reads and changes the schedules of a store; [workflow.Definition.Schedule] creates
+// them. Its methods send requests to the run of the schedule: when a method returns nil the request
+// is durable, and a worker executes it. A request applies to all ticks that are due after the call,
+// even if no worker was running for a long time; it may miss a tick that is due at that moment.
+//
+// Errors: ErrScheduleNotFound; a *[workflow.ScheduleError] for an invalid request.
+type Schedules struct{ c *Client }
+
+// Schedules returns the interface to the schedules of the store.
+func (c *Client) Schedules() *Schedules { return &Schedules{c} }
+
+type order = engine.ScheduleOrder[workflow.Schedule, workflow.Backfill]
+
+// What operators send to the run of a schedule, and what the run publishes.
+var (
+	scheduleRuns   = scheduleDefinition()
+	scheduleOrders = workflow.NewTopic[order](event.ScheduleRun)
+	scheduleShown  = workflow.NewValue[workflow.ScheduleInfo](event.ScheduleRun)
+)
+
+// scheduleDefinition returns the definition of the runs of schedules. A handle from it may command
+// them.
+func scheduleDefinition() (d workflow.Definition[workflow.None, workflow.None]) {
+	engine.Define(&d, engine.DefinitionSpec{Name: event.ScheduleRun})
+	return d
+}
+
+// Get returns a schedule.
+func (s *Schedules) Get(ctx context.Context, name string) (workflow.ScheduleInfo, error) {
+	r, err := s.c.inner.FindSchedule(ctx, name)
+	if err != nil {
+		return workflow.ScheduleInfo{}, err
+	}
+	return s.info(ctx, &r)
+}
+
+// info reads the published state of a schedule, or its initial state if it has published nothing
+// yet.
+func (s *Schedules) info(ctx context.Context, r *store.Record) (workflow.ScheduleInfo, error) {
+	info, there, err := scheduleShown.Get(ctx, s.c.client.Run(r.Run))
+	if err == nil && !there {
+		info, err = s.initial(ctx, r.Run)
+	}
+	if err != nil {
+		return info, err
+	}
+	info.Run = r.Run // the published state may be from the previous run
+	info.Unserved, err = s.c.inner.Unserved(ctx, r)
+	return info, err
+}
+
+// initial returns the state in the input of the run of a schedule. The input has the fields of the
+// published state, except that the definition of the schedule is a field of it.
+func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (workflow.ScheduleInfo, error) {
+	events, err := s.c.client.Run(run).ReadEvents(ctx, 1, 1)
+	if err != nil {
+		return workflow.ScheduleInfo{}, err
+	}
+	var state struct {
+		workflow.ScheduleInfo
+		Does struct {
+			workflow.Schedule
+			Workflow string `json:"workflow"`
+			Queue    string `json:"queue"`
+		} `json:"does"`
+	}
+	for i := range events {
+		if err := engine.DecodePayload("input of run ", string(run), events[i].Payload, &state); err != nil {
+			return workflow.ScheduleInfo{}, err
+		}
+	}
+	info := state.ScheduleInfo
+	info.Schedule, info.Workflow, info.Queue = state.Does.Schedule, state.Does.Workflow, state.Does.Queue
+	if info.Paused {
+		info.Next = time.Time{}
+	}
+	return info, nil
+}
+
+// List delivers the schedules, in no particular order. An error is the last pair. The error matches
+// workflow.ErrNotSupported if the store cannot be searched.
+func (s *Schedules) List(ctx context.Context) iter.Seq2[workflow.ScheduleInfo, error] {
+	return func(yield func(workflow.ScheduleInfo, error) bool) {
+		for run, err := range s.c.client.List(ctx, workflow.Filter{Workflow: event.ScheduleRun, Statuses: open}) {
+			var info workflow.ScheduleInfo
+			var l store.Loaded
+			if err == nil {
+				l, err = s.c.load(ctx, store.Load{Run: run.ID, Limit: -1})
+			}
+			if err == nil {
+				info, err = s.info(ctx, &l.Record)
+			}
+			if errors.Is(err, workflow.ErrRunNotFound) {
+				continue // it was purged meanwhile
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// open contains the statuses of runs that have not ended.
+var open = []workflow.Status{
+	workflow.StatusPending, workflow.StatusRunning, workflow.StatusHeld, workflow.StatusPaused, workflow.StatusSleeping,
+	workflow.StatusWaiting, workflow.StatusBlocked,
+}
+
+// order sends an order to the run of a schedule.
+func (s *Schedules) order(ctx context.Context, name string, o order) error {
+	r, err := s.c.inner.FindSchedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = scheduleOrders.Send(ctx, scheduleRuns.Get(s.c.client, r.Run), o)
+	if errors.Is(err, workflow.ErrRunNotFound) || errors.Is(err, workflow.ErrRunTerminal) {
+		err = ErrScheduleNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("schedule %q: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Schedules) now() time.Time { return s.c.store.Clock().Now() }
+
+// Update replaces the times and policies of the schedule. It keeps the workflow and its input; to
+// change these see [workflow.Definition.Schedule].
+func (s *Schedules) Update(ctx context.Context, name string, to workflow.Schedule) error {
+	if problem := s.problem(to); problem != "" {
+		return &workflow.ScheduleError{Name: name, Problem: problem}
+	}
+	return s.order(ctx, name, order{At: s.now(), Change: &to})
+}
+
+// problem describes why a schedule is not valid; empty: it is valid.
+func (s *Schedules) problem(of workflow.Schedule) string {
+	_, err := of.Next(s.now())
+	if bad, ok := errors.AsType[*workflow.ScheduleError](err); ok {
+		return bad.Problem
+	}
+	return ""
+}
+
+// Pause makes the schedule skip all ticks from now on, and records the reason. Runs that were
+// started continue. Trigger and Backfill still start runs.
+func (s *Schedules) Pause(ctx context.Context, name, note string) error {
+	if err := store.CheckText("note", note, workflow.MaxReason); err != nil {
+		return fmt.Errorf("schedule %q: %w", name, err)
+	}
+	return s.order(ctx, name, order{At: s.now(), Pause: true, Note: note})
+}
+
+// Resume ends a pause. Ticks that were due during the pause are not started; see
+// [Schedules.Backfill].
+func (s *Schedules) Resume(ctx context.Context, name string) error {
+	return s.order(ctx, name, order{At: s.now(), Resume: true})
+}
+
+// Trigger starts a run now, in addition to the ticks, and returns its ID. When it returns the run
+// exists, unless another run is active and the overlap policy skips this one, or no worker has
+// processed the order within five seconds: then the order remains pending.
+func (s *Schedules) Trigger(ctx context.Context, name string) (workflow.RunID, error) {
+	o := order{At: event.Instant(s.now()), Trigger: "trigger " + string(event.NewItemID())}
+	if err := s.order(ctx, name, o); err != nil {
+		return "", err
+	}
+	run := event.TickRunID(name, o.Trigger, o.At)
+	s.awaitStart(ctx, name, run)
+	return run, nil
+}
+
+// triggerPatience bounds how long Trigger waits for a worker.
+const triggerPatience = 5 * time.Second
+
+// awaitStart waits until the run of a trigger exists or was skipped. The order is durable, so
+// errors are ignored.
+func (s *Schedules) awaitStart(ctx context.Context, name string, run workflow.RunID) {
+	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
+	defer cancel()
+	for {
+		r, err := s.c.inner.FindSchedule(ctx, name)
+		if err != nil {
+			return
+		}
+		if _, err := s.c.load(ctx, store.Load{Run: run, Limit: -1}); !errors.Is(err, workflow.ErrRunNotFound) {
+			return
+		}
+		info, err := s.info(ctx, &r)
+		if err != nil || slices.ContainsFunc(info.Recent, func(t workflow.ScheduleStart) bool { return t.Run == run && t.Skipped != "" }) {
+			return
+		}
+		// The log of the schedule grows when it processes the order, and again when the run exists.
+		if s.c.store.Watch(ctx, r.Run, r.N) != nil {
+			return
+		}
+	}
+}
+
+// Backfill starts ticks of the past.
+func (s *Schedules) Backfill(ctx context.Context, name string, b workflow.Backfill) error {
+	now := s.now()
+	problem := s.problem(workflow.Schedule{When: "every 1h", Overlap: b.Overlap})
+	switch {
+	case problem != "":
+	case b.From.IsZero() || !b.From.Before(b.To):
+		problem = fmt.Sprintf("a backfill from %v to %v has no ticks: To is the first time that is not meant", b.From, b.To)
+	case b.From.After(now):
+		problem = fmt.Sprintf("a backfill from %v is about the future, which needs none", b.From)
+	}
+	if problem != "" {
+		return &workflow.ScheduleError{Name: name, Problem: problem}
+	}
+	if b.To.After(now) {
+		b.To = now
+	}
+	return s.order(ctx, name, order{At: now, Backfill: &b})
+}
+
+// Delete ends the schedule and waits until its run has ended; then the name is free. Runs that it
+// has started continue.
+func (s *Schedules) Delete(ctx context.Context, name string) error {
+	r, err := s.c.inner.FindSchedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	run := scheduleRuns.Get(s.c.client, r.Run)
+	if err := run.Cancel(ctx, "the schedule was deleted"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
+		return fmt.Errorf("delete schedule %q: %w", name, err)
+	}
+	if _, err := run.Result(ctx); err != nil && !errors.Is(err, workflow.ErrCanceled) {
+		return fmt.Errorf("delete schedule %q: %w", name, err)
+	}
+	return nil
+}
