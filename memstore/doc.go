@@ -20,6 +20,12 @@
 // Times are kept to the millisecond, like those of events. A due time is rounded
 // up, so that nothing is early.
 //
+// # The Tx
+//
+// The partition is the Tx of package protocol. It is not the Tx of the model in the random
+// histories of storetest: that one is the witness against this one, so they share no verb. Lists,
+// heaps and counts are maintained by Save, so that no operation examines all runs.
+//
 // # Reading order
 //
 // open.go has the Store, partition.go the state behind one mutex, and run.go

@@ -1,4 +1,9 @@
 // Package history plays random histories against a store and against a model of plain maps.
+//
+// The model carries out the kernel, package protocol, on a Tx of its own (modeltx.go). It must not
+// share that Tx with a store: a wrong verb would then be wrong on both sides of the comparison. Its
+// verbs have no indexes. The order of claims, sessions, recoveries, purge times, limits and fair
+// shares are written here without the kernel.
 package history
 
 import (
