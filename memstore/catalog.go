@@ -13,13 +13,13 @@ import (
 
 var _ store.Cataloger = (*Store)(nil)
 
-// catalog keeps what is said of workflows, by their names.
+// catalog contains the descriptions of workflows by name.
 type catalog struct {
 	mu      sync.Mutex
 	entries map[string][]byte
 }
 
-// Describe keeps what a build says of a workflow.
+// Describe records the description of a workflow by a build.
 func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVersion) error {
 	err := s.enter(ctx)
 	c := &s.catalog
@@ -39,7 +39,7 @@ func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVe
 	return nil
 }
 
-// Catalog returns what is known of workflows.
+// Catalog returns a page of the entries of workflows.
 func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.CatalogEntry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read catalogue: %w", err)

@@ -11,13 +11,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// chores is how many runs one claim recovers and makes due at most, so that a
-// claim after a long stop does not hold up everybody else. The next claim goes
-// on with the rest.
+// chores is the maximum number of runs that one claim recovers and makes due, so that a claim after
+// a long stop does not block others. The next claim continues with the rest.
 const chores = 1000
 
-// Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// routes the highest priority first, then the run that has been ready for longest.
+// Claim recovers runs, makes due runs ready, and assigns ready runs to the session: by priority
+// over all routes, then by the time since which they are ready.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return claimed, nil
 }
 
-// served returns those of the routes that ever had a run.
+// served returns those of the routes that are known to the partition.
 func (p *partition) served(routes []store.Route) []*route {
 	served := make([]*route, 0, len(routes))
 	for _, known := range routes {
@@ -59,8 +58,7 @@ func (p *partition) served(routes []store.Route) []*route {
 	return served
 }
 
-// take looks at the first ready runs of the routes, and grants those that the session
-// may try.
+// take visits the first ready runs of the routes, and grants those that the session may execute.
 func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim, room *protocol.Room) (taken []store.ClaimedRun) {
 	for vain := 0; len(taken) < limit && vain <= protocol.VainTries; {
 		r := next(routes, room)
@@ -79,7 +77,7 @@ func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim
 	return taken
 }
 
-// ClaimRun hands out one named run.
+// ClaimRun assigns one named run.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -95,7 +93,7 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	return r.claimed(), nil
 }
 
-// Seize takes a run from whatever has it.
+// Seize takes a run over from its owner or its queue.
 func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -111,7 +109,7 @@ func (s *Store) Seize(ctx context.Context, partition int, session store.SessionI
 	return r.claimed(), nil
 }
 
-// Due makes up to limit runs ready whose time has come.
+// Due makes up to limit due runs ready.
 func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -138,7 +136,7 @@ func (p *partition) makeDue(limit int) {
 	p.announce()
 }
 
-// Release makes an owned run ready under a new fence. No recovery is counted.
+// Release makes an owned run ready under a new fence. It does not count as a recovery.
 func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -154,7 +152,8 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	return nil
 }
 
-// tellBlocked wakes the waiting sessions that serve the route of a blocked run and may try it.
+// tellBlocked wakes the waiting sessions that serve the route of a blocked run and have not blocked
+// it.
 func (p *partition) tellBlocked(r *run) {
 	p.waiters.WakeAll(r.route.Route, func(id store.SessionID) bool {
 		l := p.sessions[id]
@@ -162,7 +161,7 @@ func (p *partition) tellBlocked(r *run) {
 	})
 }
 
-// cannotReplay reports whether the code of a session is known not to fit the run.
+// cannotReplay reports whether the code of a session is known not to match the log of the run.
 func (p *partition) cannotReplay(r *run, s *session) bool {
 	return r.extra != nil && slices.ContainsFunc(r.extra.blockers, func(l *session) bool { return l.code == s.code && p.isLive(l) })
 }
@@ -184,7 +183,7 @@ func (p *partition) blockers(r *run) []store.SessionID {
 // isLive reports whether a session exists and its recovery has not begun.
 func (p *partition) isLive(l *session) bool { return p.sessions[l.id] == l && !l.recovering }
 
-// unblock makes up to limit blocked runs of the routes ready that the session may try.
+// unblock makes up to limit blocked runs of the routes ready that the session has not blocked.
 func (p *partition) unblock(routes []*route, by *session, limit int) {
 	for _, c := range routes {
 		for r := c.blocked.first; r != nil && limit > 0; {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Commit appends frames and carries out effects. The store keeps the frames.
+// Commit appends frames and applies effects. The store keeps the frames.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
-// routedNext checks that a run that continues and the new one will be in one partition.
+// routedNext checks that a continuation is in the partition of its run.
 func (s *Store) routedNext(c *store.Commit) error {
 	if c.Continue == nil || c.Effect != store.EffectContinue || s.partitionOf(c.Run) == s.partitionOf(c.Continue.Run) {
 		return nil
@@ -40,7 +40,8 @@ func (s *Store) routedNext(c *store.Commit) error {
 	return fmt.Errorf("continue run %s as run %s: their slots are not of one partition", c.Run, c.Continue.Run)
 }
 
-// claimNext claims of what was just made ready, before it is announced, and lets those routes be announced that have more.
+// claimNext claims runs that were just made ready before they are announced. Routes with further
+// runs are announced.
 func (p *partition) claimNext(c *store.Claim) (claimed store.Claimed) {
 	changes := &p.op.Changes
 	served := p.served(c.Routes)

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Nothing that a store is asked makes a run that is owned lose its workflow id: the
-// guard is for a store that has lost writes.
+// An owned run cannot lose its workflow ID by an operation of the store: the guard is for a store
+// that has lost writes.
 func TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues(t *testing.T) {
 	s := New()
 	run := event.NewRunID(time.Now(), event.SlotOf("order"))

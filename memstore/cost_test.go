@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// TestOperations_AllocateLittle counts allocations per operation. What a run, a record
-// and an item need is part of it, and the slices that requests and answers are in.
+// TestOperations_AllocateLittle counts allocations per operation, including those for a run, a
+// record and an item, and the slices of requests and results.
 func TestOperations_AllocateLittle(t *testing.T) {
 	f := open(t, memstore.Config{})
 	l := f.start(0)
@@ -58,7 +58,7 @@ func TestOperations_AllocateLittle(t *testing.T) {
 	}
 }
 
-// Limits cost the runs nothing that use none, however many others wait for them on the same route.
+// Runs without limits cost the same, however many other runs of the same route wait for limits.
 func TestLimits_AllocateNothingForRunsThatUseNone(t *testing.T) {
 	got := map[int]float64{}
 	for _, limited := range []int{0, 100} {
@@ -76,7 +76,7 @@ func TestLimits_AllocateNothingForRunsThatUseNone(t *testing.T) {
 			f.check(err)
 			return claimed.Runs
 		}
-		claims(limited) // one has the permit, and the others are known to wait
+		claims(limited) // one holds the permit, and the others are waiting in their queue
 		l := f.start(0)
 		c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CommitID: l.Last, Last: l.State.Seq, Effect: store.EffectYield}
 		asked, frame := make([]store.Commit, 1), []byte{1}

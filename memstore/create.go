@@ -28,8 +28,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	return answers, nil
 }
 
-// routed checks that the run will be in the partition in which its workflow id
-// is decided: two partitions cannot keep one workflow id unique.
+// routed checks that the run will be in the partition of its workflow ID, because a workflow ID can
+// be unique only within a partition.
 func (s *Store) routed(c *store.Create) error {
 	n := len(s.parts)
 	if c.RerunOf != "" && int(c.Run.Slot())%n != int(c.RerunOf.Slot())%n {
@@ -44,7 +44,7 @@ func (s *Store) routed(c *store.Create) error {
 	return nil
 }
 
-// insert stores the log and what is known of the run, in no queue state yet.
+// insert stores the log and the state of a run without a queue state.
 func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID, created int64) *run {
 	r := &run{
 		id: c.Run, chain: chain, wid: c.WorkflowID, route: p.route(c.Route), priority: c.Priority,
@@ -75,7 +75,7 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 type gathers struct {
 	runs   map[string]*run // by key
 	joined map[event.RunID]event.RunID
-	order  []joinedStart // the same as they came
+	order  []joinedStart // the same in the order of arrival
 }
 
 type joinedStart struct {
@@ -106,8 +106,8 @@ func (p *partition) Joined(start event.RunID) (event.RunID, error) {
 	return p.gathers.joined[start], nil
 }
 
-// Join records it, and forgets two of those that are older than anybody sends again: it
-// takes as long to forget as to remember.
+// Join records it, and removes up to two entries that are too old for their starts to be repeated,
+// so that adding and removing take the same time.
 func (p *partition) Join(start event.RunID, r *run, at int64) error {
 	g := &p.gathers
 	g.joined[start] = r.id

@@ -1,24 +1,22 @@
-// Package memstore keeps runs in the memory of the process. It is the store of
-// tests and of programs that need no run to outlive them: everything is gone
-// with the process, and nothing survives Close.
+// Package memstore stores runs in the memory of the process. It is for tests, and for programs
+// whose runs need not outlive the process: all data are lost at the end of the process and after
+// Close.
 //
-// A Store has one or more partitions, each a set of plain maps and lists behind
-// one mutex. An operation locks the partition, looks at all guards, writes, and
-// unlocks; it does no I/O and never blocks for another reason. An operation that has
-// something for a waiting call notifies it through a channel; nothing
-// polls, and no goroutine belongs to the store.
+// A Store has one or more partitions, each a set of maps and lists protected by a mutex. An
+// operation locks the partition, checks all guards, writes, and unlocks; it does no I/O and does
+// not block otherwise. An operation that concerns a waiting call notifies it through a channel;
+// there is no polling, and the store has no goroutines.
 //
 // # Memory
 //
-// The store keeps the slices and maps that it is given (frames, bodies of
-// items and records, tags) and hands the same ones out again. Neither the caller that gave
-// them nor the caller that got them may change them. Only Inspect copies.
+// The store keeps the slices and maps that it is given (frames, bodies of items and records, tags)
+// and returns the same ones. Neither the caller that passed them nor the caller that received them
+// may change them. Only Inspect copies.
 //
-// A run that is purged leaves nothing behind: its memory, and in time that of the
-// maps that knew it, goes back to the process.
+// Purging a run frees its memory, and in time the memory of the maps that contained it.
 //
-// Times are kept to the millisecond, like those of events. A due time is rounded
-// up, so that nothing is early.
+// Times have millisecond precision, like those of events. A due time is rounded up, so that nothing
+// happens early.
 //
 // # The Tx
 //
@@ -28,10 +26,9 @@
 //
 // # Reading order
 //
-// open.go has the Store, partition.go the state behind one mutex, and run.go
-// what "make ready" and "end" mean. Then one file per subject, named as in the
-// other stores: create.go, session.go, claim.go, commit.go, outbox.go, load.go,
-// wait.go, stream.go, list.go, limit.go, fleet.go, purge.go, inspect.go.
-// There is no store.Rebuilder: a store that goes with its process has nothing to
-// repair.
+// open.go contains the Store, partition.go the state protected by a mutex, and run.go the meaning
+// of "make ready" and "end". Each other file has one subject, with the same name as in the other
+// stores: create.go, session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go,
+// list.go, limit.go, fleet.go, purge.go, inspect.go. The store does not implement store.Rebuilder:
+// it cannot outlive a crash that would require a repair.
 package memstore

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// In memory only a defect of the process damages something, and nothing repairs it: it is found, hides nothing else, and what writes
-// it again heals it.
+// In memory only a defect of the process causes damage. It is reported and hides nothing else,
+// there is no repair, and writing the entry again removes it.
 func TestREC8_FindsDamageOfJournalCatalogueAndViews(t *testing.T) {
 	clock := storetest.NewClock()
 	f := open(t, memstore.Config{Clock: clock})

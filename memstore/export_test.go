@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Blocked returns how many calls of Wait and Watch a store has registered.
+// Blocked returns the number of registered calls of Wait and Watch.
 func Blocked(s *Store) (waits, watches int) {
 	for _, p := range s.parts {
 		all, _ := p.waiters.Blocked()
@@ -16,7 +16,7 @@ func Blocked(s *Store) (waits, watches int) {
 	return waits, watches
 }
 
-// Passes returns for how many fair keys a store remembers where they go on.
+// Passes returns the number of fairness keys with a stored pass.
 func Passes(s *Store) (n int) {
 	for _, p := range s.parts {
 		for _, f := range p.flows {
@@ -26,7 +26,7 @@ func Passes(s *Store) (n int) {
 	return n
 }
 
-// Plant puts a line into the journal, and an entry into the catalogue, whatever they are.
+// Plant adds a line to the journal and an entry to the catalog, which may be invalid.
 func Plant(s *Store, line store.JournalLine, workflow string, entry []byte) {
 	j, c := &s.journal, &s.catalog
 	j.mu.Lock()
@@ -38,7 +38,7 @@ func Plant(s *Store, line store.JournalLine, workflow string, entry []byte) {
 	c.entries[workflow] = entry
 }
 
-// PlantView puts a view into the store, whatever it is.
+// PlantView adds a view, which may be invalid.
 func PlantView(s *Store, name string, view []byte) {
 	a := &s.views
 	a.mu.Lock()

@@ -73,7 +73,8 @@ func (p *partition) lease(l *session) store.Lease {
 
 var _ store.Roster = (*Store)(nil)
 
-// unserved returns ready runs that no live session serves, if nobody has looked just now.
+// unserved returns ready runs that no live session serves. It returns none shortly after the last
+// search.
 func (p *partition) unserved(by *session) []event.RunID {
 	if now := p.now(); p.looked != 0 && now >= p.looked && now-p.looked < store.CountedPause(by.ttl).Milliseconds() {
 		return nil
@@ -112,7 +113,7 @@ func (p *partition) unserved(by *session) []event.RunID {
 	return runs
 }
 
-// attending yields the sessions whose lease has not expired.
+// attending yields the sessions with an unexpired lease.
 func (p *partition) attending(yield func(*session) bool) {
 	now := p.now()
 	for _, l := range p.sessions {
@@ -122,7 +123,7 @@ func (p *partition) attending(yield func(*session) bool) {
 	}
 }
 
-// Serves reports whether a session whose lease has not expired serves the route.
+// Serves reports whether a session with an unexpired lease serves the route.
 func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {

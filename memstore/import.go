@@ -17,7 +17,8 @@ var (
 	_ protocol.ImportTx[*run] = (*partition)(nil)
 )
 
-// Import adds a run that has ended in another store. The store keeps the frames, tags and chunks given.
+// Import adds a run that has ended in another store. The store keeps the frames, tags and chunks
+// given.
 func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return false, err
@@ -46,12 +47,12 @@ func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	return fresh, nil
 }
 
-// InsertPast stores a run that was created at a time.
+// InsertPast stores a run with a creation time.
 func (p *partition) InsertPast(c *store.Create, chain event.RunID, created int64) (*run, error) {
 	return p.insert(c, chain, "", created), nil
 }
 
-// SetChain records what follows a run in its chain.
+// SetChain records the following and the latest run of a chain.
 func (p *partition) SetChain(r *run, next, latest event.RunID) error {
 	if next != "" {
 		r.linked().next = next

@@ -10,17 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// chunkSize is how many runs a chunk of an index holds at most.
+// chunkSize is the maximum number of runs in a chunk of an index.
 const chunkSize = 256
 
-// index is the runs of a partition by rising creation, those of one millisecond by rising
-// id. It is cut into chunks, so that to add or to remove one moves few others, however
-// many there are.
+// index contains the runs of a partition sorted by creation time, then by ID. It is divided into
+// chunks, so that adding or removing a run moves few others.
 type index struct {
-	chunks [][]*run // none is empty, no two neighbours are small
+	chunks [][]*run // none is empty, and of two neighbors at least one is not small
 }
 
-// position is where a run stands in an index.
+// position is the position of a run in an index.
 type position struct {
 	created int64
 	id      event.RunID
@@ -28,7 +27,7 @@ type position struct {
 
 func (r *run) position() position { return position{r.created, r.id} }
 
-// compare is the opposite of store.NewestFirst.
+// compare orders positions in the reverse order of store.NewestFirst.
 func (a position) compare(b position) int {
 	if a.created != b.created {
 		return cmp.Compare(a.created, b.created)
@@ -36,19 +35,19 @@ func (a position) compare(b position) int {
 	return strings.Compare(string(a.id), string(b.id))
 }
 
-// chunk returns the number of the chunk in which a position is, or would be; -1: the
+// chunk returns the number of the chunk that contains or would contain a position, or -1 if the
 // index is empty.
 func (x *index) chunk(p position) int {
 	after := sort.Search(len(x.chunks), func(i int) bool { return x.chunks[i][0].position().compare(p) > 0 })
 	return min(max(after-1, 0), len(x.chunks)-1)
 }
 
-// place returns where in a chunk a position is, or would be.
+// place returns the index in a chunk at which a position is or would be.
 func place(chunk []*run, p position) (at int, found bool) {
 	return slices.BinarySearchFunc(chunk, p, func(r *run, p position) int { return r.position().compare(p) })
 }
 
-// add makes a run known that is not.
+// add adds a run that is not in the index.
 func (x *index) add(r *run) {
 	p := r.position()
 	i := x.chunk(p)
@@ -57,7 +56,7 @@ func (x *index) add(r *run) {
 		return
 	}
 	c := x.chunks[i]
-	at := len(c) // time goes on: most are the newest of all
+	at := len(c) // most runs are newer than all others
 	if c[at-1].position().compare(p) > 0 {
 		at, _ = place(c, p)
 	}
@@ -75,7 +74,7 @@ func (x *index) add(r *run) {
 	}
 }
 
-// remove forgets a run that is known.
+// remove removes a run that is in the index.
 func (x *index) remove(r *run) {
 	i := x.chunk(r.position())
 	at, _ := place(x.chunks[i], r.position())
@@ -84,8 +83,7 @@ func (x *index) remove(r *run) {
 	x.join(i - 1)
 }
 
-// join makes one chunk of number i and the next if that will be a small one, and
-// drops it if it is empty.
+// join merges chunk i with the next one if the result is small, and removes it if it is empty.
 func (x *index) join(i int) {
 	switch {
 	case i < 0 || i >= len(x.chunks):
@@ -97,8 +95,8 @@ func (x *index) join(i int) {
 	}
 }
 
-// before yields the runs that stand before a position, the newest first; all of them
-// if that names no run.
+// before yields the runs before a position, the newest first, or all runs for a position without a
+// run.
 func (x *index) before(p position) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		chunks := x.chunks
@@ -119,8 +117,8 @@ func (x *index) before(p position) iter.Seq[*run] {
 	}
 }
 
-// after yields the runs that stand after a position, the oldest first; all of them if that names
-// no run.
+// after yields the runs after a position, the oldest first, or all runs for a position without a
+// run.
 func (x *index) after(p position) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		first := 0

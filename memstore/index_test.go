@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// positionOf returns a position that comes later the larger n is: three runs have the
-// same millisecond, and in the order of their ids they all stand otherwise.
+// positionOf returns a position that increases with n. Groups of three runs have the same
+// millisecond, and the order of their IDs differs from the order of n.
 func positionOf(n int) position {
 	return position{created: int64(n / 3), id: event.RunID(fmt.Sprintf("run %d of %05d", n%3, 99999-n/3))}
 }
@@ -33,7 +33,7 @@ func TestIndex_IsASortedSetInShortChunks(t *testing.T) {
 				delete(known, n)
 			}
 		}
-		// Ranges of neighbours fill chunks and empty them.
+		// Ranges of neighboring runs fill chunks and empty them.
 		for range rapid.IntRange(1, 12).Draw(t, "operations") {
 			do, from := add, rapid.IntRange(0, 2000).Draw(t, "from")
 			if rapid.Bool().Draw(t, "remove") {

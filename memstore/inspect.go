@@ -11,12 +11,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Inspect returns a copy of everything that the store holds, as of one moment.
+// Inspect returns a copy of the complete contents of the store as of one moment.
 func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	for _, p := range s.parts { // all of them, so that it is one moment
+	for _, p := range s.parts { // all of them, for a consistent copy
 		p.mu.Lock()
 	}
 	defer func() {

@@ -13,13 +13,13 @@ import (
 
 var _ store.Journaler = (*Store)(nil)
 
-// journal keeps the journal of a store, the oldest line first.
+// journal contains the entries of the journal, the oldest first.
 type journal struct {
 	mu    sync.Mutex
 	lines []store.JournalLine
 }
 
-// at returns where an id stands, or would stand.
+// at returns the index at which an ID is or would be.
 func (j *journal) at(id string) (i int, there bool) {
 	return slices.BinarySearchFunc(j.lines, id, func(l store.JournalLine, id string) int { return strings.Compare(l.ID, id) })
 }

@@ -19,22 +19,22 @@ var (
 // limited contains the fields of a run that uses limits or has a fairness key.
 type limited struct {
 	uses      []store.Use
-	place     int64 // among those who wait; 0: none yet
-	line      *line // in which it waits
+	place     int64 // position among the waiting runs; 0 if it has none yet
+	line      *line // the limiter queue in which it waits
 	permits   bool
 	whole     bool
 	calledOff bool
-	since     int64 // when it came to wait, see protocol.Run.WaitsSince
+	since     int64 // when it began to wait, see protocol.Run.WaitsSince
 
 	fair   string
 	share  int
-	ranked bool // it is among those with fair keys of its level
+	ranked bool // it is in the list of its level for runs with fairness keys
 }
 
 // limits contains the limits of a partition.
 type limits struct {
 	configs map[string]*configs
-	parts   map[store.LimitID]*part // of which something is held, or for which somebody waits
+	parts   map[store.LimitID]*part // limits and keys with held or waiting weights
 	names   map[string]map[string]*part
 	lines   map[string]*line
 	timed   timed
@@ -60,13 +60,13 @@ func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
 	return own, ok
 }
 
-// part is a part of a limit.
+// part is the state of a limit or of one of its keys.
 type part struct {
 	held, waits int
 	away        int // weights of the runs in closed queues that do not count here
 	tat         int64
 	kept        ordered // closed and admitted queues that count here
-	rest        ordered // the other ones, and the open ones
+	rest        ordered // the others, and the open ones
 }
 
 // line is a limiter queue: the runs of one route that wait for the same permits, ordered by
@@ -80,9 +80,9 @@ type line struct {
 	until  int64
 	owed   bool
 	counts uint16 // the uses at which it counts
-	timer  int    // in the timed ones, -1: it is not among them
+	timer  int    // index in the timed queues; -1 if it is not among them
 
-	// Its turn when it was put into order.
+	// The position with which it was sorted.
 	priority int
 	place    int64
 }
@@ -99,7 +99,7 @@ func (l *line) compare(other *line) int {
 	return cmp.Or(cmp.Compare(other.priority, l.priority), cmp.Compare(l.place, other.place), strings.Compare(l.id, other.id))
 }
 
-// ordered is lines in the order of their turns.
+// ordered contains limiter queues sorted by position.
 type ordered []*line
 
 func (o *ordered) add(l *line) {
@@ -166,12 +166,13 @@ func (l *line) level(priority int) (int, bool) {
 	return slices.BinarySearchFunc(l.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
 }
 
-// countsAt reports whether a line counts at one of its uses.
+// countsAt reports whether a queue counts at one of its uses.
 func (l *line) countsAt(use int) bool {
 	return l.mode != protocol.LineOpen && l.counts>>use&1 == 1
 }
 
-// away returns the weights of its runs if it is shut and does not count at one of its uses.
+// away returns the weights of the runs of a closed queue that does not count at one of its uses,
+// otherwise 0.
 func (l *line) away(use int) (weights int) {
 	if l.mode != protocol.LineShut || l.uses[use].Local || l.countsAt(use) {
 		return 0
@@ -182,7 +183,7 @@ func (l *line) away(use int) (weights int) {
 	return weights
 }
 
-// sort puts a line where its mode and its turn say.
+// sort adds a queue to the list that corresponds to its mode, by its position.
 func (x *limits) sort(l *line) {
 	l.priority, l.place = l.first().priority, l.first().place
 	for i, u := range l.uses {
@@ -202,7 +203,7 @@ func (x *limits) sort(l *line) {
 	}
 }
 
-// unsort takes it out.
+// unsort removes it from that list.
 func (x *limits) unsort(l *line) {
 	for i, u := range l.uses {
 		p := x.parts[u.LimitID]
@@ -221,7 +222,7 @@ func (x *limits) unsort(l *line) {
 	}
 }
 
-// part returns a part of a limit, which there is from now on.
+// part returns the state of a limit or key, and creates it if necessary.
 func (x *limits) part(id store.LimitID) *part {
 	p := x.parts[id]
 	if p == nil {
@@ -247,7 +248,7 @@ func (x *limits) drop(id store.LimitID, now int64) {
 	}
 }
 
-// timed is the lines that somebody must look at, the earliest first.
+// timed contains the limiter queues with a recheck time, the earliest first.
 type timed []*line
 
 func (t timed) Len() int           { return len(t) }
@@ -269,7 +270,7 @@ func (t *timed) Pop() any {
 	return last
 }
 
-// nextDue returns the earliest time at which somebody must look, 0: there is none.
+// nextDue returns the earliest due or recheck time, or 0.
 func (p *partition) nextDue() int64 {
 	next := p.timers.next()
 	if len(p.limits.timed) == 0 {
@@ -284,7 +285,7 @@ func (p *partition) nextDue() int64 {
 // Limits returns the limits.
 func (p *partition) Limits() protocol.LimitTx[*run] { return limitTx{p} }
 
-// limitTx is a partition as the protocol sees its limits.
+// limitTx implements the limits of the protocol for a partition.
 type limitTx struct{ p *partition }
 
 // Uses returns the uses of a run.
@@ -295,7 +296,7 @@ func (t limitTx) Uses(r *run) ([]store.Use, error) {
 	return r.uses, nil
 }
 
-// Limit returns the state of a part of a limit.
+// Limit returns the state of a limit or key.
 func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	config, _, _ := t.p.limits.config(id)
 	l := protocol.Limit{LimitConfig: config}
@@ -305,8 +306,8 @@ func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	return l, nil
 }
 
-// config returns what is configured for a part of a limit: that of the part, that which was
-// set for the whole, or that of the code.
+// config returns the configuration of a limit or key: its own, that set for the whole limit, or
+// that of the code.
 func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code bool) {
 	c := x.configs[id.Name]
 	if c == nil {
@@ -319,7 +320,7 @@ func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code b
 	return store.MergeConfigs(own, c.set, c.code)
 }
 
-// SaveLimit stores what is counted.
+// SaveLimit stores the counts.
 func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 	p := t.p.limits.part(id)
 	p.held, p.waits, p.tat = l.Held, l.Waits, l.TAT
@@ -358,7 +359,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return nil
 }
 
-// Paced returns the parts of a limit whose rate is that of the limit.
+// Paced returns the keys of a limit that use the rate of the limit.
 func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	x, now := &t.p.limits, t.p.clock.Now().UnixMicro()
 	for key, p := range x.names[name] {
@@ -369,7 +370,7 @@ func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	return all, nil
 }
 
-// Waiting returns the parts of a limit that have limiter queues.
+// Waiting returns the keys of a limit that have limiter queues.
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	var all []store.LimitID
 	for key, p := range t.p.limits.names[name] {
@@ -388,7 +389,7 @@ func (l *line) stands() protocol.WaitLine {
 // LineOf returns the limiter queue of a run.
 func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) { return r.line.stands(), nil }
 
-// WaitLine returns a line.
+// WaitLine returns a limiter queue.
 func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
 	if l := t.p.limits.lines[id]; l != nil {
 		return l.stands(), nil
@@ -407,7 +408,7 @@ func (t limitTx) SaveLine(saved protocol.WaitLine) error {
 	return nil
 }
 
-// WaitLines returns the limiter queues of a part.
+// WaitLines returns the limiter queues of a limit or key.
 func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	p := t.p.limits.parts[id]
 	if p == nil {
@@ -422,10 +423,10 @@ func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
 	return lines, nil
 }
 
-// ShutLines returns the first closed queues of a part.
+// ShutLines returns the first closed queues of a limit or key.
 func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
-		for _, l := range p.kept { // few are called at a time
+		for _, l := range p.kept { // few are admitted at a time
 			if len(lines) == limit {
 				break
 			}
@@ -437,7 +438,7 @@ func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLi
 	return lines, nil
 }
 
-// NestedShut returns the closed queues of a part whose uses are nested.
+// NestedShut returns the closed queues of a limit or key with nested uses.
 func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept {
@@ -449,7 +450,7 @@ func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err er
 	return lines, nil
 }
 
-// KeptLines returns the first closed or admitted queues of a part.
+// KeptLines returns the first closed or admitted queues of a limit or key.
 func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept[:min(limit, len(p.kept))] {
@@ -459,7 +460,7 @@ func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLi
 	return lines, nil
 }
 
-// FirstKept returns the first closed or admitted queue of a part.
+// FirstKept returns the first closed or admitted queue of a limit or key.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 	if p := t.p.limits.parts[id]; p != nil && len(p.kept) > 0 {
 		return p.kept[0].stands(), nil
@@ -471,7 +472,7 @@ func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
 type flow struct {
 	protocol.Flow
 	passes map[string]int64 // by key
-	sweep  int              // at so many passes those that are over are forgotten
+	sweep  int              // number of passes at which obsolete ones are removed
 }
 
 // Share returns the fairness key of a run.
@@ -479,7 +480,7 @@ func (t limitTx) Share(r *run) (protocol.Share, error) {
 	return protocol.Share{FlowID: store.FlowID{Route: r.route.Route, Priority: r.priority}, Key: r.fair, Weight: r.share}, nil
 }
 
-// Flow returns the state of a flow.
+// Flow returns the state of the fairness keys of a route and priority.
 func (t limitTx) Flow(id store.FlowID) (protocol.Flow, error) {
 	if f := t.p.flows[id]; f != nil {
 		return f.Flow, nil
@@ -487,7 +488,7 @@ func (t limitTx) Flow(id store.FlowID) (protocol.Flow, error) {
 	return protocol.Flow{}, nil
 }
 
-// SaveFlow stores a flow.
+// SaveFlow stores that state.
 func (t limitTx) SaveFlow(id store.FlowID, saved protocol.Flow) error {
 	if saved.Waits == 0 {
 		delete(t.p.flows, id)
@@ -502,11 +503,11 @@ func (t limitTx) SaveFlow(id store.FlowID, saved protocol.Flow) error {
 	return nil
 }
 
-// Pass returns the pass of a key.
+// Pass returns the pass of a fairness key.
 func (t limitTx) Pass(s protocol.Share) (int64, error) { return t.p.flows[s.FlowID].passes[s.Key], nil }
 
-// SavePass stores it. Now and then it forgets the passes of keys that have nothing to wait
-// for, and would begin at the present pass.
+// SavePass stores it. Occasionally it removes the passes of keys that have nothing waiting and
+// whose pass would equal that of a new key.
 func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 	f := t.p.flows[s.FlowID]
 	f.passes[s.Key] = pass
@@ -522,13 +523,13 @@ func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 	return nil
 }
 
-// Come returns the next number of the order in which runs come.
+// Come returns the next number in the order of arrivals.
 func (t limitTx) Come() (int64, error) {
 	t.p.order++
 	return int64(t.p.order), nil
 }
 
-// Came lets that go on after a place.
+// Came sets the last number of that order.
 func (t limitTx) Came(place int64) error {
 	t.p.order = max(t.p.order, uint64(place))
 	return nil

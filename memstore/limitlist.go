@@ -26,7 +26,7 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range set {
-		_ = p.op.SetLimit(&set[i]) // it was checked, and a Tx in memory does not fail
+		_ = p.op.SetLimit(&set[i]) // it was validated, and a Tx in memory does not fail
 	}
 	p.announce()
 	return nil
@@ -49,7 +49,7 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return page, nil
 }
 
-// Turns returns how parts of limits stand.
+// Turns returns the state of limits and keys.
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 	return all, nil
 }
 
-// known returns the parts of limits of which something is known.
+// known returns the limits and keys with a state or a configuration.
 func (x *limits) known() []store.LimitID {
 	known := map[store.LimitID]bool{}
 	for id := range x.parts {
@@ -94,7 +94,7 @@ func (p *partition) limitState(id store.LimitID) store.LimitState {
 	}
 }
 
-// inspectLimits shows the limits and the lines.
+// inspectLimits adds the limits and the limiter queues to a snapshot.
 func (p *partition) inspectLimits(snap *store.Snapshot) {
 	for _, id := range p.limits.known() {
 		snap.Limits[id] = p.limitState(id)
@@ -114,7 +114,7 @@ func (p *partition) inspectLimits(snap *store.Snapshot) {
 	}
 }
 
-// runs yields the runs in the order of their turns.
+// runs yields the runs of a queue in the order of their positions.
 func (l *line) runs(yield func(*run) bool) {
 	for i := range l.levels {
 		if !l.levels[i].all(yield) {

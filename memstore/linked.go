@@ -1,19 +1,19 @@
 package memstore
 
-// list is runs or records in order. What is in a list has its place in itself, so it is in
-// one at a time: a run is in exactly one queue state, a record open or settled.
+// list is a sorted list of runs or records. An element contains its links, so it is in one list at
+// a time: a run is in exactly one queue state, a record is open or settled.
 type list[T linked[T]] struct {
 	first, last T
 	n           int
 }
 
-// linked is a T that embeds a node, so that a list can hold it.
+// linked is a T that embeds a node, so that it can be an element of a list.
 type linked[T any] interface {
 	comparable
 	self() *node[T]
 }
 
-// node is the place of a T in its list.
+// node contains the links of an element.
 type node[T any] struct {
 	before, after T
 	order         uint64 // see insert
@@ -23,8 +23,8 @@ func (n *node[T]) self() *node[T] { return n }
 
 func (l *list[T]) push(x T) { l.put(x, l.last) }
 
-// insert puts x before all that have a later order. Most come last; one that comes back
-// comes before those that have come since.
+// insert inserts x before all elements with a larger order. Most elements are added at the end; one
+// that returns is inserted before those that were added since.
 func (l *list[T]) insert(x T) {
 	var none T
 	at := l.last
@@ -34,7 +34,7 @@ func (l *list[T]) insert(x T) {
 	l.put(x, at)
 }
 
-// put puts x after another one, or first.
+// put inserts x after before, or at the front if before is nil.
 func (l *list[T]) put(x, before T) {
 	var none T
 	n := x.self()

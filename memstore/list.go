@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// List returns a page of runs. The records share memory with the store and must not be
-// changed. There is no index but those of the order of all runs, and of those in trouble:
-// the runs are looked at one by one.
+// List returns a page of runs. The records share memory with the store and must not be changed. The
+// only indexes are those of all runs and of runs in failure groups by creation; the runs are read
+// one by one.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -43,8 +43,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page.Done(), nil
 }
 
-// list returns n runs that come after a position, and those that do not match without
-// their records.
+// list returns n runs after a position, without records for those that do not match.
 func (p *partition) list(q *store.Query, at position, n int) (runs []paging.Entry[*store.Record], more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +71,7 @@ func (p *partition) list(q *store.Query, at position, n int) (runs []paging.Entr
 	return runs, false
 }
 
-// Count returns how many runs match. The budget goes to one partition after the other.
+// Count returns the number of runs that match. The budget is used by one partition after the other.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Counts{}, err
@@ -103,7 +102,7 @@ func (p *partition) count(q *store.Query, counter *paging.Counter) {
 	}
 }
 
-// Audit returns the interventions into a run from outside of it, oldest first.
+// Audit returns the interventions in a run by the store and by operators, the oldest first.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -41,8 +41,8 @@ func (p *partition) load(l *store.Load) store.Loaded {
 	return answer
 }
 
-// Resolve returns the active run of a workflow id, else the last that
-// ended, if it is still kept.
+// Resolve returns the active run of a workflow ID, or else the last one that ended, if it is
+// retained.
 func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err

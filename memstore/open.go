@@ -9,8 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Store keeps runs in memory. Make one with New or NewWith. All methods are
-// safe for concurrent use.
+// Store stores runs in memory. New and NewWith return one. All methods are safe for concurrent use.
 type Store struct {
 	clock   store.Clock
 	parts   []*partition
@@ -32,14 +31,13 @@ var (
 
 // Config configures a store. New uses the zero value.
 type Config struct {
-	// Clock is the source of all times; nil: store.SystemClock.
+	// Clock is the source of all times; nil means store.SystemClock.
 	Clock store.Clock
-	// Partitions is the number of partitions, each with its own mutex; less
-	// than 1: 1.
+	// Partitions is the number of partitions, each with its own mutex; values less than 1 mean 1.
 	Partitions int
 }
 
-// New returns an empty store of one partition on the system's clock.
+// New returns an empty store with one partition and the system clock.
 func New() *Store { return NewWith(Config{}) }
 
 // NewWith returns an empty store.
@@ -54,20 +52,20 @@ func NewWith(cfg Config) *Store {
 	return s
 }
 
-// Clock returns the clock that the store was made with.
+// Clock returns the clock of the store.
 func (s *Store) Clock() store.Clock { return s.clock }
 
 // Partitions returns the number of partitions.
 func (s *Store) Partitions() int { return len(s.parts) }
 
-// Close ends blocked calls with store.ErrClosed; every later call fails with
-// it. The contents of the store are gone. Closing twice is harmless.
+// Close ends blocked calls with store.ErrClosed; every later call returns it. The contents of the
+// store are lost. Closing twice is harmless.
 func (s *Store) Close() error {
 	s.close.Do(func() { close(s.done) })
 	return nil
 }
 
-// enter is the first thing that every operation does.
+// enter is called at the beginning of every operation.
 func (s *Store) enter(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -84,9 +82,8 @@ func (s *Store) partitionOf(run event.RunID) *partition {
 	return s.parts[int(run.Slot())%len(s.parts)]
 }
 
-// byPartition calls do for each i in [0, n), in order within a partition and
-// under the mutex of the partition that run(i) belongs to. Each partition is
-// locked once: what concerns it is one action.
+// byPartition calls do for each i in [0, n), in order within a partition and under the mutex of the
+// partition of run(i). Each partition is locked once, so that its operations are one action.
 func (s *Store) byPartition(n int, run func(i int) event.RunID, do func(p *partition, i int)) {
 	if len(s.parts) == 1 {
 		p := s.parts[0]

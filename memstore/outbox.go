@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Deliver puts an item into an inbox. The store keeps its body.
+// Deliver adds an item to an inbox. The store keeps its body.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -29,8 +29,8 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 	return run, nil
 }
 
-// Outbox returns the records that are due, in the order in which they were written.
-// Their bodies share memory with the store.
+// Outbox returns the due records, in the order in which they were written. Their bodies share
+// memory with the store.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 	return records, timeOf(next), nil
 }
 
-// Mark moves records of the outbox on. The store keeps the refusals.
+// Mark changes the phases of records. The store keeps the refusals.
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// Confirm makes a run and its chain forget a record.
+// Confirm removes the trace of a record from a run and its chain.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -75,13 +75,13 @@ func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemI
 	return p.op.Confirm(run, record)
 }
 
-// outbox is the records of a partition.
+// outbox contains the records of a partition.
 type outbox struct {
 	records map[recordKey]*record
 	pairs   map[pairKey]*pair
 	now     recordHeap // due records, in the order in which they were written
 	later   recordHeap // the others, by due time
-	written uint64     // how many were
+	written uint64     // number of records written so far
 	reads   uint64
 }
 
@@ -95,8 +95,7 @@ type pairKey struct {
 	to   event.RunID
 }
 
-// pair is the records of one sender to one receiver: those that are not settled, and the
-// settled ones.
+// pair contains the records of one sender to one receiver: the open ones, and the settled ones.
 type pair struct{ open, settled list[*record] }
 
 // record is one record.
@@ -109,10 +108,10 @@ type record struct {
 
 	pair          *pair
 	in            *list[*record] // of its pair
-	node[*record]                // in that, in the order in which records were written
+	node[*record]                // its links in that list, in the order in which records were written
 	at            int            // index in its heap
 	due           int64          // the due time, while it is in later
-	closed        uint64         // the last read that has returned it and all before it in its pair
+	closed        uint64         // number of the last read that returned it and all records before it in its pair
 }
 
 func (r *record) outgoing() store.Outgoing {
@@ -145,7 +144,7 @@ func (o *outbox) write(from *run, s *store.Send, now int64) *record {
 	return r
 }
 
-// move gets a record into another phase.
+// move changes the phase of a record.
 func (o *outbox) move(r *record, to store.Phase, now int64) {
 	o.drop(r)
 	r.phase, r.since = to, now
@@ -182,26 +181,26 @@ func (p *partition) AddRecord(from *run, s *store.Send, now int64) (protocol.Rec
 	return protocol.Record{}, nil
 }
 
-// SetPhase moves a record on.
+// SetPhase changes the phase of a record.
 func (p *partition) SetPhase(from *run, rec protocol.Record, phase store.Phase, now int64) error {
 	p.outbox.move(p.record(from, rec.ID), phase, now)
 	return nil
 }
 
-// RemoveRecord forgets a settled record.
+// RemoveRecord removes a settled record.
 func (p *partition) RemoveRecord(from *run, rec protocol.Record) error {
 	p.outbox.remove(p.record(from, rec.ID))
 	return nil
 }
 
-// HasBefore reports whether there is one before it in its pair.
+// HasBefore reports whether there is an earlier record of the same pair.
 func (p *partition) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	r := p.record(from, rec.ID)
 	settled := r.pair.settled.first
 	return r.before != nil || settled != nil && settled.order < r.order, nil
 }
 
-// Refresh makes the answered ones before it fresh: it is not settled.
+// Refresh makes the answered records before an open one fresh.
 func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
 	for b := p.record(from, rec.ID).before; b != nil; b = b.before {
 		if b.phase == store.PhaseAnswered {
@@ -211,7 +210,7 @@ func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
 	return nil
 }
 
-// remove forgets a record.
+// remove removes a record.
 func (o *outbox) remove(r *record) {
 	o.drop(r)
 	r.in.remove(r)
@@ -220,12 +219,12 @@ func (o *outbox) remove(r *record) {
 	}
 	delete(o.records, recordKey{r.from.id, r.ID})
 	r.from.links.records--
-	if len(o.records) == 0 { // maps do not give memory back by themselves
+	if len(o.records) == 0 { // maps do not shrink by themselves
 		o.records, o.pairs, o.now, o.later = nil, nil, recordHeap{}, recordHeap{}
 	}
 }
 
-// drop takes a record out of its heap.
+// drop removes a record from its heap.
 func (o *outbox) drop(r *record) {
 	if r.due == 0 {
 		heap.Remove(&o.now, r.at)
@@ -235,7 +234,7 @@ func (o *outbox) drop(r *record) {
 	r.due = 0
 }
 
-// due returns up to limit records that are due, and when the next one will be.
+// due returns up to limit due records, and the time of the next one.
 func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
 	for len(o.later) > 0 && o.later[0].due <= now {
 		r := o.later[0]
@@ -269,7 +268,7 @@ func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
 	return due, next
 }
 
-// next returns when the next record is due; 0: there is none.
+// next returns the due time of the next record, or 0.
 func (o *outbox) next(now int64) int64 {
 	switch {
 	case len(o.now) > 0:
@@ -291,8 +290,8 @@ func (o *outbox) sorted() []*record {
 	}, func(a, b *record) int { return cmp.Compare(a.order, b.order) })
 }
 
-// recordHeap is a heap of records, those that were written first in front: of
-// records that are due later, those that are due first. Each knows where it stands.
+// recordHeap is a heap of records, sorted by the order in which they were written, or for records
+// that are due later by due time. Each record contains its index.
 type recordHeap []*record
 
 var _ heap.Interface = (*recordHeap)(nil)

@@ -10,18 +10,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// partition is everything that one mutex guards.
+// partition is the state protected by one mutex.
 type partition struct {
 	number int
 	clock  store.Clock
 
 	mu       sync.Mutex
 	runs     map[event.RunID]*run
-	ids      index // the same in order, for List
+	ids      index // the same sorted, for List
 	names    map[string]*name
 	seen     map[event.RunID]*seen                  // by chain
 	kept     map[event.RunID]map[event.ItemID]int64 // by chain: accepted items that are remembered until Confirm
-	chains   map[event.RunID]*chain                 // those of more than one run
+	chains   map[event.RunID]*chain                 // chains of more than one run
 	streams  map[event.RunID]map[string]*stream     // by chain
 	outbox   outbox
 	routes   map[store.Route]*route
@@ -30,17 +30,17 @@ type partition struct {
 	gathers  gathers
 	troubles troubles
 	flows    map[store.FlowID]*flow
-	purges   timers // of all runs that have ended
+	purges   timers // of all ended runs
 	sessions map[store.SessionID]*session
 	expiry   int64 // no lease ends before
-	up       int64 // for how long somebody was heard; see package store on dead sessions
-	heard    int64 // when that was last
-	looked   int64 // when somebody looked for runs that nobody serves
+	up       int64 // accumulated time during which any session was heard, see package store on dead sessions
+	heard    int64 // the last such time
+	looked   int64 // time of the last search for runs without a worker
 	turn     store.UnservedTurn
 	order    uint64 // of the last run that was made ready
-	most     int    // runs that there were since the maps were last made
+	most     int    // maximum number of runs since the maps were last copied
 
-	op protocol.Op[*run, *session] // carries out what the protocol says, on this
+	op protocol.Op[*run, *session] // executes the protocol on this partition
 
 	waiters *notify.Waiters
 	frames  *notify.Notifier[event.RunID, uint64]   // Watches, by run
@@ -71,11 +71,11 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 	return p
 }
 
-// name is the state of a workflow id.
+// name is the state of a workflow ID.
 type name struct {
 	active *run
-	last   *run   // the last that ended, if it is still kept
-	line   []*run // run after run, once the active one has ended
+	last   *run   // the last run that ended, if it is retained
+	line   []*run // the queue of runs behind the active one
 }
 
 // now returns the time in milliseconds.
@@ -85,7 +85,7 @@ func millis(t time.Time) int64 { return protocol.Millis(t) }
 
 func timeOf(ms int64) time.Time { return protocol.Time(ms) }
 
-// add makes a run known.
+// add adds a run to the partition.
 func (p *partition) add(r *run) {
 	p.runs[r.id] = r
 	p.ids.add(r)

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Purge removes up to limit runs whose retention is over. Their memory is freed
-// once the last reader has dropped them.
+// Purge removes up to limit runs whose retention has expired. Their memory is freed after the last
+// reader has released them.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	return purged, timeOf(p.purges.next()), err
 }
 
-// Delete hides a run that has ended until it is purged.
+// Delete hides an ended run until it is purged.
 func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -44,10 +44,10 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	return nil
 }
 
-// unpurged is the index of a run that has ended and may not be purged.
+// unpurged is the index of an ended run that must not be purged.
 const unpurged = -1
 
-// retention returns how long a run is kept after its end.
+// retention returns for how long a run is retained after its end.
 func (r *run) retention() time.Duration {
 	if r.extra == nil {
 		return store.DefaultRetention
@@ -56,7 +56,7 @@ func (r *run) retention() time.Duration {
 }
 
 // find returns a run, or nil if it does not exist or was deleted. Only code that must see deleted
-// runs reads p.runs itself.
+// runs reads p.runs directly.
 func (p *partition) find(id event.RunID) *run {
 	if r := p.runs[id]; r != nil && !r.hidden {
 		return r
@@ -64,16 +64,15 @@ func (p *partition) find(id event.RunID) *run {
 	return nil
 }
 
-// tidy removes a route that has no runs.
+// tidy removes a route without runs.
 func (p *partition) tidy(c *route) {
 	if c.runs == 0 {
 		delete(p.routes, c.Route)
 	}
 }
 
-// shrink gives memory back once most of the runs that there were are gone: maps
-// do not do so by themselves. Since three quarters of the runs were purged before
-// the rest is copied, it costs next to nothing per run.
+// shrink frees memory after most of the runs were purged, because maps do not shrink by themselves.
+// Three quarters of the runs were purged before the rest is copied, so the cost per run is small.
 func (p *partition) shrink() {
 	if len(p.runs) > p.most/4 || p.most < 1024 {
 		return
@@ -90,7 +89,7 @@ func (p *partition) shrink() {
 	p.ids.chunks = slices.Clone(p.ids.chunks)
 }
 
-// copied returns a map that is as large as it must be.
+// copied returns a copy of a map with the minimum capacity.
 func copied[K comparable, V any](m map[K]V) map[K]V {
 	small := make(map[K]V, len(m))
 	maps.Copy(small, m)

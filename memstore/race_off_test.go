@@ -2,5 +2,5 @@
 
 package memstore_test
 
-// slack is added to the bounds on allocations.
+// slack is added to the limits of allocations.
 const slack = 0

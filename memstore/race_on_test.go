@@ -2,5 +2,5 @@
 
 package memstore_test
 
-// slack is added to the bounds on allocations: the race detector makes some of its own.
+// slack is added to the limits of allocations, because the race detector allocates.
 const slack = 1

@@ -9,27 +9,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// route is the state of one route of runs in a partition.
+// route is the state of a route in a partition.
 type route struct {
 	store.Route
-	levels  []level // ready runs, highest priority first; only the sole level may be empty
-	open    ordered // lines at which claims look
+	levels  []level // ready runs by descending priority; only a single level may be empty
+	open    ordered // open limiter queues
 	blocked list[*run]
-	runs    int  // of the route, wherever they are
-	parked  int  // of these, those that are parked or queued
+	runs    int  // all runs of the route
+	parked  int  // of these, the parked and queued ones
 	wake    bool // announces that there may be something to claim
 }
 
-// level is the ready runs of one priority. A run without a fair key is always made ready
-// after all others of its priority, so a list is all the order there is. One with a fair key
-// has its place among them.
+// level contains the ready runs of one priority. A run without a fairness key is always made ready
+// after all others of its priority, so a list is sufficient. A run with a fairness key has a
+// position among them.
 type level struct {
 	priority int
 	runs     list[*run]
-	fair     timers // by their places
+	fair     timers // sorted by position
 }
 
-// first returns the run that comes first, or nil.
+// first returns the first run, or nil.
 func (l *level) first() *run {
 	first := l.runs.first
 	if fair := l.fair.first(); fair != nil && (first == nil || fair.order < first.order) {
@@ -40,7 +40,7 @@ func (l *level) first() *run {
 
 func (l *level) empty() bool { return l.runs.n == 0 && len(l.fair) == 0 }
 
-// add puts a run before all that have a later order.
+// add inserts a run before all with a larger order.
 func (l *level) add(r *run) {
 	if r.limited != nil && r.fair != "" && r.place != 0 {
 		r.ranked = true
@@ -79,8 +79,7 @@ func (l *level) all(yield func(*run) bool) bool {
 	return true
 }
 
-// head returns the run at which the next claim looks, or nil. Those that were passed over it
-// leaves out.
+// head returns the run that the next claim visits, or nil. It omits the runs that room skips.
 func (c *route) head(room *protocol.Room) *run {
 	var first *run
 	if room == nil {
@@ -137,8 +136,8 @@ func (c *route) level(priority int) (int, bool) {
 	return slices.BinarySearchFunc(c.levels, priority, func(l level, p int) int { return cmp.Compare(p, l.priority) })
 }
 
-// ready yields the ready runs that wait for a worker only, in the order in which they
-// would be claimed.
+// ready yields the ready runs that wait only for a worker, in the order in which they would be
+// claimed.
 func (c *route) ready() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for i := range c.levels {
@@ -149,7 +148,7 @@ func (c *route) ready() iter.Seq[*run] {
 	}
 }
 
-// claimable yields them and then those in lines at which claims look.
+// claimable yields these, and then the runs in open limiter queues.
 func (c *route) claimable() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for r := range c.ready() {
@@ -167,8 +166,8 @@ func (c *route) claimable() iter.Seq[*run] {
 	}
 }
 
-// next returns the run to be claimed first of several routes: by priority,
-// then by how long it has been ready. It returns nil if there is none.
+// next returns the first run to claim of several routes: by priority, then by the time since which
+// it is ready. It returns nil if there is none.
 func next(routes []*route, room *protocol.Room) *run {
 	var best *run
 	for _, c := range routes {

@@ -7,8 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// run is one run. Many of them are kept while nothing happens to them, so what
-// few runs have is in extra.
+// run is one run. Many runs are stored without activity, so fields that few runs have are in extra.
 type run struct {
 	id       event.RunID
 	chain    event.RunID
@@ -16,7 +15,7 @@ type run struct {
 	route    *route
 	extra    *extra
 	links    *links
-	*limited // of a run that uses limits
+	*limited // set for a run that uses limits
 
 	frames [][]byte
 	inbox  []store.Item
@@ -27,20 +26,20 @@ type run struct {
 	owner  *session
 	status event.Status
 
-	node[*run] // in the one list of its queue state; the order rises each time that the run is made ready
+	node[*run] // its links in the list of its queue state; the order increases each time the run is made ready
 	due        int64
 	created    int64
 	ended      int64
 	priority   int
 	recoveries int32
-	timer      int32 // index in timers if due is set, in purges if it has ended; unpurged: in neither
+	timer      int32 // index in timers if due is set, in purges if it has ended; unpurged if in neither
 	queueState store.QueueState
 	closing    bool
-	exempt     bool // the end of its owner does not count
-	hidden     bool // deleted, and not yet purged
+	exempt     bool // the end of its owner is not counted
+	hidden     bool // deleted and not yet purged
 }
 
-// extra holds the fields that few runs need.
+// extra contains the fields that few runs need.
 type extra struct {
 	tags     map[string]string
 	parent   event.RunID
@@ -51,8 +50,8 @@ type extra struct {
 	blockers []*session
 	// retention is 0 for the default.
 	retention time.Duration
-	gather    string // the key of which it gathers the starts
-	group     string // of the trouble that it is in
+	gather    string // the key whose starts it collects
+	group     string // its failure group
 	rerun     event.RunID
 }
 
@@ -63,11 +62,11 @@ func (r *run) rare() *extra {
 	return r.extra
 }
 
-// links holds the relations of a run to others, which few runs have.
+// links contains the relations of a run to others, which few runs have.
 type links struct {
-	next      event.RunID  // what it continued as
+	next      event.RunID  // its continuation
 	createdBy event.ItemID // the record that created it, until it is confirmed
-	records   int          // in the outbox
+	records   int          // number of records in the outbox
 }
 
 func (r *run) linked() *links {
@@ -77,7 +76,7 @@ func (r *run) linked() *links {
 	return r.links
 }
 
-// claimed says what a session is given with a run.
+// claimed returns the data that a session receives with a run.
 func (r *run) claimed() store.ClaimedRun {
 	c := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.wid, Route: r.route.Route, Fence: r.fence(), Recoveries: int(r.recoveries),
@@ -94,7 +93,7 @@ func (r *run) claimed() store.ClaimedRun {
 
 func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.token} }
 
-// record returns what is known of the run beside its log and inbox.
+// record returns the record of the run: everything except its log and inbox.
 func (r *run) record() store.Record {
 	rec := store.Record{
 		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Route: r.route.Route, Priority: r.priority,
@@ -119,13 +118,13 @@ func (r *run) record() store.Record {
 	return rec
 }
 
-// chain records a run that has continued, and the runs that it continued as.
+// chain describes a run that has continued, and its continuations.
 type chain struct {
-	later  int  // how many runs but the first one are kept
-	latest *run // the last run; nil: it was purged
+	later  int  // number of retained runs except the first
+	latest *run // the last run; nil if it was purged
 }
 
-// chained returns what is known of a chain of more than one run.
+// chained returns the chain of more than one run with this first run.
 func (p *partition) chained(first event.RunID) *chain {
 	if p.chains[first] == nil {
 		p.chains[first] = &chain{}

@@ -7,12 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// linear is the number of ids up to which looking at each is as good as a map.
+// linear is the number of IDs up to which a linear search is as fast as a map.
 const linear = 16
 
-// seen holds the ids of the items that a chain has accepted. Most chains accept few or none.
+// seen contains the IDs of the items that a chain has accepted. Most chains accept few or none.
 type seen struct {
-	items []seenItem // in order of acceptance
+	items []seenItem // in the order of acceptance
 	index map[event.ItemID]struct{}
 }
 
@@ -48,7 +48,7 @@ func (p *partition) Remember(chain event.RunID, id event.ItemID, at int64, keep 
 	return nil
 }
 
-// ForgetSeen forgets items that were accepted before, if that is worth it.
+// ForgetSeen removes the IDs of items that were accepted before a time, if enough of them are old.
 func (p *partition) ForgetSeen(r *run, before int64) error {
 	if s := p.seen[r.chain]; s != nil {
 		s.prune(before, len(r.inbox))
@@ -56,7 +56,7 @@ func (p *partition) ForgetSeen(r *run, before int64) error {
 	return nil
 }
 
-// Unkeep forgets an item that was remembered until Confirm.
+// Unkeep removes an item ID that was kept until Confirm.
 func (p *partition) Unkeep(chain event.RunID, id event.ItemID) error {
 	if kept := p.kept[chain]; kept != nil {
 		delete(kept, id)
@@ -88,9 +88,8 @@ func (s *seen) add(id event.ItemID, now int64) {
 	}
 }
 
-// prune forgets what was accepted before a time,
-// but never the last unread ones: those are still in the inbox. It waits until
-// that is half of all, so that it costs next to nothing per item.
+// prune removes the IDs that were accepted before a time, except for the last unread ones, which
+// are still in the inbox. It waits until these are half of all, so that the cost per item is small.
 func (s *seen) prune(limit int64, unread int) {
 	if len(s.items) == 0 || s.items[0].at >= limit {
 		return

@@ -13,21 +13,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// session is one life of one worker in one partition.
+// session is one execution of a worker in one partition.
 type session struct {
 	id         store.SessionID
 	worker     string
-	code       string // fingerprint of what it runs
+	code       string // fingerprint of its code
 	routes     []store.Route
 	ttl        time.Duration
 	expires    int64
-	up         int64 // how long the partition had been up when the lease was renewed
+	up         int64 // accumulated up time of the partition when the lease was renewed
 	recovering bool
 
 	owned  list[*run]
 	unread map[*run]struct{} // owned runs with items in their inbox
 
-	waiters *notify.Waiters // know of which of these items no Wait has told
+	waiters *notify.Waiters // also record which of these items no Wait has reported
 }
 
 // addUnread records that the inbox of an owned run is not empty.
@@ -38,7 +38,7 @@ func (s *session) addUnread(r *run) {
 	s.unread[r] = struct{}{}
 }
 
-// read forgets that of a run whose inbox is empty.
+// read removes a run whose inbox is empty from unread.
 func (s *session) read(r *run) {
 	if _, ok := s.unread[r]; ok {
 		delete(s.unread, r)
@@ -46,13 +46,13 @@ func (s *session) read(r *run) {
 	}
 }
 
-// drop takes a run from the session.
+// drop removes a run from the session.
 func (s *session) drop(r *run) {
 	s.owned.remove(r)
 	s.read(r)
 }
 
-// ids returns the ids of a set of runs, sorted.
+// ids returns the sorted IDs of a set of runs.
 func ids(runs map[*run]struct{}) []event.RunID {
 	if len(runs) == 0 {
 		return nil
@@ -65,8 +65,8 @@ func ids(runs map[*run]struct{}) []event.RunID {
 	return all
 }
 
-// OpenSession adds a lease. Opening a session again renews it, unless it is
-// being recovered: then the answer is store.ErrExpired.
+// OpenSession adds a lease. If the session exists, it renews the lease, or returns store.ErrExpired
+// if the session is being recovered.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
@@ -91,8 +91,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	return nil
 }
 
-// renew lets the lease last for its time from now, and counts how long the partition was
-// up.
+// renew extends the lease from now, and updates the accumulated up time of the partition.
 func (p *partition) renew(l *session) {
 	now := p.now()
 	if p.heard != 0 {
@@ -191,8 +190,8 @@ func (p *partition) recoverDead(by *session, limit int) {
 	}
 }
 
-// recover takes up to limit runs from a session and removes it if that is all.
-// The fence changes here, not at the next claim. It returns how many it took.
+// recover takes up to limit runs from a session, and removes the session after the last one. The
+// fence changes here, not at the next claim. It returns the number of runs.
 func (p *partition) recover(l *session, by store.SessionID, reason store.Reason, limit int) int {
 	l.recovering = true
 	taken := 0

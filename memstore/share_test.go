@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// startFair creates a run with a fair key.
+// startFair creates a run with a fairness key.
 func (f *fixture) startFair(key string) {
 	f.t.Helper()
 	l := storetest.NewLog(&f.ids, f.Clock(), f.ids.Run(f.Clock().Now(), 0), event.Spec{Workflow: route.Workflow, Queue: route.Queue})
@@ -21,7 +21,8 @@ func (f *fixture) startFair(key string) {
 	f.check(answers[0].Err)
 }
 
-// A key that has had its turns takes no memory for long, though others always wait.
+// The pass of a key without waiting runs uses no memory for long, even if other keys always have
+// waiting runs.
 func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	f := open(t, memstore.Config{})
 	f.startFair("always")

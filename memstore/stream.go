@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// stream is a list of chunks; the last one of them has index last.
+// stream is a list of chunks; the last chunk has the index last.
 type stream struct {
 	chunks  [][]byte
 	last    uint64
@@ -20,7 +20,7 @@ type stream struct {
 	writers map[string]uint64
 }
 
-// first returns the index of the first chunk that is kept.
+// first returns the index of the first retained chunk.
 func (s *stream) first() uint64 {
 	if len(s.chunks) == 0 {
 		return 0
@@ -47,7 +47,7 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	return nil
 }
 
-// stream returns a stream of a chain, nil if it was never written.
+// stream returns a stream of a chain, or nil if it was never written to.
 func (p *partition) stream(chain event.RunID, name string) *stream {
 	return p.streams[chain][name]
 }
@@ -146,7 +146,7 @@ func (p *partition) ended(r *run) bool {
 	return r.queueState == store.StateEnded
 }
 
-// page copies the part that is asked for. The bodies are shared with the store.
+// page copies the requested part. The bodies are shared with the store.
 func (s *stream) page(r *store.ReadStream, page *store.StreamPage) {
 	page.First, page.Last, page.Closed = s.first(), s.last, s.closed
 	from := max(r.From, page.First)
@@ -168,7 +168,7 @@ func (s *stream) page(r *store.ReadStream, page *store.StreamPage) {
 	}
 }
 
-// AwaitStream blocks until there is something new in a stream of the run's chain.
+// AwaitStream blocks until there is a change in a stream of the run's chain.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err

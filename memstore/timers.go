@@ -1,10 +1,9 @@
 package memstore
 
-// timers is a heap of runs by a time, the earliest first; runs of one time by
-// their id. The time stands beside the run because the heap is compared far more
-// often than it is read, and each run knows where it stands, so that a message
-// that wakes it need not search. A run is in one heap at most: while it is
-// parked in that of the due times, once it has ended in that of the purges.
+// timers is a heap of runs sorted by a time, then by ID. The time is stored in the heap because it
+// is compared far more often than the run is read. Each run contains its index, so that a message
+// can remove it without a search. A run is in at most one heap: while it is parked in that of the
+// due times, after its end in that of the purges.
 type timers []timer
 
 type timer struct {
@@ -12,7 +11,7 @@ type timer struct {
 	run *run
 }
 
-// first returns the run whose time comes first, or nil.
+// first returns the run with the earliest time, or nil.
 func (t timers) first() *run {
 	if len(t) == 0 {
 		return nil
@@ -34,7 +33,7 @@ func (t *timers) add(r *run, at int64) {
 	t.up(int(r.timer))
 }
 
-// remove takes out a run that is there.
+// remove removes a run that is in the heap.
 func (t *timers) remove(r *run) {
 	i, last := int(r.timer), len(*t)-1
 	t.swap(i, last)

@@ -19,7 +19,7 @@ type troubles struct {
 	all    index // the runs of all groups
 }
 
-// troubleGroup keeps a group.
+// troubleGroup contains a failure group.
 type troubleGroup struct {
 	store.Trouble
 	first, last int64
@@ -38,7 +38,8 @@ func (p *partition) EnterTrouble(t store.Trouble, at int64) (fresh bool, err err
 	return fresh, nil
 }
 
-// ForgetTroubles forgets groups that nobody needs. It looks at all: there is a new one seldom.
+// ForgetTroubles removes groups that are not needed any more. It visits all groups, because new
+// ones are rare.
 func (p *partition) ForgetTroubles(before int64, limit int) error {
 	var idle []*troubleGroup
 	for _, g := range p.troubles.groups {
@@ -88,7 +89,7 @@ func (p *partition) leaveGroup(r *run) {
 	p.troubles.all.remove(r)
 }
 
-// inOrder returns the index that has the runs which may match a query; nil: there are none.
+// inOrder returns the index with the runs that may match a query, or nil if there are none.
 func (p *partition) inOrder(q *store.Query) *index {
 	switch {
 	case q.Group != "":
@@ -102,7 +103,7 @@ func (p *partition) inOrder(q *store.Query) *index {
 	return &p.ids
 }
 
-// Troubles returns a page of the groups.
+// Troubles returns a page of the failure groups.
 func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.TroublePage{}, err

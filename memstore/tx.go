@@ -14,10 +14,10 @@ var _ protocol.Tx[*run, *session] = (*partition)(nil)
 // Now returns the time.
 func (p *partition) Now() time.Time { return p.clock.Now() }
 
-// Run returns a run, hidden or not.
+// Run returns a run, including hidden ones.
 func (p *partition) Run(id event.RunID) (*run, error) { return p.runs[id], nil }
 
-// State returns what is known of a run.
+// State returns the state of a run.
 func (p *partition) State(r *run) protocol.Run[*session] {
 	s := protocol.Run[*session]{
 		ID: r.id, Chain: r.chain, WorkflowID: r.wid, QueueState: r.queueState, Status: r.status, N: uint64(len(r.frames)), Seq: r.seq, Last: r.last,
@@ -40,8 +40,8 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 	return s
 }
 
-// Save stores what is known of a run, and puts it into the list of its queue state. What is
-// kept elsewhere, the frames and the inbox, is there already.
+// Save stores the state of a run, and adds it to the list of its queue state. Frames and inbox are
+// stored separately before.
 func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	moved := s.QueueState != r.queueState || s.Due != r.due
 	if r.limited != nil {
@@ -67,7 +67,7 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	return nil
 }
 
-// leave takes the run out of the list of its queue state.
+// leave removes the run from the list of its queue state.
 func (p *partition) leave(r *run) {
 	switch r.queueState {
 	case store.StateReady:
@@ -96,7 +96,7 @@ func (p *partition) leave(r *run) {
 	r.queueState = 0
 }
 
-// enter puts a run that is nowhere into the list of its new queue state.
+// enter adds a run that is in no list to that of its new queue state.
 func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 	r.queueState = s.QueueState
 	switch s.QueueState {
@@ -133,7 +133,7 @@ func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 	}
 }
 
-// setPurge sets when a run that has ended may be purged; 0: it is held back.
+// setPurge sets when an ended run may be purged; 0 means that it is held back.
 func (p *partition) setPurge(r *run, at int64) {
 	if r.timer != unpurged {
 		if p.purges[r.timer].at == at {
@@ -147,7 +147,7 @@ func (p *partition) setPurge(r *run, at int64) {
 	}
 }
 
-// Insert stores a new run, in no queue state yet.
+// Insert stores a new run without a queue state.
 func (p *partition) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	return p.insert(c, chain, createdBy, p.now()), nil
 }
@@ -166,7 +166,7 @@ func (p *partition) Latest(r *run) (*run, error) {
 	return r, nil
 }
 
-// SetRerun records that the run was tried again.
+// SetRerun records the rerun of a run.
 func (p *partition) SetRerun(r *run, rerun event.RunID) error {
 	r.rare().rerun = rerun
 	return nil
@@ -179,7 +179,7 @@ func (p *partition) SetNext(r, next *run) error {
 	return nil
 }
 
-// Clear removes what only runs have that have not ended.
+// Clear removes the data that only open runs have.
 func (p *partition) Clear(r *run) error {
 	r.inbox = nil
 	if r.extra != nil {
@@ -209,22 +209,22 @@ func (p *partition) SetStepData(r *run, key string, body []byte) error {
 // NextDue returns the earliest due time.
 func (p *partition) NextDue() (int64, error) { return p.nextDue(), nil }
 
-// Item returns the id of an unread item.
+// Item returns the ID of an unread item.
 func (p *partition) Item(r *run, n int) (event.ItemID, error) { return r.inbox[n].ID, nil }
 
-// HasRunItem reports whether there is an item for this run alone from number n on.
+// HasRunItem reports whether there is an item for this run alone, beginning with number n.
 func (p *partition) HasRunItem(r *run, n int) (bool, error) {
 	return slices.ContainsFunc(r.inbox[n:], func(i store.Item) bool { return i.Scope == store.ScopeRun }), nil
 }
 
-// AddItem puts an item into the inbox.
+// AddItem adds an item to the inbox.
 func (p *partition) AddItem(r *run, item store.Item) error {
 	r.inbox = append(r.inbox, item)
 	return nil
 }
 
-// DropItems removes the first n items. The array behind the inbox is left as it is:
-// readers may share it.
+// DropItems removes the first n items. It does not change the array of the inbox, which readers may
+// share.
 func (p *partition) DropItems(r *run, n int) error {
 	r.inbox = r.inbox[n:]
 	if len(r.inbox) == 0 {
@@ -236,13 +236,13 @@ func (p *partition) DropItems(r *run, n int) error {
 	return nil
 }
 
-// MoveItems puts the inbox of a run under another one.
+// MoveItems moves the inbox of a run to another one.
 func (p *partition) MoveItems(from, to *run) error {
 	to.inbox, from.inbox = from.inbox, nil
 	return nil
 }
 
-// Active returns the active run of a workflow id.
+// Active returns the active run of a workflow ID.
 func (p *partition) Active(workflowID string) (*run, error) {
 	if n := p.names[workflowID]; n != nil {
 		return n.active, nil
@@ -250,7 +250,7 @@ func (p *partition) Active(workflowID string) (*run, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// LastEnded returns the last run of a workflow id that has ended.
+// LastEnded returns the last run of a workflow ID that ended.
 func (p *partition) LastEnded(workflowID string) (*run, error) {
 	if n := p.names[workflowID]; n != nil {
 		return n.last, nil
@@ -258,7 +258,7 @@ func (p *partition) LastEnded(workflowID string) (*run, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// Line returns the runs that wait for the active one.
+// Line returns the runs that wait for the active run of a workflow ID.
 func (p *partition) Line(workflowID string) ([]*run, error) {
 	return slices.Clone(p.name(workflowID).line), nil
 }
@@ -266,7 +266,7 @@ func (p *partition) Line(workflowID string) ([]*run, error) {
 // FindSession returns a session.
 func (p *partition) FindSession(id store.SessionID) (*session, error) { return p.sessions[id], nil }
 
-// IsActive reports whether r is the active run of its workflow id.
+// IsActive reports whether r is the active run of its workflow ID.
 func (p *partition) IsActive(r *run) (bool, error) { return p.name(r.wid).active == r, nil }
 
 // NextInLine returns the run that follows the active one.
@@ -287,20 +287,20 @@ func (p *partition) SetActive(r, active *run, ended bool) error {
 	return nil
 }
 
-// ForgetEnded makes a workflow id forget that a run was the last that ended.
+// ForgetEnded clears the last ended run of a workflow ID.
 func (p *partition) ForgetEnded(r *run) error {
 	n := p.names[r.wid]
 	if n == nil || n.last != r {
 		return nil
 	}
 	n.last = nil
-	if n.active == nil { // then nobody waits in line
+	if n.active == nil { // then no run waits for it
 		delete(p.names, r.wid)
 	}
 	return nil
 }
 
-// Session returns what is known of a session.
+// Session returns the state of a session.
 func (p *partition) Session(l *session) (protocol.Session, error) {
 	return protocol.Session{ID: l.id, Code: l.code, Over: !p.isLive(l)}, nil
 }
@@ -313,15 +313,15 @@ func (p *partition) Blockers(r *run) ([]*session, error) {
 	return r.extra.blockers, nil
 }
 
-// SetBlockers stores others.
+// SetBlockers replaces the sessions that have blocked a run.
 func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().blockers = sessions }
 
-// Held returns what holds a run back from its purge.
+// Held returns what prevents a run from being purged.
 func (p *partition) Held(r *run) (protocol.Held, error) {
 	return protocol.Held{Records: r.links != nil && r.links.records > 0, Later: p.chains[r.id] != nil, Kept: len(p.kept[r.id]) > 0}, nil
 }
 
-// NextPurge returns the run that may be purged first, if its time has come.
+// NextPurge returns the run to purge first if it is due.
 func (p *partition) NextPurge(now int64) (*run, error) {
 	if len(p.purges) == 0 || p.purges.next() > now {
 		return nil, nil //nolint:nilnil // there is none
@@ -329,7 +329,7 @@ func (p *partition) NextPurge(now int64) (*run, error) {
 	return p.purges.first(), nil
 }
 
-// Remove forgets a run.
+// Remove removes a run.
 func (p *partition) Remove(r *run) error {
 	if r.timer != unpurged {
 		p.purges.remove(r)
@@ -354,7 +354,7 @@ func (p *partition) Remove(r *run) error {
 	return nil
 }
 
-// ForgetChain forgets what is kept under a chain.
+// ForgetChain removes the data of a chain.
 func (p *partition) ForgetChain(chain event.RunID) error {
 	delete(p.seen, chain)
 	delete(p.kept, chain)

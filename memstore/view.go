@@ -11,13 +11,13 @@ import (
 
 var _ store.ViewKeeper = (*Store)(nil)
 
-// views keeps views, by their names.
+// views contains the views by name.
 type views struct {
 	mu   sync.Mutex
 	kept map[string][]byte
 }
 
-// SaveView keeps a view.
+// SaveView saves a view.
 func (s *Store) SaveView(ctx context.Context, v store.View) error {
 	err := s.enter(ctx)
 	if err == nil {
@@ -69,7 +69,7 @@ func (s *Store) Views(ctx context.Context) ([]store.View, error) {
 	return store.UnpackViews(s.views.all()), nil
 }
 
-// all returns what is kept.
+// all returns the stored views.
 func (a *views) all() map[string][]byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// Wait blocks until there may be something to do. If Until is zero, a due time
-// counts if it is earlier than all that were set when Wait was called.
+// Wait blocks until there may be something to do. If Until is zero, a due time counts if it is
+// earlier than all that were set when Wait was called.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -30,7 +30,7 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return call.Wait(ctx, s.clock, s.done)
 }
 
-// join begins to wait in the partition, and takes a wake that is there already.
+// join registers a call in the partition, and takes an existing wake.
 func (p *partition) join(call *notify.Call, routes []store.Route) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,13 +45,13 @@ func (p *partition) join(call *notify.Call, routes []store.Route) {
 	}
 }
 
-// wake announces that there may be something to claim in a route: to the Wait
-// that has been idle for longest, else to the next that comes.
+// wake announces that a route may have claimable runs: to the Wait that has been idle longest, or
+// else to the next one.
 func (p *partition) wake(c *route) {
 	c.wake = c.wake || !p.waiters.Wake(c.Route)
 }
 
-// tell records that an owned run has a new item and notifies the waiter of its session.
+// tell records that an owned run has a new item and notifies the waiting call of its session.
 func (p *partition) tell(r *run) {
 	r.owner.addUnread(r)
 	p.waiters.Unread(r.owner.id, r.id, 0)
@@ -77,9 +77,9 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}})
 }
 
-// Settled returns how many calls of Wait are blocked and have nothing to
-// return. It is for test kits that must know whether everything waits: a call
-// that has something to return, or is about to, is not counted.
+// Settled returns the number of calls of Wait that are blocked and have nothing to return. It is
+// for test kits that must determine whether everything waits: a call that has or is about to have a
+// result is not counted.
 func (s *Store) Settled() int {
 	n := 0
 	for _, p := range s.parts {
