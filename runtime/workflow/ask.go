@@ -2,8 +2,11 @@ package workflow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -263,4 +266,187 @@ func (a *asking) read(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// lookBack searches the logs of the chain for an answer that is not published any more. A question
+// that was delivered and left no trace was refused.
+func (a *asking) lookBack(ctx context.Context, refusable bool) error {
+	known := false
+	run, err := a.first(ctx)
+	var chain event.Loop
+	for err == nil && run != "" && a.found == nil {
+		if chain.Closed(run) {
+			return goesRound(run)
+		}
+		var here bool
+		run, here, err = a.search(ctx, run)
+		known = known || here
+	}
+	if err != nil || a.found != nil || known || !refusable {
+		return err
+	}
+	if err := a.read(ctx); err != nil || a.found != nil {
+		return err // it was refused during the search
+	}
+	a.found = &effects.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
+		Code: event.CodeRefused, Message: "the validation did, and why is not kept any more",
+	}}
+	return nil
+}
+
+// first returns the oldest existing run of the chain.
+func (a *asking) first(ctx context.Context) (RunID, error) {
+	var chain event.Loop
+	for run := a.run; ; {
+		if chain.Closed(run) {
+			return "", goesRound(run)
+		}
+		l, err := a.c.loadAgain(ctx, store.Load{Run: run, Limit: 1})
+		if err != nil {
+			return "", a.wrap(ctx, err)
+		}
+		events, err := (&logReader{run: run}).events(l.Frames)
+		if err != nil {
+			return "", err
+		}
+		before := events[0].Spec.ContinuedOf
+		if before == "" {
+			return run, nil
+		}
+		if _, err := a.c.loadAgain(ctx, store.Load{Run: before, Limit: -1}); errors.Is(err, ErrRunNotFound) {
+			return run, nil
+		}
+		run = before
+	}
+}
+
+// search looks for the answer in the log of a run. known reports that the question is in the log or
+// inbox; next is the run as which the run has continued.
+func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
+	l, err := a.c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
+	if err != nil {
+		return "", false, a.wrap(ctx, err)
+	}
+	events, err := (&logReader{run: run}).all(&l)
+	if err != nil {
+		return "", false, err
+	}
+	for i := range events {
+		e := &events[i]
+		known = known || e.Item == a.id || slices.Contains(e.Unread, a.id)
+		switch {
+		case e.Type == event.RunContinued:
+			next = e.Next
+		case (e.Type == event.AskAnswered || e.Type == event.AskRefused || e.Type == event.HookAnswered) && e.Key == string(a.id):
+			a.found = &effects.Answer{ID: a.id, Payload: e.Payload, Failure: e.Failure, Refused: e.Type == event.AskRefused}
+		}
+	}
+	return next, known || slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == a.id }), nil
+}
+
+// RefusedError reports that a run has refused a question, or has ended before answering it.
+// errors.Is and errors.As also match the error of the validation; if the run has ended, it matches
+// [ErrRunTerminal].
+type RefusedError struct {
+	Run    RunID
+	Ask    string
+	Reason string
+	// Ended reports that the run has ended. It may have accepted the question before.
+	Ended bool
+
+	failure *event.Failure
+}
+
+// Error returns a text with the ask, the run and the reason.
+func (e *RefusedError) Error() string {
+	return e.head() + e.Reason
+}
+
+func (e *RefusedError) head() string { return fmt.Sprintf("ask %s: run %s refused: ", e.Ask, e.Run) }
+
+// Is reports whether the error of the validation matches target. ErrRunTerminal matches if the run
+// has ended.
+func (e *RefusedError) Is(target error) bool {
+	return e.Ended && target == ErrRunTerminal || failure.Is(e.failure, target)
+}
+
+// As finds the error of the validation as the type of target.
+func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
+
+// MarshalFailure returns the stored form of e.
+func (e *RefusedError) MarshalFailure() *event.Failure {
+	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
+}
+
+// UnmarshalFailure restores e from the result of MarshalFailure.
+func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
+	s, cause, err := storedIn(f)
+	*e = RefusedError{Run: s.Run, Ask: s.Ask, Ended: s.Ended, failure: cause}
+	e.Reason = strings.TrimPrefix(f.Message, e.head())
+	return err
+}
+
+// AnswerError reports that a run has accepted a question and answered with an error. errors.Is and
+// errors.As also match that error.
+type AnswerError struct {
+	Run    RunID
+	Ask    string
+	Code   string // code of the error, as in [RunError]
+	Reason string
+
+	failure *event.Failure
+}
+
+// Error returns a text with the ask, the run and the reason.
+func (e *AnswerError) Error() string {
+	return e.head() + e.Reason
+}
+
+func (e *AnswerError) head() string { return fmt.Sprintf("ask %s: run %s answered: ", e.Ask, e.Run) }
+
+// Is reports whether the error in the answer matches target.
+func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, target) }
+
+// As finds the error in the answer as the type of target.
+func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target) }
+
+// MarshalFailure returns the stored form of e.
+func (e *AnswerError) MarshalFailure() *event.Failure {
+	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
+}
+
+// UnmarshalFailure restores e from the result of MarshalFailure.
+func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
+	s, cause, err := storedIn(f)
+	*e = AnswerError{Run: s.Run, Ask: s.Ask, Code: s.Code, failure: cause}
+	e.Reason = strings.TrimPrefix(f.Message, e.head())
+	return err
+}
+
+// storedAnswer is the stored form of RefusedError and AnswerError. The reason is part of the
+// message.
+type storedAnswer struct {
+	Run   RunID  `json:"run"`
+	Ask   string `json:"ask"`
+	Code  string `json:"code,omitempty"`
+	Ended bool   `json:"ended,omitempty"`
+}
+
+func stored(wire, code, message string, data storedAnswer, cause *event.Failure) *event.Failure {
+	b, _ := json.Marshal(data) // strings always encode
+	f := &event.Failure{Code: code, Type: wire, Message: message, Data: b}
+	if cause != nil {
+		f.Causes = []*event.Failure{cause}
+	}
+	return f
+}
+
+func storedIn(f *event.Failure) (s storedAnswer, cause *event.Failure, err error) {
+	if err := json.Unmarshal(f.Data, &s); err != nil {
+		return s, nil, err
+	}
+	if len(f.Causes) > 0 {
+		cause = f.Causes[0]
+	}
+	return s, cause, nil
 }

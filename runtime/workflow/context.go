@@ -1,9 +1,16 @@
 package workflow
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -159,4 +166,200 @@ func Queue(name string) StepOption {
 		panic("workflow: Queue: the name is empty")
 	}
 	return func(o *stepOptions) { o.queue = name }
+}
+
+// RunID identifies a run. It is a distinct type, so that a workflow ID in a variable cannot be used
+// as a run ID.
+type RunID = event.RunID
+
+// ParseRunID converts text to a run ID, and checks its form.
+func ParseRunID(s string) (RunID, error) { return event.ParseRunID(s) }
+
+// Status is the state of a run, for people and filters.
+type Status = event.Status
+
+// The statuses. A run is pending until a worker starts it, and ends as completed, failed, canceled
+// or continued. The other statuses describe runs that have not ended in more detail.
+const (
+	StatusPending   = event.StatusPending
+	StatusRunning   = event.StatusRunning
+	StatusCompleted = event.StatusCompleted
+	StatusFailed    = event.StatusFailed
+	StatusCanceled  = event.StatusCanceled
+	StatusContinued = event.StatusContinued
+	StatusHeld      = event.StatusHeld
+	StatusPaused    = event.StatusPaused
+	StatusSleeping  = event.StatusSleeping
+	StatusWaiting   = event.StatusWaiting
+	StatusBlocked   = event.StatusBlocked
+)
+
+// Identity contains the properties of a run that never change.
+type Identity struct {
+	ID         RunID
+	WorkflowID string // empty: none
+	Workflow   string // stored name
+	Queue      string
+	Tags       map[string]string
+	Parent     RunID // empty: none
+	Root       RunID // the run itself if it has no parent
+	Depth      int   // 0: no parent
+	// CreatedAt is when the store created the run. Code of the run gets the time of the first event
+	// of its log instead, which may be some milliseconds earlier.
+	CreatedAt time.Time
+}
+
+// Singleton reports whether the run belongs to a workflow that allows one active run per key.
+func (i *Identity) Singleton() bool { return strings.HasPrefix(i.WorkflowID, i.Workflow+":") }
+
+func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {
+	root := spec.Root
+	if root == "" {
+		root = id
+	}
+	return Identity{
+		ID: id, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Queue: spec.Queue, Tags: maps.Clone(spec.Tags),
+		Parent: spec.Parent, Root: root, Depth: spec.Depth, CreatedAt: created,
+	}
+}
+
+// Info returns the identity of the run that executes the code.
+func Info(ctx Context) Identity {
+	r := ctx.branch().Run()
+	return identityOf(r.ID(), r.State().Spec, r.State().CreatedAt)
+}
+
+// LogLength returns the current number of events in the log. Every replay gets the same number at
+// the same place. Of the events recorded before the code began, such as messages that the previous
+// run has not received, at most a thousand are counted, so that code which continues as new at a
+// certain length makes progress even if many messages wait.
+func LogLength(ctx Context) int { return ctx.branch().LogLength() }
+
+// Logger returns the logger of the client, with the run's ID and workflow. It is silent during a
+// replay, so that each line appears once. A line may be lost or repeated if the worker dies before
+// its next commit.
+func Logger(ctx Context) *slog.Logger {
+	b := ctx.branch()
+	base := ctx.env.logger.Handler()
+	return slog.New(&replaySilent{Handler: base, replaying: b.Replaying}).
+		With("run", string(b.Run().ID()), "workflow", b.Spec().Workflow)
+}
+
+// replaySilent drops records during a replay.
+type replaySilent struct {
+	slog.Handler
+	replaying func() bool
+}
+
+func (h *replaySilent) Enabled(ctx context.Context, l slog.Level) bool {
+	return !h.replaying() && h.Handler.Enabled(ctx, l)
+}
+
+func (h *replaySilent) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &replaySilent{h.Handler.WithAttrs(attrs), h.replaying}
+}
+
+func (h *replaySilent) WithGroup(name string) slog.Handler {
+	return &replaySilent{h.Handler.WithGroup(name), h.replaying}
+}
+
+// Now returns the time of the event to which the code reacts, by the store's clock, in UTC and with
+// millisecond precision. It does not change between durable operations, and is the same in every
+// replay.
+func Now(ctx Context) time.Time { return ctx.branch().Now() }
+
+// Sleep blocks for d. The due time is kept in the store: neither a crash nor a shutdown of all
+// workers shortens or restarts it. It returns at once if d is not positive. The error is
+// ErrCanceled or ErrTimeout if ctx ends first.
+func Sleep(ctx Context, d time.Duration) error {
+	b := ctx.branch()
+	b.Gate(ctx.s) // before the current time is read
+	return b.Sleep(ctx.s, b.Until(d))
+}
+
+// SleepUntil blocks until t, like [Sleep].
+func SleepUntil(ctx Context, t time.Time) error {
+	b := ctx.branch()
+	b.Gate(ctx.s)
+	return b.Sleep(ctx.s, t)
+}
+
+// Rand returns the random number generator of the branch. It is seeded from the run's ID and the
+// branch, so every replay gets the same numbers; they are not suitable for secrets. If changed code
+// draws an additional number, all later numbers of the branch change: open runs are not blocked by
+// that, but may decide differently. Use [Record] to keep a number on which a decision depends.
+func Rand(ctx Context) *rand.Rand { return ctx.branch().Rand() }
+
+// UUID returns a version 4 UUID that is the same in every replay. It depends on the run, the branch
+// and the number of earlier UUIDs of the branch, but not on [Rand]. It is not suitable for secrets.
+func UUID(ctx Context) string { return ctx.branch().UUID() }
+
+// Record calls f once, inline, and records its result in the log. Every replay gets the recorded
+// value, decoded from its stored form, or the recorded error. f must not block or call durable
+// operations: anything that can fail or takes time belongs in a step.
+func Record[T any](ctx Context, f func() (T, error)) (T, error) {
+	var zero T
+	b := ctx.branch()
+	b.Gate(ctx.s)
+	payload, failed := b.Record(func() ([]byte, *event.Failure) {
+		v, err := f()
+		if err != nil {
+			return nil, failure.Encode(err, event.CodeError)
+		}
+		b, err := ctx.encode("recorded value", v)
+		if err != nil {
+			return nil, failure.Encode(err, event.CodePayload)
+		}
+		return b, nil
+	})
+	if failed != nil {
+		return zero, &failure.StoredError{F: failed}
+	}
+	var v T
+	err := decode("recorded value", payload, &v)
+	return v, err
+}
+
+// VersionOption is an option of [Version].
+type VersionOption func(*versionOptions)
+
+type versionOptions struct{ min int }
+
+// AtLeast declares that the code does not contain the versions below n: a run that follows one of
+// them is blocked until a worker with such code claims it. Without this option the code contains
+// all versions from 0.
+func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n } }
+
+// Version lets open runs finish with the old code after a change. It returns the version of the
+// change that this run follows:
+//
+//	if workflow.Version(ctx, "fraud-check", 1) >= 1 {
+//		… // the new way
+//	} else {
+//		… // the old way
+//	}
+//
+// A run whose log passed this place before the call existed always follows version 0, which costs
+// nothing. A run that gets here for the first time follows latest: one event records it, in the
+// commit of the next events. The first call for a change decides for the whole run, including calls
+// in loops and in other branches; a later change at the same place increments latest.
+//
+// When no run of an old version is left, the old code can be removed: the call stays, with
+// [AtLeast], as long as there are runs that have recorded the version. A run that follows a version
+// that the code does not contain, because it is too old or the code was rolled back, is blocked.
+// Version panics if latest is less than 1, or less than the argument of AtLeast.
+func Version(ctx Context, change string, latest int, opts ...VersionOption) int {
+	b := ctx.branch()
+	var o versionOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	switch {
+	case change == "":
+		panic(&replay.MisuseError{Text: "workflow: Version: the name of the change is empty"})
+	case latest < 1 || o.min < 0 || o.min > latest:
+		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: Version(%q, %d) with AtLeast(%d): "+
+			"the latest version is 1 or more, and not less than the oldest one", change, latest, o.min)})
+	}
+	return b.Version(change, o.min, latest)
 }

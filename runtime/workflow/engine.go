@@ -2,9 +2,13 @@ package workflow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/handover"
@@ -110,4 +114,185 @@ func (e engineClient) Orders(ctx context.Context, run RunID) (engine.Orders, err
 // FindSchedule returns the record of the run of a schedule.
 func (e engineClient) FindSchedule(ctx context.Context, name string) (store.Record, error) {
 	return e.c.findSchedule(ctx, name)
+}
+
+// InternalRunError reports that a run is internal to the runtime, and accepts no commands,
+// messages, questions or reruns: it executes a step, holds a token or permits for another run, or
+// implements a schedule or a bulk action.
+type InternalRunError struct {
+	Verb     string // the requested operation
+	Run      RunID
+	Workflow string // stored name
+	// Of is the run to address instead; empty for a schedule or bulk action.
+	Of RunID
+	// Schedule is the name of the schedule, and Bulk the ID of the bulk action, to address instead.
+	Schedule, Bulk string
+}
+
+// Error returns a text with the run, its kind, and what to address instead.
+func (e *InternalRunError) Error() string {
+	return fmt.Sprintf("%s run %s: it is the runtime's own, of workflow %s: %s", e.Verb, e.Run, e.Workflow, e.Fix())
+}
+
+// Permanent returns true: a retry of the request is refused as well.
+func (e *InternalRunError) Permanent() bool { return true }
+
+// Fix describes what to address instead.
+func (e *InternalRunError) Fix() string {
+	switch {
+	case e.Schedule != "":
+		return fmt.Sprintf("address the schedule %q: see schedules", e.Schedule)
+	case e.Bulk != "":
+		return fmt.Sprintf("address the bulk action %s: see bulk", e.Bulk)
+	case e.Of != "":
+		return fmt.Sprintf("address run %s, to which it belongs", e.Of)
+	}
+	return "address what has started it"
+}
+
+// refuseInternal returns an *InternalRunError if the run is internal to the runtime.
+func refuseInternal(verb string, r *store.Record) error {
+	name := r.Route.Workflow
+	if !event.Internal(name) {
+		return nil
+	}
+	e := &InternalRunError{Verb: verb, Run: r.Run, Workflow: name}
+	switch name {
+	case event.ScheduleRun:
+		e.Schedule = strings.TrimPrefix(r.WorkflowID, event.ScheduleRunID(""))
+	case event.BulkRun:
+		e.Bulk = r.WorkflowID
+	default:
+		e.Of = r.Parent
+	}
+	return e
+}
+
+// access caches whether a handle may command its run.
+type access int8
+
+const (
+	unknown access = iota // the run must be read before the first command
+	allowed               // the run is not internal
+	inside                // the handle belongs to code of the runtime, which may command its own runs
+)
+
+// commandable returns the ID of the run that a command is for, and an *InternalRunError if the run
+// is internal to the runtime. If the run does not exist or its log cannot be read, the command
+// itself reports that.
+//
+// The workflow of a run never changes, so a handle by run ID checks once. A workflow ID that is not
+// reserved never belongs to an internal run.
+func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
+	run, err := h.resolve(ctx)
+	if err != nil || h.access.Load() != int32(unknown) || h.workflowID != "" && !event.ReservedID(h.workflowID) {
+		return run, err
+	}
+	l, err := h.c.load(ctx, store.Load{Run: run, Limit: -1})
+	switch _, damaged := errors.AsType[*store.DamagedError](err); {
+	case damaged || errors.Is(err, ErrRunNotFound): // the command has more details and reports the error
+		return run, nil
+	case err != nil:
+		return run, fmt.Errorf("read run %s: %w", run, err)
+	}
+	if err := refuseInternal(verb, &l.Record); err != nil {
+		return run, err
+	}
+	if h.workflowID == "" {
+		h.access.Store(int32(allowed))
+	}
+	return run, nil
+}
+
+// refuseInternals checks several runs for a command, and returns one error or nil for each.
+func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID) []error {
+	errs := make([]error, len(runs))
+	loaded, err := c.records(ctx, runs)
+	for i := range runs {
+		if errs[i] = err; err == nil && loaded[i].Err == nil {
+			errs[i] = refuseInternal(verb, &loaded[i].Record)
+		}
+	}
+	return errs
+}
+
+// of sets the access of a handle whose run belongs to workflow d. known reports that the run was
+// started as d; otherwise the caller only claims so.
+func (h *Handle) of(d *definition, known bool) *Handle {
+	switch {
+	case event.Internal(d.name):
+		h.access.Store(int32(inside))
+	case known:
+		h.access.Store(int32(allowed))
+	}
+	return h
+}
+
+// checkTopic returns an *InvalidError for a topic that only the runtime may send to.
+func (h *Handle) checkTopic(name string) error {
+	if event.Reserved(name) && h.access.Load() != int32(inside) {
+		return reservedTopic(name)
+	}
+	return nil
+}
+
+func reservedTopic(name string) error {
+	return &InvalidError{What: "topic", Value: name, Reason: "is the runtime's own: only the runtime sends to it"}
+}
+
+// policyRequest contains the parameters of an automatic rerun. The zero value stands for a rerun
+// requested by a caller.
+type policyRequest struct {
+	reruns   int       // number of consecutive automatic reruns, including the new run
+	due      time.Time // when its code continues
+	deadline time.Time // when it must be created at the latest
+}
+
+// rerunPolicy is recorded as the actor of automatic reruns.
+const rerunPolicy = "rerun policy"
+
+// rerunByPolicy makes the rerun announced by the last event of a run, as Retry does, unless the run
+// was deleted or already has a rerun. It may be called repeatedly. why is the reason if no rerun
+// can be made.
+func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
+	const verb = "rerun"
+	h := c.Run(run)
+	old, err := h.earlier(ctx, verb)
+	switch {
+	case errors.Is(err, ErrRunNotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	case old.record.Rerun != "", old.last.Type != event.RunFailed, old.last.Due.IsZero():
+		return "", nil
+	}
+	old.asked.reason = old.last.Reason
+	old.policy = policyRequest{reruns: old.last.Attempt, due: old.last.Due, deadline: deadline}
+	_, err = h.retry(OnBehalfOf(ctx, rerunPolicy), verb, old)
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.As(err, new(*PayloadError)), errors.As(err, new(*store.TooLargeError)): // refused before the request was sent to the store
+		return err.Error(), nil
+	case store.Unknown(err), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrLater), errors.Is(err, store.ErrClosed):
+		return "", err
+	}
+	return err.Error(), nil
+}
+
+// delays reports whether a run with this first frame is a rerun that waits for its time. If an item
+// has arrived, the record has no due time until a worker has recorded the item; then the log is read.
+func (c *Client) delays(ctx context.Context, first *event.Frame, r *store.Record) (bool, error) {
+	last := &first.Events[len(first.Events)-1]
+	switch {
+	case last.Type != event.RunDelayed || r.Status != StatusSleeping:
+		return false, nil
+	case r.QueueState == store.StateParked:
+		return last.Due.Equal(r.Due), nil
+	}
+	l, err := c.load(ctx, store.Load{Run: r.Run})
+	if err != nil {
+		return false, err
+	}
+	return !readable(l.Frames).Delayed.IsZero(), nil
 }

@@ -143,3 +143,157 @@ func (h *Handle) ReadEvents(ctx context.Context, from uint64, limit int) ([]even
 	}
 	return all, nil
 }
+
+// seek returns the number of frames before the first event that a reader requests, so that reading
+// begins there and not at the first frame. It finds the event by binary search over frames until
+// the rest fits one page. It converts a position relative to the end to an event number. A frame
+// that cannot be read ends the search; the subsequent read reports the error.
+func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, error) {
+	if o.from <= 1 && !o.tail {
+		return 0, nil
+	}
+	look := func(ask store.Load) (l store.Loaded, err error) {
+		ask.Run = id
+		err = h.c.persist(ctx, "read log", func() (err error) {
+			l, err = h.c.load(ctx, ask)
+			return err
+		})
+		return l, err
+	}
+	l, err := look(store.Load{Limit: -1})
+	if err != nil {
+		return 0, err
+	}
+	if o.tail && l.Record.Seq > o.fromEnd {
+		o.from = max(o.from, l.Record.Seq-o.fromEnd+1)
+	}
+	o.tail = false
+	switch {
+	case o.from <= 1:
+		return 0, nil
+	case o.from > l.Record.Seq:
+		return l.Record.N, nil // the event does not exist yet
+	}
+	// Frame low begins at or before the event, and frame high, if it exists, after it. Each frame
+	// has at least one event, which bounds low and high by the distances of the event to both ends
+	// of the log.
+	low, high := uint64(1), min(l.Record.N, o.from)+1
+	if after := l.Record.Seq - o.from; after < l.Record.N {
+		low = l.Record.N - after
+	}
+	for high-low > pageFrames {
+		middle := low + (high-low)/2
+		l, err := look(store.Load{After: middle - 1, Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(l.Frames) == 0 {
+			break
+		}
+		f, err := event.DecodeFrame(l.Frames[0])
+		if err != nil || len(f.Events) == 0 {
+			break
+		}
+		if f.Events[0].Seq <= o.from {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low - 1, nil //nolint:nilerr // the reader that follows reports what cannot be decoded
+}
+
+// logReader reads the frames of a log in order, and detects a missing frame: a store that has lost
+// a part of a log returns the rest of it.
+type logReader struct {
+	run  RunID
+	read uint64 // number of frames
+	last event.CommitID
+	// by replaces last for a reader that does not begin at the first frame: it is the number of an
+	// event in or before the first frame that is read.
+	by uint64
+}
+
+// decode decodes the next frame.
+func (r *logReader) decode(b []byte) (*event.Frame, error) {
+	f, err := event.DecodeFrame(b)
+	if err != nil {
+		return nil, &EventError{Run: r.run, Frame: r.read + 1, Err: err}
+	}
+	begins := r.read > 0 && r.last == (event.CommitID{})
+	if begins && r.by > 0 && len(f.Events) > 0 && f.Events[0].Seq > r.by || !begins && f.Prev != r.last {
+		return nil, r.missing()
+	}
+	r.read, r.last = r.read+1, f.CommitID
+	return f, nil
+}
+
+// complete returns an error unless all frames of the log, given by their number, were read.
+func (r *logReader) complete(frames uint64) error {
+	if r.read < frames {
+		return r.missing()
+	}
+	return nil
+}
+
+func (r *logReader) missing() error {
+	return &EventError{Run: r.run, Frame: r.read + 1, Err: fmt.Errorf("it is missing: %w", event.ErrCorrupt)}
+}
+
+// all returns the events of a whole log.
+func (r *logReader) all(l *store.Loaded) ([]event.Event, error) {
+	events, err := r.events(l.Frames)
+	if err == nil {
+		err = r.complete(l.Record.N)
+	}
+	return events, err
+}
+
+// events returns the events of the first frames of a log.
+func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
+	var events []event.Event
+	for _, b := range frames {
+		f, err := r.decode(b)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, f.Events...)
+	}
+	if len(events) == 0 || events[0].Spec == nil {
+		return nil, &EventError{Run: r.run, Frame: 1, Err: event.ErrCorrupt}
+	}
+	return events, nil
+}
+
+// again reads once more at the place where a frame was missing. If the store has lost writes and
+// the run has continued since, the run has another, complete log; then the reader continues with
+// that. Otherwise again returns hole.
+func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
+	if r.last == (event.CommitID{}) {
+		return hole
+	}
+	var l store.Loaded
+	err := c.persist(ctx, "read log", func() (err error) {
+		l, err = c.load(ctx, store.Load{Run: r.run, After: r.read - 1, Limit: 2})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(l.Frames) < 2 {
+		return hole
+	}
+	before, err := event.DecodeFrame(l.Frames[0])
+	if err != nil {
+		return &EventError{Run: r.run, Frame: r.read, Err: err}
+	}
+	after, err := event.DecodeFrame(l.Frames[1])
+	if err != nil {
+		return &EventError{Run: r.run, Frame: r.read + 1, Err: err}
+	}
+	if after.Prev != before.CommitID || before.CommitID == r.last {
+		return hole
+	}
+	r.last = before.CommitID
+	return nil
+}

@@ -1,13 +1,19 @@
 package workflow
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -174,4 +180,224 @@ func valid(values []string) []string {
 		all[i] = strings.ToValidUTF8(v, "\uFFFD")
 	}
 	return all
+}
+
+// HookResponse is the response to a request that was sent to a hook.
+type HookResponse struct {
+	// Status is the HTTP status, from 200 to 599; 0 means 200.
+	Status int
+	// Header has Content-Type, Content-Language, Location, Retry-After, and headers that begin with
+	// X-. Without a Content-Type, JSON is sent as application/json and any other body as
+	// application/octet-stream.
+	Header map[string]string
+	Body   []byte
+}
+
+// storedResponse is the stored form of a response.
+type storedResponse struct {
+	Status     int               `json:"status,omitempty"`
+	Header     map[string]string `json:"header,omitempty"`
+	JSON       json.RawMessage   `json:"json,omitempty"` // the body, if it was given as a value
+	Body       string            `json:"body,omitempty"`
+	BodyBase64 []byte            `json:"bodyBase64,omitempty"`
+}
+
+// MarshalJSON returns the stored form of r.
+func (r HookResponse) MarshalJSON() ([]byte, error) {
+	s := storedResponse{Status: r.Status, Header: r.Header}
+	if utf8.Valid(r.Body) {
+		s.Body = string(r.Body)
+	} else {
+		s.BodyBase64 = r.Body
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads the stored form.
+func (r *HookResponse) UnmarshalJSON(data []byte) error {
+	var s storedResponse
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	*r = HookResponse{Status: s.Status, Header: s.Header, Body: []byte(s.Body)}
+	switch {
+	case len(s.JSON) > 0:
+		r.Body = s.JSON
+		if r.kind() == "" {
+			r.say(contentType, "application/json")
+		}
+	case len(s.BodyBase64) > 0:
+		r.Body = s.BodyBase64
+	}
+	return nil
+}
+
+// kind returns the content type of the response.
+func (r *HookResponse) kind() string {
+	for name, value := range r.Header {
+		if strings.EqualFold(name, contentType) {
+			return value
+		}
+	}
+	return ""
+}
+
+func (r *HookResponse) say(name, value string) {
+	all := map[string]string{name: value}
+	maps.Copy(all, r.Header)
+	r.Header = all
+}
+
+// check returns an error for an invalid response, or one with headers that would affect more than
+// the response to one request.
+func (r *HookResponse) check(hook string) error {
+	bad := func(value, why string) error {
+		return &InvalidError{What: "answer of hook " + hook, Value: value, Reason: why}
+	}
+	if r.Status != 0 && (r.Status < 200 || r.Status > 599) {
+		return bad(fmt.Sprint(r.Status), "is no status from 200 to 599")
+	}
+	for name, value := range r.Header {
+		switch {
+		case !headerName(name) || !answerHeader(name):
+			return bad(fmt.Sprintf("%.100q", name), "is no header that a hook answers with: use Content-Type, Content-Language, Location, Retry-After, or one that begins with X-")
+		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
+			return bad(fmt.Sprintf("%.100q", value), "has control characters, which header "+name+" cannot have")
+		}
+	}
+	return nil
+}
+
+func answerHeader(name string) bool {
+	switch name = strings.ToLower(name); name {
+	case "content-type", "content-language", "location", "retry-after":
+		return true
+	}
+	return strings.HasPrefix(name, "x-")
+}
+
+// Answer responds to the payload that this branch received last from the hook, by Receive or by a
+// [Select] that chose its case. In a branch that has received none, it responds to the payload that
+// the opening branch had received when it opened this one, so a branch per payload responds to its
+// own payload. The hook must have been opened with [RespondWith], and may be closed in the
+// meantime.
+//
+// response is a [HookResponse], or any other value: then the response has status 200 and the value
+// as JSON.
+//
+// Answer does not wait, and works on a context that has ended. The response is recorded, and sent
+// only when it is durable. If a request has stopped waiting, the caller can send it again with the
+// same Idempotency-Key and gets the response; without a key it cannot. After an error no response
+// was recorded: an error that matches ErrHookAnswered means that this payload was already answered;
+// a *[PayloadError], that the response is too large or has no JSON form; an *[InvalidError], that
+// the response is not valid.
+func (h *OpenHook[T]) Answer(ctx Context, response any) error {
+	b := ctx.branch()
+	b.Gate(ctx.s)
+	what := "answer of hook " + h.hook.name
+	payload, err := ctx.encodeResponse(h.hook.name, what, response)
+	if err == nil {
+		err = b.AnswerHook(h.inner, payload)
+	}
+	if errors.Is(err, replay.ErrAnswered) {
+		return fmt.Errorf("%s: %w", what, ErrHookAnswered)
+	}
+	return err
+}
+
+// encodeResponse returns the stored form of a response.
+func (ctx Context) encodeResponse(hook, what string, response any) ([]byte, error) {
+	if p, ok := response.(*HookResponse); ok && p != nil {
+		response = *p
+	}
+	if r, ok := response.(HookResponse); ok {
+		if err := r.check(hook); err != nil {
+			return nil, err
+		}
+		return ctx.encode(what, r)
+	}
+	value, err := marshal(what, response)
+	if err != nil {
+		return nil, err
+	}
+	return ctx.encode(what, storedResponse{JSON: value})
+}
+
+// HookCall is a request that a hook has accepted.
+type HookCall struct {
+	// Run is the run that opened the hook.
+	Run RunID
+	// Respond is the maximum time to wait for a response; 0: there will be none.
+	Respond time.Duration
+
+	asking *asking
+	since  time.Time
+}
+
+// CallHook delivers a request to the hook with this token. When it returns nil the payload is
+// durable; [HookCall.Answer] waits for the response. It is meant for public endpoints such as those
+// of package admin/hooks. The payload of a hook of [HookRequest] is the request; the payload of any
+// other hook is the body, or null if there is none. With an [IdempotencyKey] the request arrives
+// once, and each call with the key gets the same response, as long as the run is kept.
+//
+// Errors are those of [Client.SendToHook].
+func (c *Client) CallHook(ctx context.Context, token string, r HookRequest, opts ...SendOption) (*HookCall, error) {
+	call, err := c.callHook(ctx, token, &r, opts)
+	if err != nil {
+		return nil, fmt.Errorf("send to a hook: %w", err)
+	}
+	return call, nil
+}
+
+func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opts []SendOption) (*HookCall, error) {
+	h, err := c.openHook(ctx, token, 2)
+	if err != nil {
+		return nil, err
+	}
+	record, err := decodeRecord(h.meta)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", h.run, err)
+	}
+	id, keyed := itemOf("hook "+token, opts)
+	call := &HookCall{Run: h.run, Respond: record.respond()}
+	if call.Respond > 0 {
+		call.asking = &asking{reader: reader{c: c, run: h.run, what: "answer of hook " + h.state.Name, stream: effects.AnswerStream(id)}, id: id}
+		if err := call.asking.begin(ctx, keyed); err != nil {
+			return nil, err
+		}
+		if call.asking.found != nil {
+			return call, nil // the request was accepted and answered earlier
+		}
+	}
+	payload, err := record.payload(&c.limits, h.state.Name, r)
+	if err == nil {
+		err = c.deliverToHook(ctx, h, id, keyed, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
+	}
+	call.since = c.store.Clock().Now()
+	return call, err
+}
+
+// Answer waits for the response until Respond has passed since the request was accepted. answered
+// is false if there is no response by then, or if the run has ended without one. After an
+// error, such as the error of ctx, it is unknown whether there is or will be a response.
+func (h *HookCall) Answer(ctx context.Context) (r HookResponse, answered bool, err error) {
+	if h.asking == nil {
+		return r, false, nil
+	}
+	if h.asking.found == nil {
+		clock := h.asking.c.store.Clock()
+		left := h.since.Add(h.Respond).Sub(clock.Now())
+		limited, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer clock.AfterFunc(max(left, 0), cancel)()
+		_, err = h.asking.await(limited, false)
+		switch {
+		case errors.Is(err, errUnanswered), errors.Is(err, ErrRunNotFound), err != nil && limited.Err() != nil && ctx.Err() == nil:
+			return r, false, nil
+		case err != nil:
+			return r, false, err
+		}
+	}
+	err = decode(h.asking.what, h.asking.found.Payload, &r)
+	return r, err == nil, err
 }

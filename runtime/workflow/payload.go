@@ -1,13 +1,23 @@
 package workflow
 
 import (
+	"bytes"
+	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Default limits for the stored form of a payload, in bytes: an argument list, result, message or
@@ -159,3 +169,323 @@ func decode(what string, data []byte, into any) (err error) {
 }
 
 var _ failure.Unmarshaler = (*PayloadError)(nil)
+
+// decodeInput reads the result of encodeInput. all is false if the stored data has fields that the
+// current type does not have.
+func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
+	what := d.inputName()
+	if d.param == "" {
+		return decodeAll(what, data, into)
+	}
+	var object map[string]json.RawMessage
+	if err := decode(what, data, &object); err != nil {
+		return false, err
+	}
+	value, ok := object[d.param]
+	for name := range object {
+		if !ok && strings.EqualFold(name, d.param) { // matched like the fields of an object of several parameters
+			value, ok = object[name], true
+		}
+	}
+	all, err = decodeAll(what, value, into)
+	return all && (len(object) == 0 || ok && len(object) == 1), err
+}
+
+// decodeAll is like decode, and reports whether the type of into has a place for everything that is
+// stored. Types with their own decoding method are assumed to have one.
+func decodeAll(what string, data []byte, into any) (all bool, err error) {
+	v := reflect.ValueOf(into).Elem()
+	switch v.Kind() {
+	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
+		return true, decode(what, data, into) // these kinds contain no names
+	}
+	if len(data) == 0 || readAll(data, into) {
+		return true, nil
+	}
+	v.SetZero()
+	return false, decode(what, data, into)
+}
+
+// readAll reports whether data could be decoded and the type has a place for every field.
+func readAll(data []byte, into any) (ok bool) {
+	defer func() { _ = recover() }() // decode reports the error
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode(into) == nil
+}
+
+// firsts returns the first runs of the chains of loaded runs, with their first frames. A run that
+// does not continue another one is its own first run. The others are read in one request.
+func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
+	firsts := slices.Clone(loaded)
+	var which []int
+	var loads []store.Load
+	for n := range loaded {
+		if r := &loaded[n].Record; loaded[n].Err == nil && r.Chain != r.Run {
+			which, loads = append(which, n), append(loads, store.Load{Run: r.Chain, Limit: 1})
+		}
+	}
+	found, err := c.loadAll(ctx, loads)
+	for k := range found {
+		firsts[which[k]] = found[k]
+	}
+	return firsts, err
+}
+
+// startedWith reports whether a run was started with this input. l contains the first frame of the
+// run.
+func startedWith(l *store.Loaded, input []byte) (bool, error) {
+	if l.Err != nil {
+		return false, l.Err
+	}
+	f, err := event.DecodeFrame(slices.Concat(l.Frames...))
+	if err != nil {
+		return false, &EventError{Run: l.Record.Run, Frame: 1, Err: err}
+	}
+	return equalJSON(f.Events[0].Payload, input), nil
+}
+
+// equalJSON compares two encoded values, each of which may be empty. White space, escapes and the
+// order of members do not matter; numbers are compared as written.
+func equalJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var values [2]any
+	for n, data := range [][]byte{a, b} {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if d.Decode(&values[n]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// refuseRenamed blocks the run, and does not return, if a field name of its input was changed. in
+// is the decoded input.
+func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
+	today, err := d.encodeInput(in)
+	if err != nil {
+		return
+	}
+	if r := replay.FindRenaming(stored, today); r != nil {
+		b := ctx.branch()
+		b.Block(&replay.RenamedError{Run: b.Run().ID(), What: d.inputName(), Directive: "//flow:workflow", Renaming: *r})
+	}
+}
+
+// decodeArgs implements [engine.DecodeArgs].
+func decodeArgs(run RunID, step string, args []byte, into any) error {
+	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
+}
+
+// decodeFields implements [engine.DecodeFields].
+func decodeFields(run RunID, what string, data []byte, into any) error {
+	return decodeFitting(run, what, "", "", data, into)
+}
+
+// decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field name was
+// changed.
+func decodeFitting(run RunID, kind, name, directive string, data []byte, into any) error {
+	all, err := decodeAll(kind, data, into)
+	if all || err != nil {
+		return about(err, name)
+	}
+	today, err := marshal(kind, into)
+	if err != nil {
+		return about(err, name)
+	}
+	if r := replay.FindRenaming(data, today); r != nil {
+		return &replay.RenamedError{Run: run, What: kind + name, Directive: directive, Renaming: *r}
+	}
+	return nil
+}
+
+// Package json silently replaces a byte that is not UTF-8 with U+FFFD, which changes strings and
+// may merge two keys of a map. Therefore a value with such a string is refused when it is encoded,
+// and stored text with such a byte is refused when it is decoded.
+
+// notUTF8 marks a replaced byte: package json writes it as an escape only if a string was not
+// UTF-8.
+var notUTF8 = []byte(`\ufffd`)
+
+// checkWritten returns an error if data, the stored form of v, differs from v because of invalid
+// UTF-8. The output of a MarshalJSON method is accepted unchanged if it is UTF-8.
+func checkWritten(v any, data []byte) error {
+	changed := bytes.Contains(data, notUTF8)
+	if !changed && utf8.Valid(data) {
+		return nil
+	}
+	path, text, found := search(reflect.ValueOf(v), "")
+	switch {
+	case found && path == "":
+		return fmt.Errorf("it is not UTF-8 (%.60q): pass bytes as []byte", text)
+	case found:
+		return fmt.Errorf("%s is not UTF-8 (%.60q): pass bytes as []byte", path, text)
+	case utf8.Valid(data):
+		return nil // the escape comes from a user's MarshalJSON or RawMessage
+	}
+	return checkRead(data)
+}
+
+// checkRead returns an error for stored text that package json would change when decoding it: bytes
+// that are not UTF-8, and halves of surrogate pairs, which encoders in other languages can produce.
+func checkRead(data []byte) error {
+	if !utf8.Valid(data) {
+		at := 0
+		for r, n := utf8.DecodeRune(data); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(data[at:]) {
+			at += n
+		}
+		return fmt.Errorf("byte %d is not UTF-8", at)
+	}
+	if at := loneSurrogate(data); at >= 0 {
+		return fmt.Errorf("byte %d begins half of a surrogate pair, which no string can hold", at)
+	}
+	return nil
+}
+
+// loneSurrogate returns the position of an escaped half of a surrogate pair in JSON, or -1 if there
+// is none.
+func loneSurrogate(data []byte) int {
+	for at := 0; ; {
+		i := bytes.IndexByte(data[at:], '\\')
+		if i < 0 || at+i+1 == len(data) {
+			return -1
+		}
+		at += i
+		switch r := escaped(data[at:]); {
+		case data[at+1] != 'u':
+			at += 2
+		case 0xd800 <= r && r < 0xdc00 && 0xdc00 <= escaped(data[at+6:]) && escaped(data[at+6:]) < 0xe000:
+			at += 12
+		case 0xd800 <= r && r < 0xe000:
+			return at
+		default:
+			at += 6
+		}
+		if at >= len(data) {
+			return -1
+		}
+	}
+}
+
+// escaped returns the code unit of the escape \uXXXX at the start of b, or -1 if there is none.
+func escaped(b []byte) int64 {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return int64(n)
+}
+
+// search finds the first string in v, as package json encodes v, that is not UTF-8, and returns its
+// path. It is called only for values that package json could encode.
+func search(v reflect.Value, path string) (where, text string, found bool) {
+	if !v.IsValid() {
+		return "", "", false
+	}
+	if text, own := ownText(v); own {
+		return path, text, !utf8.ValidString(text)
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return path, v.String(), !utf8.ValidString(v.String())
+	case reflect.Pointer, reflect.Interface:
+		return search(v.Elem(), path)
+	case reflect.Struct:
+		return searchStruct(v, path)
+	case reflect.Map:
+		return searchMap(v, path)
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 && v.Kind() == reflect.Slice {
+			return "", "", false
+		}
+		for i := range v.Len() {
+			if where, text, found := search(v.Index(i), fmt.Sprintf("%s[%d]", path, i)); found {
+				return where, text, true
+			}
+		}
+	}
+	return "", "", false
+}
+
+// ownText returns the text that a value encodes itself to, and whether it encodes itself, so that
+// package json does not look into it. The output of MarshalJSON is not examined.
+func ownText(v reflect.Value) (text string, own bool) {
+	if !v.CanInterface() || v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer && v.IsNil() {
+		return "", false
+	}
+	x := v.Interface()
+	if v.CanAddr() {
+		x = v.Addr().Interface()
+	}
+	switch x := x.(type) {
+	case *json.RawMessage:
+		return string(*x), true
+	case json.RawMessage:
+		return string(x), true
+	case json.Marshaler:
+		return "", true
+	case encoding.TextMarshaler:
+		b, err := x.MarshalText()
+		return string(b), err == nil
+	}
+	return "", false
+}
+
+func searchStruct(v reflect.Value, path string) (where, text string, found bool) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		in := path
+		switch {
+		case name == "" && f.Anonymous:
+		case name == "":
+			in = join(path, f.Name)
+		default:
+			in = join(path, name)
+		}
+		if where, text, found := search(v.Field(i), in); found {
+			return where, text, true
+		}
+	}
+	return "", "", false
+}
+
+func searchMap(v reflect.Value, path string) (where, text string, found bool) {
+	for it := v.MapRange(); it.Next(); {
+		key, of := it.Key(), ""
+		if path != "" {
+			of = " of " + path
+		}
+		if _, text, found := search(key, ""); found {
+			return "a key" + of, text, true
+		}
+		if where, text, found := search(it.Value(), fmt.Sprintf("%s[%.60q]", path, fmt.Sprint(key))); found {
+			return where, text, true
+		}
+	}
+	return "", "", false
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// validJSON returns an error if data is not JSON, or would be changed by decoding.
+func validJSON(data []byte) error {
+	if !json.Valid(data) {
+		return errors.New("it is not JSON")
+	}
+	return checkRead(data)
+}

@@ -2,14 +2,19 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -144,4 +149,241 @@ func differs(b *replay.Branch, today reflect.Type, recorded, asked []byte) strin
 		}
 	}
 	return replay.DiffJSON(recorded, asked)
+}
+
+// remoteCall is the input of a run that executes one step of another run, on the step's own queue
+// or with the limits that the step uses.
+type remoteCall struct {
+	Args       json.RawMessage   `json:"args,omitempty"`
+	Retry      remoteRetry       `json:"retry"`
+	Timeout    time.Duration     `json:"timeout"`
+	WorkflowID string            `json:"workflowID,omitempty"` // of the caller
+	Tags       map[string]string `json:"tags,omitempty"`       // of the caller
+}
+
+// remoteRetry is the stored form of a RetryPolicy.
+type remoteRetry struct {
+	Attempts  int           `json:"attempts,omitempty"`
+	Initial   time.Duration `json:"initial,omitempty"`
+	Increment time.Duration `json:"increment,omitempty"`
+	Max       time.Duration `json:"max,omitempty"`
+	Factor    float64       `json:"factor,omitempty"`
+	Jitter    float64       `json:"jitter,omitempty"`
+	Total     time.Duration `json:"total,omitempty"`
+	Waits     int           `json:"waits,omitempty"`
+}
+
+// callRemote executes a step in a child on the step's queue and waits for it. The child holds the
+// permits of the step while an attempt runs. The failure of the child is the error of the step.
+func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
+	b := ctx.branch()
+	spec := b.Spec()
+	call, err := json.Marshal(remoteCall{
+		Args: input, Retry: remoteRetry(p.Retry), Timeout: p.Timeout, WorkflowID: spec.WorkflowID, Tags: spec.Tags,
+	})
+	if err != nil {
+		return nil, &PayloadError{What: "input of step " + p.Spec.Name, Err: err}
+	}
+	name := event.StepRun(p.Spec.Name)
+	op := b.Child(ctx.s, event.Event{
+		Name: name, Key: key, Payload: call, Active: uint8(FailActive),
+		Spec: &event.Spec{Workflow: name, Queue: cmp.Or(p.Queue, spec.Queue), Priority: spec.Priority, Retention: spec.Retention, Uses: p.Uses},
+	}, p.Slot, func(recorded []byte) string {
+		var was remoteCall
+		if err := json.Unmarshal(recorded, &was); err != nil {
+			return err.Error()
+		}
+		return same(was.Args)
+	})
+	if err := b.AwaitChild(op); err != nil {
+		return nil, err
+	}
+	if op.Failure == nil {
+		return op, nil
+	}
+	e := &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Key: key, Code: op.Failure.Code, failure: op.Failure, cause: op.Canceled}
+	var stored StepError
+	if op.Failure.Type == wireStepError && stored.UnmarshalFailure(op.Failure) == nil {
+		e.Attempts, e.Code, e.failure = stored.Attempts, stored.Code, stored.failure
+	}
+	return nil, e
+}
+
+// stepProgram is the code of a run that executes one step.
+func stepProgram(spec *engine.StepSpec) replay.Program {
+	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
+		var call remoteCall
+		if err := json.Unmarshal(input, &call); err != nil {
+			return ending(s, &PayloadError{What: "input of step " + spec.Name, Err: err})
+		}
+		own := b.Spec()
+		plan := &engine.StepPlan{Spec: spec, Retry: engine.Retry(call.Retry), Timeout: call.Timeout, Caller: &engine.Caller{
+			Run: own.Parent, WorkflowID: call.WorkflowID, Key: own.ParentKey, Tags: call.Tags,
+		}}
+		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })
+		b.AwaitStep(op)
+		if op.Failure == nil {
+			return replay.Ending{Type: event.RunCompleted, Payload: op.Payload}
+		}
+		e := &StepError{Run: own.Parent, Step: spec.Name, Key: own.ParentKey, Attempts: op.Attempt, Code: op.Failure.Code, failure: op.Failure}
+		canceled, limit := op.Failure.Code == event.CodeCanceled && errors.Is(s.Err(), ErrCanceled), s.Limit()
+		if canceled && limit != nil { // not canceled by a request: the run exceeded a limit
+			e.Code, e.failure = limit.Code, &event.Failure{Code: limit.Code, Message: limit.Message, Causes: []*event.Failure{op.Failure}}
+		}
+		end := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(e, e.Code)}
+		if canceled && limit == nil {
+			end.Type = event.RunCanceled
+		}
+		return end
+	}
+}
+
+// stepOfRun returns the step that runs of a workflow execute, or nil if the workflow is not of that
+// kind or its step is not registered.
+func (r *registry) stepOfRun(name string) *engine.StepSpec {
+	step, ok := event.StepOfRun(name)
+	if !ok {
+		return nil
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if s := r.steps[step]; s != nil {
+		return s.spec
+	}
+	return nil
+}
+
+// lastName returns the last element of a stored name.
+func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// A run takes its permits in the action that assigns it to a worker. Therefore it is in the
+// partition of its limits, unless a workflow ID places it in another one. In that case a child of
+// workflow event.PermitRun in the partition of the limits takes the permits for it and holds them
+// until the run ends.
+//
+// The code of the run does not begin before the message of that child is in the run's log, and the
+// child sends the message only when it holds its permits: the message is part of a commit of its
+// first owner. Both the creation of the child and the message go through outboxes, so each happens
+// exactly once regardless of crashes. The end of the run ends the child, as for any child; if the
+// run has ended earlier, the refusal of the child's message ends the child. [L10, L11]
+
+// grant returns the ID of the message that reports that the permits are held.
+func grant(permits RunID) event.ItemID { return event.DerivedItemID(permits, event.PermitRun) }
+
+// awaitPermits waits until the permits are available that another run takes for this one. If they
+// cannot be obtained it returns how this run ends. A run that is canceled meanwhile ends without
+// executing its code, like a run that waits for permits itself.
+func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
+	spec := b.Spec()
+	if spec.PermitSlot == 0 {
+		return nil
+	}
+	if s.Err() != nil {
+		end := ending(s, s.Err())
+		return &end
+	}
+	op := b.Child(b.NewScope(nil), event.Event{
+		Name: event.PermitRun, Key: event.PermitRun, Active: uint8(FailActive),
+		Spec: &event.Spec{
+			Workflow: event.PermitRun, Queue: spec.Queue, Priority: spec.Priority, Retention: spec.Retention, Uses: permits.Fleet(spec.Uses), Whole: true,
+		},
+	}, uint16(spec.PermitSlot-1), func([]byte) string { return "" })
+	cases := []replay.Case{{Topic: event.PermitRun}, {Promise: &op.Promise}}
+	if by := b.Run().State().PermitsBy(); !by.IsZero() {
+		cases = append(cases, replay.Case{Due: by})
+	}
+	for {
+		won, message, err := b.Select(s, cases)
+		switch {
+		case err != nil:
+			end := ending(s, err)
+			return &end
+		case won == 1:
+			return &replay.Ending{Type: event.RunFailed, Failure: op.Failure}
+		case won == 2:
+			return &replay.Ending{Type: event.RunFailed, Failure: &event.Failure{
+				Code: event.CodeNotStarted, Message: fmt.Sprintf("it did not get its permits within %v", spec.StartWithin),
+			}}
+		case message.Item == grant(op.Next): // not a message from another sender
+			return nil
+		}
+	}
+}
+
+// holdPermits is the code of a run that holds permits for another run: it reports that it has them,
+// and waits until it is canceled.
+func holdPermits(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
+	self := b.Run().ID()
+	refused := b.Send(s, event.PermitRun, event.PermitRun, b.Spec().Parent, grant(self), nil, func([]byte) string { return "" })
+	if refused != nil {
+		return replay.Ending{Type: event.RunFailed, Failure: refused}
+	}
+	return holdToken(b, s, nil)
+}
+
+// waits returns the record of the run that takes the permits of a run, which usually is that run
+// itself.
+func (c *Client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (*store.Record, error) {
+	if spec.PermitSlot == 0 || r.QueueState == store.StateEnded {
+		return r, nil
+	}
+	l, err := c.load(ctx, store.Load{Run: event.DerivedRunID(r.Run, event.PermitRun, uint16(spec.PermitSlot-1)), Limit: -1})
+	if errors.Is(err, ErrRunNotFound) { // not created yet
+		return &store.Record{}, nil
+	}
+	return &l.Record, err
+}
+
+func waitsOf(r *store.Record) (names []string) {
+	if r.Waits() {
+		for _, u := range r.Uses {
+			names = append(names, u.LimitID.String())
+		}
+	}
+	return names
+}
+
+func waitsSince(r *store.Record) (since time.Time) {
+	if r.Waits() {
+		since = r.WaitsSince
+	}
+	return since
+}
+
+// overweight returns a [store.LimitError] if a run to start uses more of a limit than its AtOnce
+// and the store would not refuse it: before a worker has declared the limit, and if another run
+// takes the permits because the workflow ID places the run in another partition. It reads the store
+// only if the declaration in this process is exceeded; a configuration in the store takes
+// precedence.
+func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
+	for _, u := range permits.Stored(permits.Fleet(uses)) {
+		most := permits.Default(u.Name).AtOnce
+		if most == 0 || u.Weight <= most {
+			continue
+		}
+		if permitSlot != 0 {
+			slot = uint16(permitSlot - 1)
+		}
+		limiter, ok := store.As[store.Limiter](c.store)
+		if !ok {
+			return store.ErrNoLimits
+		}
+		states, err := permits.States(ctx, limiter, []int{int(slot) % c.store.Partitions()})
+		if err != nil {
+			return err
+		}
+		whole := true // most is the value of the limit as a whole
+		for _, s := range states {
+			switch known := s.Name == u.Name && (s.Set || s.Default); {
+			case known && s.Key == u.Key:
+				most, whole = s.Config.AtOnce, false
+			case known && s.Key == "" && whole:
+				most = s.Config.AtOnce
+			}
+		}
+		if most > 0 && u.Weight > most {
+			return &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: most}
+		}
+	}
+	return nil
 }
