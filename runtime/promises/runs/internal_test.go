@@ -23,7 +23,8 @@ var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workf
 	"resume":  func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Resume(ctx) },
 	"release": func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Release(ctx) },
 	"terminate": func(ctx context.Context, c *workflow.Client, h *workflow.Handle) error {
-		return ops.New(c).Terminate(ctx, h.ID(), "")
+		info, err := h.Info(ctx)
+		return errors.Join(err, ops.New(c).Terminate(ctx, info.ID, ""))
 	},
 	"restart": func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error {
 		_, err := h.Restart(ctx)
