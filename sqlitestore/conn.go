@@ -144,7 +144,7 @@ func (s *Store) explainUnless(ctx context.Context, err error) error {
 // snapshot executes f in a read transaction. It returns a busy error while another process recovers
 // the database.
 func (c *conn) snapshot(f func(c *conn) error) error {
-	// What an earlier try has left behind.
+	// The transaction of an earlier attempt.
 	if err := c.Rollback(); err != nil {
 		return err
 	}

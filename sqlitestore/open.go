@@ -264,8 +264,8 @@ func (s *Store) shutDown() error {
 	err := s.readers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	// If another process is in the way, or the disk is full, the log stays as it
-	// is, with everything in it. Whoever closes or opens the file next goes on.
+	// If another process holds a lock, or the disk is full, the log remains with its contents. The
+	// process that closes or opens the file next continues.
 	checkpoint := c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
 	if db.Busy(checkpoint) || sqlite.ErrCode(checkpoint).ToPrimary() == sqlite.ResultFull {
 		checkpoint = nil

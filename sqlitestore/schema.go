@@ -245,11 +245,10 @@ var fleetSchema = []string{
 	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
 	`CREATE INDEX classes_blocks ON classes (id) WHERE blocks > 0`,
 
-	// An id of a session is never used again, so that nothing can mean another
-	// session by it. reason is set once the session is being recovered. program is the
-	// fingerprint of what it runs, renewed what up of the counters was when the lease was
-	// renewed. lock
-	// says how to prove that the process behind it has ended; see internal/db.
+	// IDs of sessions are never reused, so that they are unambiguous. reason is set while the
+	// session is being recovered. program is the fingerprint of its code; renewed is the value of
+	// up in counters when the lease was renewed. lock identifies the lock that proves the end of
+	// its process, see internal/db.
 	`CREATE TABLE sessions (
 		id      INTEGER PRIMARY KEY AUTOINCREMENT,
 		name    TEXT NOT NULL UNIQUE,
@@ -405,11 +404,10 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		return errors.Join(err, c.Rollback())
 	}
 	if version == 0 {
-		// Pages that purged runs leave free can be given back, at the price of a
-		// page in about 800 that says which page refers to which. It can only be
-		// chosen before there is anything in the file. In full mode each commit
-		// would move pages to make the file as short as possible, only for the next
-		// one to make it longer; vacuum says when it is done instead.
+		// Incremental vacuum can return the pages of purged runs, at the cost of about one page in
+		// 800 with references between pages. It can only be enabled in an empty file. In full mode
+		// each commit would move pages to shorten the file, only for the next one to extend it
+		// again; see vacuum.
 		if err := c.Configure(ctx, "auto_vacuum = INCREMENTAL"); err != nil {
 			return err
 		}

@@ -285,7 +285,7 @@ func (o *op) execute(t *tx) error {
 
 // abort undoes a transaction and its cached data.
 func (w *writer) abort(t *tx) {
-	// If this fails the next BEGIN does, and says why.
+	// If this fails, the next BEGIN fails with the reason.
 	_ = w.c.Rollback()
 	if t != nil {
 		w.names = newNames()
@@ -404,7 +404,7 @@ func (w *writer) trim() {
 	if !paused {
 		return
 	}
-	// A reader of another process may be in the way: then it is for next time.
+	// A reader of another process may prevent this; then it is tried again later.
 	err = w.c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
 	if left, stat := os.Stat(w.s.wal); err == nil && stat == nil && left.Size() == 0 {
 		w.log.at = 0

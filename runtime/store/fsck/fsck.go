@@ -104,7 +104,7 @@ func sortFindings(all []Finding) {
 	})
 }
 
-// checker gathers findings. The maps say where each run is mentioned.
+// checker collects findings. The maps contain where each run is mentioned.
 type checker struct {
 	*store.Snapshot
 	findings []Finding
@@ -117,11 +117,11 @@ type checker struct {
 	linesOf  map[event.RunID][]string
 	audited  map[event.RunID]int                  // entries in the audit trail
 	imported map[event.RunID]bool                 // runs that have ended in another store
-	later    map[event.RunID]int                  // by chain: runs but the first
+	later    map[event.RunID]int                  // by chain: runs except the first
 	records  map[event.RunID]map[event.ItemID]int // in the outbox, by sender
-	reruns   map[event.RunID]event.RunID          // see rerunOf; nil: not looked for yet
-	sent     map[event.ItemID]bool                // the same, whoever sends them
-	// received has the items in the logs of each chain.
+	reruns   map[event.RunID]event.RunID          // see rerunOf; nil before the first use
+	sent     map[event.ItemID]bool                // the same for all senders
+	// received contains the items in the logs of each chain.
 	received map[event.RunID]map[event.ItemID]bool
 }
 
@@ -155,7 +155,7 @@ func newChecker(s *store.Snapshot) *checker {
 	}
 }
 
-// byRun turns sets of runs into the sets that each run is in, in order.
+// byRun inverts a map from keys to sorted runs into a map from runs to sorted keys.
 func byRun[K comparable](sets map[K][]event.RunID, order func(a, b K) int) map[event.RunID][]K {
 	in := map[event.RunID][]K{}
 	for _, key := range slices.SortedFunc(maps.Keys(sets), order) {
@@ -170,7 +170,7 @@ func compareRoutes(a, b store.Route) int {
 	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
 }
 
-// runs yields the runs that can be found by their ids, in the order of those.
+// runs yields the runs that can be found by their IDs, sorted by ID.
 func (c *checker) runs(yield func(*store.RunState) bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {
 		if r := c.Runs[id]; r != nil && r.Run == id && !yield(r) {
@@ -183,7 +183,7 @@ func (c *checker) find(invariant int, run event.RunID, what, explain string) {
 	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
 
-// lasting is find for what stands in a log.
+// lasting is find for violations in a log.
 func (c *checker) lasting(invariant int, run event.RunID, what, explain string) {
 	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain, Lasting: true})
 }
