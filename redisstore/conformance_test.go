@@ -47,6 +47,7 @@ func TestStore_KeepsTheContract(t *testing.T) {
 	}
 	for partitions, checks := range layouts {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
+			t.Parallel() // with the other layout only; prefixes separate them
 			conforms(t, redistest.Shared(t).Client(t), partitions, checks)
 		})
 	}

@@ -98,23 +98,27 @@ func TestOpen_NoErrorOrLogShowsTheSecretOfAServerThatIsNotThere(t *testing.T) {
 	var log spoken
 	redis.SetLogger(&log)
 	t.Cleanup(func() { redis.SetLogger(&spoken{}) })
+	var all sync.WaitGroup
 	for _, form := range []string{
 		"redis://user:%s@127.0.0.1:1?dial_timeout=100ms", "rediss://%s@127.0.0.1:1?dial_timeout=100ms&max_retries=-1", "redis://:%s@no.such.host.invalid?dial_timeout=100ms",
 		"redis+cluster://user:%s@127.0.0.1:1?addr=127.0.0.1:2&dial_timeout=100ms",
 		"redis+sentinel://user:%s@127.0.0.1:1?master_name=main&password=x-%[1]s&dial_timeout=100ms",
 	} {
-		st, err := redisstore.Open(fmt.Sprintf(form, secret("-")))
-		if err != nil {
-			t.Errorf("open %q: %v", form, err)
-			continue
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		if _, err := st.List(ctx, store.Query{}); err == nil || shows(fmt.Sprintf("%v %#v", err, err)) {
-			t.Errorf("list of %q: got %v, want an error without the password", form, err)
-		}
-		cancel()
-		_ = st.Close()
+		all.Go(func() {
+			st, err := redisstore.Open(fmt.Sprintf(form, secret("-")))
+			if err != nil {
+				t.Errorf("open %q: %v", form, err)
+				return
+			}
+			defer func() { _ = st.Close() }()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if _, err := st.List(ctx, store.Query{}); err == nil || shows(fmt.Sprintf("%v %#v", err, err)) {
+				t.Errorf("list of %q: got %v, want an error without the password", form, err)
+			}
+		})
 	}
+	all.Wait()
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	if shows(log.all.String()) {
