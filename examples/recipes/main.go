@@ -22,10 +22,13 @@ import (
 	"github.com/flowgen/flowgen/examples/recipes/approval"
 	"github.com/flowgen/flowgen/examples/recipes/failuregroup"
 	"github.com/flowgen/flowgen/examples/recipes/llmstream"
+	"github.com/flowgen/flowgen/examples/recipes/migrate"
 	"github.com/flowgen/flowgen/examples/recipes/monitoring"
 	"github.com/flowgen/flowgen/examples/recipes/nightly"
 	"github.com/flowgen/flowgen/examples/recipes/payment"
 	"github.com/flowgen/flowgen/examples/recipes/ratelimited"
+	"github.com/flowgen/flowgen/examples/recipes/rolling"
+	"github.com/flowgen/flowgen/examples/recipes/sqlitetoredis"
 	"github.com/flowgen/flowgen/examples/recipes/tenants"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -37,18 +40,21 @@ import (
 
 type recipe struct {
 	name, shows string
-	run         func(ctx context.Context, client *workflow.Client, out io.Writer) error
+	run         func(ctx context.Context, url string, out io.Writer) error
 }
 
 var recipes = []recipe{
-	{"approval", "a question to a person, answered in the web console", approval.Run},
-	{"failuregroup", "a retry of all runs with one cause, after its fix", failuregroup.Run},
-	{"llmstream", "the answer of a language model, streamed to HTTP clients", llmstream.Run},
-	{"monitoring", "the state of a store as JSON, for probes and dashboards", monitoring.Run},
-	{"nightly", "a report each night, also of nights without a worker", nightly.Run},
-	{"tenants", "a limit for each tenant, so that none delays the others", tenants.Run},
-	{"payment", "a charge that happens once although its process dies", payment.Run},
-	{"ratelimited", "a service that answers 429 with Retry-After", ratelimited.Run},
+	{"approval", "a question to a person, answered in the web console", with(approval.Run)},
+	{"failuregroup", "a retry of all runs with one cause, after its fix", with(failuregroup.Run)},
+	{"llmstream", "the answer of a language model, streamed to HTTP clients", with(llmstream.Run)},
+	{"migrate", "workflows instead of a table of jobs and a cron", with(migrate.Run)},
+	{"monitoring", "the state of a store as JSON, for probes and dashboards", with(monitoring.Run)},
+	{"nightly", "a report each night, also of nights without a worker", with(nightly.Run)},
+	{"payment", "a charge that happens once although its process dies", with(payment.Run)},
+	{"ratelimited", "a service that answers 429 with Retry-After", with(ratelimited.Run)},
+	{"rolling", "a new release beside the old one, with runs under way", with(rolling.Run)},
+	{"sqlitetoredis", "SQLite in development and Redis in production", sqlitetoredis.Run},
+	{"tenants", "a limit for each tenant, so that none delays the others", with(tenants.Run)},
 }
 
 func main() {
@@ -74,17 +80,23 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return nil
 	}
 	for _, r := range recipes {
-		if r.name != f.Arg(0) {
-			continue
+		if r.name == f.Arg(0) {
+			return r.run(ctx, *url, out)
 		}
-		st, err := store.Open(ctx, *url)
+	}
+	return fmt.Errorf("there is no recipe %q: the program lists them if it is run without arguments", f.Arg(0))
+}
+
+// with opens the store and the client of a recipe.
+func with(run func(ctx context.Context, client *workflow.Client, out io.Writer) error) func(context.Context, string, io.Writer) error {
+	return func(ctx context.Context, url string, out io.Writer) error {
+		st, err := store.Open(ctx, url)
 		if err != nil {
 			return err
 		}
 		client := workflow.NewClient(st, workflow.ClientConfig{
 			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		})
-		return errors.Join(r.run(ctx, client, out), client.Close(), st.Close())
+		return errors.Join(run(ctx, client, out), client.Close(), st.Close())
 	}
-	return fmt.Errorf("there is no recipe %q: the program lists them if it is run without arguments", f.Arg(0))
 }

@@ -18,7 +18,8 @@ import (
 
 // roles are what this test binary does instead of tests, as processes that the tests kill.
 var roles = map[string]func(ctx context.Context, args []string) error{
-	"pay": payRole,
+	"pay":  payRole,
+	"work": workRole,
 }
 
 // quiet configures clients without a log.
@@ -45,7 +46,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// Each recipe prints what its comment shows, behind "It prints:".
+// Each recipe prints what its comment shows, behind "prints:".
 func TestRecipes_PrintWhatTheirCommentsShow(t *testing.T) {
 	for _, r := range recipes {
 		want, ok := printed(t, r.name)
@@ -72,7 +73,7 @@ func printed(t *testing.T, name string) (string, bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(file.Doc.Text(), "It prints:\n\n")
+	_, rest, ok := strings.Cut(file.Doc.Text(), " prints:\n\n")
 	var out strings.Builder
 	for line := range strings.Lines(rest) {
 		text, indented := strings.CutPrefix(line, "\t")

@@ -28,7 +28,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Expense is money that someone wants back.
+// Expense is money that an employee has spent for the company.
 type Expense struct {
 	ID, By, For string
 	Cents       int64
@@ -66,7 +66,7 @@ func reimburse(ctx workflow.Context, e Expense) (string, error) {
 	d, err := question.Receive(ctx, workflow.Timeout(72*time.Hour))
 	switch {
 	case errors.Is(err, workflow.ErrReceiveTimeout):
-		return "nobody has decided", nil
+		return "not decided in time", nil
 	case err != nil:
 		return "", err
 	case !d.Approved:

@@ -1,0 +1,156 @@
+// Package migrate replaces a table of jobs and a cron by workflows. before.go has the old program, this
+// file the new one, and Import takes over the jobs that are left in the table.
+//
+//	go run ./examples/recipes migrate
+//
+// Two jobs are in the table, one of which was imported before a crash. It prints:
+//
+//	imported 2 jobs
+//	ann: welcome
+//	bob: tips
+//	the run of ann sleeps until the next mail
+//
+// To migrate: stop the old program, import, and start the new one. Repeat the import if it is
+// interrupted. Remove the table when no import finds a job.
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	_ "modernc.org/sqlite" // the database of the old program
+)
+
+// Mails contains the dependencies of the steps.
+type Mails struct {
+	// Send takes an idempotency key, by which it sends a mail once however often it is tried.
+	Send func(ctx context.Context, key, to, text string) error
+}
+
+// welcome is two kinds of jobs of the old program, and what was between them.
+//
+//flow:workflow
+func welcome(ctx workflow.Context, user string) error {
+	if err := Mail(ctx, user, "welcome"); err != nil {
+		return err
+	}
+	if err := workflow.Sleep(ctx, 24*time.Hour); err != nil {
+		return err
+	}
+	return Mail(ctx, user, "tips")
+}
+
+// tips is the rest of a job that the old program had begun.
+//
+//flow:workflow
+func tips(ctx workflow.Context, user string) error { return Mail(ctx, user, "tips") }
+
+// digest was inserted by the cron. Nights at which no worker runs are not lost.
+//
+//flow:workflow schedule="30 2 * * *"
+func digest(ctx workflow.Context) error { return Mail(ctx, "all", "digest") }
+
+//flow:step retries=10 backoff=exponential(1s,10m)
+func (m *Mails) mail(ctx context.Context, to, text string) error {
+	return m.Send(ctx, step.IdempotencyKey(ctx), to, text)
+}
+
+// Import starts a run for each job that is left in the table, and returns their number. The id of the
+// run follows from the id of the job, so a job that was imported before a crash is not started again.
+func Import(ctx context.Context, db *sql.DB, client *workflow.Client) (n int, err error) {
+	type job struct {
+		id, due    int64
+		kind, user string
+	}
+	var jobs []job
+	rows, err := db.QueryContext(ctx, "SELECT id, kind, user, due FROM jobs WHERE done = 0")
+	if err != nil {
+		return 0, err
+	}
+	for rows.Next() {
+		var j job
+		if err := rows.Scan(&j.id, &j.kind, &j.user, &j.due); err != nil {
+			return 0, errors.Join(err, rows.Close())
+		}
+		jobs = append(jobs, j)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return 0, err
+	}
+	kinds := map[string]workflow.Definition[string, workflow.None]{"welcome": Welcome, "tips": Tips}
+	for _, j := range jobs {
+		kind, ok := kinds[j.kind]
+		if !ok {
+			return n, fmt.Errorf("job %d is of the kind %q, which has no workflow", j.id, j.kind)
+		}
+		_, err := kind.Start(ctx, client, j.user, workflow.WithID(fmt.Sprint("job-", j.id)),
+			workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}), workflow.WithStartAt(time.Unix(j.due, 0)))
+		if _, before := errors.AsType[*workflow.FinishedRunError](err); err != nil && !before {
+			return n, err
+		}
+		if _, err := db.ExecContext(ctx, "UPDATE jobs SET done = 1 WHERE id = $1", j.id); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Run imports the jobs of two users, and prints the mails.
+func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1) // each connection would have a database of its own
+	defer func() { err = errors.Join(err, db.Close()) }()
+	old := &Before{DB: db}
+	if err := errors.Join(old.Enqueue(ctx, "welcome", "ann", time.Now()), old.Enqueue(ctx, "tips", "bob", time.Now())); err != nil {
+		return err
+	}
+	if _, err := Tips.Start(ctx, client, "bob", workflow.WithID("job-2")); err != nil { // the crash was here
+		return err
+	}
+	n, err := Import(ctx, db, client)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(out, "imported %d jobs\n", n)
+
+	sent := make(chan string, 100)
+	w := worker.New(client, worker.Config{})
+	Register(w, &Mails{Send: func(_ context.Context, _, to, text string) error { sent <- to + ": " + text; return nil }})
+	ctx, cancel := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { defer cancel(); worked <- w.Run(ctx) }()
+	defer func() { cancel(); err = errors.Join(err, <-worked) }()
+
+	var mails []string
+	for range n {
+		select {
+		case mail := <-sent:
+			mails = append(mails, mail)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	slices.Sort(mails) // they are sent at the same time
+	_, _ = fmt.Fprintln(out, strings.Join(mails, "\n"))
+	for _, err := range client.RunByID("job-1").Events(ctx, workflow.Types(event.WaitCreated)) {
+		if err == nil {
+			_, err = fmt.Fprintln(out, "the run of ann sleeps until the next mail")
+		}
+		return err
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,43 @@
+// Package orders is the next release: orders are insured before they wait to be packed. Runs that have
+// passed this place go on without it.
+package orders
+
+import (
+	"context"
+
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Packed is sent when an order is packed.
+var Packed = workflow.NewTopic[workflow.None]("packed")
+
+// fulfil insures the orders of runs that reach the place in this release. Without Version, a run
+// that has passed it would be blocked: its log has no such step.
+//
+//flow:workflow
+func fulfil(ctx workflow.Context, id string) (string, error) {
+	if err := Reserve(ctx, id); err != nil {
+		return "", err
+	}
+	insured := ""
+	if workflow.Version(ctx, "insure", 1) >= 1 {
+		if err := Insure(ctx, id); err != nil {
+			return "", err
+		}
+		insured = "insured "
+	}
+	if _, err := Packed.Receive(ctx); err != nil {
+		return "", err
+	}
+	shipped, err := Ship(ctx, id)
+	return insured + shipped, err
+}
+
+//flow:step
+func reserve(_ context.Context, id string) error { return nil }
+
+//flow:step
+func insure(_ context.Context, id string) error { return nil }
+
+//flow:step
+func ship(_ context.Context, id string) (string, error) { return id + " is shipped", nil }
