@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/examples/recipes/nightly"
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +31,7 @@ func TestNightly_MissedNightsAreClosedOnceAndInOrder(t *testing.T) {
 	}
 	first := time.Date(2030, time.January, 3, 1, 30, 0, 0, time.UTC)
 	for known := false; !known; { // the schedule knows its first night
-		s, err := client.Schedules().Get(ctx, "nightly")
+		s, err := ops.New(client).Schedules().Get(ctx, "nightly")
 		if err != nil && !errors.Is(err, workflow.ErrScheduleNotFound) {
 			t.Fatal(err)
 		}
