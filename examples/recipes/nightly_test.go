@@ -32,7 +32,7 @@ func TestNightly_MissedNightsAreClosedOnceAndInOrder(t *testing.T) {
 	first := time.Date(2030, time.January, 3, 1, 30, 0, 0, time.UTC)
 	for known := false; !known; { // the schedule knows its first night
 		s, err := ops.New(client).Schedules().Get(ctx, "nightly")
-		if err != nil && !errors.Is(err, workflow.ErrScheduleNotFound) {
+		if err != nil && !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Fatal(err)
 		}
 		known = s.Next.Equal(first)
