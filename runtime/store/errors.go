@@ -118,7 +118,7 @@ func (e *DamagedError) Permanent() bool { return true }
 type TooLargeError struct {
 	Run   event.RunID
 	Bytes int
-	Err   error // what the database says
+	Err   error // the error of the database
 }
 
 // Error names the run and the size.
@@ -126,7 +126,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("write to run %s: %d bytes are more than the store takes: %v", e.Run, e.Bytes, e.Err)
 }
 
-// Unwrap returns what the database says.
+// Unwrap returns the error of the database.
 func (e *TooLargeError) Unwrap() error { return e.Err }
 
 // Permanent is true.
@@ -225,7 +225,7 @@ func (e *MissingError) Permanent() bool { return true }
 // Error returns what is missing and the fix.
 func (e *MissingError) Error() string { return e.What + " does not exist: " + e.Fix() }
 
-// Fix says what must be done.
+// Fix returns what the operator must do.
 func (e *MissingError) Fix() string {
 	return "look at the URL; the first program that works with a store makes it"
 }
@@ -244,7 +244,7 @@ func (e *ReadOnlyError) Error() string {
 	return fmt.Sprintf("%s: %s can only be read: %s", e.Op, e.What, e.Fix())
 }
 
-// Fix says what must be done.
+// Fix returns what the operator must do.
 func (e *ReadOnlyError) Fix() string {
 	return "do it in the store that the runs come from, or import them into another one: flowctl import FILE --into URL"
 }

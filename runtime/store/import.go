@@ -71,15 +71,15 @@ type ImportRefusal string
 // The reasons.
 const (
 	ImportOpen    ImportRefusal = "open"     // it has not ended
-	ImportGoesOn  ImportRefusal = "goes on"  // it is there, and has not ended
-	ImportOther   ImportRefusal = "other"    // another run of its id is there
-	ImportHidden  ImportRefusal = "hidden"   // it is there, and was deleted
-	ImportNoChain ImportRefusal = "no chain" // the first run of its chain, Other, is not there
+	ImportGoesOn  ImportRefusal = "goes on"  // it exists in this store and has not ended
+	ImportOther   ImportRefusal = "other"    // another run with its ID exists
+	ImportHidden  ImportRefusal = "hidden"   // it exists and was deleted
+	ImportNoChain ImportRefusal = "no chain" // Other, the first run of its chain, does not exist
 	ImportEnds    ImportRefusal = "ends"     // its chain ends with Other
-	ImportRound   ImportRefusal = "round"    // it is its own parent or root, or continues as itself, perhaps by way of others
+	ImportRound   ImportRefusal = "round"    // it is its own ancestor or continuation, directly or indirectly
 )
 
-// refusals has what is wrong, and what to do.
+// refusals contains the problem and the fix for each reason.
 var refusals = map[ImportRefusal][2]string{
 	ImportOpen:    {"it has not ended", "end it in the store that has it, as by flowctl terminate, and export it again; once that is imported, flowctl resume-new goes on with it in a new run"},
 	ImportGoesOn:  {"it is in the store, and has not ended", "leave it out: a run is executed in one store"},
@@ -121,7 +121,8 @@ func (m *Import) Retention(now time.Time) time.Duration {
 	return keep
 }
 
-// Create returns the request with which the run could have been created, without a deadline or an owner.
+// Create returns the request with which the run could have been created, without a deadline or an
+// owner.
 func (m *Import) Create() Create {
 	rec := &m.Record
 	return Create{
@@ -166,7 +167,7 @@ func (m *Import) Check() error {
 	return m.checkStreams()
 }
 
-// differs is the error about a run whose record or streams contradict its log.
+// differs returns the error for a run whose record or streams contradict its log.
 func (m *Import) differs(format string, args ...any) error {
 	return &DamagedError{Run: m.Record.Run, Err: fmt.Errorf(format, args...)}
 }
@@ -205,7 +206,7 @@ func (m *Import) checkLog() error {
 	return m.checkRecord(&state)
 }
 
-// checkRecord compares the record with what the log says.
+// checkRecord compares the record with the state computed from the log.
 func (m *Import) checkRecord(log *event.LogState) error {
 	rec, spec := &m.Record, log.Spec
 	for _, c := range []struct {
@@ -247,7 +248,8 @@ func (m *Import) checkTrouble() error {
 	}
 }
 
-// checkRerun judges what the log of the run does not have: the log of its rerun, which need not be in the store, has it.
+// checkRerun checks the fields about reruns. These are in the log of the rerun, which need not be
+// in the store.
 func (m *Import) checkRerun() error {
 	switch rec := &m.Record; {
 	case rec.Rerun == "":

@@ -57,37 +57,40 @@ const JournalOK = "ok"
 
 // JournalKeep defines which entries of a journal are kept. The zero value keeps all.
 type JournalKeep struct {
-	Most int           // entries; not positive: any number
-	For  time.Duration // how much older than the one that is written they may be; not positive: any time
+	Most int           // maximum number of entries; not positive means any number
+	For  time.Duration // maximum age relative to the entry that is written; not positive means any age
 }
 
 const (
-	// MaxJournalText bounds each text of an entry, in bytes.
+	// MaxJournalText is the maximum length of each text of an entry, in bytes.
 	MaxJournalText = 1024
-	// JournalTrim is how many entries are forgotten with one that is written, at most, for their number and for their age: a journal
-	// whose limits were lowered becomes shorter with each entry.
+	// JournalTrim is the maximum number of entries that are deleted when one is written, separately
+	// for their number and for their age: a journal whose limits were lowered becomes shorter with
+	// each entry.
 	JournalTrim = 1000
 )
 
-// NewJournalID returns an id for an entry of a time: its milliseconds since 1970 in 12 hex digits, 4 that count those of one
-// millisecond, and 12 random ones. So ids sort by time, and those that one process makes sort as it has made them.
+// NewJournalID returns an ID for an entry with a time: its milliseconds since 1970 in 12 hex
+// digits, a counter within the millisecond in 4 digits, and 12 random ones. So IDs are sorted by
+// time, and those of one process in the order of their creation.
 func NewJournalID(now time.Time) string {
 	var b [6]byte
-	_, _ = rand.Read(b[:]) // which never fails
+	_, _ = rand.Read(b[:]) // never fails
 	begin := journalIDAt(now)
 	return begin + fmt.Sprintf("%04x", journalIDs.next(begin)) + hex.EncodeToString(b[:])
 }
 
 var journalIDs journalCounter
 
-// journalCounter counts the ids of one millisecond.
+// journalCounter counts the IDs of one millisecond.
 type journalCounter struct {
 	mu    sync.Mutex
 	begin string
 	n     uint16
 }
 
-// next returns how many ids with a beginning there were just now; what is beyond its range sorts at random.
+// next returns the number of preceding IDs with the prefix begin. IDs beyond its range are sorted
+// at random.
 func (c *journalCounter) next(begin string) uint16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,13 +102,13 @@ func (c *journalCounter) next(begin string) uint16 {
 	return c.n
 }
 
-// journalIDAt returns what the ids of entries of a time begin with: it is less than each of them, and more than those of
-// entries before.
+// journalIDAt returns the prefix of the IDs of entries with a time: it is less than each of them,
+// and greater than those of earlier entries.
 func journalIDAt(t time.Time) string {
 	return fmt.Sprintf("%012x", min(max(t.UnixMilli(), 0), math.MaxInt64>>16))
 }
 
-// CheckJournalID returns the time of an id, and an *InvalidError if it is none.
+// CheckJournalID returns the time of an ID, or an *InvalidError.
 func CheckJournalID(id string) (time.Time, error) {
 	if len(id) == 28 && strings.Trim(id, "0123456789abcdef") == "" {
 		ms, err := strconv.ParseInt(id[:12], 16, 64)
@@ -142,7 +145,8 @@ func UnpackJournal(id string, body []byte) (JournalEntry, error) {
 	return e, nil
 }
 
-// Oldest returns the least id that is not too old when an entry is written; empty: none is.
+// Oldest returns the lowest ID that is not too old when the entry written is stored; empty if there
+// is no maximum age.
 func (k JournalKeep) Oldest(written string) string {
 	at, err := CheckJournalID(written)
 	if err != nil || k.For <= 0 {
@@ -153,29 +157,31 @@ func (k JournalKeep) Oldest(written string) string {
 
 // JournalQuery selects entries. The zero value selects all; all fields must match.
 type JournalQuery struct {
-	Principals []string // any of them
-	Owner      string   // of the principal; empty: any
+	Principals []string // any of these
+	Owner      string   // of the principal; empty selects all
 	Actions    []string
-	Target     string // it was named so, or is a run of the entry
+	Target     string // target as named in the request, or a run of the entry
 	Outcomes   []string
-	From, To   time.Time // in [From, To), to the millisecond
-	// Cursor continues after the page that returned it: it is the id of its last entry, or of the last one that was looked at.
+	From, To   time.Time // in [From, To), in milliseconds
+	// Cursor continues after the page that returned it: it is the ID of the last entry that was
+	// read.
 	Cursor string
-	Limit  int // of a page; not positive: 100
-	// Budget is how many entries may be looked at; not positive: DefaultBudget.
+	Limit  int // entries per page; not positive means 100
+	// Budget is the maximum number of entries to read; not positive means DefaultBudget.
 	Budget int
 }
 
 // JournalPage is a page of a journal.
 type JournalPage struct {
 	Entries []JournalEntry
-	Cursor  string // of the next page; empty: there is none
-	// Partial says that the budget was spent before the page was full: the next page goes on there.
+	Cursor  string // of the next page; empty for the last page
+	// Partial reports that the budget was exhausted before the page was full. The next page
+	// continues from there.
 	Partial bool
 }
 
-// Range returns the ids between which the entries of the next page lie: from low on, and below high; high empty: there
-// is no bound.
+// Range returns the range of the IDs of the next page: from low, inclusive, to high, exclusive; an
+// empty high means no bound.
 func (q *JournalQuery) Range() (low, high string, err error) {
 	if !q.From.IsZero() {
 		low = journalIDAt(q.From)

@@ -7,30 +7,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Outbox delivers the changes that runs make to other runs: a commit writes records, and any
-// worker of the sender's partition delivers them with Create and Deliver,
-// which it may do any number of times. A record passes through three phases, so
-// that neither a failover of the sender's partition nor one of the receiver's
-// loses it or lets it come into effect twice:
+// Outbox delivers the changes that runs make to other runs: a commit writes records, and any worker
+// of the sender's partition delivers them with Create and Deliver, any number of times. A record
+// passes through three phases, so that a failover of the sender's or the receiver's partition
+// neither loses it nor makes it take effect twice:
 //
 //	fresh     not known to have arrived: must be sent, in order per pair of sender
 //	          and receiver
 //	answered  the receiver has answered; Horizon later it is sent once more, in
-//	          case that a failover of the receiver has lost what it had accepted
-//	settled   the receiver still had it; Horizon later it is told, by Confirm,
-//	          that it may forget that it has seen it
+//	          case a failover of the receiver has lost it
+//	settled   the receiver still had it; Horizon later Confirm permits the receiver
+//	          to remove its trace
 type Outbox interface {
-	// Outbox returns up to limit records of a partition that are due now, in the
-	// order in which they were written, and when the next record will be due: zero
-	// if there is none, a time that is past if some were left out. It may leave some
-	// out before the limit, but not all; which ones is its choice as far as the order
-	// of pairs allows.
+	// Outbox returns up to limit due records of a partition, in the order in which they were
+	// written, and the time at which the next record will be due: zero if there is none, a past
+	// time if some were left out. It may leave some out before the limit, but not all; the choice
+	// is free as far as the order of pairs allows.
 	//
-	// A fresh record is due at once, an answered one and a settled one Horizon after they
-	// got into their phase. Records of one sender and
-	// receiver are delivered in order: no fresh record is returned before an
-	// earlier fresh one of its pair, and an answered one only if all earlier ones of
-	// its pair are settled, or are returned, too.
+	// A fresh record is due at once, an answered and a settled one Horizon after they entered their
+	// phase. Records of one sender and receiver are delivered in order: no fresh record is returned
+	// before an earlier fresh one of its pair, and an answered one only if all earlier ones of its
+	// pair are settled or also returned.
 	Outbox(ctx context.Context, partition, limit int) (records []Outgoing, next time.Time, err error)
 	// Mark moves records to their next phase. Each mark is judged separately. It has no effect on a
 	// record that is missing or not in the phase in which it was read: another worker was faster,
@@ -65,13 +62,13 @@ type Outgoing struct {
 	Phase Phase
 	// Since is the time at which the record entered its phase.
 	Since time.Time
-	// Deadline is half a Horizon after it was read: a worker that delivers it puts it
-	// into the Deliver or the Create, so that it cannot arrive long after another
-	// worker has delivered, settled and confirmed it.
+	// Deadline is half a Horizon after the record was read: a worker that delivers it copies it to
+	// the Deliver or the Create, so that the delivery cannot arrive long after another worker has
+	// delivered, settled and confirmed the record.
 	Deadline time.Time
 }
 
-// Outgoing returns a record as it is in the outbox of a run that has sent it now.
+// Outgoing returns the record as stored in the outbox of a run that sends it now.
 func (s *Send) Outgoing(from event.RunID, now time.Time) Outgoing {
 	return Outgoing{
 		Send: Send{ID: s.ID, To: s.To, Body: s.Body}, From: from, Phase: PhaseFresh, Since: time.UnixMilli(now.UnixMilli()).UTC(), Deadline: now.Add(Horizon / 2),
@@ -107,24 +104,23 @@ type Mark struct {
 	From  event.RunID
 	ID    event.ItemID
 	Phase Phase // the phase in which the record was read
-	// Refusal is an item that is pushed into the sender's inbox in the same action, because the
-	// receiver has refused the record and the sender must learn of it; nil if not needed. A sender
-	// that has ended gets none, nor does one whose chain has accepted that ID before; a closing one
-	// does. The item goes to the sender alone, not to a run that continues it.
+	// Refusal is an item that is added to the sender's inbox in the same action, because the
+	// receiver has refused the record and the sender must be notified; nil if not needed. An ended
+	// sender gets none, nor does one whose chain has accepted that ID before; a closing one does.
+	// The item is for the sender alone, not for a run that continues it.
 	Refusal *Item
-	// Unknown says that the receiver does not exist. While there is an earlier record
-	// of the same sender and receiver, in whatever phase, the record that this mark is
-	// about, and all earlier ones of the pair that are answered, become fresh
-	// again, and the Refusal is not pushed: a failover has lost the receiver, and
-	// what created it goes first again. What is fresh stays as it is. About a settled record
-	// it says nothing: that is removed.
+	// Unknown reports that the receiver does not exist. If there is an earlier record of the same
+	// sender and receiver in any phase, the record of this mark and all earlier answered ones of
+	// the pair become fresh again, and the Refusal is not added: a failover has lost the receiver,
+	// and the record that creates it is sent again first. Fresh records are unchanged. A settled
+	// record is removed regardless of Unknown.
 	//
-	// A worker must not set it again for a pair for which it has just set it: a
-	// receiver that never existed, or was purged, stays unknown
-	// however often the earlier ones are sent, and the two would take turns for ever.
+	// A worker must not set it again for a pair for which it has just set it: a receiver that never
+	// existed, or was purged, stays unknown however often the earlier records are sent, and the two
+	// cases would alternate forever.
 	Unknown bool
-	// Deadline is that of the record as it was read. Past it a Refusal, or Unknown, is
-	// ignored: it may be older than what has happened to the pair since, and the record is
-	// sent again. Zero: none.
+	// Deadline is that of the record as it was read. After it a Refusal, or Unknown, is ignored,
+	// because it may be older than later events of the pair, and the record is sent again. Zero
+	// means none.
 	Deadline time.Time
 }

@@ -7,28 +7,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The reasons of repairs. Each names the state that a run was found in; package
-// fsck says what is done about it.
+// The reasons of repairs. Each names the state in which a run was found; package fsck describes the
+// repairs.
 const (
-	// ReasonTimeout: the end of the run's time or of a wait was due, and no timer would have woken
-	// the run.
+	// ReasonTimeout: the time limit of the run or of a wait had expired, and no timer would have
+	// woken the run.
 	ReasonTimeout Reason = "timeout"
-	// ReasonStuckCreated: the run was created and never started, and no session could
-	// ever have claimed it.
+	// ReasonStuckCreated: the run was created and never started, and no session could ever have
+	// claimed it.
 	ReasonStuckCreated Reason = "stuck_created"
-	// ReasonStuckCompleted: its log ends with its completion, the store did not
-	// know of its end.
+	// ReasonStuckCompleted: its log ends with its completion, which the store had not recorded.
 	ReasonStuckCompleted Reason = "stuck_completed"
-	// ReasonStuckFailed: its log ends with its failure, the store did not know of
-	// its end.
+	// ReasonStuckFailed: its log ends with its failure, which the store had not recorded.
 	ReasonStuckFailed Reason = "stuck_failed"
-	// ReasonStuckTerminal: its log ends in another way and the store had not recorded it, or the
-	// run had ended and the store still had data that only living runs have.
+	// ReasonStuckTerminal: its log ends in another way, which the store had not recorded, or the
+	// run had ended and the store still had data that only open runs have.
 	ReasonStuckTerminal Reason = "stuck_terminal"
 	// ReasonNoClaim: it was owned, but by a session that would never be recovered.
 	ReasonNoClaim Reason = "no_claim"
-	// ReasonStuckRunning: it had started and not ended, and nothing would have woken
-	// it, or not when its log says.
+	// ReasonStuckRunning: it had started and not ended, and nothing would have woken it at the time
+	// required by its log.
 	ReasonStuckRunning Reason = "stuck_running"
 	// ReasonRetryAfterFailure: a failed step waited for its next attempt, and no
 	// timer would have woken the run.
@@ -65,7 +63,8 @@ type PartitionState struct {
 	Partial bool
 	// Defects are damages that a Snapshot cannot represent.
 	Defects []Defect
-	// Rebuild rewrites one run. It writes an entry for each reason into the audit trail of a run that exists.
+	// Rebuild rewrites one run. It writes an entry for each reason into the audit trail of a run
+	// that exists.
 	Rebuild func(ctx context.Context, r *Rebuild) (bool, error)
 }
 
@@ -81,26 +80,30 @@ type Defect struct {
 	Do     func(ctx context.Context) (bool, error)
 }
 
-// Rebuild describes a run after it was rebuilt. The store removes the run from everything that leads to it, and writes it
-// again: its record, its place in its queue state, its entries in all indexes of runs, and what its workflow id leads to. A
-// run that is owned loses its owner: the fence of that is over.
+// Rebuild describes a run after it was rebuilt. The store removes all references to the run, and
+// writes it again: its record, its position in its queue state, its entries in all indexes of runs,
+// and the references of its workflow ID. An owned run loses its owner, whose fence becomes invalid.
 //
-// What is not derived from the log is kept, but for what Drop, Remove, Write and Confirm change: unread items, step data,
-// the ids of accepted items, and the records of its outbox, of which only the outbox has how far they were delivered.
+// Data that are not derived from the log are kept, except for the changes in Drop, Remove, Write
+// and Confirm: unread items, step data, the IDs of accepted items, and the records of its outbox,
+// whose delivery state is only in the outbox.
 type Rebuild struct {
 	Run event.RunID
-	// Record is the whole metadata. Its queue state is not StateOwned, and Owner and Token are empty. Nil: no run exists
-	// under the id, neither metadata nor log, and everything else that is kept under it is removed, but for fresh records.
+	// Record is the complete metadata. Its queue state is not StateOwned, and Owner and Token are
+	// empty. Nil means that no run with this ID exists, neither metadata nor log: all other data
+	// under the ID are removed, except for fresh records.
 	//
-	// A living run becomes the active one of its workflow id, or with StateQueued takes its place in the line, at the
-	// end of it unless it has one. The sessions that could not replay the run are forgotten: each may try it again.
+	// An open run becomes the active run of its workflow ID, or with StateQueued takes its position
+	// in the queue, by default the last one. The sessions that could not replay the run are
+	// removed, so that each may try it again.
 	Record *Record
 	// Hidden reports that the ended run was deleted; Last that it is the last ended run of its
 	// workflow ID.
 	Hidden, Last bool
 	// Remember adds accepted items to what the chain has seen.
 	Remember map[event.ItemID]time.Time
-	// Drop removes items from the inbox, by their positions in rising order. A run that has ended loses all of them.
+	// Drop removes items from the inbox, by their positions in ascending order. An ended run loses
+	// all of them.
 	Drop []int
 	// StepData is added to that of the run, unless it has ended.
 	StepData map[string][]byte
@@ -109,9 +112,10 @@ type Rebuild struct {
 	Remove []Outgoing
 	// Write contains records to write as a commit does, after all others and after Remove.
 	Write []Send
-	// Confirm contains records that the run, or its chain, forgets as by Outbox.Confirm.
+	// Confirm contains records whose traces at the run, or its chain, are removed as by
+	// Outbox.Confirm.
 	Confirm []event.ItemID
 
 	Reasons []Reason
-	By      SessionID // who repairs
+	By      SessionID // origin of the repair, for the audit trail
 }

@@ -114,31 +114,32 @@ type TroubleLister interface {
 
 // TroubleQuery selects groups. The zero value selects all; all fields must match.
 type TroubleQuery struct {
-	Groups   []string // any of them
+	Groups   []string // any of these
 	Kinds    []TroubleKind
 	Workflow string
 	Step     string
 	Since    time.Time // selects groups that a run has entered at this time or later
 	Open     bool      // selects groups that contain runs now
-	// Cursor continues after the page that returned it. A group into which a run comes meanwhile moves to the front,
-	// and is not on the pages that follow.
+	// Cursor continues after the page that returned it. A group that a run enters in the meantime
+	// moves to the front, and is not on the following pages.
 	Cursor string
-	Limit  int // of a page; not positive: 100
-	// Budget is how many groups may be looked at, of each partition its share of them; not positive: DefaultBudget.
+	Limit  int // groups per page; not positive means 100
+	// Budget is the maximum number of groups to read, divided among the partitions; not positive
+	// means DefaultBudget.
 	Budget int
 }
 
-// TroublePage is a part of a list of groups.
+// TroublePage is a page of failure groups.
 type TroublePage struct {
 	Groups []TroubleGroup
-	Cursor string // of the next page; empty: there is none
+	Cursor string // of the next page; empty for the last page
 	// Partial reports that the budget was smaller than the number of groups: the numbers may be too
 	// low, and groups that no run has entered recently may be missing.
 	Partial bool
 	Looked  int
 }
 
-// TroubleGroup is a group with what is counted of it.
+// TroubleGroup is a failure group with its counts.
 type TroubleGroup struct {
 	Trouble
 	First, Last time.Time // when a run first and last entered the group
@@ -147,14 +148,14 @@ type TroubleGroup struct {
 	Total, Open int
 }
 
-// TroubleState is a group as a snapshot shows it.
+// TroubleState is a failure group in a snapshot.
 type TroubleState struct {
 	TroubleGroup
-	Runs []event.RunID // by which it finds its runs, sorted
+	Runs []event.RunID // the runs in its index, sorted
 }
 
-// After returns the last group of the page before, and when a run had come into it last; no group: the query
-// begins with the first.
+// After returns the last group of the previous page, and the time at which a run last entered it.
+// The group is empty if the query begins with the first one.
 func (q *TroubleQuery) After() (last time.Time, group string, err error) {
 	if q.Cursor == "" {
 		return time.Time{}, "", nil
@@ -170,8 +171,8 @@ func (q *TroubleQuery) After() (last time.Time, group string, err error) {
 	return time.UnixMilli(ms).UTC(), group, nil
 }
 
-// MergeTroubles adds up what partitions have of the same groups, and sorts them: those first into which a run has
-// come last.
+// MergeTroubles merges the counts of several partitions for the same groups, and sorts the groups
+// by the time of their last entry, newest first.
 func MergeTroubles(found []TroubleGroup) []TroubleGroup {
 	all := make([]TroubleGroup, 0, len(found))
 	at := make(map[string]int, len(found))
@@ -187,7 +188,8 @@ func MergeTroubles(found []TroubleGroup) []TroubleGroup {
 	return all
 }
 
-// add adds what another partition has of the group. What was lost in one, another one may have.
+// add adds the counts of another partition. Text that was lost in one partition is taken from the
+// other.
 func (g *TroubleGroup) add(o TroubleGroup) {
 	if o.First.Before(g.First) {
 		g.First = o.First
@@ -201,7 +203,7 @@ func (g *TroubleGroup) add(o TroubleGroup) {
 	g.Total, g.Open = g.Total+o.Total, g.Open+o.Open
 }
 
-// AddTrouble adds what a partition has of a group, and the runs by which it is found there.
+// AddTrouble adds the counts of a group in a partition, and the runs in its index there.
 func (s *Snapshot) AddTrouble(g TroubleGroup, runs []event.RunID) {
 	g.Open = len(runs)
 	state, known := s.Troubles[g.Group]
@@ -215,7 +217,7 @@ func (s *Snapshot) AddTrouble(g TroubleGroup, runs []event.RunID) {
 	s.Troubles[g.Group] = state
 }
 
-// AddTroubled adds the runs that a partition finds as those of any group.
+// AddTroubled adds the runs in the index of a partition for all groups.
 func (s *Snapshot) AddTroubled(runs []event.RunID) {
 	s.Troubled = append(s.Troubled, runs...)
 	slices.Sort(s.Troubled)
