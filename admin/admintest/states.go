@@ -22,7 +22,7 @@ var long = shim.NewWorkflow[int, int]("admintest.long", "n", shim.WorkflowPolicy
 var (
 	again = shim.NewStep("admintest.again", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Hour}}, plain)
 	hang  = shim.NewStep("admintest.hang", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, plain)
-	// troubled calls one of them.
+	// troubled calls the step again or hang, depending on its input.
 	troubled = shim.NewWorkflow[string, string]("admintest.troubled", "what", shim.WorkflowPolicy{})
 )
 

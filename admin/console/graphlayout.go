@@ -25,7 +25,7 @@ type graphCell struct {
 	ins, outs []int // cells of the previous and the next layer
 }
 
-// planOf computes the layout with at most most nodes per layer; 0 means any number.
+// planOf computes the layout with up to most nodes per layer; 0 means any number.
 func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	p := &graphPlan{}
 	at := make(map[string]int, len(nodes))

@@ -22,7 +22,7 @@ import (
 // maxDepth is the maximum nesting depth of JSON.
 const maxDepth = 500
 
-// Read reads a body of at most most bytes within a time. Errors are problems with the status 413,
+// Read reads a body within a size limit and a time limit. Errors are problems with the status 413,
 // 408 or 400.
 func Read(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) ([]byte, error) {
 	var body []byte
@@ -84,8 +84,8 @@ func NewBudget(bytes int64) *Budget {
 	return b
 }
 
-// Take reserves the maximum size of the body of a request, up to most, and returns a function that
-// releases it. It returns nil if the budget is too small.
+// Take reserves the maximum size of the body of a request, but not more than most, and returns a
+// function that releases it. It returns nil if the budget is too small.
 func (b *Budget) Take(r *http.Request, most int64) (back func()) {
 	n := r.ContentLength
 	if n < 0 || n > most {

@@ -260,7 +260,7 @@ func (q *Query) Seq(name string) uint64 {
 	return n
 }
 
-// Duration returns a parameter that is a duration of at most most, or 0 if it is absent.
+// Duration returns a parameter that is a duration up to most, or 0 if it is absent.
 func (q *Query) Duration(name string, most time.Duration) time.Duration {
 	text := q.Text(name)
 	if text == "" {
