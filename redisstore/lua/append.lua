@@ -1,20 +1,18 @@
--- Append is Commit for what nearly all commits are: a frame of a run that stays
--- owned, with nothing to consume, to send or to publish. It does that and nothing
--- else; where a guard of Commit would refuse, or where there is more to do, it
--- writes nothing, and Commit is asked.
+-- Append is the fast path of Commit for the most frequent commit: a frame of a run that stays
+-- owned, with no items to consume and nothing to send or publish. If a guard of Commit would refuse
+-- the request, or if there is more to do, it writes nothing and the caller executes Commit.
 -- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log
--- ARGV  1 what the header must begin with: the workflow id, the fence and the position
---       2 what it begins with then, and the status, if that changes  3 frame
---       4 'p' for progress
+-- ARGV  1 the expected beginning of the header: workflow ID, fence and log position  2 its new
+--       beginning, including the status if that changes  3 frame  4 'p' for progress
 --
--- Returns twice the number of frames, and one more if there are unread items; 0: Commit is to
--- be asked.
+-- Returns twice the number of frames, plus one if there are unread items; 0 if the caller must
+-- execute Commit.
 --
--- Atomic, because the fence and the position are compared and the frame appended in
--- one action. Sent again it finds another frame at the end, and Commit says that it
--- was written by an earlier try.
+-- Atomic, because the fence and the log position are compared and the frame is appended in one
+-- action. A repeated request finds another frame at the end, and Commit then reports that an
+-- earlier attempt wrote it.
 --
 -- Parts: none
 
@@ -23,7 +21,7 @@ if not header or string.sub(header, 1, 49) ~= guard then
   return 0
 end
 local flags, recoveries, n, bytes = struct.unpack('>BHI4I6', header, 51)
-if bit.band(flags, 80) ~= 0 then -- its senders come later: no more, from now on; or it is exempt
+if bit.band(flags, 80) ~= 0 then -- a close ends with this commit, or the run is exempt from the recovery limit
   return 0
 end
 n = n + 1

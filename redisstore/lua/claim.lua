@@ -1,26 +1,26 @@
--- Claim recovers runs of dead sessions, makes due runs
--- ready, and blocked ones that the session may try, unless it follows a hint, and looks at the first ready
--- runs: of all routes the highest priority first, then whoever has been ready for
--- longest. Those that the session may try it gives to it, the others it blocks.
+-- Claim recovers runs of dead sessions, makes due runs ready, and makes blocked runs ready that the
+-- session may try. It omits these tasks if it follows a notification. Then it examines the first
+-- ready runs of all routes, by descending priority and then by the time for which they have been
+-- ready. It grants the runs that the session may try and blocks the others.
 -- It mirrors Take, Recover and MakeReady of package protocol.
 --
--- KEYS  1 the session  2 leases  3 timers  4 wakes  5 runs of the session
---       6 and on: ready runs of each route
--- ARGV  1 now  2 session  3 token  4 how many at most
---       5 how many to recover and to make due at most  6 how many recoveries make a run exempt
---       7 what the worker has left of its own limits, as JSON: [how much, how much in all] by
---       name; or ''  8 'hint' if a hint is all that there is to claim for, 'crowd' if moreover many others
---       have heard of it, as far as the store knows; or ''  9 and on: the routes
+-- KEYS  1 the session  2 leases  3 timers  4 pending notifications  5 runs of the session  6 and
+--       on: ready runs of each route
+-- ARGV  1 now  2 session  3 token  4 maximum number of runs to claim  5 maximum number of runs to
+--       recover and of runs to make due  6 number of recoveries that make a run exempt  7 free
+--       capacity of the worker's local limits as JSON, [free, total] by name; or ''  8 'hint' if
+--       the claim only follows a notification, 'crowd' if moreover many other sessions have
+--       received it, as far as the store knows; or ''  9 and on: the routes
 --
--- Returns {'expired'}, {'taken', next due time} if there was a hint, and another session has taken
--- the wakes, or {'ok', next due time, run, …, {run that was passed over, route,
--- whether the worker never has so much}, …, overwritten key, …}.
+-- Returns {'expired'}, {'taken', next due time} if another session has taken the notifications that
+-- the claim follows, or {'ok', next due time, run, …, {skipped run, route, whether the total
+-- capacity of the worker is too small for it}, …, overwritten key, …}.
 --
--- Atomic, because a run must go from ready to owned in one action, and what is
--- recovered or due must be ready in it. The keys of the runs are built: they are
--- found here. A second execution with the same token answers what the first one
--- has given out. A run whose metadata was overwritten is left out of what it stood in,
--- as one that has none is: it must not keep the others, and a repair finds it by its log.
+-- Atomic, because a run must change from ready to owned in one action, and recovered and due runs
+-- must become ready in the same action. The keys of the runs are built because the runs are found
+-- here. A second execution with the same token returns the runs that the first one granted. A run
+-- whose metadata was overwritten is removed from the set that lists it, like a run without
+-- metadata: it must not delay the other runs, and a repair finds it by its log.
 --
 -- Parts: tag intact clock header take
 

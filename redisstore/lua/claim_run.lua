@@ -1,14 +1,13 @@
--- ClaimRun gives one named run to a session.
+-- ClaimRun grants one given run to a session.
 -- It mirrors ClaimRun of package protocol.
 --
 -- KEYS  1 the session  2 metadata  3 timers
 -- ARGV  1 now  2 session  3 token  4 run
 --
--- Returns {'ok', run}, {'expired'}, {'unknown'}, {'ended', status}, {'owned'} or
--- {'queued'}.
+-- Returns {'ok', run}, {'expired'}, {'unknown'}, {'ended', status}, {'owned'} or {'queued'}.
 --
--- Atomic, because the run leaves its queue_state and gets its owner in one action. A
--- second execution with the same token answers what the first one has given out.
+-- Atomic, because the run leaves its queue state and gets its owner in one action. A second
+-- execution with the same token returns the run that the first one granted.
 --
 -- Parts: tag intact clock header ready grant
 
@@ -39,7 +38,7 @@ if flagged(header, is_limited) then
     local line = queue_state == '1' and line_of(line_id(route, l.text))
     if not line or line.place ~= l.place or not stand(line) and not too_heavy(line.uses) or not grant_waiting(line, run, l) then
       return {'queued'}
-    elseif line_of(line.id) then -- the rest is open: it is for another claim to look at it
+    elseif line_of(line.id) then -- the remaining queue is open: another claim must examine it
       wake(route)
     end
     uses, has = l.text, pack_has(l)
@@ -50,7 +49,7 @@ if flagged(header, is_limited) then
   end
 end
 if has then
-  -- it has left its line
+  -- The run has left its limiter queue already.
 elseif queue_state == '1' then
   redis.call('ZREM', tag .. 'r:' .. route, m[2] .. run)
 elseif queue_state == '3' then

@@ -1,13 +1,12 @@
--- CloseSession ends a session, and recovers what it still owns.
+-- CloseSession ends a session and recovers the runs that it owns.
 --
 -- KEYS  1 the session  2 leases
--- ARGV  1 now  2 session  3 how many runs to recover at most
+-- ARGV  1 now  2 session  3 maximum number of runs to recover
 --
--- Returns {1 if runs are left for another call, or 0 if the session is gone, overwritten
--- key, …}.
+-- Returns {1 if runs remain for another call, or 0 if the session is gone, overwritten key, …}.
 --
--- Atomic, because from the first call on the session must own nothing new. Its
--- lease is past from then on, so that others go on if nobody calls again.
+-- Atomic, because from the first call on the session must not own further runs. The call also
+-- expires its lease, so that other sessions continue the recovery if there is no second call.
 --
 -- Parts: tag intact clock header ready leave trail recover
 

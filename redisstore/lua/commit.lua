@@ -2,39 +2,40 @@
 -- It mirrors Commit of package protocol.
 --
 -- KEYS  1 metadata  2 log  3 inbox
--- ARGV  1 now  2 run  3 workflow id as a key, or ''  4 what the header of such runs
---       begins with  5 fence  6 cid of the frame before  7 frame, or '' for none
---       8 cid  9 the last event before  10 last event  11 items to consume
---       12 id of the last
---       13 effect  14 due  15 status, or ''
---       16 'p' for progress, '1' to make it exempt, '2' to end that
---       17 'c' for closing; of a run that parks 'b' if it gives back permits that it has not used, 'l' if it keeps its place, too  18 'w': an earlier try is
---       written once more, so that there is something to wait for
---       19 how long a run is kept at least  20 how long if it does not say
---       21 number of records to send  22 number of publications
---       23 for how many microseconds it closes the rates of the run
---       24 the group of trouble that the run is in from now on, '-' for none, '' for that which it is in
---       25 what is common to the runs of the group  26 for how long a group without runs is kept
---       27 how many of the following are a claim, as script claim wants it, of what becomes ready as the run is given back;
---       its keys follow the others
---       28 and on: the claim; of each record its id, its receiver and its body; the publications, as publish
---       wants them; then the run that it continues as, as add_run wants it
+-- ARGV  1 now  2 run  3 workflow ID as a key, or ''  4 the beginning of the header of runs with
+--       that workflow ID  5 fence  6 CID of the previous frame  7 frame, or '' for none
+--       8 CID  9 previous last event  10 last event  11 number of items to consume  12 ID of the
+--       last of them
+--       13 effect  14 due  15 status, or ''  16 'p' for progress, '1' to make the run exempt, '2'
+--       to end the exemption
+--       17 'c' to start closing; for a run that parks, 'b' if it returns permits that it has not
+--       used, 'l' if it also keeps its position  18 'w' to write an earlier attempt once more, so
+--       that there is a write to wait for
+--       19 minimum retention  20 retention of a run that does not set its own  21 number of records
+--       to send  22 number of publications
+--       23 number of microseconds for which the rates of the run are closed  24 the new failure
+--       group of the run, '-' for none, '' to keep the current one
+--       25 the data common to the runs of the group  26 how long a group without runs is kept
+--       27 number of the following arguments that form a claim, in the format of script claim, for
+--       runs that become ready when this run is released; its keys follow the others
+--       28 and on: the claim; the ID, receiver and body of each record; the publications in the
+--       format of part publish; then the run that it continues as, in the format of add_run
 --
--- Returns {'ok', frames, whether it has unread items, what was sent, answer of the claim if it was made, overwritten key, …},
--- {'fenced'}, {'workflow id'}, {'conflict', reason, header} or {'unread'}. What was sent is '' or when, a space, '1' if the outbox of
--- the run was empty, else '0', and for each record '1' if it is new, else '0'.
+-- Returns {'ok', frames, whether it has unread items, sent records, answer of the claim if one was
+-- made, overwritten key, …}, {'fenced'}, {'workflow id'}, {'conflict', reason, header} or
+-- {'unread'}. The sent records are '', or the time, a space, '1' if the outbox of the run was
+-- empty, else '0', and for each record '1' if it is new, else '0'.
 --
--- Atomic, because the fence and the position are compared, the frame appended,
--- the items removed and the run put in its new queue state in one action. The guards
--- stand in the order of the protocol and before all writes, so that a server that refuses
--- writes has written nothing. A frame that is the last of the log already was written by
--- an earlier try.
--- The server takes nothing back if a command fails because somebody has overwritten
--- its key. So what could fail comes before the append, and what it writes is seen by nobody
--- and written again by the next try: places in the order of all, the bodies of records,
--- chunks after the last one of their streams. After the append come only keys that were met
--- before, and those of the partition, which are left out if they were overwritten: whoever
--- reads them tells, and a repair writes them again from the runs.
+-- Atomic, because the fence and the log position are compared, the frame is appended, the items are
+-- removed and the run is put into its new queue state in one action. The guards are in the order of
+-- the protocol and precede all writes, so that a server that refuses writes has written nothing. If
+-- the frame is the last one of the log already, an earlier attempt wrote it.
+-- The server does not roll back if a command fails because its key was overwritten. Therefore the
+-- commands that could fail precede the append, and what they write is invisible and is written
+-- again by the next attempt: order numbers, bodies of records, chunks after the last one of their
+-- streams. The append is followed only by keys that were accessed before, and by keys of the
+-- partition, which are skipped if they were overwritten: the script that reads such a key reports
+-- it, and a repair writes it again from the runs.
 --
 -- Parts: tag item clock header
 
@@ -143,7 +144,7 @@ if ARGV[23] ~= '0' and flagged(header, is_limited) then
   -- Part: intact ready limit line
   local uses = uses_of(run).uses
   hold_back(uses, tonumber(ARGV[23]))
-  call_next(uses) -- a line may count further than the closed rates admit it
+  call_next(uses) -- a queue may count at further limits than the closed rates admit
 end
 if ARGV[24] ~= '' then
   -- Part: intact trouble
@@ -180,7 +181,7 @@ if limited then
       save_uses(run, has)
     end
   end
-  if claim and wid == '' and effect ~= '2' and effect ~= '5' then -- else another run becomes ready, which may come first
+  if claim and wid == '' and effect ~= '2' and effect ~= '5' then -- otherwise another run becomes ready, which may come first
     -- Part: grant hand
     handed = hand_to(3, 27)
   end
@@ -220,7 +221,7 @@ else
     if flags % 2 == 1 then
       redis.call('DEL', KEYS[3])
     end
-    if sends > 0 then -- they hold it back themselves, and there may be nothing else of it
+    if sends > 0 then -- the new records hold the run back themselves, and it may have no other remains
       header = with_flag(header, has_rest, bit.band(flags, has_rest) ~= 0)
     end
     retire(run, header, o[2], o[10], o[4], written, at, o[6] or sends > 0, o[8])
@@ -244,7 +245,7 @@ unannounced = {}
 if #handed > 0 then
   table.insert(answer, 5, {'ok', '', unpack(handed)})
 elseif #called > 0 then
-  local fine, claimed = pcall(claim, 'with') -- if it fails it is for others, and this is durable
+  local fine, claimed = pcall(claim, 'with') -- the commit is durable; if the claim fails, other sessions claim
   if fine and claimed[1] == 'ok' then
     table.insert(answer, 5, claimed)
     return answer

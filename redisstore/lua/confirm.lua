@@ -1,13 +1,13 @@
--- Confirm makes a run, or its chain, forget a record: nobody sends it again.
+-- Confirm removes a record from a run or its chain, after the sender has stopped sending it.
 -- It mirrors Confirm of package protocol.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run
 -- ARGV  1 run  2 record
 --
--- Returns 1 if there is such a run, else 0.
+-- Returns 1 if the run exists, else 0.
 --
--- Atomic, because a run that was held back from its purge must be let go in the
--- same action.
+-- Atomic, because a run whose purge the record held back must be scheduled for purging in the same
+-- action.
 --
 -- Parts: tag intact kept remembered reschedule
 

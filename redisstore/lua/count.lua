@@ -1,18 +1,21 @@
--- Count tells how many runs are in sets, and how many of the first ones of each have which status.
+-- Count returns the sizes of sets of runs, and the number of runs by status among the first runs of
+-- each set.
 --
--- KEYS  1 to n sets  n+1 never there
--- ARGV  1 to n how many runs of the set to look at, at most
+-- KEYS  1 to n sets  n+1 a key that never exists
+-- ARGV  1 to n maximum number of runs of the set to examine
 --
--- Returns {of each set {how many runs are in it, status as in the header, how many have it, …}}. Of a run whose
--- header cannot be read the status is 0.
+-- Returns {for each set {number of runs in it, status as in the header, number of runs with it,
+-- …}}. The status of a run with an unreadable header is 0.
 --
--- Atomic, because the numbers of a partition are those of one moment: a run that moves from one set to
--- another is counted once. The keys of runs are built: they are found here.
+-- Atomic, because the numbers of a partition are those of one moment: a run that moves from one set
+-- to another is counted once. The keys of runs are built because the runs are found here.
 --
 -- Parts: tag
 
--- headers_of returns the headers of the first n runs of a set. One command, which takes half the time, has them where the server
--- puts names of keys together: in a cluster it does not, nor for a user who may not read all keys, and a prefix with a star is no pattern.
+-- headers_of returns the headers of the first n runs of a set. It uses one command, which takes
+-- half the time, if the server supports references to other keys in SORT_RO. A cluster does not,
+-- nor does it work for a user who may not read all keys, or for a prefix that contains a star,
+-- which the pattern would interpret.
 local function headers_of(set, n)
   local headers = not string.find(tag, '*', 1, true)
     and redis.pcall('SORT_RO', set, 'BY', 'nosort', 'LIMIT', '0', n, 'GET', tag .. 'm:*->H')
@@ -21,7 +24,7 @@ local function headers_of(set, n)
   end
   headers = {}
   for i, run in ipairs(redis.call('ZRANGE', set, '0', n - 1)) do
-    local header = redis.pcall('HGET', tag .. 'm:' .. run, 'H') -- of a key of another kind there is none
+    local header = redis.pcall('HGET', tag .. 'm:' .. run, 'H') -- a key of another type has no header
     headers[i] = type(header) == 'string' and header
   end
   return headers

@@ -1,26 +1,27 @@
--- Create stores a new run, or says what is in its way.
+-- Create stores a new run, or returns the reason why it cannot.
 -- It mirrors Create of package protocol.
 --
--- KEYS  1 metadata  2 session that is to own the run  3 runs of that: without an owner
---       neither
--- ARGV  1 now  2 how many terms follow: none, or ten: a deadline, or '0'; due at; delay;
---       workflow id as a key, or ''; policy for an active run; policy for a finished run;
---       id of the cancel item; the cancel item; status of success; a run of the same partition that has ended and is
---       tried again as this one, or ''; and two more for each
---       item that the run is created with: its id and the item. A run with an owner has none
---       then the run, as add_run wants it; with items, its header says so
+-- KEYS  1 metadata  2 session that is to own the run  3 runs of that session; without an owner, 2
+--       and 3 are absent
+-- ARGV  1 now  2 number of terms that follow: none, or ten: a deadline, or '0'; due at; delay;
+--       workflow ID as a key, or ''; policy for an active run; policy for a finished run; ID of the
+--       cancel item; the cancel item; status of success; an ended run of the same partition that
+--       this run reruns, or ''; and two more for each item that the run is created with: its ID and
+--       the item. A run with an owner has no items
+--       3 and on, after the terms: the run in the format of add_run; with items, its header has the
+--       flag for them
 --
--- Returns {'too heavy', which of its uses, what there is at once}, {'full', which of its uses,
--- after how many milliseconds to try again}, {'stale'}, {'created', since when it waits for permits}, {'owned'} if it is created and its owner has it,
--- {'existing', run}, {'active', run}, {'refused', run, status}, {'later'} if nobody
--- could own it yet, or {'expired'}. It fails with LOST if the run was created with items and
--- has lost its metadata since.
+-- Returns {'too heavy', index of the use, capacity of the limit}, {'full', index of the use, number
+-- of milliseconds until a retry}, {'stale'}, {'created', since when it waits for permits},
+-- {'owned'} if it is created and owned by the session, {'existing', run}, {'active', run},
+-- {'refused', run, status}, {'later'} if the run cannot be owned immediately, or {'expired'}. It
+-- fails with LOST if the run was created with items and has lost its metadata since.
 --
--- Atomic, because the policy is judged and the workflow id taken in one action:
--- of any number of starters one gets it. Nobody sees the run without its items. A run
--- that is there already was created by an earlier try, which is asked before the
--- policies. One that is created owned is never ready: it takes neither a counter nor a wake.
--- Most keys are built: few runs need them.
+-- Atomic, because the policy is evaluated and the workflow ID taken in one action: of any number of
+-- concurrent starts exactly one gets it. The run is never visible without its items. If the run
+-- exists, an earlier attempt created it; this is checked before the policies. A run that is created
+-- owned is never ready: it takes neither a counter nor a notification. Most keys are built, since
+-- few runs need them.
 --
 -- Parts: tag clock header ready compact sets add lost
 
@@ -28,7 +29,8 @@ local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
 local run, route, frame, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
 local owned, now, at = KEYS[3], clock(ARGV[1])
--- retried records with a run that has ended that it was tried again as this one, and takes it out of its group of trouble.
+-- retried records in the metadata of an ended run that this run reruns it, and removes it from its
+-- failure group.
 local function retried()
   local old = terms > 0 and ARGV[12] or ''
   if old ~= '' and queue_state_of(redis.call('HGET', tag .. 'm:' .. old, 'H')) == '6' then
@@ -108,11 +110,11 @@ if limited then
   end
 end
 retried()
--- What the run is created with comes before it: if a write fails, the request is sent again
--- and does all of them again, which it would not if the run were there.
+-- The items are written before the run: if a write fails, the request is sent again and repeats all
+-- of them, which it would not do if the run existed.
 if terms > 10 then
   if lost(run) then
-    return lost_error(run) -- it was created with them, and has them
+    return lost_error(run) -- an earlier attempt created it with its items
   end
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. run
   redis.call('DEL', inbox, seen)
@@ -168,7 +170,8 @@ elseif limited then
     waits = string.format('%.0f', l.since)
   end
 else
-  -- Whoever wakes a route names it. What is claimed soon is compacted when it ends.
+  -- A route that is notified needs its name. The log of a run that is soon claimed is compacted
+  -- when the run ends.
   if enqueue(run, route, priority ~= '0' and priority, add_run(first, at, header)) then
     redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   elseif redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then

@@ -1,14 +1,14 @@
--- Delete hides a run that has ended, and leaves it to the next purge.
+-- Delete hides an ended run and leaves its removal to the next purge.
 -- It mirrors Delete of package protocol.
 --
--- KEYS  1 metadata  2 metadata of a hidden run  3 done runs by the time when they
---       may be purged  4 latest runs  5 those of 3 that are held back
--- ARGV  1 run  2 how long a run is kept at least
+-- KEYS  1 metadata  2 metadata of a hidden run  3 ended runs by purge time  4 latest runs  5 ended
+--       runs whose purge is held back
+-- ARGV  1 run  2 minimum retention
 --
 -- Returns {'ok'}, {'unknown'} or {'not ended', status}.
 --
--- Atomic, because the metadata gets another name, and the indexes and the
--- workflow id forget the run, in one action: no other script finds it then.
+-- Atomic, because the metadata is renamed and the run is removed from the indexes and from its
+-- workflow ID in one action: no other script finds it afterwards.
 --
 -- Parts: tag intact header sets last
 

@@ -2,19 +2,17 @@
 -- It mirrors Deliver of package protocol.
 --
 -- KEYS  1 metadata
--- ARGV  1 now  2 run  3 deadline, or '0'  4 id of the item  5 the item
---       6 'r' if it is for this run only  7 'k' to remember it until Confirm  8 'u' if it is urgent
+-- ARGV  1 now  2 run  3 deadline, or '0'  4 ID of the item  5 the item  6 'r' if it is for this run
+--       only  7 'k' to remember it until Confirm  8 'u' if it is urgent
 --
--- Returns {'accepted', run}, {'stale'}, {'unknown'}, {'ended', run, status} or
--- {'later'}. It fails with LOST if a repair must write the run's metadata again, or what
--- leads to its run.
+-- Returns {'accepted', run}, {'stale'}, {'unknown'}, {'ended', run, status} or {'later'}. It fails
+-- with LOST if a repair must rewrite the metadata of the run or the link to the last run.
 --
--- Atomic, because accepting is two writes (inbox and seen) and a parked run must
--- become ready with them: an item is never in an inbox that nobody will read.
--- What was accepted stays accepted, also after the run has ended. The keys of the
--- last run are built: it is found here. If that is purged, the run that was named
--- answers for the chain. What is lost is never taken for purged: the sender would give up
--- while a repair is under way.
+-- Atomic, because an accepted item is written to two keys (inbox and seen) and a parked run must
+-- become ready with them: no item stays in an inbox that is never read. An accepted item stays
+-- accepted after the end of the run. The keys of the last run are built because it is found here.
+-- If the last run is purged, the addressed run answers for the chain. Lost data is never treated as
+-- purged, because the sender would give up while a repair is in progress.
 --
 -- Parts: tag clock header ready item kept push lost
 
@@ -52,7 +50,7 @@ if flagged(header, is_closing) then
   return {'later'}
 end
 push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k', ARGV[8] == 'u')
-if ARGV[7] == 'k' and ARGV[2] ~= chain then -- the sender names a later run if it sends the item again
+if ARGV[7] == 'k' and ARGV[2] ~= chain then -- a repeated request of the sender may be answered by a later run
   redis.call('ZADD', tag .. 's:' .. ARGV[2], now + kept, ARGV[4])
   local at = redis.call('ZSCORE', tag .. 'd', ARGV[2])
   if at then

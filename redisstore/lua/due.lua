@@ -1,12 +1,12 @@
--- Due makes runs ready whose time has come.
+-- Due makes runs ready whose due time has passed.
 --
 -- KEYS  1 timers
--- ARGV  1 now  2 how many at most
+-- ARGV  1 now  2 maximum number of runs
 --
 -- Returns {next due time or '', overwritten key, …}.
 --
--- Atomic, because a run must leave the timers and become ready in one action.
--- The keys of the runs are built: they are found here.
+-- Atomic, because a run must leave the timers and become ready in one action. The keys of the runs
+-- are built because the runs are found here.
 --
 -- Parts: tag intact clock header ready due
 

@@ -1,28 +1,27 @@
--- Finish is Commit for how nearly all runs end: with a last frame, an empty inbox, no
--- workflow id, no step data, nothing to send or publish, nobody who follows its streams, and
--- nothing that holds the run back from being purged.
--- It does that and nothing else; where a guard of Commit would refuse, or where there
--- is more to do, it writes nothing, and Commit is asked.
+-- Finish is the fast path of Commit for the most frequent end of a run: a last frame, an empty
+-- inbox, no workflow ID, no step data, nothing to send or publish, no followers of its streams, and
+-- nothing that holds back its purge. If a guard of Commit would refuse the request, or if there is
+-- more to do, it writes nothing and the caller executes Commit.
 -- It mirrors Commit of package protocol.
 --
--- It stands beside Append and is no branch of it. They have in common the guard and the XADD: Append
--- reads one field, takes three commands, and needs no key but its two; this one reads three fields, moves
--- the run in four indexes and compacts its log with ten. A common script would be two paths with one
--- guard, in the script that runs most often. Commit would take sixteen commands to end such
+-- It is separate from Append. They have in common the guard and the XADD: Append reads one field,
+-- takes three commands and needs only its two keys; Finish reads three fields, moves the run in
+-- four indexes and compacts its log, with ten commands. A common script would be two paths with one
+-- guard, in the script that is executed most often. Commit would take sixteen commands to end such
 -- a run, and three times the arguments.
 --
 -- KEYS  1 metadata  2 log
--- ARGV  1 now  2 what the header must begin with: no workflow id, the fence and the position
---       3 what it begins with then, and the status  4 frame
---       5 how long a run is kept at least  6 how long if it does not say
+-- ARGV  1 now  2 the expected beginning of the header: no workflow ID, the fence and the log
+--       position  3 its new beginning, including the status  4 frame  5 minimum retention  6
+--       retention of a run that does not set its own
 --
--- Returns the number of frames; 0: Commit is to be asked.
+-- Returns the number of frames; 0 if the caller must execute Commit.
 --
--- Atomic, because the fence and the position are compared, the frame appended, and
--- the run taken out of everything but the log in one action. Sent again it finds a
--- run without an owner, and Commit says that it was written by an earlier try. The keys
--- of the indexes are built: nobody sends what never changes. An index that somebody has
--- overwritten is left out: whoever reads it tells, and a repair writes it again.
+-- Atomic, because the fence and the log position are compared, the frame is appended, and the run
+-- is removed from all indexes of open runs in one action. A repeated request finds a run without an
+-- owner, and Commit then reports that an earlier attempt wrote the frame. The keys of the indexes
+-- are built, since constant keys need not be sent. An index that was overwritten is skipped: the
+-- script that reads it reports it, and a repair writes it again.
 --
 -- Parts: tag intact clock compact sets
 
@@ -33,7 +32,7 @@ if not header or string.sub(header, 1, 49) ~= guard then
   return 0
 end
 local flags, _, n, bytes = struct.unpack('>BHI4I6', header, 51)
-if bit.band(flags, 53) ~= 0 then -- there are unread items, more to be done at its end, it is closing, or it was incompatible with a session
+if bit.band(flags, 53) ~= 0 then -- there are unread items, more to do at its end, it is closing, or it was incompatible with a session
   return 0
 end
 n, bytes = n + 1, bytes + #frame

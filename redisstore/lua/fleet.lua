@@ -1,16 +1,16 @@
--- Fleet tells how the sessions and the routes of the partition stand.
+-- Fleet returns the state of the sessions and routes of the partition.
 --
 -- KEYS  1 names of routes  2 leases
--- ARGV  1 how many owned runs and lines to look at, at most  2 of how many priorities to name
---       the first ready run
+-- ARGV  1 maximum number of owned runs, and of limiter queues, to examine  2 number of priorities
+--       whose first ready run is returned
 --
--- Returns {'1' if something was not looked at, number of routes, route, …, session, …, overwritten key, …}.
--- A route is {its code, its name, runs that have not ended, ready, waiting, owned, blocked, first run, …}, a session {its
--- id, worker, time to live, fingerprint, names of its routes, 'r' if it is being recovered, end
--- of its lease, runs owned}.
+-- Returns {'1' if something was not examined, number of routes, route, …, session, …, overwritten
+-- key, …}. A route is {its code, its name, open runs, ready, waiting, owned, blocked, first run,
+-- …}, a session {its ID, worker, time to live, fingerprint, names of its routes, 'r' if it is being
+-- recovered, end of its lease, runs owned}.
 --
--- Atomic, because the numbers of a partition are those of one moment. The keys of sessions,
--- routes and owned runs are built: they are found here.
+-- Atomic, because the numbers of a partition are those of one moment. The keys of sessions, routes
+-- and owned runs are built because these are found here.
 --
 -- Parts: tag intact
 
@@ -18,12 +18,12 @@ local left, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 local cut, owned, waiting = '', {}, {}
 local sessions = {}
 
--- add adds n to what is counted of a route.
+-- add adds n to the count of a route.
 local function add(counts, route, n)
   counts[route] = (counts[route] or 0) + n
 end
 
--- look counts the runs of a session by their routes, as far as the budget lasts.
+-- look counts the runs of a session by route, within the remaining budget.
 local function look(session, n)
   if n > left then
     n, cut = left, '1'
@@ -61,7 +61,7 @@ else
   end
 end
 
--- first adds the run that comes first of each of the highest priorities.
+-- first appends the first ready run of each of the highest priorities.
 local function first(to, set)
   local found = intact('ZRANGE', set, '0', '0', 'WITHSCORES') or {}
   for _ = 1, most do
@@ -69,7 +69,7 @@ local function first(to, set)
       return
     end
     local run = string.sub(found[1], 15)
-    if string.sub(run, 1, 1) == '~' then -- a line: its first run stands for it
+    if string.sub(run, 1, 1) == '~' then -- a limiter queue is represented by its first run
       run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), '0', '0') or {})[1] or '', 15)
     end
     if run ~= '' then

@@ -1,16 +1,17 @@
--- Forget removes what is kept under the id of a run that does not exist, but for fresh records of its outbox.
+-- Forget removes the data that is stored under the ID of a run that does not exist, except for
+-- fresh records of its outbox.
 --
--- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 seen items
---       5 later runs of each chain  6 inbox  7 step data  8 extra  9 audit  10 records  11 what these say
---       12 records by when something is to be done for them
---       13 and on: the sets that the run was seen in; then what there is of streams
--- ARGV  1 run  2 how many sets  3 how many records to be removed  4 and on: what stands in the sets; then of each
---       record its id, what is known of it, and what it says, both '' if there is none
+-- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 seen items  5 number of later runs of each
+--       chain  6 inbox  7 step data  8 extra  9 audit  10 records  11 bodies of the records  12
+--       records by the time of their next action  13 and on: the sets in which the run was found;
+--       then the keys of its streams
+-- ARGV  1 run  2 number of sets  3 number of records to be removed  4 and on: the members in the
+--       sets; then for each record its ID, its state and its body, both '' if absent
 --
 -- Returns {'ok'} or {'moved'}.
 --
--- Atomic, because a run may be created under the id at any time: then nothing of
--- it may be removed.
+-- Atomic, because a run may be created under the ID at any time: then none of its data may be
+-- removed.
 --
 -- Parts: tag expel outbox
 
