@@ -76,6 +76,22 @@ func (s *Service) handle(ref string) (*workflow.Handle, error) {
 	return s.client.Run(id), nil
 }
 
+// runID returns the ID of a run. It makes a request only for a workflow ID.
+func (s *Service) runID(ctx context.Context, ref string) (workflow.RunID, error) {
+	h, err := s.handle(ref)
+	if err != nil {
+		return "", err
+	}
+	if id := h.ID(); id != "" {
+		return id, nil
+	}
+	id, err := s.client.Store().Resolve(ctx, strings.TrimPrefix(ref, byID))
+	if err != nil {
+		return "", fmt.Errorf("find run %s: %w", ref, err)
+	}
+	return id, nil
+}
+
 // find returns the handle of an existing run, by its run ID, and its present state.
 func (s *Service) find(ctx context.Context, ref string) (*workflow.Handle, workflow.RunInfo, error) {
 	h, err := s.handle(ref)

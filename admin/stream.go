@@ -95,12 +95,12 @@ func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (Stre
 	if err := checkPage("streams", f.Limit, 0, nil); err != nil {
 		return StreamList{}, err
 	}
-	h, err := s.handle(ref)
+	run, err := s.runID(ctx, ref)
 	if err != nil {
 		return StreamList{}, err
 	}
 	list := StreamList{Streams: []StreamState{}}
-	for s, err := range h.Streams(ctx, f.After) {
+	for stream, err := range s.ops.Streams(ctx, run, f.After) {
 		if err != nil {
 			return StreamList{}, err
 		}
@@ -108,7 +108,7 @@ func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (Stre
 			list.Next = list.Streams[n-1].Name
 			break
 		}
-		list.Streams = append(list.Streams, StreamState{ID: s.ID, Name: s.Name, First: s.First, Last: s.Last, Ended: s.Ended})
+		list.Streams = append(list.Streams, StreamState{ID: stream.ID, Name: stream.Name, First: stream.First, Last: stream.Last, Ended: stream.Ended})
 	}
 	return list, nil
 }
@@ -127,11 +127,11 @@ func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, lim
 	if err := checkName("stream", name); err != nil {
 		return ChunkPage{}, err
 	}
-	h, err := s.handle(ref)
+	run, err := s.runID(ctx, ref)
 	if err != nil {
 		return ChunkPage{}, err
 	}
-	got, err := h.StreamPage(ctx, name, from, cmp.Or(limit, defaultChunks))
+	got, err := s.ops.StreamPage(ctx, run, name, from, cmp.Or(limit, defaultChunks))
 	if err != nil {
 		return ChunkPage{}, err
 	}

@@ -5,11 +5,14 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // The estimated end of a bulk action follows from its speed.
 func TestOPS2_ABulkActionEndsAsItsSpeedAllows(t *testing.T) {
-	q := &request{h: New(admin.New(nil), Config{})}
+	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
+	q := &request{h: New(admin.New(client), Config{})}
 	for _, c := range []struct {
 		speed      float64
 		left       int

@@ -15,8 +15,8 @@
 //   - [Client.FailureGroups]: runs that have failed, are retried or are blocked, by reason
 //   - [Client.Limits]: configuration and use of limits
 //   - [Client.Schedules]: the clock's starts
-//   - [Client.Tree], [Client.LastRecovery], [Client.Inbox], [Client.Orders], [Client.Streams]: details
-//     of one run
+//   - [Client.Tree], [Client.LastRecovery], [Client.Inbox], [Client.Orders], [Client.Streams],
+//     [Client.StreamPage]: details of one run
 //   - [Client.CancelMany], [Client.Terminate], [Client.Delete], [Client.DeleteMany]: ends of runs
 //   - [Client.Views], [Client.Journal]: records that operators share
 //

@@ -153,107 +153,6 @@ func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption
 	}
 }
 
-// StreamPage is a part of a stream, with the extent of the stream.
-type StreamPage struct {
-	Run    RunID
-	Chunks []Chunk[json.RawMessage] // in order, without gaps; values are in their stored form
-	// First is the index of the first kept chunk; 0: none is kept. Last is the index of the last
-	// chunk written, even if it is not kept any more.
-	First, Last uint64
-	// Ended reports that no chunk will follow: the stream was closed, or the last run of the chain
-	// has ended.
-	Ended bool
-}
-
-// StreamPage returns up to limit chunks of a stream, beginning with the first kept chunk whose
-// index is at least from. It does not wait for chunks, but waits out an outage of the store. limit
-// must be positive. To bound its size, a page may have fewer chunks than exist, but at least one. A
-// stream without writes is empty.
-func (h *Handle) StreamPage(ctx context.Context, name string, from uint64, limit int) (StreamPage, error) {
-	r, err := h.chunks(ctx, name, []ReadOption{From(from)})
-	var page store.StreamPage
-	if err == nil {
-		r.most = limit
-		page, err = r.page(ctx)
-	}
-	if err != nil {
-		return StreamPage{}, fmt.Errorf("read stream %s: %w", name, err)
-	}
-	got := StreamPage{Run: r.run, First: page.First, Last: page.Last, Ended: page.Closed || page.Ended}
-	for i := range page.Chunks {
-		c, err := chunkOf(&page.Chunks[i])
-		if err != nil {
-			return StreamPage{}, fmt.Errorf("read stream %s: %w", name, err)
-		}
-		got.Chunks = append(got.Chunks, c)
-	}
-	return got, nil
-}
-
-// StreamInfo describes the current state of a stream of a run and its chain.
-type StreamInfo struct {
-	ID   string // strm_ and a ULID; the same for all runs of the chain
-	Name string
-	// First is the index of the first kept chunk; 0: none is kept. Last is the highest index
-	// written.
-	First, Last uint64
-	// Ended reports that no chunk will follow: the stream was closed, or the last run of the chain
-	// has ended.
-	Ended bool
-}
-
-// Streams delivers the streams to which the runs of the chain have written, sorted by name,
-// beginning with the first name greater than after. It waits out an outage of the store. The error
-// matches [ErrNotSupported] if the store cannot list streams.
-func (h *Handle) Streams(ctx context.Context, after string) iter.Seq2[StreamInfo, error] {
-	return func(yield func(StreamInfo, error) bool) {
-		if err := h.streams(ctx, after, yield); err != nil {
-			yield(StreamInfo{}, fmt.Errorf("list streams: %w", err))
-		}
-	}
-}
-
-func (h *Handle) streams(ctx context.Context, after string, yield func(StreamInfo, error) bool) error {
-	lister, ok := store.As[store.StreamLister](h.c.store)
-	if !ok {
-		return ErrNotSupported
-	}
-	id, err := h.find(ctx)
-	if err != nil {
-		return err
-	}
-	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
-	if err != nil {
-		return err
-	}
-	var kept []string
-	err = h.c.persist(ctx, "list streams", func() (err error) {
-		kept, err = lister.StreamNames(ctx, id)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, one := range kept {
-		name, is := effects.NameOfStream(one)
-		if !is || name <= after {
-			continue
-		}
-		var page store.StreamPage
-		err := h.c.persist(ctx, "read stream", func() (err error) {
-			page, err = h.c.store.ReadStream(ctx, store.ReadStream{Run: id, Stream: one, Tail: 1})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if !yield(StreamInfo{ID: event.StreamID(l.Record.Chain, name), Name: name, First: page.First, Last: page.Last, Ended: page.Closed || page.Ended}, nil) {
-			return nil
-		}
-	}
-	return nil
-}
-
 // chunkOf decodes a stored chunk.
 func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
 	c, err := effects.DecodeChunk(stored.Body)
@@ -271,7 +170,6 @@ type chunkReader struct {
 	next uint64 // next chunk to deliver; 0: the first one kept
 	tail int    // number of last chunks to begin with; negative: begin at next
 	seen uint64 // all chunks up to this one have existed
-	most int    // maximum number of chunks per page; 0: chosen by the store
 }
 
 var errTypesOfStream = errors.New("Types selects events: the chunks of a stream have none")
@@ -335,7 +233,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 
 // page reads the next part of the stream.
 func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
-	ask := store.ReadStream{Run: r.run, Stream: effects.UserStream(r.name), From: r.next, Tail: max(r.tail, 0), Limit: r.most}
+	ask := store.ReadStream{Run: r.run, Stream: effects.UserStream(r.name), From: r.next, Tail: max(r.tail, 0)}
 	if r.tail == 0 {
 		ask.Limit = -1
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -195,10 +196,10 @@ func TestFLOW8_ARunThatContinuesGoesOnWithTheStreams(t *testing.T) {
 		if len(runs) != 3 || !runs[run.ID()] {
 			t.Errorf("the chunks of steps are of the runs %v, want 3, the first among them", runs)
 		}
-		want := []workflow.StreamInfo{{ID: event.StreamID(run.ID(), flowtest.Tokens.Name()), Name: flowtest.Tokens.Name(), First: 1, Last: 7, Ended: true}}
+		want := []ops.StreamInfo{{ID: event.StreamID(run.ID(), flowtest.Tokens.Name()), Name: flowtest.Tokens.Name(), First: 1, Last: 7, Ended: true}}
 		for id := range runs {
-			var listed []workflow.StreamInfo
-			for s, err := range w.Client.Run(id).Streams(w.Ctx, "") {
+			var listed []ops.StreamInfo
+			for s, err := range ops.New(w.Client).Streams(w.Ctx, id, "") {
 				flowtest.Order(t, err)
 				listed = append(listed, s)
 			}
