@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,54 +63,54 @@ func TestGEN5_ClientIsWrittenOnceAndIsUnderCheck(t *testing.T) {
 }
 
 func TestGEN5_MendsWhateverTheClientHolds(t *testing.T) {
-	dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient})
-	mustRun(t, dir)
-	want := read(t, dir, clientFile)
-	for name, text := range map[string]string{
-		"conflict":             "<<<<<<< HEAD\n" + want + "=======\n" + want + ">>>>>>> branch\n",
-		"nothing at all":       "",
-		"half a file":          want[:len(want)/2],
-		"another package name": strings.Replace(want, "package ordersclient", "package before", 1),
-		"an import cycle":      strings.Replace(want, "const _ =", "import _ \"example.com/user/orders\"\n\nconst _ =", 1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			if text == want {
-				t.Fatal("the case does not change the file")
-			}
-			usermodule.Write(t, dir, clientFile, text)
-			mustRun(t, dir)
-			if d := cmp.Diff(want, read(t, dir, clientFile)); d != "" {
-				t.Errorf("the client (-want +got):\n%s", d)
-			}
-		})
-	}
+	files := map[string]string{"orders/orders.go": withClient}
+	mended(t, files, clientFile, map[string]func(want string) string{
+		"conflict":       func(want string) string { return "<<<<<<< HEAD\n" + want + "=======\n" + want + ">>>>>>> branch\n" },
+		"nothing at all": func(string) string { return "" },
+		"half a file":    func(want string) string { return want[:len(want)/2] },
+		"another package name": func(want string) string {
+			return strings.Replace(want, "package orders", "package before", 1)
+		},
+	})
+	mended(t, files, clientFile, map[string]func(want string) string{
+		"an import cycle": func(want string) string {
+			return strings.Replace(want, "const _ =", "import _ \"example.com/user/orders0\"\n\nconst _ =", 1)
+		},
+	})
 }
 
 func TestGEN5_RemovesAClientThatNobodyAsksFor(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, dir string){
-		"no client=":    func(t *testing.T, dir string) { usermodule.Write(t, dir, "orders/orders.go", orders) },
-		"no directives": func(t *testing.T, dir string) { usermodule.Write(t, dir, "orders/orders.go", "package orders\n") },
-		"no package": func(t *testing.T, dir string) {
-			for _, f := range []string{"orders.go", "flow_gen.go"} {
-				if err := os.Remove(filepath.Join(dir, "orders", f)); err != nil {
-					t.Fatal(err)
-				}
+	cases := map[string]map[string]string{ // the files after the change; an empty one is removed
+		"no client=":        {"orders/orders.go": orders},
+		"no directives":     {"orders/orders.go": "package orders\n"},
+		"no package":        {"orders/orders.go": "", "orders/flow_gen.go": ""},
+		"another directory": {"orders/orders.go": strings.Replace(withClient, "client=ordersclient", "client=../api", 1)},
+	}
+	names := slices.Sorted(maps.Keys(cases))
+	dir := usermodule.New(t, map[string]string{"other/other.go": "package other\n"})
+	for i := range names {
+		usermodule.Write(t, dir, ownOrders(i, "orders/orders.go"), ownOrders(i, withClient))
+	}
+	mustRun(t, dir)
+	for i, name := range names {
+		for file, text := range cases[name] {
+			file = ownOrders(i, file)
+			if text != "" {
+				usermodule.Write(t, dir, file, ownOrders(i, text))
+			} else if err := os.Remove(filepath.Join(dir, file)); err != nil {
+				t.Fatal(err)
 			}
-		},
-		"another directory": func(t *testing.T, dir string) {
-			usermodule.Write(t, dir, "orders/orders.go", strings.Replace(withClient, "client=ordersclient", "client=../api", 1))
-		},
-	} {
+		}
+	}
+	changes := check(t, dir).Changes
+	mustRun(t, dir)
+	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
-			dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient, "other/other.go": "package other\n"})
-			mustRun(t, dir)
-			change(t, dir)
-			leftover := generator.Change{File: clientFile, Action: generator.Leftover}
-			if changes := check(t, dir).Changes; !contains(changes, leftover) {
+			leftover := generator.Change{File: ownOrders(i, clientFile), Action: generator.Leftover}
+			if !contains(changes, leftover) {
 				t.Errorf("changes of a check are %v, want %v", changes, leftover)
 			}
-			mustRun(t, dir)
-			if _, err := os.Stat(filepath.Join(dir, "orders", "ordersclient")); !os.IsNotExist(err) {
+			if _, err := os.Stat(filepath.Join(dir, filepath.Dir(leftover.File))); !os.IsNotExist(err) {
 				t.Errorf("the directory of the client is still there (%v)", err)
 			}
 		})

@@ -1,9 +1,12 @@
 package generator_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,8 +58,13 @@ func TestGEN2_ChangedSignatureDoesNotCompileBeforeRegeneration(t *testing.T) {
 	}
 }
 
+// ownOrders replaces the names of packages in a text, so that cases share a module.
+func ownOrders(i int, text string) string {
+	return strings.NewReplacer("orders", fmt.Sprint("orders", i), "shop", fmt.Sprint("shop", i)).Replace(text)
+}
+
 func TestGEN1_MendsWhateverFlowGenHolds(t *testing.T) {
-	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "shop/shop.go": `package shop
+	files := map[string]string{"orders/orders.go": orders, "shop/shop.go": `package shop
 
 import (
 	"context"
@@ -66,33 +74,60 @@ import (
 
 //flow:step
 func sell(ctx context.Context, order orders.Order) error { return nil }
-`})
+`}
+	replaced := func(old, text string) func(string) string {
+		return func(want string) string { return strings.ReplaceAll(want, old, text) }
+	}
+	mended(t, files, "orders/flow_gen.go", map[string]func(want string) string{
+		"conflict at the top": func(want string) string { return "<<<<<<< HEAD\n" + want + "=======\n" + want + ">>>>>>> branch\n" },
+		"conflict in the imports": func(want string) string {
+			at := strings.Index(want, "\t\"github.com")
+			return want[:at] + "<<<<<<< HEAD\n=======\n\t\"os\"\n>>>>>>> branch\n" + want[at:]
+		},
+		"conflict in a declaration": func(want string) string {
+			return want + "<<<<<<< HEAD\nfunc A() {}\n=======\nfunc B() {}\n>>>>>>> branch\n"
+		},
+		"nothing but the header": func(want string) string { return want[:strings.Index(want, "\n")+1] },
+		"nothing at all":         func(string) string { return "" },
+		"an empty line":          func(string) string { return "\n" },
+		"half a file":            func(want string) string { return want[:len(want)/2] },
+		"another package name":   replaced("package orders", "package before"),
+		"an import that is gone": replaced("\"context\"", "\"context\"\n\t_ \"example.com/user/gone\""),
+		"edited by hand":         replaced("chargeArgs{order}", "chargeArgs{Order{}}"),
+		"an old signature":       replaced("order Order", "order string"),
+	})
+	mended(t, files, "orders/flow_gen.go", map[string]func(want string) string{
+		"an import cycle": replaced("\"context\"", "\"context\"\n\t_ \"example.com/user/shop0\""),
+	})
+}
+
+// mended checks that a run restores a generated file, whatever the cases have made of it. Each case
+// has packages of its own, orders0 and so on, so that all of them are loaded together.
+func mended(t *testing.T, files map[string]string, generated string, cases map[string]func(want string) string) {
+	t.Helper()
+	dir := usermodule.New(t, nil)
+	names := slices.Sorted(maps.Keys(cases))
+	for i := range names {
+		for file, text := range files {
+			usermodule.Write(t, dir, ownOrders(i, file), ownOrders(i, text))
+		}
+	}
 	mustRun(t, dir)
-	want := read(t, dir, "orders/flow_gen.go")
-	header, rest, _ := strings.Cut(want, "\n")
-	imports := strings.Index(rest, "\t\"github.com")
-	for name, text := range map[string]string{
-		"conflict at the top":       "<<<<<<< HEAD\n" + want + "=======\n" + want + ">>>>>>> branch\n",
-		"conflict in the imports":   header + rest[:imports] + "<<<<<<< HEAD\n=======\n\t\"os\"\n>>>>>>> branch\n" + rest[imports:],
-		"conflict in a declaration": want + "<<<<<<< HEAD\nfunc A() {}\n=======\nfunc B() {}\n>>>>>>> branch\n",
-		"nothing but the header":    header + "\n",
-		"nothing at all":            "",
-		"an empty line":             "\n",
-		"half a file":               want[:len(want)/2],
-		"another package name":      strings.Replace(want, "package orders", "package before", 1),
-		"an import that is gone":    strings.Replace(want, "\"context\"", "\"context\"\n\t_ \"example.com/user/gone\"", 1),
-		"an import cycle":           strings.Replace(want, "\"context\"", "\"context\"\n\t_ \"example.com/user/shop\"", 1),
-		"edited by hand":            strings.Replace(want, "chargeArgs{order}", "chargeArgs{Order{}}", 1),
-		"an old signature":          strings.ReplaceAll(want, "order Order", "order string"),
-	} {
+	wants := make([]string, len(names))
+	for i, name := range names {
+		file := ownOrders(i, generated)
+		wants[i] = read(t, dir, file)
+		text := cases[name](wants[i])
+		if text == wants[i] {
+			t.Fatalf("case %q does not change the file", name)
+		}
+		usermodule.Write(t, dir, file, text)
+	}
+	mustRun(t, dir)
+	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
-			if text == want {
-				t.Fatal("the case does not change the file")
-			}
-			usermodule.Write(t, dir, "orders/flow_gen.go", text)
-			mustRun(t, dir)
-			if d := cmp.Diff(want, read(t, dir, "orders/flow_gen.go")); d != "" {
-				t.Errorf("flow_gen.go (-want +got):\n%s", d)
+			if d := cmp.Diff(wants[i], read(t, dir, ownOrders(i, generated))); d != "" {
+				t.Errorf("%s (-want +got):\n%s", generated, d)
 			}
 		})
 	}
