@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,12 +22,16 @@ import (
 
 	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/lab/internal/harm/record"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // TestMain runs the role that the first argument names.
 func TestMain(m *testing.M) {
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, idle); ok {
+		os.Exit(code)
+	}
 	switch {
 	case len(os.Args) < 2:
 	case os.Args[1] == "polite":
@@ -246,20 +252,90 @@ func TestOpen_WithoutAServerSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestPlay_RunsTheRoleThatIsNamed(t *testing.T) {
-	role := harm.Role{Name: "a-worker", Work: func(*flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
-		return func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
-			return worker.Config{}, func(workflow.Registrar) {}
+// idle is a worker without runs.
+var idle = harm.Role{Name: "idle-worker", Work: func(*flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+	return func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
+		return worker.Config{}, func(r workflow.Registrar) {
+			shim.BindWorkflow(r, shim.NewWorkflow[workflow.None, workflow.None]("idle", "", shim.WorkflowPolicy{}),
+				func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
 		}
-	}}
+	}
+}}
+
+// newExperiment opens an experiment on a SQLite file with workers of a role.
+func newExperiment(t *testing.T, role string) *harm.Experiment {
+	t.Helper()
+	x, dir := harm.NewExperiment(1, role, io.Discard), t.TempDir()
+	if err := x.Open(t.Context(), dir, "sqlite:"+filepath.Join(dir, "x.db")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(x.Close)
+	return x
+}
+
+func TestExperiment_PlaysItsScheduleAndStopsTheFleet(t *testing.T) {
+	x := newExperiment(t, idle.Name)
+	done, undone, always := 0, 0, make(chan bool, 1)
+	s := &harm.Schedule{
+		For: patience, Fleet: harm.Fleet{
+			Workers: 2, After: 5 * time.Millisecond, Spread: 10 * time.Millisecond, Kill: 1, Stop: 1, Stall: 1,
+			StallFor: time.Millisecond, StallSpread: time.Millisecond, Args: func(int) []string { return nil },
+		},
+		Faults: []harm.Fault{
+			{Name: "thrice", After: time.Millisecond, Times: 3, Undo: func(context.Context) { undone++ },
+				Do: func(context.Context, context.Context, *rand.Rand) error { done++; return nil }},
+			{Name: "always", After: time.Millisecond, Always: true, Do: func(_, until context.Context, _ *rand.Rand) error {
+				if _, bounded := until.Deadline(); bounded {
+					t.Error("a fault that continues ends with the others")
+				}
+				select {
+				case always <- true:
+				case <-until.Done():
+				}
+				return nil
+			}},
+		},
+	}
+	err := x.Play(t.Context(), s, func(context.Context, context.Context) {
+		eventually(t, "every fault has happened", func() bool {
+			return x.Count(harm.Kills) > 0 && x.Count(harm.Stops) > 0 && x.Count(harm.Stalls) > 0 && x.Count("thrice") == 3
+		})
+		<-always
+	})
+	if err != nil || len(x.Violations) > 0 {
+		t.Errorf("play: %v, and %v", err, x.Violations)
+	}
+	if done != 3 || undone != 1 || x.Count("always") == 0 {
+		t.Errorf("done %d times, put back %d times, the other %d times; want 3, 1 and some", done, undone, x.Count("always"))
+	}
+	if ends := x.Count(harm.Kills) + x.Count(harm.Stops) + 2; len(x.Deaths) != ends || len(x.Stalls) != x.Count(harm.Stalls) {
+		t.Errorf("%d deaths and %d stalls are known, want %d and %d", len(x.Deaths), len(x.Stalls), ends, x.Count(harm.Stalls))
+	}
+}
+
+func TestExperiment_WorkersThatEndByThemselvesAreViolationsAndReplaced(t *testing.T) {
+	x := newExperiment(t, "broken")
+	s := &harm.Schedule{For: patience, Forgiving: true, Fleet: harm.Fleet{Workers: 1, Args: func(int) []string { return nil }}}
+	err := x.Play(t.Context(), s, func(context.Context, context.Context) {
+		eventually(t, "it is replaced twice", func() bool {
+			_, err := os.Stat(filepath.Join(x.Dir, "worker-1.3.log"))
+			return err == nil
+		})
+	})
+	if err != nil || len(x.Violations) < 2 || !strings.Contains(x.Violations[0].String(), "process: worker-1.1 ended by itself (exit status 7)") {
+		t.Errorf("play: %v, and %v, want that the workers ended", err, x.Violations)
+	}
+}
+
+func TestPlay_RunsTheRoleThatIsNamed(t *testing.T) {
 	for _, args := range [][]string{nil, {"chaos"}, {"-runs"}} {
-		if _, ok := harm.Play(args, os.Stderr, role); ok {
+		if _, ok := harm.Play(args, os.Stderr, idle); ok {
 			t.Errorf("%q is taken for a role", args)
 		}
 	}
 	dir := t.TempDir()
 	var complaint bytes.Buffer
-	if code, ok := harm.Play([]string{role.Name, "-name", "w", "-records", dir, "-store", "nowhere:"}, &complaint, role); !ok || code == 0 || !strings.Contains(complaint.String(), "nowhere") {
+	if code, ok := harm.Play([]string{idle.Name, "-name", "w", "-records", dir, "-store", "nowhere:"}, &complaint, idle); !ok || code == 0 || !strings.Contains(complaint.String(), "nowhere") {
 		t.Errorf("a worker without a store: %d, %t, %q, want a failure that names it", code, ok, &complaint)
 	}
 	if !record.Exists(dir, "w") {

@@ -60,6 +60,9 @@ func (r *Role) run(args []string, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, steps.Close()) }()
 	st, err := store.Open(ctx, *url)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
