@@ -1,21 +1,21 @@
--- Gather lets a start join the run that gathers those of its key, or creates that run.
+-- Gather adds a start to the run that collects the starts of its key, or creates that run.
 -- It mirrors gather of package protocol.
 --
 -- KEYS  1 metadata
--- ARGV  1 now  2 key  3 'k' to keep the items of all starts  4 how long after the last start
---       it is made ready  5 how long after the first one at most  6 how many items make it ready
---       7 id of the item  8 the item  9 how long it is remembered that a start has joined
---       10 and on: the run, as add_run wants it; its header says that it has an item
+-- ARGV  1 now  2 key  3 'k' to keep the items of all starts  4 delay from the last start until the
+--       run is ready  5 maximum delay from the first start  6 number of items that makes it ready
+--       7 ID of the item  8 the item  9 how long it is remembered that a start has joined  10 and
+--       on: the run in the format of add_run; its header has the flag for an item
 --
 -- Returns {'too heavy', …} or {'full', …} as Create does, {'created'}, or {'existing', run}: the
--- run that the start has joined, now or by an earlier try. It fails with LOST if the run was
+-- run that the start has joined in this or an earlier attempt. It fails with LOST if the run was
 -- created and has lost its metadata since.
 --
--- Atomic, because of any number of starts that look who gathers one may create a run, and a
--- start that joins must be in the inbox of a run that nobody has claimed. A claim changes the
--- epoch, and has nothing else to do: what hash J says of a run that has one does not count. It is removed
--- at the end of the run. The inbox comes first: if a write fails, the request is
--- sent again and does all of them again.
+-- Atomic, because of any number of concurrent starts only one may create a run, and a start that
+-- joins must be in the inbox of a run that is not claimed yet. A claim changes the epoch and leaves
+-- hash J as it is: an entry for a run with an epoch is ignored, and is removed at the end of the
+-- run. The inbox is written first: if a write fails, the request is sent again and repeats all of
+-- them.
 --
 -- Parts: tag intact clock header ready park item kept push lost
 
@@ -33,7 +33,8 @@ if lost(run) then
 end
 local now, at = clock(ARGV[1])
 
--- due returns when a run is made ready that was created then, if a start joins it now.
+-- due returns the time at which a run created at the given time becomes ready if a start joins it
+-- now.
 local function due(created)
   local quiet, last = now + ARGV[4], created + ARGV[5]
   return string.format('%.0f', (ARGV[5] == '0' or ARGV[4] ~= '0' and quiet < last) and quiet or last)

@@ -1,17 +1,18 @@
--- Heartbeat renews the lease of a session, and puts back runs that the sets of the partition have lost.
+-- Heartbeat renews the lease of a session, and restores runs that the sets of the partition have
+-- lost.
 --
 -- KEYS  1 the session  2 leases  3 its runs  4 its runs with unread items  5 timers  6 records of
---       the outbox by when something is to be done for them  7 names of routes
--- ARGV  1 now  2 session  3 how many runs that nobody serves to name at most  4 how many open runs
---       to examine at most
+--       the outbox by the time of their next action  7 names of routes
+-- ARGV  1 now  2 session  3 maximum number of unserved runs to return  4 maximum number of open
+--       runs to examine
 --
--- Returns {'expired', overwritten key, …} or {'ok', runs owned, next due time, when there is something to
--- do in the outbox, number of runs that nobody serves, number of those that were put back, the former, the latter,
--- run with unread items, …}.
+-- Returns {'expired', overwritten key, …} or {'ok', runs owned, next due time, time of the next
+-- action in the outbox, number of unserved runs, number of restored runs, unserved run, …, restored
+-- run, …, run with unread items, …}.
 --
--- Atomic, because a lease that is gone or being recovered must not be written: a
--- heartbeat never creates one. A session of which a key was overwritten is over. The keys of
--- ready sets are built from the names of the routes, and those of runs: they are found here.
+-- Atomic, because a lease that is gone or being recovered must not be written: a heartbeat never
+-- creates one. A session of which a key was overwritten is expired. The keys of ready sets are
+-- built from the names of the routes, and those of runs because the runs are found here.
 --
 -- Parts: tag intact clock header hear unserved trail ready park leave place restore
 

@@ -1,23 +1,24 @@
 -- Import adds a run that has ended in another store.
 -- It mirrors Import of package protocol.
 --
--- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 streams of its chain  5 and 6 metadata of the run that follows it,
---       hidden or not
--- ARGV  1 now  2 when it was created  3 when it ended  4 how long it is to be kept from now as from its end
---       5 how long any run is kept at least  6 how long if it does not say  7 what it continued as, or ''
---       8 its chain if it is not the first, or ''  9 its workflow id as a key, or ''  10 the group of trouble that it
---       is in, or ''  11 what is common to the runs of the group  12 for how long a group without runs is kept
---       13 who imports  14 the reason  15 number of frames but the first  16 number of streams
---       17 number of chunks  18 its last rerun, or ''  19 and on: the frames; of each stream its name, the number of its first chunk and of its last one,
---       the bytes of the longest, whether it is closed, and how many chunks of it follow; the chunks of all; then the
---       run, as add_run wants it
+-- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 streams of its chain  5 and 6 metadata of
+--       the run that follows it, visible and hidden
+-- ARGV  1 now  2 when it was created  3 when it ended  4 how long to keep it from now  5 minimum retention  6 retention of a run that does not set its own  7 the run
+--       that it continued as, or ''  8 its chain unless it is the first run, or ''  9 its workflow
+--       ID as a key, or ''  10 its failure group, or ''  11 the data common to the runs of the
+--       group  12 how long a group without runs is kept  13 the importer  14 the reason  15 number
+--       of frames after the first  16 number of streams  17 number of chunks  18 its last rerun, or
+--       ''  19 and on: the frames; for each stream its name, the numbers of its first and last
+--       chunk, the size of the longest one in bytes, whether it is closed, and how many of its
+--       chunks follow; the chunks of all streams; then the run in the format of add_run
 --
--- Returns {'ok', overwritten key, …}, {'there'}, {'other'}, {'hidden'}, {'goes on'}, {'no chain'} or {'ends', run}. It
--- fails with LOST if a repair must write the metadata of the run again.
+-- Returns {'ok', overwritten key, …}, {'there'}, {'other'}, {'hidden'}, {'goes on'}, {'no chain'}
+-- or {'ends', run}. It fails with LOST if a repair must rewrite the metadata of the run.
 --
--- Atomic, because a run is there as a whole or not at all, however many commands that takes: all that could refuse
--- comes first. What belongs to the partition comes last, and is left out if it was overwritten: whoever reads it tells, and
--- a repair writes it again from the runs.
+-- Atomic, because a run is stored as a whole or not at all, however many commands that takes: all
+-- commands that could refuse come first. The keys of the partition come last, and are skipped if
+-- they were overwritten: the script that reads such a key reports it, and a repair writes it again
+-- from the runs.
 --
 -- Parts: tag intact clock header ready compact sets add kept remembered end lost trail
 
@@ -52,7 +53,7 @@ if chain ~= '' then
     end
     latest = run
   elseif not known and redis.call('EXISTS', KEYS[5], KEYS[6]) == 0 then
-    latest = next_run -- which is gone, until it is imported
+    latest = next_run -- the following run does not exist until it is imported
   end
 end
 
@@ -98,7 +99,7 @@ if chain ~= '' then
     intact('HSET', tag .. 'T', chain, latest)
   end
   local purge = intact('ZSCORE', tag .. 'd', chain)
-  if purge then -- what the chain has later holds back its first run
+  if purge then -- later runs of the chain hold back its first run
     intact('ZREM', tag .. 'd', chain)
     intact('ZADD', tag .. 'G', purge, chain)
   end

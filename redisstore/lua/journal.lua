@@ -1,14 +1,14 @@
--- Journal writes an entry of the journal of operators, and forgets those that are too old or
--- too many.
+-- Journal writes an entry of the journal of operators, and removes entries beyond the limits of age
+-- and number.
 --
 -- KEYS  1 the journal
--- ARGV  1 id  2 the entry  3 how many are kept, 0: all  4 the least id that is kept, '': any
---       5 how many are forgotten at most, for either reason
+-- ARGV  1 ID  2 the entry  3 number of entries to keep, 0 for all  4 the smallest ID to keep, ''
+--       for any  5 maximum number of entries to remove for each of the two limits
 --
 -- Returns 1.
 --
--- Atomic, because an entry that is written again replaces the one of its id: a journal never
--- has two of one id, nor none in between.
+-- Atomic, because an entry that is written again replaces the one with its ID: a journal never has
+-- two entries with one ID, and at no moment none.
 --
 -- Parts: none
 

@@ -1,13 +1,13 @@
--- Look tells a session what there is for it: wakes of its routes, which it takes,
--- and new items, which are told once.
+-- Look returns the pending work of a session: notifications for its routes, which it takes, and
+-- runs with new items, each of which is reported once.
 --
--- KEYS  1 wakes  2 timers  3 runs of the session with unread items
+-- KEYS  1 pending notifications  2 timers  3 runs of the session with unread items
 -- ARGV  the routes
 --
--- Returns {how many wakes were taken, next due time, run with new items, …}.
+-- Returns {number of notifications taken, next due time, run with new items, …}.
 --
--- Atomic, because a wake goes to one session, and what comes meanwhile must
--- not be taken for told. Of keys that were overwritten claims and heartbeats tell.
+-- Atomic, because a notification is taken by one session only, and an item that arrives meanwhile
+-- must not be marked as reported. Overwritten keys are reported by claims and heartbeats.
 --
 -- Parts: intact
 

@@ -1,26 +1,26 @@
--- Mark moves records of the outbox on, and tells senders of refusals.
+-- Mark moves records of the outbox to their next phase, and delivers refusals to their senders.
 -- It mirrors Mark of package protocol.
 --
--- KEYS  1 records by when something is to be done for them
--- ARGV  1 now  2 how long a record stays in a phase  3 and on: of each mark the
---       sender, the record, the phase in which it was read, 'u' if the receiver
---       is unknown, the refusal as an item, or '', and the deadline, or '0'
+-- KEYS  1 records by the time of their next action
+-- ARGV  1 now  2 how long a record stays in a phase  3 and on: for each mark the sender, the
+--       record, the phase in which it was read, 'u' if the receiver is unknown, the refusal as an
+--       item, or '', and the deadline, or '0'
 --
--- Returns how many records were there in the phase in which they were read. It fails with
--- LOST at a sender that cannot be told before it is repaired: what comes after its mark is
--- not done.
+-- Returns how many records were still in the phase in which they were read. It fails with LOST at a
+-- sender that cannot receive the refusal before it is repaired: the marks after it are not
+-- executed.
 --
--- Atomic, because a refusal must be in the inbox of the sender once its record
--- says that there was an answer. A record in another phase than the one in which
--- it was read was moved on by somebody else, or by an earlier try. The keys of the
--- senders are built: a mark is of no use but for its record.
+-- Atomic, because a refusal must be in the inbox of the sender once its record has the answered
+-- phase. A record in another phase than the one in which it was read was moved by another process
+-- or by an earlier attempt. The keys of the senders are built: a mark is useful only for its
+-- record.
 --
 -- Parts: tag intact clock header ready item kept push remembered reschedule outbox lost
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
--- take_back makes a record and the answered ones before it of its pair fresh again
--- if there is one before it, settled or not, and reports whether there is.
+-- take_back makes a record, and the answered ones before it of the same sender and receiver, fresh
+-- again if an earlier record of that pair exists, settled or not. It reports whether one exists.
 local function take_back(run, phase, order, to)
   local answered, before = {}, false
   if phase == '3' then
@@ -42,8 +42,8 @@ local function take_back(run, phase, order, to)
   return before
 end
 
--- tell pushes a refusal to the sender, if that has not ended and does not know it. It
--- returns false if the sender cannot be told before it is repaired.
+-- tell pushes a refusal to the sender, unless the sender has ended or has received it. It returns
+-- false if the sender cannot receive it before it is repaired.
 local function tell(run, item)
   local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'h')
   if not m or not m[1] and lost(run) then
@@ -56,7 +56,7 @@ local function tell(run, item)
   return true
 end
 
--- forget_record takes a record out of the outbox.
+-- forget_record removes a record from the outbox.
 local function forget_record(run, id, order)
   redis.call('HDEL', tag .. 'O:' .. run, id)
   intact('HDEL', tag .. 'B:' .. run, id)

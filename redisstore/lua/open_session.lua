@@ -1,12 +1,12 @@
--- OpenSession adds a lease, or renews it.
+-- OpenSession adds or renews a lease.
 --
 -- KEYS  1 the session  2 leases
--- ARGV  1 now  2 session  3 its id  4 worker  5 time to live  6 fingerprint
---       7 the routes that it serves, 16 bytes each  8 their names
+-- ARGV  1 now  2 session  3 its ID  4 worker  5 time to live  6 fingerprint  7 the routes that it
+--       serves, 16 bytes each  8 their names
 --
 -- Returns {'ok'} or {'expired'}.
 --
--- Atomic, because a session that is being recovered must not come back.
+-- Atomic, because a session that is being recovered must not become active again.
 --
 -- Parts: tag clock hear
 

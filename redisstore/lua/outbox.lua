@@ -1,14 +1,14 @@
--- Outbox reads records for which something is to be done.
+-- Outbox reads records that need an action.
 --
--- KEYS  1 records by when something is to be done for them
--- ARGV  1 now  2 how many at most  3 how many to look at, at once
+-- KEYS  1 records by the time of their next action
+-- ARGV  1 now  2 maximum number of records  3 number of records to read at once
 --
--- Returns {now, when there is something to do for another one or '', record, …}:
--- of each its sender, id, phase, since when, receiver and body; then overwritten keys.
--- The records that these held are left out, and stay where they are.
+-- Returns {now, time of the next action of another record or '', record, …}, where a record is {its
+-- sender, ID, phase, time of the phase, receiver, body}; then overwritten keys. The records in
+-- overwritten keys are skipped and stay in the set.
 --
--- Atomic, because what comes before a record of its pair must be known as of one
--- moment. The keys of the senders are built: they are found here.
+-- Atomic, because the earlier records of the same sender and receiver must be known as of one
+-- moment. The keys of the senders are built because the senders are found here.
 --
 -- Parts: tag intact clock outbox
 
@@ -16,7 +16,7 @@ local most, window = tonumber(ARGV[2]), tonumber(ARGV[3])
 local _, at = clock(ARGV[1])
 local boxes, chosen = {}, {}
 
--- box returns the records of a run, in their order. They are read once.
+-- box returns the records of a run in order. Each outbox is read once.
 local function box(run)
   if not boxes[run] then
     local all, records = intact('HGETALL', tag .. 'O:' .. run) or {}, {}
@@ -30,7 +30,7 @@ local function box(run)
   return boxes[run]
 end
 
--- free reports whether all earlier records of the pair are settled, or chosen, too.
+-- free reports whether all earlier records of the sender and receiver are settled or chosen.
 local function free(run, order, to)
   for _, r in ipairs(box(run)) do
     if r[1] >= order then

@@ -1,16 +1,16 @@
--- Publish appends chunks to streams of an owned run, all of them or none.
+-- Publish appends chunks to streams of an owned run, either all of them or none.
 -- It mirrors Publish of package protocol.
 --
 -- KEYS  1 metadata
--- ARGV  1 run  2 fence  3 number of publications  4 and on: the publications, as
---       publish wants them
+-- ARGV  1 run  2 fence  3 number of publications  4 and on: the publications in the format of
+--       write_chunks
 --
 -- Returns {'ok'}, {'fenced'} or {'closed', name of the stream}.
 --
--- Atomic, because only the owner may write: the fence is compared in the same action,
--- and the chunks get the indexes behind those that are there. The keys of the streams
--- are built: they belong to the chain of the run, which is found here. A chunk that its
--- writer has written before is left out.
+-- Atomic, because only the owner may write: the fence is compared in the same action, and the
+-- chunks get the indexes that follow the existing ones. The keys of the streams are built: they
+-- belong to the chain of the run, which is found here. A chunk that its writer has written before
+-- is skipped.
 --
 -- Parts: tag stream chunks publish
 

@@ -1,17 +1,16 @@
--- Purge removes runs whose retention is over, with everything of theirs.
+-- Purge removes runs whose retention is over, with all their data.
 -- It mirrors Purge of package protocol.
 --
--- KEYS  1 done runs by the time when they may be purged  2 latest runs
---       3 later runs of each chain  4 last run of each chain
---       5 routes  6 wakes  7 counter  8 done runs that are held back
--- ARGV  1 now  2 how many at most
+-- KEYS  1 ended runs by purge time  2 latest runs  3 number of later runs of each chain  4 last run
+--       of each chain  5 routes  6 pending notifications  7 counter  8 ended runs whose purge is
+--       held back
+-- ARGV  1 now  2 maximum number of runs
 --
--- Returns {number of runs purged, time of the next one or '', overwritten key, …}.
+-- Returns {number of runs purged, purge time of the next one or '', overwritten key, …}.
 --
--- Atomic, because nothing may find a part of a run. The keys of the runs are
--- built: they are found here. The first run of a chain is purged last, and the streams
--- of the chain with it. What a partition keeps for its runs in common goes with the
--- last of them.
+-- Atomic, because a run must never be visible in part. The keys of the runs are built because the
+-- runs are found here. The first run of a chain is purged last, together with the streams of the
+-- chain. The data that a partition keeps for all its runs is removed with the last run.
 --
 -- Parts: tag intact clock kept remembered reschedule drop sets last
 

@@ -1,26 +1,28 @@
--- Rebuild deletes what is kept of a run beside its log, and writes it again, if it is what was seen.
+-- Rebuild deletes and rewrites the data of a run other than its log, if that data is still as it
+-- was seen.
 --
--- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 step data  5 extra
---       6 seen items of its chain  7 routes  8 open runs  9 done runs
---       10 done runs that are held back  11 active runs  12 latest runs  13 line of its workflow id
---       14 records  15 what these say  16 records by when something is to be done for them
---       17 and on: the sets that the run was seen in
--- ARGV  1 now  2 run  3 queue state  4 route  5 name of the route  6 priority
---       7 due  8 when it may be purged  9 'h': it is hidden  10 extra, or ''
---       11 by whom  12 its owner  13 its workflow id as a key, or ''
---       14 the active run of that as seen  15 the latest one  16 'l': it is the latest one  17 'h': it was seen as hidden
---       18 to 27 how many of each follow: reasons, fields of the metadata as it was seen,
---       fields to be written, sets, items to remember, step data, items to drop, records to
---       be removed (id, what is known of it, what it says, both '' if there is none), records to be
---       written (id, receiver, body), records to be confirmed; the second, third and fifth to seventh in pairs,
---       sets by their members
+-- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 step data  5 extra  6 seen items of its
+--       chain  7 routes  8 open runs  9 ended runs  10 ended runs whose purge is held back  11
+--       active runs  12 latest runs  13 queue of its workflow ID  14 records  15 bodies of the
+--       records  16 records by the time of their next action  17 and on: the sets in which the run
+--       was found
+-- ARGV  1 now  2 run  3 queue state  4 route  5 name of the route  6 priority  7 due  8 purge time
+--       9 'h' if it is hidden  10 extra, or ''  11 the repairer  12 its owner  13 its workflow ID
+--       as a key, or ''  14 the active run of the workflow ID as seen  15 its latest run as seen
+--       16 'l' if this is the latest run  17 'h' if it was seen as hidden
+--       18 to 27 the number of each of the following: reasons, fields of the metadata as seen,
+--       fields to be written, sets, items to remember, step data, items to drop, records to be
+--       removed (ID, state, body, both '' if absent), records to be written (ID, receiver, body),
+--       records to be confirmed; the second, third and fifth to seventh in pairs, sets by their
+--       members
 --
 -- Returns {'ok'} or {'moved'}.
 --
--- Atomic, because a run that others look for must be in one queue state, what was sent to it or by it must be kept
--- once, and a workflow id decides who may start. Of any number of repairs one may be made: the metadata is compared, field by
--- field, and is another one afterwards, for the epoch rises. That is the fence of an owner: a commit that came before has changed the
--- metadata, and this does nothing; one that comes after is refused.
+-- Atomic, because a run must be in exactly one queue state, what was sent to it or by it must be
+-- kept exactly once, and a workflow ID decides which run may start. Of any number of repairs one
+-- may be made: the metadata is compared field by field, and differs afterwards because the epoch
+-- rises. The epoch also fences an owner: an earlier commit has changed the metadata, so that
+-- Rebuild writes nothing, and a later one is refused.
 --
 -- Parts: tag intact clock header ready park expel leave trail kept remembered reschedule outbox records send place
 
@@ -87,14 +89,14 @@ for i = confirms, #ARGV do
   end
 end
 
--- the run is deleted, but for what no log has
+-- Delete the run, except for the data that no log contains.
 
 local now = clock(ARGV[1])
 for i = reasons, seen - 1 do
   trail(run, ARGV[i], ARGV[11], ARGV[12], now, there.H)
 end
 expel(run, 17, sets, member_count)
-if queue_state_of(there.H) and there.p and there.c then -- also what a heartbeat has put back since
+if queue_state_of(there.H) and there.p and there.c then -- includes an entry that a heartbeat has restored since
   displace(run, queue_state_of(there.H), there.c, there.p, there.F or '')
 end
 redis.call('DEL', meta, KEYS[2], KEYS[5])
@@ -113,7 +115,7 @@ for i = removes, writes - 1, 3 do
   end
 end
 
--- and written again
+-- Write it again.
 
 if ARGV[9] == 'h' then
   meta = KEYS[2]
@@ -159,7 +161,7 @@ end
 if wid ~= '' and queue_state < '5' then
   redis.call('HSET', KEYS[11], wid, run)
 elseif wid ~= '' and queue_state == '5' then
-  local times = 0 -- it keeps its first place
+  local times = 0 -- it keeps its first position in the queue
   for _, one in ipairs(redis.call('LRANGE', KEYS[13], '0', '-1')) do
     times = one == run and times + 1 or times
   end
@@ -198,7 +200,7 @@ local value, waits = queue_state == '3' and ARGV[7] or '', false
 if queue_state == '1' and flagged(header, is_limited) then
   -- Part: limit
   local l = uses_of(run)
-  waits = not queues(l) -- RepairLimits lines it up, and counts it in its flow
+  waits = not queues(l) -- RepairLimits puts it into its limiter queue and counts it for its fairness key
   value = (waits or l.key) and l.place or ''
   if not waits and value == '' then
     value = next_order()

@@ -1,12 +1,12 @@
--- Reconcile lists what a session owns.
+-- Reconcile returns the runs that a session owns.
 --
 -- KEYS  1 the session  2 its runs
 -- ARGV  none
 --
 -- Returns {'expired'} or {'ok', run, header, …}.
 --
--- Atomic, because the fences must be those under which the session owns the
--- runs. The keys of the runs are built: they are found here.
+-- Atomic, because the fences must be those under which the session owns the runs. The keys of the
+-- runs are built because the runs are found here.
 --
 -- Parts: tag intact header
 

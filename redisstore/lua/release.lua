@@ -1,4 +1,4 @@
--- Release gives an owned run back unchanged, under a new fence.
+-- Release makes an owned run ready again, unchanged, under a new fence.
 -- It mirrors Release of package protocol.
 --
 -- KEYS  1 metadata
@@ -6,8 +6,8 @@
 --
 -- Returns {'ok'} or {'fenced'}.
 --
--- Atomic, because the fence is compared and changed, and the run made ready, in
--- one action: nobody sees a run that is neither owned nor ready.
+-- Atomic, because the fence is compared and changed and the run made ready in one action: the run
+-- is never visible as neither owned nor ready.
 --
 -- Parts: tag intact clock header ready leave
 

@@ -1,24 +1,25 @@
--- RepairLimits counts again what is held of limits and waited for, and makes the lines of the
--- runs that wait, and the flows of those with fair keys, all from what the runs have.
+-- RepairLimits recomputes the held and waiting weights of limits, the limiter queues of waiting
+-- runs, and the state of fairness keys, all from the metadata of the runs.
 --
--- KEYS  1 routes  2 what is counted of limits  3 lines  4 flows
---       5 and on: sets of runs in lines, of lines of parts of limits, and of the passes of
---       flows, as they were seen
--- ARGV  1 now  2 how many sets are in KEYS  3 how many entries for lines were seen elsewhere
---       4 and on: of each its key and the entry; then runs that use limits, as they were seen
+-- KEYS  1 routes  2 counts of limits  3 limiter queues  4 fairness states  5 and on: sets of runs
+--       in limiter queues, of queues at parts of limits, and of the passes of fairness keys, as
+--       they were seen
+-- ARGV  1 now  2 number of sets in KEYS  3 number of queue entries that were seen elsewhere  4 and
+--       on: for each of these its key and the entry; then runs that use limits, as they were seen
 --
--- Returns {'ok'}, or {'moved'} if all was right.
+-- Returns {'ok'}, or {'moved'} if everything was correct.
 --
--- Atomic, because a permit that is taken or given back meanwhile must be counted once. So
--- it looks at all open runs, and not at those that were seen only: in a partition of a
--- million that takes the server two seconds. The keys of runs and lines are built: they
--- are found here. All lines are open afterwards: claims shut those that must wait.
+-- Atomic, because a permit that is taken or returned meanwhile must be counted exactly once.
+-- Therefore the script examines all open runs and not only those that were seen: in a partition of
+-- a million runs that takes the server two seconds. The keys of runs and queues are built because
+-- these are found here. All queues are open afterwards: claims close those that must wait.
 --
 -- Parts: tag intact clock header ready sets limit line join
 
 local seen, entries = tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- stands returns all that is kept of limits and lines, but for whether a line is open.
+-- stands returns a digest of all data of limits and limiter queues, except for whether a queue is
+-- open.
 local function stands()
   local all = {}
   for i = 2, 3 do
@@ -30,7 +31,7 @@ local function stands()
     end
   end
   local flows = redis.call('HGETALL', KEYS[4])
-  for j = 1, #flows, 2 do -- what is known of keys that wait for nothing is not made again
+  for j = 1, #flows, 2 do -- the state of keys without waiting runs is not recomputed
     all[#all + 1] = flows[j] .. '=' .. string.match(flows[j + 1], '^%d*')
   end
   table.sort(all)
@@ -47,7 +48,7 @@ for i = 1, #fields, 2 do
   redis.call('DEL', tag .. 'P:' .. fields[i])
 end
 redis.call('DEL', KEYS[3])
-changed = changed + redis.call('DEL', tag .. 'F') -- no line is closed now
+changed = changed + redis.call('DEL', tag .. 'F') -- no queue is closed after this
 fields = redis.call('HKEYS', KEYS[4])
 for _, flow in ipairs(fields) do
   redis.call('DEL', tag .. 'X:' .. flow)
@@ -69,7 +70,7 @@ write_limits(counted_anew)
 read_again()
 local flows = {}
 
--- counted counts a run in its flow.
+-- counted counts a run in the fairness state of its route and priority.
 local function counted(l, route, priority)
   local id = route .. ':' .. (priority or '0')
   local f, place = flows[id] or {waits = 0, pass = math.huge, passes = {}}, tonumber(l.place, 16)

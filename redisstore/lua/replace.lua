@@ -1,9 +1,9 @@
--- Replace writes one value, if the one that is there is the one that was seen.
+-- Replace writes one value if the current one is the one that was seen.
 --
 -- KEYS  1 the key
--- ARGV  1 'hash', 'zset', 'string', 'stream' for what a stream begins with, or 'type'
---       for what the key is  2 the field or member  3 the value as it was seen, '' if
---       there was none  4 the value to be written, '' to remove it
+-- ARGV  1 'hash', 'zset', 'string', 'stream' for the first entry of a stream, or 'type' for the
+--       type of the key  2 the field or member  3 the value as seen, '' if absent  4 the value to
+--       be written, '' to remove it
 --
 -- Returns {'ok'} or {'moved'}.
 --
@@ -27,7 +27,7 @@ else
 end
 local same = (now or '') == ARGV[3]
 if kind == 'zset' and now and ARGV[3] ~= '' then
-  same = tonumber(now) == tonumber(ARGV[3]) -- servers write the same number in several ways
+  same = tonumber(now) == tonumber(ARGV[3]) -- the text of a number differs between servers
 end
 if not same or ARGV[3] == value and now ~= '' then
   return {'moved'}

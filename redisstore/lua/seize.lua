@@ -1,13 +1,14 @@
--- Seize gives a named run to a session, whatever has it.
+-- Seize grants a given run to a session regardless of its queue state.
 -- It mirrors Seize of package protocol.
 --
 -- KEYS  1 the session  2 metadata  3 timers
--- ARGV  1 now  2 session  3 token  4 run  5 'o' to take it from its owner, too
+-- ARGV  1 now  2 session  3 token  4 run  5 'o' to take it even from its owner
 --
 -- Returns {'ok', run}, {'expired'}, {'unknown'}, {'ended', status} or {'owned'}.
 --
 -- Atomic, because the run leaves its queue state, or its owner under a new fence, and gets its new
--- owner in one action. A second execution with the same token answers what the first one has given out.
+-- owner in one action. A second execution with the same token returns the run that the first one
+-- granted.
 --
 -- Parts: tag intact clock header ready leave grant
 

@@ -1,11 +1,11 @@
--- Serves tells whether a session whose lease lasts serves a route.
+-- Serves reports whether a session with a valid lease serves a route.
 --
 -- KEYS  1 leases
 -- ARGV  1 now  2 the route
 --
 -- Returns 1 or 0.
 --
--- Atomic, because the sessions are found here: their keys are built.
+-- Atomic, because the keys of the sessions are built: the sessions are found here.
 --
 -- Parts: tag intact clock
 

@@ -1,26 +1,28 @@
--- SetLimit configures a limit, and lets the lines that use it stand as that wants it.
+-- SetLimit configures a limit, and updates the limiter queues that use it.
 -- It mirrors SetLimit of package protocol.
 --
 -- KEYS  1 configurations of limits
--- ARGV  1 now  2 name  3 key, or ''  4 's' for what is set at run time, 'c' for what the
---       code declares  5 the configuration, '' to remove it  6 how many lines and parts it
---       visits  7 'k' to keep the pause as it is, 'p' and 'r' to pause and resume and change nothing
---       else, or ''  8 '1' to go on: the configuration is stored  9 the key of a part  10, 11 the
---       priority and the place of the last line visited there, '' for none
+-- ARGV  1 now  2 name  3 key, or ''  4 's' for a configuration set at run time, 'c' for one
+--       declared by the code  5 the configuration, '' to remove it  6 number of queues and parts to
+--       visit  7 'k' to keep the pause as it is, 'p' or 'r' to only pause or resume, or ''  8 '1'
+--       to continue after the configuration was stored  9 the key of a part  10, 11 the priority
+--       and the order number of the last queue visited there, '' for none
 --
--- Returns {0}, or {1, key, priority, place} if there are more lines.
+-- Returns {0}, or {1, key, priority, order number} if there are more queues.
 --
--- Atomic, because claims go by the configuration and by the lines. What it changes for many
--- lines takes several scripts: until the last one, lines stand as the configuration before
--- wanted it, or this one. They hold back more or fewer runs than they should then, and no run
--- takes what is not free. The keys of the lines are built: they are found here.
+-- Atomic, because claims use both the configuration and the queues. A change that affects many
+-- queues takes several scripts: until the last one, some queues are in the state for the previous
+-- configuration and some in that for the new one. They may then hold back more or fewer runs than
+-- they should, but no run takes capacity that is not free. The keys of the queues are built because
+-- the queues are found here.
 --
 -- Parts: tag intact clock header ready limit line
 
 local name, key = ARGV[2], ARGV[3]
 local all, id = name .. '\0', name .. '\0' .. key
 
--- given is Given of package store, of texts: numbers are not encoded again, as they would lose digits.
+-- given is Given of package store on encoded configurations. Numbers are not encoded again, because
+-- they would lose digits.
 local function given(packed, pause, id)
   if pause == '' then
     return packed
@@ -56,7 +58,8 @@ if ARGV[8] ~= '1' then
   configured_anew()
 end
 
--- The rate is another one for all that have no configuration of their own: what has begun counts by that now.
+-- If the rate has changed, then for all parts without a configuration of their own: runs that have
+-- begun count by the new rate.
 local config = config_of(id, all)
 local pace, at_once = pace_of(config)
 if interval ~= pace or interval > 0 and burst ~= at_once then
@@ -93,7 +96,7 @@ if key == '' then
   table.sort(parts)
 end
 
--- rank_after returns how many members of a set do not come after a turn.
+-- rank_after returns the number of members of a set at or before a position.
 local function rank_after(set, score, place)
   local low, high = 0, intact('ZCARD', set) or 0
   while low < high do
@@ -108,7 +111,8 @@ local function rank_after(set, score, place)
   return low
 end
 
--- lines_of returns the closed lines of a part in the order of turns, after a turn if there is one; at most so many of each set.
+-- lines_of returns the closed and admitted queues of a part in the order of their positions, after
+-- a given position if there is one, with at most the given number from each set.
 local function lines_of(use, most, score, place)
   local members = {}
   for _, set in ipairs({use.kept, use.away}) do
@@ -135,11 +139,11 @@ for _, part in ipairs(parts) do
     left, score, place = left - 1, string.format('%.0f', m.score), string.sub(m.member, 1, 14)
     local line = line_of(string.sub(m.member, 16))
     if not line or line.mode == line_open then
-      intact('ZREM', m.set, m.member) -- the record of the line is damaged
+      intact('ZREM', m.set, m.member) -- the record of the queue is damaged
     elseif too_heavy(with_limits(line.uses)) then
       relist(line, line_open, 0)
       wake(line.route)
-      call_next(line.uses) -- it keeps back nobody at its other limits any longer
+      call_next(line.uses) -- it holds back no other queue at its other limits
     else
       restand(line)
     end

@@ -1,13 +1,14 @@
--- StepData keeps data of a step of an owned run, and forgets its recoveries if it is progress.
+-- StepData stores data of a step of an owned run, and resets the recovery count if it is progress.
 -- It mirrors SetStepData of package protocol.
 --
 -- KEYS  1 metadata  2 step data
--- ARGV  1 fence  2 its key  3 the data  4 'p': other data than before is progress
+-- ARGV  1 fence  2 its key  3 the data  4 'p' if data that differs from the previous data is
+--       progress
 --
 -- Returns {'ok'} or {'fenced'}.
 --
--- Atomic, because only the owner may write: the fence is compared in the same
--- action. The end of the run removes it.
+-- Atomic, because only the owner may write: the fence is compared in the same action. The data is
+-- removed at the end of the run.
 --
 -- Parts: header
 

@@ -1,16 +1,16 @@
--- Stream tells how a stream stands, and that somebody waits for its next chunk.
+-- Stream returns the state of a stream, and records that a follower waits for its next chunk.
 --
 -- KEYS  1 metadata
--- ARGV  1 run  2 name of the stream  3 the last chunk that the caller knows and waits
---       after, or '' if it does not wait
+-- ARGV  1 run  2 name of the stream  3 the last chunk known to the caller, which waits for the next
+--       one, or '' if it does not wait
 --
--- Returns {chain, first chunk that is kept, last chunk, bytes of the longest, 1 if it
--- is closed, 1 if the chain has ended}, {''} if there is no such run.
+-- Returns {chain, first chunk that is kept, last chunk, size of the longest in bytes, 1 if it is
+-- closed, 1 if the chain has ended}, or {''} if there is no such run.
 --
--- Atomic, because no chunk may come between looking and being recorded. The record stands
--- with the last run of the chain, the only one that can write and whose end is that of
--- the chain; it is found here. It is a time of the server, ten minutes from now: what
--- is published is told until then.
+-- Atomic, because no chunk may be appended between the read and the record. The record belongs to
+-- the last run of the chain, the only one that can write and whose end is the end of the chain; it
+-- is found here. It is a server time ten minutes in the future: until then publications are
+-- announced.
 --
 -- Parts: tag header stream
 

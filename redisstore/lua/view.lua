@@ -1,12 +1,12 @@
--- View keeps a view, or replaces or removes the one of its name.
+-- View stores a view, or replaces or removes the view of that name.
 --
 -- KEYS  1 the views
--- ARGV  1 the name  2 the view, '' to remove it  3 how many there may be
+-- ARGV  1 the name  2 the view, '' to remove it  3 maximum number of views
 --
--- Returns {'ok'}; {'none'}: there is none to be removed; {'full'}: there are as many of other
--- names, and nothing was written.
+-- Returns {'ok'}; {'none'} if there was no view to remove; {'full'} if the maximum number of other
+-- views exists, and nothing was written.
 --
--- Atomic, because of several that are saved at the same time none may be one too many.
+-- Atomic, because views that are saved at the same time must not exceed the maximum together.
 --
 -- Parts: none
 

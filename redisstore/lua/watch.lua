@@ -1,13 +1,12 @@
--- Watch tells how long a log is, and that somebody waits for its next frame.
+-- Watch returns the length of a log, and records that a watcher waits for its next frame.
 --
 -- KEYS  1 metadata
--- ARGV  1 the number of frames that the caller knows
+-- ARGV  1 the number of frames known to the caller
 --
--- Returns {the number of frames, 1 if the run has ended}, {-1} if there is no
--- such run.
+-- Returns {the number of frames, 1 if the run has ended}, or {-1} if there is no such run.
 --
--- Atomic, because no frame may come between looking and being recorded. The record is
--- a time of the server, ten minutes from now: commits publish until then.
+-- Atomic, because no frame may be appended between the read and the record. The record is a server
+-- time ten minutes in the future: until then commits publish notifications.
 --
 -- Parts: header
 
