@@ -4,7 +4,8 @@
 //	go run ./examples/recipes payment                             runs one, in memory
 //	go run ./examples/recipes -store sqlite:recipes.db payment    runs it on a file
 //
-// Each recipe is a package below this one, whose comment describes what it shows and what it prints.
+// Each recipe is a package below this one, whose comment describes what it shows and what it prints. The
+// file with the name of the package is the one to copy; demo.go runs it, with stand-ins for services.
 // This file is the program around them: it opens a store and a client.
 package main
 

@@ -3,7 +3,7 @@
 //
 //	go run ./examples/recipes approval
 //
-// It prints the address of the inbox, and pays or not once you have answered there:
+// It shows the address of the inbox, and pays or refuses once you have answered there:
 //
 //	please decide: http://127.0.0.1:40123/inbox
 //	expense-7: paid
@@ -112,10 +112,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 
 	w := worker.New(client, worker.Config{})
 	Register(w, &Finance{
-		Notify: func(context.Context, Expense, string) error {
-			_, err := fmt.Fprintf(out, "please decide: http://%s/inbox\n", l.Addr())
-			return err
-		},
+		Notify:   func(context.Context, Expense, string) error { return nil },
 		Transfer: func(context.Context, Expense) error { return nil },
 	})
 	ctx, cancel := context.WithCancel(ctx)
@@ -128,6 +125,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	if err != nil {
 		return err
 	}
+	_, _ = fmt.Fprintf(out, "please decide: http://%s/inbox\n", l.Addr())
 	outcome, err := run.Result(ctx)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package migrate replaces a table of jobs and a cron by workflows. before.go has the old program, this
-// file the new one, and Import takes over the jobs that are left in the table.
+// Package migrate replaces a table of jobs and a cron by workflows. before.go has the old program,
+// migrate.go the new one, and Import takes over the jobs that are left in the table.
 //
 //	go run ./examples/recipes migrate
 //
@@ -19,14 +19,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/step"
-	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	_ "modernc.org/sqlite" // the database of the old program
 )
@@ -104,53 +99,4 @@ func Import(ctx context.Context, db *sql.DB, client *workflow.Client) (n int, er
 		n++
 	}
 	return n, nil
-}
-
-// Run imports the jobs of two users, and prints the mails.
-func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1) // each connection would have a database of its own
-	defer func() { err = errors.Join(err, db.Close()) }()
-	old := &Before{DB: db}
-	if err := errors.Join(old.Enqueue(ctx, "welcome", "ann", time.Now()), old.Enqueue(ctx, "tips", "bob", time.Now())); err != nil {
-		return err
-	}
-	if _, err := Tips.Start(ctx, client, "bob", workflow.WithID("job-2")); err != nil { // the crash was here
-		return err
-	}
-	n, err := Import(ctx, db, client)
-	if err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintf(out, "imported %d jobs\n", n)
-
-	sent := make(chan string, 100)
-	w := worker.New(client, worker.Config{})
-	Register(w, &Mails{Send: func(_ context.Context, _, to, text string) error { sent <- to + ": " + text; return nil }})
-	ctx, cancel := context.WithCancel(ctx)
-	worked := make(chan error, 1)
-	go func() { defer cancel(); worked <- w.Run(ctx) }()
-	defer func() { cancel(); err = errors.Join(err, <-worked) }()
-
-	var mails []string
-	for range n {
-		select {
-		case mail := <-sent:
-			mails = append(mails, mail)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	slices.Sort(mails) // they are sent at the same time
-	_, _ = fmt.Fprintln(out, strings.Join(mails, "\n"))
-	for _, err := range client.RunByID("job-1").Events(ctx, workflow.Types(event.WaitCreated)) {
-		if err == nil {
-			_, err = fmt.Fprintln(out, "the run of ann sleeps until the next mail")
-		}
-		return err
-	}
-	return ctx.Err()
 }

@@ -1,10 +1,17 @@
 package ratelimited
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Service stands for a service with a quota. After Quota requests it is closed for a second.
@@ -57,4 +64,31 @@ func (s *Service) Listen() (url string, stop func(), err error) {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(l) }() // returns an error when closed
 	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
+}
+
+// Run sends twelve contacts to a service that admits five requests in a row.
+func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
+	crm := &Service{Quota: 5}
+	url, stop, err := crm.Listen()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	w := worker.New(client, worker.Config{})
+	Register(w, &Contacts{CRM: url})
+	ctx, cancel := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() { defer cancel(); worked <- w.Run(ctx) }()
+	defer func() { cancel(); err = errors.Join(err, <-worked) }()
+
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprint("contact-", i))
+	}
+	if _, err := Publish.Execute(ctx, client, names); err != nil {
+		return err
+	}
+	sent, busy, early := crm.Counts()
+	_, err = fmt.Fprintf(out, "%d contacts are sent, %d requests were answered with 429, %d came before Retry-After was over\n", sent, busy, early)
+	return err
 }
