@@ -214,20 +214,22 @@ type RetryPolicy struct {
 // maxDelay is the largest float64 that fits a Duration.
 const maxDelay = float64(math.MaxInt64 - 1<<9)
 
-// The defaults of steps.
+// DefaultAttemptTimeout is the time limit of an attempt of a step that sets no other.
+const DefaultAttemptTimeout = 10 * time.Minute
+
+// The defaults of a [RetryPolicy].
 const (
-	DefaultAttempts       = 4
-	DefaultWaits          = 100
-	DefaultInitial        = time.Second
-	DefaultMaxBackoff     = time.Minute
-	DefaultFactor         = 2.0
-	DefaultAttemptTimeout = 10 * time.Minute
+	defaultAttempts   = 4
+	defaultWaits      = 100
+	defaultInitial    = time.Second
+	defaultMaxBackoff = time.Minute
+	defaultFactor     = 2.0
 )
 
 // MaxAttempts returns the maximum number of attempts, at least 1.
 func (p RetryPolicy) MaxAttempts() int {
 	if p.Attempts <= 0 {
-		return DefaultAttempts
+		return defaultAttempts
 	}
 	return p.Attempts
 }
@@ -235,7 +237,7 @@ func (p RetryPolicy) MaxAttempts() int {
 // MaxWaits returns how many attempts may return step.RetryAfter without being counted.
 func (p RetryPolicy) MaxWaits() int {
 	if p.Waits <= 0 {
-		return DefaultWaits
+		return defaultWaits
 	}
 	return p.Waits
 }
@@ -245,13 +247,13 @@ func (p RetryPolicy) MaxWaits() int {
 func (p RetryPolicy) Delay(n int, random float64) time.Duration {
 	first, limit, factor := p.Initial, p.Max, p.Factor
 	if first <= 0 {
-		first = DefaultInitial
+		first = defaultInitial
 	}
 	if limit <= 0 {
-		limit = max(DefaultMaxBackoff, first)
+		limit = max(defaultMaxBackoff, first)
 	}
 	if factor <= 0 {
-		factor = DefaultFactor
+		factor = defaultFactor
 		if p.Increment > 0 {
 			factor = 1
 		}

@@ -85,8 +85,8 @@ func (o Overlap) policy() ActivePolicy {
 
 // The bounds of Schedule.CatchUp.
 const (
-	MaxCatchUp = 365 * 24 * time.Hour
-	MinCatchUp = 10 * time.Second
+	maxCatchUp = 365 * 24 * time.Hour
+	minCatchUp = 10 * time.Second
 )
 
 // ScheduleError describes why a schedule is not valid, and how to fix it.
@@ -127,8 +127,8 @@ func (s Schedule) checkWays(name string) error {
 	switch {
 	case s.Overlap != "" && !slices.Contains(overlaps, s.Overlap):
 		problem = fmt.Sprintf("overlap %q is not known: want one of %q", s.Overlap, overlaps)
-	case s.CatchUp != 0 && (s.CatchUp < MinCatchUp || s.CatchUp > MaxCatchUp):
-		problem = fmt.Sprintf("a catch-up of %v is not possible: want %v to %v, or 0 for the most", s.CatchUp, MinCatchUp, MaxCatchUp)
+	case s.CatchUp != 0 && (s.CatchUp < minCatchUp || s.CatchUp > maxCatchUp):
+		problem = fmt.Sprintf("a catch-up of %v is not possible: want %v to %v, or 0 for the most", s.CatchUp, minCatchUp, maxCatchUp)
 	case s.Jitter < 0:
 		problem = fmt.Sprintf("a jitter of %v is not possible: want 0 or more", s.Jitter)
 	}
@@ -374,7 +374,7 @@ func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(t
 	}
 }
 
-func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, MaxCatchUp) }
+func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, maxCatchUp) }
 
 // due returns when a tick is started. The logs of schedules contain it as the due time of a timer,
 // so it must not change for a tick for which a schedule waits.
