@@ -1,10 +1,11 @@
--- add_run stores a run with a header, and what belongs to the queue state that this says. ARGV
--- holds from first on: the run, its route, the name of that, the first frame, its header as
--- that of a run that is ready, the priority, tags and the like or '', and more metadata
--- in pairs. The caller names the route. Without a value the run is ready, and it is where
--- the run comes among those; that is returned.
--- A caller that can no longer fail leaves the open runs out if they were overwritten. So does each with a set of
--- a label: whoever searches by that tells, and a repair writes it again. It names part sets.
+-- add_run stores a run with a header and the value of its queue state. From index first on, ARGV
+-- contains the run, its route, the name of the route, the first frame, the header of a ready run,
+-- the priority, the tags and other extra data or '', and further metadata in pairs. The caller
+-- registers the route. Without a value the run is ready, and its value is a new order number.
+-- add_run returns the value.
+-- If the caller must not fail, lenient skips the set of open runs if it was overwritten. The sets
+-- of labels are always skipped in that case: searches by label report it, and a repair writes them
+-- again. The caller must include part sets.
 local function add_run(first, now, header, value, lenient)
   local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run

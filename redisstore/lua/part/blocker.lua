@@ -1,5 +1,5 @@
--- add_blocker adds a session to those that have blocked a run, and forgets those that are over,
--- or have the same code. It returns all of them, and the header that says that there are.
+-- add_blocker adds a session to the sessions that have blocked a run, and removes those that are
+-- over or have the same code. It returns the resulting list, and the header with the flag for it.
 local function add_blocker(run, header, session)
   local meta = tag .. 'm:' .. run
   local before, code, now = redis.call('HGET', meta, 'F') or '', code_of(session), ''

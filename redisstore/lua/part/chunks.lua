@@ -1,6 +1,6 @@
--- add_chunk appends a chunk to a stream that has n - 1 of them. What it has beyond was left
--- by a script that has failed midway, for a key that somebody had overwritten: nobody
--- has seen that, because it is after the last chunk that the stream says it has.
+-- add_chunk appends chunk n to a stream that has n - 1 chunks. Entries beyond these were left by a
+-- script that failed midway because a key was overwritten. They were never visible, because they
+-- follow the last chunk of the recorded stream state.
 local function add_chunk(chunks, n, body)
   local reply = redis.pcall('XADD', chunks, n .. '-0', 'f', body)
   if type(reply) == 'table' and reply.err and string.find(reply.err, '^ERR') then
@@ -16,12 +16,12 @@ local function add_chunk(chunks, n, body)
   end
 end
 
--- write_chunks does to the streams of a chain what count publications say, one after the
--- other: ARGV holds from first on of each the stream, what is to be done (d to drop it,
--- b to append a body, c to close it), the body, how many chunks are kept or '0', and
--- the writer of the chunk and its number. It returns how the streams stand then, and what
--- their writers have written, for publish. It meets every key that this will write: if one
--- was overwritten, nobody sees what was done before, and the next try does it again.
+-- write_chunks applies count publications to the streams of a chain in order. From index first on,
+-- ARGV contains for each the stream, the operations (d to drop it, b to append a body, c to close
+-- it), the body, the number of chunks to keep or '0', the writer of the chunk, and its number. It
+-- returns the resulting state of the streams and the last numbers of their writers, for publish. It
+-- accesses every key that publish will write: if one was overwritten, the chunks written before
+-- stay invisible, and the next attempt writes them again.
 local function write_chunks(chain, first, count)
   local known = {}
   for i = first, first + 6 * count - 1, 6 do
@@ -53,7 +53,7 @@ local function write_chunks(chain, first, count)
     if string.find(what, 'c') and st.closed == '0' then
       st.from, st.closed = st.from or 1, '1'
       if (st.last - st.from + 1) * st.longest <= 65536 and redis.call('COPY', chunks, tag .. 'y', 'REPLACE') == 1 then
-        redis.call('RENAME', tag .. 'y', chunks) -- as in compact: it takes what it needs
+        redis.call('RENAME', tag .. 'y', chunks) -- as in compact, to free preallocated memory
       end
     end
   end

@@ -1,5 +1,5 @@
--- micros returns the time in microseconds: what the caller's own clock shows, or the time of the server if the caller brings
--- none ('0'). A script has one time.
+-- micros returns the time in microseconds: the caller's clock if the caller passes a time, else
+-- ('0') the time of the server. The time is constant during a script.
 local server_time
 local function micros(at)
   if at ~= '0' then
@@ -12,8 +12,8 @@ local function micros(at)
   return server_time[1]
 end
 
--- clock returns the time in milliseconds, as a number and as text. Commands get the
--- text: the server takes long to format a number.
+-- clock returns the time in milliseconds, as a number and as text. Commands use the text, because
+-- the server formats numbers slowly.
 local function clock(at)
   if at == '0' then
     micros(at)

@@ -1,4 +1,4 @@
--- drop_streams removes all streams of a chain, and returns how many there were.
+-- drop_streams removes all streams of a chain, and returns their number.
 local function drop_streams(chain)
   local names = intact('HKEYS', tag .. 'S:' .. chain) or {}
   for _, name in ipairs(names) do

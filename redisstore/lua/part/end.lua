@@ -1,6 +1,7 @@
--- retire ends a run of a route that nobody owns any more, and lets it be purged at a time;
--- held: something holds it back beside its own records and what it remembers until
--- Confirm, which its header says with much else: without those flags there is nothing of it to remove. followed: its streams are.
+-- retire ends a run of a route that has no owner, and schedules its purge at the given time. held
+-- is set if the purge is held back by something other than its own records and the items that it
+-- remembers until Confirm. The flags of the header show which data the run has: only flagged data
+-- is removed. followed is set if the streams of the run are followed.
 local function retire(run, header, route, parent, created, now, at, held, followed)
   local meta = tag .. 'm:' .. run
   redis.call('HSET', meta, 'H', with_flag(moved(header, '6'), has_unread + is_watched + has_rest + has_incompatible, false), 'p', now)
@@ -16,14 +17,14 @@ local function retire(run, header, route, parent, created, now, at, held, follow
   intact('ZADD', tag .. (held and 'G' or 'd'), at, run)
 end
 
--- start_next makes a run that has ended the last one of its workflow id, and hands
--- that to whoever waits for it.
+-- start_next makes an ended run the latest one of its workflow ID, and gives the workflow ID to the
+-- next run that waits for it.
 local function start_next(run, wid)
   if wid == '' then
     return
   end
   local active = intact('HGET', tag .. 'u', wid)
-  if active and active ~= run then -- it was taken out of the line
+  if active and active ~= run then -- it was removed from the queue of its workflow ID
     return
   end
   intact('HSET', tag .. 'v', wid, run)

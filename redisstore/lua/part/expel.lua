@@ -1,6 +1,6 @@
--- expel takes a run out of n sets that it was seen in: their keys are KEYS[key] and
--- on, what stands in them ARGV[arg] and on. What a set is, its letter says. It
--- returns how many of them the run was in.
+-- expel removes a run from n sets in which it was found. Their keys are KEYS[key] and on, and their
+-- members ARGV[arg] and on. The letter of a key determines the type of the set. It returns the
+-- number of sets that contained the run.
 local function expel(run, key, arg, n)
   local left = 0
   for i = 0, n - 1 do

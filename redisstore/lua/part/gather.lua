@@ -1,4 +1,4 @@
--- stop_gathering lets nothing join a run any more.
+-- stop_gathering ends the collection of further starts by a run.
 local function stop_gathering(run, key)
   redis.call('HDEL', tag .. 'm:' .. run, 'k')
   if redis.pcall('HGET', tag .. 'J', key) == run then

@@ -1,5 +1,6 @@
--- granted returns what a session needs to know of a run that it owns, with its group of trouble if
--- it is in one: also if the answer to the first try of a claim was lost. uses, has: fields U and V, if they are known.
+-- granted returns the data that a session needs for a run that it owns, including its failure group
+-- if it has one. It also serves a claim whose first answer was lost. uses and has are fields U and
+-- V if they are known.
 local function granted(run, meta, header, route, group, uses, has)
   local answer = {run, header, route, string.sub(header, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
   if flagged(header, is_limited) then
@@ -15,12 +16,13 @@ local function granted(run, meta, header, route, group, uses, has)
   return answer
 end
 
--- grant gives a run to a session under a new fence and returns what the session
--- needs to know of it. The caller takes the run out of its former queue state, and puts it
--- among those of the session. What told its senders to come later does so no more.
--- So many recoveries make it exempt, 0: none do. uses, has: fields U and V of one that comes from a line; the second is written.
--- A run of which there is nothing but a short first frame is handed over as it is: nobody
--- can have it in memory, and reading it would take the session three commands.
+-- grant gives a run to a session under a new fence, and returns the data that the session needs for
+-- it. The caller removes the run from its former queue state and adds it to the runs of the
+-- session. The closing flag, which makes senders retry later, is cleared.
+-- A run with at least exempt recoveries becomes exempt; 0 disables this. uses and has are fields U
+-- and V of a run from a limiter queue; V is written.
+-- If the only data of a run is a short first frame, the answer contains the frame: no session can
+-- have it in memory, and reading it would take the session three commands.
 local function grant(run, meta, session, token, header, route, exempt, group, uses, has)
   header = refenced(header, '2', token)
   if bit.band(string.byte(header, 51), is_closing + is_exempt) ~= 0 then
@@ -39,7 +41,7 @@ local function grant(run, meta, session, token, header, route, exempt, group, us
     intact('HSETNX', tag .. 'a:' .. session, run, '0')
   elseif n == 1 and bytes <= 8192 then
     local log = redis.pcall('XRANGE', tag .. 'l:' .. run, '-', '+')
-    if not log.err and #log == 1 then -- else who reads it finds that out
+    if not log.err and #log == 1 then -- otherwise the session detects it when it reads the log
       answer[5] = log[1][2][2]
     end
   end

@@ -1,5 +1,6 @@
--- guard_uses refuses a run that can never have its permits, and one that would wait where
--- nobody else may; ready: it would be ready now, owned: it would have an owner.
+-- guard_uses refuses a run that can never have its permits, and a run that would wait although the
+-- maximum number of waiting runs is reached. ready is set if the run would be ready immediately,
+-- owned if it would have an owner.
 local function guard_uses(uses, ready, owned)
   for n, u in ipairs(with_limits(uses)) do
     local l, weight = u.limit, u[3]

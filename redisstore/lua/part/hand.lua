@@ -1,12 +1,14 @@
--- hand_to lets call_line hand runs to the session that a claim is for, and returns where their answers will stand: what a claim
--- would do after the line was called, and would find out about the next run of it, is done at once, and the ready runs and the
--- timers need not know. It leaves to a claim whatever that may decide in another way. What fails is left out, as the script has
--- written. k and a say how many KEYS and ARGV stand before those of the claim, as for take.
+-- hand_to makes call_line grant runs directly to the session of a claim, and returns the list that
+-- will contain their answers. It executes at once what a claim would do after the admission of a
+-- limiter queue and what the claim would then find out about the next run of the queue, so that the
+-- ready runs and the timers are not updated in between. It leaves every case to the claim that a
+-- claim might decide differently. A command on an overwritten key is skipped because the script has
+-- written already. k and a are the numbers of KEYS and ARGV before those of the claim, as for take.
 local function hand_to(k, a)
   local handed = {}
   local s = intact('HMGET', KEYS[k + 1], 'i', 'r') or {}
   if not s[1] or s[2] or ARGV[a + 7] ~= '' or redis.call('EXISTS', unpack(KEYS, k + 6, #KEYS - 1)) > 0 then
-    return handed -- what is ready comes first
+    return handed -- ready runs come first
   end
   local session, token, most, exempt = ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 6])
   put_off()

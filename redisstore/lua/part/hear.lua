@@ -1,5 +1,6 @@
--- hear counts for how long somebody was heard in the partition: a session with that TTL is
--- now. It returns the count. Package store says what for, and bounds a pause as this does.
+-- hear records that a session with the given TTL is active now, and returns for how long the
+-- partition has had an active session in total. Package store documents the use of this time, and
+-- limits a pause in the same way.
 local function hear(now, ttl)
   local h = redis.call('HMGET', tag .. 'A', 'u', 'h')
   local pause = math.min(now - (h[2] or now), 5000, math.floor(ttl / 4))

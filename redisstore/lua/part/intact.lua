@@ -1,9 +1,9 @@
--- What the script has found overwritten by somebody else, by its keys, and in the order in
--- which it was found: of each the key, a space, and the type that it has now.
+-- overwritten has the keys that the script has found to be of another type than they must be.
+-- findings lists them in the order of discovery, each as the key, a space and its present type.
 local overwritten, findings = {}, {}
 
--- intact returns the reply to a command, or nil if its key has another type than it must:
--- then that is left out, so that one key keeps nothing but what it is about.
+-- intact returns the reply to a command, or nil if its key has the wrong type. The command is then
+-- skipped, so that one overwritten key affects only the data that it holds.
 local function intact(command, key, ...)
   if overwritten[key] then
     return nil
@@ -20,7 +20,7 @@ local function intact(command, key, ...)
   return nil
 end
 
--- told adds to an answer what was found.
+-- told appends the findings to an answer.
 local function told(answer)
   for _, finding in ipairs(findings) do
     answer[#answer + 1] = finding

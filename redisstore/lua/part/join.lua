@@ -1,5 +1,5 @@
--- note_wait notes whether a run that comes into line waits for its limits, and not only for
--- a worker: those that wait already count as having begun.
+-- note_wait records whether a run that enters its limiter queue waits for limits and not only for a
+-- worker. Runs that are in the queue already count as if they had begun.
 local function note_wait(l)
   l.since = 0
   for _, u in ipairs(with_limits(l.uses)) do
@@ -12,9 +12,10 @@ local function note_wait(l)
   end
 end
 
--- line_up puts a run that waits for permits into its line. If it comes first in a shut one,
--- that is not opened, but called if it may go: who was asked for in vain must not be passed.
--- It reports whether that will not be long: others would have been claimed by now.
+-- line_up adds a run that waits for permits to its limiter queue. If it becomes the first run of a
+-- closed queue, the queue is not opened but admitted if its limits allow it: runs whose permits
+-- were requested in vain must not be overtaken. It reports whether the run will probably be claimed
+-- soon: false if the queue is closed or many runs wait in it.
 local function line_up(run, route, priority, l)
   local id, score = line_id(route, l.text), priority and 0 - priority or 0
   local line = line_of(id)
@@ -31,7 +32,7 @@ local function line_up(run, route, priority, l)
     relist(line, line.mode, line.till)
     if line.mode == line_shut then
       call_line(line)
-      call_next(l.uses) -- those after it have been the first, perhaps
+      call_next(l.uses) -- the queues behind it may have been first
     end
   end
   if line.mode == line_shut then
@@ -41,7 +42,8 @@ local function line_up(run, route, priority, l)
   return (intact('ZCARD', tag .. 'P:' .. id) or 0) <= 128
 end
 
--- join is line_up of a run that was ready before, or is now; order: its place if it has none.
+-- join is line_up for a run that was ready before or becomes ready. order is its order number if it
+-- has none yet.
 local function join(run, header, route, priority, l, order)
   if l.place == '' then
     l.place = order or next_order()
@@ -51,7 +53,7 @@ local function join(run, header, route, priority, l, order)
   line_up(run, route, priority, l)
 end
 
--- come gives a run that comes to be ready its place, if it has a fair key.
+-- come gives a run that becomes ready its order number if it has a fairness key.
 local function come(l, route, priority)
   if not l.key then
     return
@@ -63,7 +65,7 @@ local function come(l, route, priority)
   l.place = enter_flow(route, priority and 0 - priority or 0, l.key, l.share, l.place)
 end
 
--- ready_limited is make_ready of a run that uses limits, or has a fair key.
+-- ready_limited is make_ready for a run that uses limits or has a fairness key.
 local function ready_limited(run, header, route, priority, order)
   local l = uses_of(run)
   local left = depart(run, l, nil, false)
@@ -78,7 +80,8 @@ local function ready_limited(run, header, route, priority, order)
   settle(left)
 end
 
--- call_off takes a run out of its line: it is claimed without permits, only to end.
+-- call_off removes a run from its limiter queue and waives its limits: it is claimed without
+-- permits, only to end.
 local function call_off(run, header, route, priority)
   local l = uses_of(run)
   local left = depart(run, l, route, false)

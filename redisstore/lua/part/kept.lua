@@ -1,3 +1,2 @@
--- kept is added to the time of an id that is remembered until Confirm: no id gets
--- so old by itself.
+-- kept is added to the time of an ID that is remembered until Confirm. No age reaches this value.
 local kept = 4e15

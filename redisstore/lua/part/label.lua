@@ -1,6 +1,6 @@
--- label_sets names the sets of the labels of a run: those of its workflow id, as it is kept, and of each of its
--- tags, which are packed as value.go packs them, or kept beside the metadata. What cannot be read has no
--- label. trouble.go names them in the same way.
+-- label_sets returns the sets of the labels of a run: one for its workflow ID in the stored form,
+-- and one for each of its tags, which are packed as value.go does, either in the metadata or in an
+-- extra key. Unreadable data has no label. trouble.go uses the same names.
 local function label_sets(run, wid, packed)
   local sets = {}
   local function name_set(label)
@@ -15,12 +15,12 @@ local function label_sets(run, wid, packed)
   if type(packed) ~= 'string' then
     return sets
   end
-  -- behind returns where the text ends that begins at a place.
+  -- behind returns the index after the text that begins at the given index.
   local function behind(at)
     local size, from = string.match(packed, '^(%d+):()', at)
     return size and from + size
   end
-  local at = behind(1) -- the first text is a long workflow id, or nothing
+  local at = behind(1) -- the first text is a long workflow ID, or empty
   while at and at <= #packed do
     local value = behind(at)
     local rest = value and behind(value)

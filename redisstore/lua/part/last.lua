@@ -1,6 +1,6 @@
--- forget_last removes a run that is deleted or purged from those that ended last. The hash keeps
--- an empty field when it has no other: a hash without fields does not exist, and fsck takes one
--- that does not exist for lost.
+-- forget_last removes a run that is deleted or purged from the latest runs. The hash keeps an empty
+-- field if it has no other: a hash without fields does not exist, and fsck treats a missing hash as
+-- lost.
 local function forget_last(wid, run)
   local last = tag .. 'v'
   if wid and redis.call('HGET', last, wid) == run then

@@ -1,5 +1,5 @@
--- leave_owner takes a run from the session that owns it. The caller gives it its new
--- queue state, where its header says that nobody owns it. read: it had no unread items, as its header has said.
+-- leave_owner removes a run from the session that owns it. The caller sets its new queue state with
+-- a header without an owner. read is set if the header has no flag for unread items.
 local function leave_owner(run, session, read)
   intact('SREM', tag .. 'o:' .. session, run)
   if not read then

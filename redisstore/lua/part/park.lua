@@ -1,6 +1,6 @@
--- set_timer lets a run be made ready at a time. The earliest due time of the
--- partition wakes, so that somebody gets to know it.
--- If the due times were overwritten, which is told by whoever reads them, a repair writes
+-- set_timer schedules a run to become ready at a time. If that is the earliest due time of the
+-- partition, it notifies the waiting sessions.
+-- If the due times were overwritten, the script that reads them reports that, and a repair writes
 -- them again from the runs.
 local function set_timer(run, route, due)
   local first = redis.pcall('ZRANGE', tag .. 't', '0', '0', 'WITHSCORES')
@@ -11,7 +11,7 @@ local function set_timer(run, route, due)
   end
 end
 
--- park leaves a run until due, or for ever ('0').
+-- park parks a run until due, or without a due time ('0').
 local function park(run, header, route, due)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '3'), 'p', due)
   if due ~= '0' then

@@ -1,5 +1,6 @@
--- place puts a run where those look for it that serve its queue state, by what its header and its metadata say; value is what
--- belongs to that state. A rebuild ends with it, and a heartbeat that misses a run in its set does no more.
+-- place adds a run to the index that serves its queue state, from its header and metadata. value is
+-- the value of that state. A rebuild ends with it, and it is all that a heartbeat does for a run
+-- that is missing in its index.
 local function place(run, state, route, priority, value, fingerprint)
   if state == '1' then
     enqueue(run, route, priority, value)
@@ -11,7 +12,7 @@ local function place(run, state, route, priority, value, fingerprint)
   end
 end
 
--- displace takes it out of there again.
+-- displace removes a run from that index.
 local function displace(run, state, route, value, fingerprint)
   if state == '1' then
     intact('ZREM', tag .. 'r:' .. route, value .. run)

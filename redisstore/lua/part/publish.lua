@@ -1,4 +1,4 @@
--- publish keeps what write_chunks has returned, once for all, and tells the followers, if
+-- publish stores the result of write_chunks, which makes it final, and notifies the followers if
 -- there are any.
 local function publish(chain, known, followed)
   for name, st in pairs(known) do

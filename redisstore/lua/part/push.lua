@@ -1,5 +1,5 @@
--- forget drops ids that were accepted more than a day ago, a few at a time, but
--- none from the oldest unread item on that has an age: those are still in the inbox.
+-- forget removes IDs that were accepted more than a day ago, a few at a time. It keeps all IDs
+-- since the oldest unread item that has an age, because their items are still in the inbox.
 local function forget(seen, inbox, now)
   local limit = now - 86400000
   local old = redis.call('ZCOUNT', seen, '-inf', string.format('(%.0f', limit))
@@ -20,10 +20,11 @@ local function forget(seen, inbox, now)
   end
 end
 
--- push accepts an item that has not been seen: inbox and seen in one action. A
--- parked run is made ready, the owner of an owned one is told. urgent: a run that has no
--- permits goes on without them, now or once it is ready; one that gathers starts is woken by nothing else. keep: the sender may send
--- it again, and the end of the run must ask for that.
+-- push accepts an item that has not been seen, and adds it to inbox and seen in one action. It
+-- makes a parked run ready and notifies the owner of an owned one. If urgent, a run without permits
+-- continues without them, now or once it is ready; a run that collects starts is made ready only by
+-- urgent items. keep is set if the sender may send the item again, which the end of the run must
+-- take into account.
 local function push(run, id, item, now, keep, urgent)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'H', 'p', 'h', 'c', 'r', 'k')
@@ -38,7 +39,7 @@ local function push(run, id, item, now, keep, urgent)
     redis.call('HSET', meta, 'H', header)
   end
   local gathers = m[6] and queue_state and string.sub(header, 18, 25) == nobody
-  if gathers and urgent then -- what joined a run that only ends would be lost
+  if gathers and urgent then -- a start that joins a run that only ends would be lost
     -- Part: gather
     stop_gathering(run, m[6])
   end

@@ -1,10 +1,11 @@
--- unannounced has the routes that need no announcement now, and is 'called' where there would have been one: the script looks at
--- them itself, and announces at its end what is left in them.
-local unannounced, announced = {}, {} -- announced has those that were
+-- unannounced has the routes that need no notification, and maps a route to 'called' if a
+-- notification was omitted: the script examines these routes itself, and at its end notifies the
+-- sessions of the remaining runs.
+local unannounced, announced = {}, {} -- announced has the routes of notifications sent
 
--- wake announces that there may be something to claim in a route, once until
--- somebody has taken the announcement. It reports whether it has. If the announcements were
--- overwritten that is told by whoever takes them: what is announced is done already.
+-- wake publishes a notification that a route may have runs to claim, once until a session has taken
+-- it. It reports whether it has published one. If the pending notifications were overwritten, the
+-- script that takes them reports that, because the action that it announces is done already.
 local function wake(route)
   if unannounced[route] then
     unannounced[route] = 'called'
@@ -20,20 +21,21 @@ local function wake(route)
   return first
 end
 
--- next_order returns where a run comes among those that are ready.
+-- next_order returns a new order number for a ready run.
 local function next_order()
   return string.format('%014x', redis.call('INCR', tag .. 'c'))
 end
 
--- enqueue puts a run that is ready, and says so, into the ready set of its route. If that was
--- overwritten, which is told by whoever claims, a repair writes it again from the runs.
+-- enqueue adds a run whose header is ready already to the ready set of its route. If the set was
+-- overwritten, claims report that, and a repair writes it again from the runs.
 local function enqueue(run, route, priority, order)
   redis.pcall('ZADD', tag .. 'r:' .. route, priority and 0 - priority or '0', order .. run)
   return wake(route)
 end
 
--- make_ready is the one way to ready: queue state, ready set, wake. The caller takes
--- the run out of its former queue state in the same script, and may have asked for its order.
+-- make_ready is the only way to make a run ready: queue state, ready set, notification. The caller
+-- removes the run from its former queue state in the same script, and may pass an order number that
+-- it has requested before.
 local function make_ready(run, header, route, priority, order)
   if flagged(header, is_limited) then
     -- Part: intact limit line join

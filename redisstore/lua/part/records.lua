@@ -1,7 +1,8 @@
--- prepare_records stores the bodies of count records that a run will send, and returns
--- where each comes among all: ARGV holds from first on the id, the receiver and the body of
--- each. One that is there already, or comes twice, stays, and has no second place. Nobody sees a body without its
--- record; if the script fails now, the next try writes it again. It also returns whether the outbox of the run is empty.
+-- prepare_records stores the bodies of count records that a run will send, and returns the order
+-- number of each. From index first on, ARGV contains the ID, the receiver and the body of each. A
+-- record that exists already or occurs twice is kept and gets no second order number. A body
+-- without its record is invisible; if the script fails after this, the next attempt writes it
+-- again. The second result is whether the outbox of the run is empty.
 local function prepare_records(run, first, count)
   local orders, prepared, empty = {}, {}, redis.call('HLEN', tag .. 'O:' .. run) == 0
   for i = first, first + 3 * count - 1, 3 do

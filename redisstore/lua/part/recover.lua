@@ -1,8 +1,7 @@
--- recover takes up to limit runs from a session, in the name of the session by,
--- and forgets the session once it has none left. From the first call on the
--- session is over: its heartbeats are refused. The fences change here, not at
--- the next claim. It returns how many runs it took. Keys of the session that were
--- overwritten go with it; what it owned by them, only a repair finds.
+-- recover takes up to limit runs from a session on behalf of session by, and removes the session
+-- once it owns no run. The first call ends the session: its heartbeats are refused. The fences
+-- change here, not at the next claim. It returns the number of runs taken. Keys of the session that
+-- were overwritten are deleted with it; only a repair finds the runs that were listed in them.
 local function recover(session, by, reason, now, limit)
   local state, owned = tag .. 'z:' .. session, tag .. 'o:' .. session
   intact('HSET', state, 'r', '1')
@@ -20,7 +19,7 @@ local function recover(session, by, reason, now, limit)
         header = string.sub(header, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(header, 54)
       end
       make_ready(run, refenced(header, '1', nobody), m[3], m[4])
-    else -- it is not of this session, whatever the set says
+    else -- the set lists a run that the session does not own
       redis.call('SREM', owned, run)
       intact('HDEL', tag .. 'a:' .. session, run)
     end

@@ -1,9 +1,9 @@
--- remembers reports whether an item is remembered under the id of a run until Confirm.
+-- remembers reports whether an item is remembered under the ID of a run until Confirm.
 local function remembers(run)
   return (intact('ZCOUNT', tag .. 's:' .. run, kept, '+inf') or 0) > 0
 end
 
--- unkeep forgets one of them.
+-- unkeep removes one such item.
 local function unkeep(run, id)
   if tonumber(redis.call('ZSCORE', tag .. 's:' .. run, id) or 0) >= kept then
     redis.call('ZREM', tag .. 's:' .. run, id)

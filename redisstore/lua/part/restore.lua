@@ -1,14 +1,15 @@
--- reachable reports whether the run stands in the set in which those look for it that serve its queue state. If the set has lost
--- it, it is put back, from its metadata, and the audit trail has the reason.
+-- reachable reports whether a run is in the set that serves its queue state. If the set has lost
+-- the run, reachable restores it from the metadata, and records the reason in the audit trail.
 --
--- Nothing is executed twice by that: a run that is ready, waits for its time or is blocked is found as its metadata says, which
--- every claim compares, and an owned one gets a new fence, so that its owner, if it lives, can write nothing any more.
+-- This never executes a run twice: a run that is ready, waits for its time or is blocked is
+-- restored as its metadata describes it, which every claim compares, and an owned run gets a new
+-- fence, so that all writes of its owner are refused, even if the owner is alive.
 local function reachable(run, by, now)
   local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'p', 'c', 'r', 'F') or {}
   local header, value, route = m[1], m[2], m[3]
   local state = queue_state_of(header)
   if not state or not value or not route then
-    return true -- its metadata is damaged: fsck makes it again from the log
+    return true -- its metadata is damaged: fsck rewrites it from the log
   end
   local function restored(owner, reason)
     trail(run, reason or string.byte(header, 50) == 1 and 'stuck_created' or 'stuck_running', by, owner, now, header)
@@ -18,7 +19,7 @@ local function reachable(run, by, now)
   if state == '1' and flagged(header, is_limited) then
     -- Part: limit
     if not queues(uses_of(run)) then
-      return true -- it waits for limits: fsck makes their queues again
+      return true -- it waits for limits: fsck rebuilds their queues
     end
   elseif state == '2' then
     local owner = intact('HGET', tag .. 'z:' .. value, 'i')
@@ -41,8 +42,9 @@ local function reachable(run, by, now)
   return restored('')
 end
 
--- restore looks at up to most open runs, unless a session has looked just now, and puts back those that are not reachable. It
--- returns them. It goes round: the set that it has come to, and the run in it, are kept beside when it looked.
+-- restore examines up to most open runs, unless another session has done so just before, and
+-- restores those that are not reachable. It returns them. It proceeds cyclically: the present set
+-- and run are stored together with the time of the examination.
 local function restore(names, by, now, ttl, most)
   local a = redis.call('HMGET', tag .. 'A', 'm', 'q', 'Q')
   local since = a[1] and now - a[1] or -1

@@ -1,4 +1,5 @@
--- send writes the records that prepare_records has prepared, and returns a digit for each: whether it was not there already.
+-- send writes the records that prepare_records has prepared, and returns one digit for each: '1' if
+-- it is new, '0' if it existed already.
 local function send(run, first, count, now, orders)
   local new = {}
   for i = first, first + 3 * count - 1, 3 do
