@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Claim recovers, makes due runs ready, and hands ready runs out: of all the
-// routes the highest priority first, then the run that has been ready for longest.
-// Repeated with the same token, as long as there was no other claim of the
-// session between them, it returns the same runs.
+// Claim recovers the runs of dead sessions, makes due runs ready, and grants ready runs. Of all the
+// routes it takes the highest priority first, then the run that has been ready for longest. If the
+// session repeats a claim with the same token and has made no other claim in between, Claim returns
+// the same runs.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return claimed, nil
 }
 
-// claimArgs returns the keys and the arguments of a claim, as script claim wants them.
+// claimArgs returns the keys and the arguments of script claim.
 func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []any) {
 	session := sessionCode(c.Session)
 	keys = make([]string, 0, 5+len(c.Routes))
@@ -61,7 +61,7 @@ func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []a
 	return keys, args
 }
 
-// claimed reads the answer to a claim.
+// claimed decodes the answer to a claim.
 func (s *Store) claimed(ctx context.Context, p *partition, a answer) (store.Claimed, error) {
 	claimed := store.Claimed{Next: a.time(1)}
 	for i := 2; i < len(a); i++ {
@@ -86,7 +86,8 @@ func (s *Store) claimed(ctx context.Context, p *partition, a answer) (store.Clai
 	return claimed, nil
 }
 
-// packRoom returns what a worker has of its own limits, as the script reads it; empty: none.
+// packRoom returns the free capacity of the local limits of a worker, in the form that the script
+// reads. It returns an empty string if there are none.
 func packRoom(room []store.Room) string {
 	if len(room) == 0 {
 		return ""
@@ -95,22 +96,22 @@ func packRoom(room []store.Room) string {
 	for _, r := range room {
 		packed[r.Limit] = [2]int{r.Free, r.Most}
 	}
-	b, _ := json.Marshal(packed) // texts and numbers
+	b, _ := json.Marshal(packed) // cannot fail for strings and integers
 	return string(b)
 }
 
-// passedRun reads what the script says of a run that it has passed over.
+// passedRun decodes a run that the script has skipped.
 func (s *Store) passedRun(ctx context.Context, p *partition, a answer) (run store.PassedRun, err error) {
 	run.Run, run.Never = long(a.text(0)), a.text(2) != ""
 	run.Route, err = s.routeOf(ctx, p, a.text(1))
 	return run, err
 }
 
-// mostClaimed is how many runs one claim hands out at most: a script can name only so
-// many at once. What is left has a wake.
+// mostClaimed is the maximum number of runs that one claim grants, because a script can pass only
+// so many arguments at once. The remaining runs have a wake.
 const mostClaimed = 4000
 
-// ClaimRun hands out one named run.
+// ClaimRun grants one named run.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
 	claimed, err := s.claimNamed(ctx, scriptClaimRun, partition, session, token, run)
 	if err != nil {
@@ -119,7 +120,8 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	return claimed, nil
 }
 
-// Seize takes a run from whatever has it.
+// Seize grants a run to the session whatever its queue state is; owned permits it to take the run
+// from another session.
 func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
 	claimed, err := s.claimNamed(ctx, scriptSeize, partition, session, token, run, flag(owned, "o"))
 	if err != nil {
@@ -161,8 +163,8 @@ func (s *Store) claimNamed(ctx context.Context, script *script, partition int, i
 	return store.ClaimedRun{}, err
 }
 
-// claimedRun reads what a script says of a run that it has given out. If its long workflow
-// id is damaged it is given out without: reading it says so.
+// claimedRun decodes a run that a script has granted. A run with a damaged long workflow ID is
+// granted without it: reading the run returns the error.
 func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.ClaimedRun, error) {
 	list, _ := given.([]any)
 	a := answer(list)
@@ -189,7 +191,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 	if hashed(run.WorkflowID) {
 		whole, err := s.workflowIDOf(ctx, run.Run)
 		if _, damaged := errors.AsType[*store.DamagedError](err); damaged {
-			run.Loaded = nil // whoever reads the run gets the same error, for that run alone
+			run.Loaded = nil // reading the run returns the same error, for this run alone
 			return run, nil
 		}
 		run.WorkflowID = whole
@@ -198,7 +200,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 	return run, nil
 }
 
-// Due makes up to limit runs ready whose time has come.
+// Due makes up to limit runs ready that are due. It returns the next due time.
 func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -218,7 +220,7 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	}
 }
 
-// Release makes an owned run ready under a new fence. No recovery is counted.
+// Release makes an owned run ready under a new fence. It does not count as a recovery.
 func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	if err := s.enter(ctx); err != nil {
 		return err

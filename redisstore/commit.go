@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Commit appends frames and carries out effects, pipelined: one round trip for
-// all commits of a node.
+// Commit appends frames and carries out their effects. It pipelines the commits: there is one round
+// trip per node.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
-// continues checks that the run that a commit continues as will be in the place of
-// the one that it ends.
+// continues checks that the new run of a commit that continues can replace the run that the commit
+// ends.
 func (s *Store) continues(c *store.Commit) error {
 	if c.Effect != store.EffectContinue {
 		return nil
@@ -72,8 +72,7 @@ func (s *Store) continues(c *store.Commit) error {
 	return nil
 }
 
-// commitAgain asks the script for all commits where one for the most common ones has
-// not done it.
+// commitAgain executes script commit for the commits that a short script has not carried out.
 func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls []*call) error {
 	var again []*call
 	for i, c := range calls {
@@ -88,20 +87,20 @@ func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls [
 	return s.doEach(ctx, again...)
 }
 
-// usualCall is the script of a usual commit, with room for all that is sent.
+// usualCall is the call of a short commit script, with buffers for everything that is sent.
 type usualCall struct {
 	call
 	texts struct{ at, progress string }
 	keys  [2]string
 	args  [6]any
 	all   [12]any
-	// guard is the required beginning of the header of the run, after its new beginning.
+	// guard is the required beginning of the header of the run, and after is its new beginning.
 	guard, after [guardSize + 1]byte
 	bytes        [3]bytesArg
 }
 
-// buffers keeps what calls are made in: a thousand bytes for each commit, which nobody
-// has in his hands once they were answered.
+// buffers keeps the buffers of calls for reuse: about a thousand bytes per commit. Nothing refers
+// to them after the calls were answered.
 var buffers = sync.Pool{New: func() any { return &[]usualCall{} }}
 
 func takeBuffers(n int) *[]usualCall {
@@ -115,7 +114,8 @@ func returnBuffers(all *[]usualCall) {
 	buffers.Put(all)
 }
 
-// commit returns the script of a commit: a shorter one for what nearly all are.
+// commit returns the call for a commit: one of the short scripts if the commit allows it, as nearly
+// all do.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	if c.Frame == nil || c.Next != nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Trouble != nil || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
@@ -135,9 +135,9 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	return s.commitAny(c)
 }
 
-// prepare fills in the arguments that the scripts of usual commits have in common. Its
-// bytes are the required beginning of the header, the new beginning, and the frame. The
-// status stands after the guarded bytes, and is left out if it does not change.
+// prepare sets the arguments that the short scripts have in common: the required beginning of the
+// header, its new beginning, and the frame. The status follows the guarded bytes, and is left out
+// if it does not change.
 func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))
@@ -154,13 +154,13 @@ func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	}
 }
 
-// What scripts are told about how long runs are kept.
+// The retention periods that scripts receive as arguments, in milliseconds.
 var (
 	horizonText   = number(store.Horizon.Milliseconds())
 	retentionText = number(store.DefaultRetention.Milliseconds())
 )
 
-// commitAny returns the script of any commit.
+// commitAny returns the call of script commit, which handles any commit.
 func (s *Store) commitAny(c *store.Commit) *call {
 	p, run := s.partitionOf(c.Run), short(c.Run)
 	wid := digestOf(c.WorkflowID)
@@ -198,7 +198,7 @@ func (s *Store) commitAny(c *store.Commit) *call {
 	return call
 }
 
-// exemption is how a script is told of progress, and of what becomes of an exemption.
+// exemption returns the argument that reports progress or the new exemption of the run.
 func exemption(c *store.Commit) string {
 	switch {
 	case c.Progress:
@@ -209,7 +209,8 @@ func exemption(c *store.Commit) string {
 	return strconv.Itoa(int(c.Exempt))
 }
 
-// closingOrUnused is how a script is told that a run is closing, or what becomes of permits that it has not used.
+// closingOrUnused returns the argument that reports that the run is closing, or what becomes of its
+// unused permits.
 func closingOrUnused(c *store.Commit) string {
 	switch {
 	case c.Effect != store.EffectPark || c.Unused == store.UnusedNone:
@@ -220,7 +221,8 @@ func closingOrUnused(c *store.Commit) string {
 	return "b"
 }
 
-// flag is how a script is told that something is so.
+// flag returns name if set is true, otherwise an empty string: the form in which scripts receive a
+// flag.
 func flag(set bool, name string) string {
 	if set {
 		return name
@@ -228,7 +230,7 @@ func flag(set bool, name string) string {
 	return ""
 }
 
-// committed reads the answer to a commit.
+// committed decodes the answer to a commit.
 func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (store.Committed, error) {
 	if call.err != nil {
 		return store.Committed{}, call.err
@@ -248,7 +250,8 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 		if len(rest) > 0 {
 			if claimed, is := rest[0].([]any); is {
 				rest = rest[1:]
-				// Without an error: the commit is durable, and what was given out and not read the session gives back.
+				// The error is ignored: the commit is durable, and the session gives back the
+				// granted runs that were not decoded.
 				done.Next, _ = s.claimed(ctx, call.p, claimed)
 			}
 		}
@@ -270,8 +273,9 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	return store.Committed{}, unexpected(call)
 }
 
-// sentBy returns the records that nothing of their pair comes before, by what the script says of them: those that create their
-// receivers, and if the outbox was empty the first one to each other receiver.
+// sentBy returns the records of a commit that no earlier record of the same pair precedes,
+// according to the answer of the script. These are the records that create their receivers and, if
+// the outbox was empty, the first one to each other receiver.
 func sentBy(c *store.Commit, said string) (records []store.Outgoing) {
 	at, digits, _ := strings.Cut(said, " ")
 	if len(digits) != 1+len(c.Send) {
@@ -288,7 +292,7 @@ func sentBy(c *store.Commit, said string) (records []store.Outgoing) {
 	return records
 }
 
-// workflowIDOf reads the workflow id of a run, which never changes.
+// workflowIDOf reads the workflow ID of a run, which never changes.
 func (s *Store) workflowIDOf(ctx context.Context, run event.RunID) (string, error) {
 	loaded, err := s.Load(ctx, []store.Load{{Run: run, Limit: -1}})
 	if err != nil {

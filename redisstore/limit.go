@@ -24,15 +24,16 @@ var (
 	_ store.TurnReader = (*Store)(nil)
 )
 
-// lineMark stands before the id of a line among runs.
+// lineMark is the prefix of the ID of a limiter queue in a ready set, which otherwise contains
+// runs.
 const lineMark = "~"
 
-// isLine reports whether a member of a ready set is a line.
+// isLine reports whether a member of a ready set is a limiter queue.
 func isLine(member string) bool {
 	return len(member) > orderDigits && strings.HasPrefix(member[orderDigits:], lineMark)
 }
 
-// packUses returns the stored form of uses, which scripts read.
+// packUses encodes uses in the stored form, which scripts read.
 func packUses(uses []store.Use) string {
 	packed := make([][]any, len(uses))
 	for i, u := range uses {
@@ -48,13 +49,13 @@ func packUses(uses []store.Use) string {
 			packed[i] = append(packed[i], 1)
 		}
 	}
-	b, _ := json.Marshal(packed) // texts and numbers
+	b, _ := json.Marshal(packed) // cannot fail for strings and numbers
 	return string(b)
 }
 
-// usesFields are the fields of metadata with the uses of a run, in pieces: a value above
-// widLimit would take the metadata into another form, which is four times as large. The last
-// one takes what is left.
+// usesFields are the metadata fields that hold the uses of a run, in pieces. A value longer than
+// widLimit would change the encoding of the whole hash to one that is four times as large. The last
+// field holds the remainder.
 var usesFields = [...]string{"U", "U1", "U2", "U3"}
 
 // piecesOf yields the pieces of packed uses with their fields.
@@ -81,7 +82,7 @@ func usesIn(m map[string]string) (packed string) {
 	return packed
 }
 
-// unpackUses is the opposite of packUses; nil if it cannot be read.
+// unpackUses decodes the result of packUses. It returns nil if the text is invalid.
 func unpackUses(text string) []store.Use {
 	var packed [][]json.RawMessage
 	if json.Unmarshal([]byte(text), &packed) != nil {
@@ -100,7 +101,8 @@ func unpackUses(text string) []store.Use {
 	return uses
 }
 
-// packPermits returns what a run has of its uses, as a script begins with it.
+// packPermits encodes the permit state of a run as the first three digits of field V: whether it
+// has its permits, keeps them to its end, and was called off.
 func packPermits(permits, whole, calledOff bool) string {
 	b := []byte("000")
 	for i, set := range []bool{permits, whole, calledOff} {
@@ -115,15 +117,16 @@ func unpackPermits(v string) (permits, whole, calledOff bool) {
 	return strings.HasPrefix(v, "1"), len(v) > 1 && v[1] == '1', len(v) > 2 && v[2] == '1'
 }
 
-// placeIn returns the place of a run among those who wait, waitsSince since when it does.
+// placeIn returns the position of a waiting run in its limiter queue. waitsSince returns the time
+// since when the run waits.
 func placeIn(v string) string { return v[min(3, len(v)):min(3+orderDigits, len(v))] }
 
 func waitsSince(v string) time.Time { return timeOf(parseNumber(v[min(3+orderDigits, len(v)):])) }
 
-// packedConfig is a configuration with what scripts compute by.
+// packedConfig is a configuration with the derived numbers that scripts use.
 type packedConfig struct {
 	store.LimitConfig
-	Interval int64 `json:"i"` // in microseconds; 0: there is no rate
+	Interval int64 `json:"i"` // in microseconds; 0 if there is no rate
 	Burst    int   `json:"b"`
 }
 
@@ -152,7 +155,7 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 			}
 			packed = string(b)
 		}
-		pause := "" // it is in the configuration
+		pause := "" // the configuration contains the pause
 		switch {
 		case l.PauseOnly && l.Config.Paused:
 			pause = "p"
@@ -175,7 +178,8 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 	return nil
 }
 
-// setLimitLines is how many lines a script visits that sets a limit: the server executes nothing else meanwhile.
+// setLimitLines is the number of limiter queues that one execution of script set_limit visits. The
+// server executes nothing else in that time.
 const setLimitLines = 500
 
 // Limits returns a page of limits.
@@ -199,7 +203,8 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return all, nil
 }
 
-// Turns returns how parts of limits stand: the parts in one transaction, the first runs of their first lines in another one.
+// Turns returns the state of parts of limits with their next runs. It reads the parts in one
+// transaction, and the first run of the first limiter queue of each part in another.
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	all, err := s.turns(ctx, partition, ids)
 	if err != nil {
@@ -232,7 +237,7 @@ func (s *Store) turns(ctx context.Context, partition int, ids []store.LimitID) (
 	}
 	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
 		for i := range kept {
-			if line := kept[i].Val(); len(line) > 0 && len(line[0]) > orderDigits+1 { // its turn, its mode, its id
+			if line := kept[i].Val(); len(line) > 0 && len(line[0]) > orderDigits+1 { // position, mode, ID
 				first[i] = tx.ZRange(ctx, p.waiting(line[0][orderDigits+1:]), 0, 0)
 			}
 		}
@@ -269,8 +274,8 @@ func compareLimits(a, b store.LimitID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 }
 
-// limitStates returns what is known of limits, by name and key, after one of them, and at most
-// so many. What cannot be read counts as missing, and the error names it.
+// limitStates returns at most most limits after the limit after, ordered by name and key. A limit
+// that cannot be decoded counts as missing, and the error names it.
 func (s *Store) limitStates(counts, configs, standing map[string]string, after store.LimitID, most int) (all []store.LimitState, err error) {
 	now := s.Clock().Now()
 	known := map[string]bool{}
@@ -282,7 +287,7 @@ func (s *Store) limitStates(counts, configs, standing map[string]string, after s
 	}
 	last := after.Name + "\x00" + after.Key
 	maps.DeleteFunc(known, func(id string, _ bool) bool { return after != (store.LimitID{}) && id <= last })
-	for _, id := range slices.Sorted(maps.Keys(known)) { // names hold no zero byte: this is by name and key
+	for _, id := range slices.Sorted(maps.Keys(known)) { // names contain no zero byte, so this is the order of name and key
 		if len(all) == most {
 			break
 		}
@@ -296,7 +301,8 @@ func (s *Store) limitStates(counts, configs, standing map[string]string, after s
 	return all, err
 }
 
-// limitState returns a part by what is counted and configured, and when its next weight comes by the rate, in microseconds.
+// limitState builds the state of a part from its counters and configurations. tat is the time at
+// which its rate allows the next weight, in microseconds.
 func (s *Store) limitState(id string, counts, configs, away map[string]string) (state store.LimitState, tat int64, err error) {
 	name, key, _ := strings.Cut(id, "\x00")
 	state = store.LimitState{LimitID: store.LimitID{Name: name, Key: key}, Away: int(parseNumber(away[id]))}
@@ -320,7 +326,7 @@ func (s *Store) limitState(id string, counts, configs, away map[string]string) (
 	return state, tat, err
 }
 
-// waitLine is what hash Y keeps of a line.
+// waitLine is a limiter queue as hash Y stores it.
 type waitLine struct {
 	id, mode     string
 	until, score int64
@@ -330,7 +336,8 @@ type waitLine struct {
 	owed         bool
 }
 
-// unpackLine reads it, and from hash F where it counts; false: it cannot be read.
+// unpackLine decodes a limiter queue, and from hash F the uses at which it counts. It returns false
+// if the value is invalid.
 func unpackLine(id, packed, standing string) (waitLine, bool) {
 	words := strings.SplitN(packed, " ", 6)
 	if len(words) != 6 {
@@ -349,15 +356,16 @@ func unpackLine(id, packed, standing string) (waitLine, bool) {
 	return l, l.uses != nil
 }
 
-// The modes of lines, as scripts know them.
+// The modes of limiter queues, as scripts store them: open, closed and admitted.
 const (
 	lineOpen   = "0"
 	lineShut   = "1"
 	lineCalled = "2"
 )
 
-// showLimits adds limits and lines to a snapshot, in the order of their turns. What cannot
-// be read is left out, and the error names it. routeOf returns the route of a code.
+// showLimits adds limits and limiter queues to a snapshot, the queues in the order of their
+// positions. It leaves out values that cannot be decoded, and the error names one of them. routeOf
+// returns the route of a code.
 func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code string) store.Route) error {
 	all, err := s.limitStates(v.limits.Val(), v.configs.Val(), v.standing.Val(), store.LimitID{}, math.MaxInt)
 	for _, l := range all {
@@ -390,7 +398,8 @@ func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code stri
 	return err
 }
 
-// packShare returns a fair key and its share, which scripts read; empty: there is none.
+// packShare encodes a fairness key and its share for scripts. It returns an empty string if there
+// is no key.
 func packShare(fair string, share int) string {
 	if fair == "" {
 		return ""
@@ -404,7 +413,8 @@ func unpackShare(packed string) (fair string, share int) {
 	return fair, share
 }
 
-// showFlows adds the flows to a snapshot. What cannot be read is left out, and the error names it.
+// showFlows adds the flows to a snapshot. It leaves out values that cannot be decoded, and the
+// error names one of them.
 func showFlows(v *view, snap *store.Snapshot) (err error) {
 	for _, name := range sortedKeys(v.flows.Val()) {
 		code, text, _ := strings.Cut(name, ":")
@@ -429,7 +439,7 @@ func unpackFlow(packed string) (waits int, pass int64, ok bool) {
 	return waits, pass, n == 3
 }
 
-// flowsByRuns counts the runs that have their places by fair keys.
+// flowsByRuns counts, per flow, the runs whose position depends on a fairness key.
 func (e *partitionState) flowsByRuns() map[store.FlowID]int {
 	counted := map[store.FlowID]int{}
 	for _, r := range e.snap.Runs {
@@ -440,8 +450,9 @@ func (e *partitionState) flowsByRuns() map[store.FlowID]int {
 	return counted
 }
 
-// wrongFlow says what is wrong with the flows; empty: nothing is. Each has so many runs as it
-// counts, which have places, and no key of them begins again before its own runs.
+// wrongFlow describes a defect of the flows. It returns an empty string if there is none: the
+// counter of each flow equals its number of runs, these have positions, and no key starts before
+// its own runs.
 func (e *partitionState) wrongFlow() string {
 	want := map[string]int{}
 	flowOf := func(run string, r *store.RunState) string { return e.metaOf(run)["c"] + ":" + strconv.Itoa(r.Priority) }

@@ -11,37 +11,37 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// pubsub receives what scripts publish, for everybody in this process, on one
-// connection. It begins with the first subscription.
+// pubsub receives the messages that scripts publish, on one connection for all callers of this
+// process. It connects with the first subscription.
 //
-// What is published are hints: they may be lost with the connection. So whoever
-// waits is told whenever a subscription has been renewed, and then looks.
+// The messages are hints, which may be lost with the connection. Therefore all waiters are notified
+// after each renewal of a subscription, and then recheck.
 type pubsub struct {
 	topics *notify.Notifier[string, string] // by channel of the server
 	client redis.UniversalClient
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	orders chan struct{} // there is something in wanted
+	orders chan struct{} // receives a value after wanted has grown
 
-	mu     sync.Mutex    // comes after that of topics
-	conn   *redis.PubSub // nil: nobody has subscribed yet
-	wanted []order       // subscriptions to be made and ended, in this order
+	mu     sync.Mutex    // acquired after the mutex of topics
+	conn   *redis.PubSub // nil before the first subscription
+	wanted []order       // pending changes, in order
 	closed bool
 }
 
-// order asks for a subscription, or for its end.
+// order is a request to begin or to end a subscription.
 type order struct {
 	subscribe bool
 	channel   string
 }
 
 const (
-	// keepFor is how long a subscription outlives the last who needed it: whoever waits for
-	// one thing mostly waits for the next one soon.
+	// keepFor is how long a subscription is kept after its last subscriber has left: a waiter
+	// usually waits again soon.
 	keepFor = 10 * time.Second
-	// silence is how long nothing may be heard before the server is asked whether
-	// it is there, and then before the connection is given up.
+	// silence is how long the connection may be silent before the server is pinged. After the same
+	// time without an answer the connection is replaced.
 	silence = 15 * time.Second
 )
 
@@ -52,10 +52,10 @@ func newPubsub(client redis.UniversalClient, done <-chan struct{}) *pubsub {
 	return p
 }
 
-// Subscribe asks for what is published in a channel.
+// Subscribe requests a subscription to a channel.
 func (p *pubsub) Subscribe(channel string) { p.order(true, channel) }
 
-// Unsubscribe ends that.
+// Unsubscribe requests the end of a subscription to a channel.
 func (p *pubsub) Unsubscribe(channel string) { p.order(false, channel) }
 
 func (p *pubsub) order(subscribe bool, channel string) {
@@ -71,7 +71,7 @@ func (p *pubsub) order(subscribe bool, channel string) {
 	p.wanted = append(p.wanted, order{subscribe, channel})
 	select {
 	case p.orders <- struct{}{}:
-	default: // run knows
+	default: // run has been notified already
 	}
 }
 
@@ -92,8 +92,7 @@ func (p *pubsub) run() {
 	}
 }
 
-// carryOut sends the orders. If that fails, go-redis sends them once it has
-// reached the server again.
+// carryOut sends the pending orders. If that fails, go-redis sends them after it has reconnected.
 func (p *pubsub) carryOut() {
 	for {
 		p.mu.Lock()
@@ -120,7 +119,7 @@ func (p *pubsub) carryOut() {
 	}
 }
 
-// receive passes published messages on until close.
+// receive forwards published messages until close.
 func (p *pubsub) receive() {
 	asked := false
 	for p.ctx.Err() == nil {
@@ -139,7 +138,7 @@ func (p *pubsub) receive() {
 	}
 }
 
-// renew begins a new connection, after a while.
+// renew replaces the connection after a delay.
 func (p *pubsub) renew() {
 	timer := time.NewTimer(100 * time.Millisecond)
 	defer timer.Stop()
@@ -157,7 +156,7 @@ func (p *pubsub) renew() {
 	_ = old.Close()
 }
 
-// pass tells those who are subscribed to a channel.
+// pass forwards a message to the subscribers of its channel.
 func (p *pubsub) pass(message any) {
 	switch m := message.(type) {
 	case *redis.Message:
@@ -169,7 +168,7 @@ func (p *pubsub) pass(message any) {
 	}
 }
 
-// close ends everything that receives.
+// close ends the goroutines and closes the connection.
 func (p *pubsub) close() {
 	p.cancel()
 	p.mu.Lock()
@@ -177,7 +176,7 @@ func (p *pubsub) close() {
 	conn := p.conn
 	p.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // it was not connected, or is closed
+		_ = conn.Close() // either it was not connected, or it is being closed
 	}
 	p.work.Wait()
 	p.mu.Lock()
@@ -187,22 +186,23 @@ func (p *pubsub) close() {
 	}
 }
 
-// subscription receives hints that scripts publish.
+// subscription receives the hints that scripts publish.
 type subscription = notify.Subscription[string, string]
 
-// hint is one of them.
+// hint is one published message.
 type hint = notify.Message[string, string]
 
-// retained keeps the subscriptions of Waits that have ended for those that follow: one that
-// was there all the time knows what has happened since the last look.
+// retained keeps the subscriptions of ended Waits for the Waits that follow. A subscription that
+// has stayed open has received everything that happened since the last probe.
 //
-// That holds because every wake, every block, every earlier due time and every item for an owned
-// run is published by the action that brings it, and a look leaves no wake of the routes. Other
-// routes than before were not asked for, and a due time that did not wake a Wait
-// may be one to a Wait that knows only of later ones: then the next Wait looks there.
+// This holds because every wake, every block, every earlier due time and every item for an owned
+// run is published by the action that causes it, and because a probe leaves no wake of its routes.
+// It does not hold for other routes, which the earlier Wait has not probed. A due time that did not
+// end one Wait may end the next, which expects a later one: then the next Wait probes that
+// partition.
 type retained struct {
 	mu  sync.Mutex
-	all map[string]*retainedOne // by the sessions that wait
+	all map[string]*retainedOne // by the codes of the sessions that wait
 }
 
 type retainedOne struct {
@@ -213,8 +213,9 @@ type retainedOne struct {
 	timer        *time.Timer
 }
 
-// take returns the subscription of whoever waits, nil if there is none, and whether it was for
-// the same routes, and what it knew of each partition.
+// take removes and returns the kept subscription of the sessions who, or nil if there is none. It
+// reports whether the subscription was for the same routes, and returns what it knew of each
+// partition.
 func (r *retained) take(who, routes string) (s *subscription, informed bool, parts []*partitionWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -227,14 +228,14 @@ func (r *retained) take(who, routes string) (s *subscription, informed bool, par
 	return one.subscription, one.routes == routes, one.parts
 }
 
-// keep leaves a subscription open, for a while.
+// keep leaves a subscription open for keepFor.
 func (r *retained) keep(who, routes string, s *subscription, parts []*partitionWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
 		r.all = map[string]*retainedOne{}
 	}
-	if before := r.all[who]; before != nil { // two waited at once
+	if before := r.all[who]; before != nil { // two Waits ran at the same time
 		before.timer.Stop()
 		before.subscription.Close()
 	}
@@ -243,9 +244,10 @@ func (r *retained) keep(who, routes string, s *subscription, parts []*partitionW
 	r.all[who] = one
 }
 
-// learn takes note of the next due time of a partition, as a claim has found it that was sent after the last Wait of the session
-// had ended. That Wait was told of what came before, which the claim has seen, or taken; what has come since stands in the
-// subscription, and the next Wait reads it. So that need not look for a due time which is over.
+// learn records the next due time of a partition, found by a claim that was sent after the last
+// Wait of the session had ended. The claim has covered everything that was published before; what
+// was published since is in the subscription, which the next Wait reads. Therefore the next Wait
+// need not probe for a due time that has passed.
 func (r *retained) learn(p *partition, session string, next int64, sent time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,7 +260,8 @@ func (r *retained) learn(p *partition, session string, next int64, sent time.Tim
 	}
 }
 
-// hints returns for which routes a Wait of the session has left the look to a claim.
+// hints returns and clears the routes for which a Wait of the session has left the probe to a
+// claim.
 func (r *retained) hints(p *partition, session string) (routes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -281,7 +284,7 @@ func (r *retained) drop(who string, one *retainedOne) {
 	}
 }
 
-// close ends all of them.
+// close closes all kept subscriptions.
 func (r *retained) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

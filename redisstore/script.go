@@ -18,12 +18,12 @@ import (
 //go:embed lua/*.lua lua/part/*.lua
 var sources embed.FS
 
-// script is one operation on the server. Its text is put together when it is first needed: all of them take 8 ms and 8 MB of
-// garbage, which would be paid by every program that imports this package.
+// script is one operation on the server. Its text is built on first use: building all of them takes
+// 8 ms and 8 MB of garbage, which every program that imports this package would otherwise pay.
 type script struct {
 	name      string
 	load      sync.Once
-	text, sha string // once it is ready
+	text, sha string // set by ready
 }
 
 var (
@@ -67,8 +67,8 @@ var (
 
 func newScript(name string) *script { return &script{name: name} }
 
-// ready puts the script together, once, from its own text and the parts that it names. Comments
-// are left out of what the server keeps.
+// ready builds the text of the script, once, from its own source and the parts that it names. The
+// text contains no comments.
 func (s *script) ready() *script {
 	s.load.Do(func() {
 		var b strings.Builder
@@ -80,7 +80,7 @@ func (s *script) ready() *script {
 	return s
 }
 
-// put adds a text, and in it those of the parts that it names.
+// put appends a source text, with the parts that it names in place of the lines that name them.
 func put(b *strings.Builder, name string) {
 	for line := range strings.Lines(source(name)) {
 		code := strings.TrimSpace(line)
@@ -94,9 +94,9 @@ func put(b *strings.Builder, name string) {
 	}
 }
 
-// partsOf returns the parts that a line names: in the header those with which a script
-// begins ("none": it has none), and further down those that are needed from there on only.
-// Each execution makes the functions of a part anew, which takes time.
+// partsOf returns the parts that a line names. The header names the parts with which a script
+// begins, or "none"; a line further down names parts that are needed only from there on, since each
+// execution creates the functions of a part anew, which takes time.
 func partsOf(line string) (parts []string, ok bool) {
 	names, ok := strings.CutPrefix(line, "-- Parts: ")
 	if !ok {
@@ -116,7 +116,7 @@ func source(name string) string {
 	return string(b)
 }
 
-// call is one execution of a script. reply and err are set once it was sent.
+// call is one execution of a script. reply and err are set after it was sent.
 type call struct {
 	script *script
 	p      *partition
@@ -124,12 +124,12 @@ type call struct {
 	args   []any
 	reply  any
 	err    error
-	buffer []any // for what is sent; nil: to be made
-	size   int   // bytes that are sent, about; 0: few
+	buffer []any // for the command; nil to allocate one
+	size   int   // approximate number of bytes sent; 0 if small
 }
 
-// Values that go-redis writes as they are, without being boxed one by one: it is given
-// pointers to where they stand.
+// Values that go-redis writes unchanged. The arguments are pointers to them, which avoids an
+// allocation for each value.
 type (
 	bytesArg []byte
 	cidArg   event.CommitID
@@ -138,15 +138,15 @@ type (
 // MarshalBinary returns the bytes.
 func (b *bytesArg) MarshalBinary() ([]byte, error) { return *b, nil }
 
-// MarshalBinary returns the bytes of the id.
+// MarshalBinary returns the bytes of the ID.
 func (c *cidArg) MarshalBinary() ([]byte, error) { return c[:], nil }
 
-// command is a script that go-redis must not send again by itself: whether it
-// was executed is not known then, and that is for the caller to deal with. Being
-// sent elsewhere by a cluster is another thing: it was not executed.
+// command is a script that go-redis must not retry: after a lost answer it is unknown whether the
+// script was executed, and the caller decides. A redirection by a cluster is followed, since the
+// script was not executed.
 type command struct{ *redis.Cmd }
 
-// NoRetry tells go-redis.
+// NoRetry disables the retries of go-redis.
 func (command) NoRetry() bool { return true }
 
 func (c *call) command(ctx context.Context, whole bool) command {
@@ -167,7 +167,7 @@ func (c *call) command(ctx context.Context, whole bool) command {
 	return command{redis.NewCmd(ctx, append(args, c.args...)...)}
 }
 
-// at returns the time for a script: '0' tells it to read the server's clock.
+// at returns the time argument of a script: '0' makes the script read the clock of the server.
 func (s *Store) at() string {
 	if s.injected == nil {
 		return "0"
@@ -175,7 +175,7 @@ func (s *Store) at() string {
 	return number(s.injected.Now().UnixMilli())
 }
 
-// answer is the reply of a script that begins with a word.
+// answer is a script reply that is a list, often with a word as its first element.
 type answer []any
 
 func (c *call) answer() answer {
@@ -203,7 +203,7 @@ func (a answer) number(i int) int64 {
 
 func (a answer) time(i int) time.Time { return timeOf(parseNumber(a.text(i))) }
 
-// texts returns everything from number i on.
+// texts returns the elements from index i on.
 func (a answer) texts(i int) []string {
 	var all []string
 	for ; i < len(a); i++ {

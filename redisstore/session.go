@@ -10,16 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// chores is how many runs one script recovers, makes due, or makes ready beside
-// what it is for, so that it does not hold up everybody else: the server does
-// one thing at a time. The next script goes on with the rest.
+// chores is the maximum number of runs that one script recovers or makes ready in addition to its
+// purpose. It bounds how long the server, which executes one script at a time, is blocked. The next
+// script continues with the rest.
 const chores = 500
 
-// examined is how many open runs of a partition are examined every 5 s: 6,000 in a minute. It takes the server about a
-// millisecond.
+// examined is the number of open runs of a partition that are examined every 5 s, which is 6,000
+// per minute. It takes the server about a millisecond.
 const examined = 500
 
-// OpenSession adds a lease, or renews it.
+// OpenSession creates or renews the lease of a session.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
@@ -28,7 +28,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
-	if p.number == 0 && s.prepared.Load() { // the session before may have ended because the server has lost everything
+	if p.number == 0 && s.prepared.Load() { // the earlier session may have ended because the server has lost all data
 		if _, err := s.checkFormat(ctx); err != nil {
 			return fmt.Errorf("open session %s: %w", o.ID, err)
 		}
@@ -75,7 +75,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}, nil
 }
 
-// Serves reports whether a session whose lease lasts serves the route.
+// Serves reports whether a session with a valid lease serves the route.
 func (s *Store) Serves(ctx context.Context, partition int, route store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// CloseSession removes a lease, and recovers the runs that the session still owns.
+// CloseSession removes the lease of a session, and recovers the runs that it still owns.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -143,8 +143,9 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 
 var _ store.FleetTeller = (*Store)(nil)
 
-// Fleet returns the sessions and the routes. The server knows how many runs of a route have not ended, are ready
-// and are blocked; those that are owned it looks at, and at the lines for permits, as far as the budget lasts.
+// Fleet returns the sessions and the routes. The server keeps the numbers of open, ready and
+// blocked runs of a route. It counts the owned runs and the limiter queues by reading them, within
+// a budget.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	return s.fleet(ctx, max(store.FleetBudget/len(s.parts), 1))
 }
@@ -178,7 +179,7 @@ func (s *Store) fleet(ctx context.Context, budget int) (store.Fleet, error) {
 	return store.FleetOf(s.Clock().Now(), sessions, loads), nil
 }
 
-// addFleet adds what a partition has answered.
+// addFleet adds the answer of a partition.
 func (s *Store) addFleet(p *partition, a answer, sessions []store.FleetSession, loads []store.RouteLoad) ([]store.FleetSession, []store.RouteLoad) {
 	inexact, rest := a.text(0) != "", a[min(2, len(a)):]
 	for i, one := range rest {
@@ -198,7 +199,7 @@ func (s *Store) addFleet(p *partition, a answer, sessions []store.FleetSession, 
 	return sessions, loads
 }
 
-// fleetSession reads what a partition says of a session.
+// fleetSession decodes a session in the answer of a partition.
 func fleetSession(p *partition, a answer) store.FleetSession {
 	f := store.FleetSession{
 		Lease: store.Lease{
@@ -207,14 +208,14 @@ func fleetSession(p *partition, a answer) store.FleetSession {
 		},
 		Owned: int(a.number(7)),
 	}
-	names, _ := unpackTexts(a.text(4)) // a session whose names are damaged is shown without them
+	names, _ := unpackTexts(a.text(4)) // a session with damaged names is shown without them
 	for _, name := range names {
 		f.Routes = append(f.Routes, parseRoute(name))
 	}
 	return f
 }
 
-// routeLoad reads what a partition says of a route.
+// routeLoad decodes a route in the answer of a partition.
 func routeLoad(a answer, inexact bool) store.RouteLoad {
 	l := store.RouteLoad{
 		Route: parseRoute(a.text(1)), Ready: int(a.number(3)), Waiting: int(a.number(4)), Owned: int(a.number(5)), Blocked: int(a.number(6)),

@@ -16,15 +16,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// cover is how long a Wait blocks at most. Wakes are lost with the worker that has
-// taken them, and hints with connections between the nodes of a cluster: after
-// that time the worker is told to claim, come what may.
+// cover is the maximum duration of a Wait. Wakes are lost with a worker that has taken them, and
+// hints with the connections between the nodes of a cluster. Therefore the worker claims after this
+// time in any case.
 const cover = 5 * time.Second
 
-// Wait blocks until there may be something to do, and for five seconds at most;
-// then it says Due. It polls nothing: it looks once, and then waits for the
-// notifications of scripts. A session that waits again soon keeps its subscription in between,
-// and need not look again.
+// Wait blocks until there may be something to do, or for five seconds; then it reports Due. It does
+// not poll: it probes once, and then waits for the notifications of scripts. A session that waits
+// again soon keeps its subscription in between, and skips the probe.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -47,7 +46,7 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return woken, err
 }
 
-// waiting is a Wait that is under way.
+// waiting is the state of a Wait in progress.
 type waiting struct {
 	s      *Store
 	parts  []*partitionWait
@@ -55,11 +54,11 @@ type waiting struct {
 	until  time.Time
 	hinted bool // a claim takes the wakes
 	woken  store.Woken
-	// informed says that everything was looked at, now or by a Wait before, and that
-	// the subscription was open since.
+	// informed is true if everything was probed, by this Wait or an earlier one, and the
+	// subscription has been open since.
 	informed bool
-	// incomplete says that a look has failed in some partition: what was published since
-	// is not all that there is.
+	// incomplete is true if the probe of a partition has failed. Then the messages published since
+	// do not cover everything.
 	incomplete bool
 }
 
@@ -67,10 +66,10 @@ type waiting struct {
 type partitionWait struct {
 	p       *partition
 	session string
-	known   int64    // due times from here on are known; 0: all are
-	next    int64    // the earliest due time that it was told of, 0: none. It may be over
-	wakes   []string // the routes of which it was told that there is a wake, and has not looked yet
-	hints   []string // those for which it has left the look to a claim
+	known   int64    // an earlier due time must be reported; 0 if every due time must be
+	next    int64    // the earliest due time received, possibly past; 0 if there is none
+	wakes   []string // routes with a published wake that was not probed yet
+	hints   []string // routes whose probe is left to a claim
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -92,15 +91,15 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 	}
 	woken, err := a.listen(ctx, s)
 	if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {
-		s.Close() // what there is, or what was published, was not looked at
+		s.Close() // the subscription does not cover everything
 		return woken, err
 	}
 	a.s.retained.keep(who, routes, s, a.parts)
 	return woken, err
 }
 
-// listen waits with a subscription. It looks first, but not where that was told everything
-// since the last look.
+// listen waits with a subscription. It first probes the partitions that the subscription does not
+// cover since their last probe.
 func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, error) {
 	var unsure []*partitionWait
 	for _, part := range a.parts {
@@ -126,7 +125,7 @@ func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, err
 	return a.block(ctx, s)
 }
 
-// who names the sessions of the Wait.
+// who identifies the sessions of the Wait.
 func (a *waiting) who() string {
 	var b strings.Builder
 	for _, part := range a.parts {
@@ -135,7 +134,7 @@ func (a *waiting) who() string {
 	return b.String()
 }
 
-// topics is everything that is published for the Wait.
+// topics returns the channels of the Wait.
 func (a *waiting) topics() []string {
 	var all []string
 	for _, part := range a.parts {
@@ -151,7 +150,7 @@ func (a *waiting) found() bool {
 	return a.woken.Due || len(a.woken.Claim)+len(a.woken.Hinted)+len(a.woken.Sooner)+len(a.woken.Unread) > 0
 }
 
-// block waits for hints, and looks where they point to.
+// block waits for hints, and probes the partitions that they name.
 func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, error) {
 	alarm := make(chan struct{})
 	if !a.until.IsZero() {
@@ -162,13 +161,13 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	end := time.NewTimer(cover)
 	defer end.Stop()
 	select {
-	case <-s.Ready(): // a claim of this session may have taken it since: that says nothing of how many others there are
+	case <-s.Ready(): // a claim of this session may have taken the wake, so this is no sample for the waiter estimate
 		if err := a.look(ctx, slices.Concat(a.follow(s.Take()), a.unhinted(a.withWakes(), false))); err != nil || a.found() {
 			return a.woken, err
 		}
 	default:
 	}
-	later, isPutOff := time.NewTimer(crowdLatest), false // when to look where that is put off
+	later, isPutOff := time.NewTimer(crowdLatest), false // later fires when a delayed probe is due
 	later.Stop()
 	defer later.Stop()
 	for {
@@ -204,7 +203,8 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	}
 }
 
-// putOff returns for how long to put off the looks for wakes; 0: not at all, or there are none.
+// putOff returns the delay before wakes are probed. It is 0 if a probe is due at once or there are
+// no wakes.
 func (a *waiting) putOff() (wait time.Duration) {
 	for _, part := range a.withWakes() {
 		if w := a.s.crowds.wait(part.wakes); wait == 0 || w < wait {
@@ -217,7 +217,8 @@ func (a *waiting) putOff() (wait time.Duration) {
 	return wait
 }
 
-// lookForWakes looks where there is something for sure, and where there may be a wake.
+// lookForWakes probes the partitions in sure, where something was reported, and those where there
+// may be a wake.
 func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error {
 	parts := a.unhinted(a.withWakes(), true)
 	routes := make([][]string, len(parts))
@@ -233,7 +234,8 @@ func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error
 	return err
 }
 
-// unhinted returns where to look for wakes: nowhere, if claims take them. count: what they find says how many others there are.
+// unhinted returns the partitions to probe for wakes: none if claims take the wakes. count reports
+// whether the result of those claims is a sample for the waiter estimate.
 func (a *waiting) unhinted(parts []*partitionWait, count bool) []*partitionWait {
 	if !a.hinted {
 		return parts
@@ -250,7 +252,7 @@ func (a *waiting) unhinted(parts []*partitionWait, count bool) []*partitionWait 
 	return nil
 }
 
-// withWakes returns where there may be a wake.
+// withWakes returns the partitions where there may be a wake.
 func (a *waiting) withWakes() (parts []*partitionWait) {
 	for _, part := range a.parts {
 		if len(part.wakes) > 0 {
@@ -260,17 +262,17 @@ func (a *waiting) withWakes() (parts []*partitionWait) {
 	return parts
 }
 
-// follow returns the partitions where there is something, as hints say, and notes where there is a wake, which another session
-// may take.
+// follow returns the partitions for which hints report something certain. It records the wakes of
+// the others, which another session may take.
 func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 	for _, part := range a.parts {
-		for _, h := range hints { // of blocks all are told: there is no wake to take
+		for _, h := range hints { // every waiter is notified of a block: there is no wake to take
 			if route, ok := strings.CutPrefix(h.Body, "b"); ok && h.Topic == part.p.hints() {
 				a.claim(part.p, a.routes[route])
 			}
 		}
 		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(part, h) }) {
-			sure, part.wakes = append(sure, part), nil // a look takes them, too
+			sure, part.wakes = append(sure, part), nil // the probe takes the wakes as well
 			continue
 		}
 		for _, h := range hints { // in the order in which scripts have published them
@@ -282,7 +284,7 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 	return sure
 }
 
-// hear takes note of a wake, or of routes in which another session has left nothing.
+// hear records a wake, or that another session's claim has left nothing ready in routes.
 func (a *waiting) hear(part *partitionWait, hint string) {
 	if route, ok := strings.CutPrefix(hint, "c"); ok && a.routes[route] && !slices.Contains(part.wakes, route) {
 		part.wakes = append(part.wakes, route)
@@ -291,7 +293,7 @@ func (a *waiting) hear(part *partitionWait, hint string) {
 		for route := range strings.SplitSeq(routes, " ") {
 			if i := slices.Index(part.wakes, route); i >= 0 {
 				part.wakes = slices.Delete(slices.Clone(part.wakes), i, i+1)
-				a.s.crowds.note([]string{route}, false) // as a look would have found
+				a.s.crowds.note([]string{route}, false) // the same sample as a probe that finds nothing
 			}
 		}
 	}
@@ -313,16 +315,16 @@ func (a *waiting) concerns(part *partitionWait, h hint) bool {
 	return ok && (part.known == 0 || parseNumber(due) < part.known)
 }
 
-// learnOf takes note of a due time, for the Waits that follow and know of later ones.
+// learnOf records a due time for the Waits that follow, which may expect a later one.
 func (part *partitionWait) learnOf(due int64) {
 	if due != 0 && (part.next == 0 || due < part.next) {
 		part.next = due
 	}
 }
 
-// look takes all wakes of the routes, and asks for new items and due times. It is not
-// given up half-way: a wake that is taken must be told. It leaves no wake of a route
-// behind, because nothing would be published about that again.
+// look probes partitions: it takes all wakes of the routes, and reads new items and due times. It
+// ignores the end of ctx, because a wake that was taken must be reported. It takes every wake of
+// the routes, because a wake that it left would not be published again.
 func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	if len(parts) == 0 {
 		return nil
@@ -346,7 +348,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 		return err
 	}
 	for i, part := range parts {
-		if calls[i].err != nil { // a claim finds out what is wrong, and whoever waits again looks again
+		if calls[i].err != nil { // the claim finds the cause, and the next Wait probes again
 			a.woken.Claim = append(a.woken.Claim, part.p.number)
 			a.incomplete = true
 			continue
@@ -366,15 +368,15 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	return nil
 }
 
-// claim tells the worker to claim from a partition if there may be something.
+// claim adds a partition to those that the worker should claim from, if there may be something.
 func (a *waiting) claim(p *partition, there bool) {
 	if there && !slices.Contains(a.woken.Claim, p.number) {
 		a.woken.Claim = append(a.woken.Claim, p.number)
 	}
 }
 
-// learn takes note of the next due time. If the Wait does not say what it knows,
-// what is there when it begins is known.
+// learn records the next due time. If the caller of Wait has named no time, the due time found by
+// the first probe counts as known.
 func (part *partitionWait) learn(woken *store.Woken, next int64) {
 	switch {
 	case part.known == 0:
@@ -384,10 +386,10 @@ func (part *partitionWait) learn(woken *store.Woken, next int64) {
 	}
 }
 
-// Watch blocks until the log of a run has more than n frames, or until the run has ended.
-// Many Watches of a run cost as much as one. It also returns if the server has lost
-// writes: the log has become shorter, or the run has ended without a frame that is new to
-// the caller, which would wait for ever.
+// Watch blocks until the log of a run has more than n frames, or until the run has ended. Many
+// Watches of a run cost as much as one. It also returns if the server has lost writes, since the
+// caller would otherwise wait forever: the log has become shorter, or the run has ended without a
+// frame that is new to the caller.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -420,14 +422,14 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}})
 }
 
-// watched judges what scripts publish: the number of the frame, and after that of the last
-// one " end".
+// watched evaluates a published message: the number of a frame, followed by " end" for the last
+// one.
 func watched(text string, n uint64) bool {
 	frames, ended := strings.CutSuffix(text, " end")
 	return store.Watched(n, uint64(parseNumber(frames)), ended)
 }
 
-// shortening notices that a server has lost frames between two looks at a log.
+// shortening detects that a server has lost frames between two reads of a log.
 type shortening struct {
 	looked bool
 	frames int64
@@ -440,42 +442,49 @@ func (s *shortening) seen(frames int64, ended bool) bool {
 	return lost
 }
 
-// watchCover is after how long a Watch looks again by itself, for the hints that
-// a cluster may lose between its nodes.
+// watchCover is the interval after which a Watch rechecks without a hint, because a cluster may
+// lose hints between its nodes.
 const watchCover = 15 * time.Second
 
-// Of all sessions that wait for a route, each hears of each wake, and one takes it. If all looked at once, the server would
-// answer hundreds in vain, and on a machine with several workers the one that finds it would wait for the others. So
-// those who mostly look in vain let others go first, and do not look any more once they hear that a claim has taken the wake and left
-// nothing ready in its route.
+// All sessions that wait for a route receive each wake, and one of them takes it. If all probed at
+// once, the server would answer hundreds of probes in vain, and on a machine with several workers
+// the successful one would wait for the others. Therefore sessions whose probes mostly fail delay
+// them, and cancel them after a hint that a claim has taken the wake and left nothing ready in its
+// route.
 //
-// It costs no wake: each that hears of one looks, within crowdLatest at the latest, unless it hears that, and what it was told of is
-// looked for by the next Wait of the session if this one ends before. The first may die before it claims: then the wake is still there.
-// It may die later: then it owns the run, which is recovered. It may have no room for the run: then the claim announces the route again.
+// No wake is lost by this: each session that receives a wake probes within crowdLatest, unless such
+// a hint cancels the probe. If its Wait ends before, the next Wait of the session probes. If the
+// first session dies before it claims, the wake is still there. If it dies later, it owns the run,
+// which is recovered. If it has no free capacity for the run, its claim announces the route again.
 const (
-	// crowdFirst is how many of them look at once, on average, as far as they know how many there are.
+	// crowdFirst is the average number of sessions that probe at once, if their estimates of the
+	// number of waiters are right.
 	crowdFirst = 2
-	// crowdApart is how far apart the others look, on average: about as long as a look and a claim take, so that the first of them
-	// comes soon after nobody has looked at once.
+	// crowdApart is the average distance between the delayed probes. It is about the duration of a
+	// probe and a claim, so that the first delayed probe comes soon if no session has probed at
+	// once.
 	crowdApart = time.Millisecond
-	// crowdLatest bounds how long somebody puts a look off.
+	// crowdLatest is the maximum delay of a probe.
 	crowdLatest = 250 * time.Millisecond
-	// crowdMemory is the weight of the last look in the estimate, once there were many: the first ones weigh more, so that
-	// a hundred workers that begin at the same time find out after a few wakes.
+	// crowdMemory is the weight of the latest probe in the estimate after many probes. The first
+	// ones weigh more, so that a hundred workers that begin at the same time reach a good estimate
+	// after a few wakes.
 	crowdMemory = 0.05
 )
 
-// crowds estimates for each route how many sessions look for a wake of it, from how often this store finds one: of n sessions
-// one finds it. A route that only this store serves is not put off because many serve another one.
+// crowds contains the waiter estimate of each route: how many sessions probe for a wake, estimated
+// from the share of probes that succeed, which is one of n for n sessions. The estimates are
+// separate, so that probes of a route that only this store serves are not delayed because many
+// sessions serve another route.
 type crowds struct {
-	decide func() time.Duration // instead of wait, for tests
+	decide func() time.Duration // replaces wait in tests
 
 	mu    sync.Mutex
-	found map[string]float64 // by the code of the route, how many in one are found; none yet: all
-	looks map[string]int     // how many looks that estimate is from, as far as they have a weight of their own
+	found map[string]float64 // by the code of the route, the share of probes that succeed; 1 if missing
+	looks map[string]int     // number of probes in the estimate, up to the point where the weights become constant
 }
 
-// note takes note of what came of a look for wakes of routes.
+// note adds the result of a probe for wakes of routes to the estimates.
 func (c *crowds) note(routes []string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -497,7 +506,7 @@ func (c *crowds) note(routes []string, found bool) {
 	}
 }
 
-// any reports whether many look for wakes of one of the routes.
+// any reports whether many sessions probe for wakes of one of the routes.
 func (c *crowds) any(routes []store.Route, codeOf func(store.Route) string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -514,7 +523,7 @@ func (c *crowds) share(route string) float64 {
 	return 1
 }
 
-// wait returns how long to put off a look for wakes of routes, 0: look at once.
+// wait returns the delay of a probe for wakes of routes. It is 0 if the probe is due at once.
 func (c *crowds) wait(routes []string) time.Duration {
 	if c.decide != nil {
 		return c.decide()
