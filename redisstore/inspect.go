@@ -14,9 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Inspect returns everything that the store holds: each partition as of one
-// moment. It reads a partition in one transaction, which holds up its server:
-// it is for checks and tests, not for a store with millions of runs.
+// Inspect returns all contents of the store, each partition as of one moment. It reads a partition
+// in one transaction, which blocks its server. It is meant for checks and tests, not for a store
+// with millions of runs.
 func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -39,13 +39,13 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return snap, nil
 }
 
-// keySet holds the names that occur in the keys of a partition.
+// keySet contains the names that occur in the keys of a partition.
 type keySet struct {
 	runs, names, routes, sessions []string
-	streams                       []string // of each its chain, a colon and its name
-	waiting, kept                 []string // lines of runs that wait for permits, and parts of limits
+	streams                       []string // chain, colon and stream name
+	waiting, kept                 []string // limiter queues, and parts of limits
 	flows, groups                 []string
-	labels                        []string // by their codes
+	labels                        []string // by code
 }
 
 func (k *keySet) equal(o *keySet) bool {
@@ -55,12 +55,12 @@ func (k *keySet) equal(o *keySet) bool {
 		slices.Equal(k.labels, o.labels)
 }
 
-// errMoving says that a partition could not be read at rest.
+// errMoving is the error of a read that never found the partition unchanged.
 var errMoving = errors.New("the partition changes faster than it can be read")
 
-// inspect reads a partition in one transaction. The keys to read are not
-// known before: so it reads those of the last time and, in the same
-// transaction, the names of the present ones; if the two differ, it begins again.
+// inspect reads a partition in one transaction. The keys to read are not known in advance.
+// Therefore it reads the keys found last time and, in the same transaction, finds the present keys;
+// if the two sets differ, it begins again.
 func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 	s.inspecting.Lock()
 	keys := s.inspected[p.number]
@@ -85,14 +85,14 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 	return nil, errMoving
 }
 
-// view is all values of a partition.
+// view contains all values of a partition.
 type view struct {
 	p    *partition
 	keys *keySet
-	logs map[string]*readLog // by run, that were read before
+	logs map[string]*readLog // by run; logs that were read before
 
 	leases                        *redis.ZSliceCmd
-	listed                        map[string]*redis.ZSliceCmd // sets of open and done runs, by their keys
+	listed                        map[string]*redis.ZSliceCmd // sets of open and ended runs, by key
 	timers, purges, held, outbox  *redis.ZSliceCmd
 	routes, active, latest, wakes *redis.MapStringStringCmd
 	audit                         map[string]*redis.StringSliceCmd
@@ -113,7 +113,7 @@ type view struct {
 	catalog, views                *redis.MapStringStringCmd
 	recent, idle, troubled        *redis.ZSliceCmd
 	journal                       *redis.ZSliceCmd
-	grouped                       map[string]*redis.ZSliceCmd // by group of trouble
+	grouped                       map[string]*redis.ZSliceCmd // by failure group
 	labelled                      map[string]*redis.ZSliceCmd // by label
 }
 
@@ -189,7 +189,7 @@ func (v *view) found() *keySet {
 	for _, set := range v.listed {
 		k.runs = append(k.runs, members(set)...)
 	}
-	// A chain may be named after a run that is gone.
+	// A chain may be named after a run that has been purged.
 	for _, r := range v.runs {
 		if chain := r.meta.Val()["h"]; chain != "" {
 			k.runs = append(k.runs, chain)
@@ -216,7 +216,7 @@ func members(set *redis.ZSliceCmd) []string {
 	return all
 }
 
-// senders is who has records in the outbox.
+// senders returns the runs with outbox records.
 func (v *view) senders() []string {
 	var all []string
 	for _, member := range members(v.outbox) {
@@ -227,7 +227,7 @@ func (v *view) senders() []string {
 	return all
 }
 
-// readStreams reads how the streams of all chains stand, and those that are known.
+// readStreams reads the states of the streams of all chains, and the chunks of the known streams.
 func (v *view) readStreams(ctx context.Context, tx redis.Pipeliner) {
 	v.streams, v.writers = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.chunks = map[string]*redis.XMessageSliceCmd{}
@@ -273,7 +273,7 @@ func (v *view) showStream(snap *store.Snapshot, chain, name string, state store.
 	snap.Streams[of][name] = state
 }
 
-// showGathering says which runs gather starts: of those in the hash that are not claimed.
+// showGathering adds the runs that collect starts: those in the hash that were not claimed.
 func (v *view) showGathering(snap *store.Snapshot) {
 	for key, run := range v.gathering.Val() {
 		if m := v.runs[run].meta; m != nil && unpackHeader(m.Val()["H"]).fence.Epoch == 0 {
@@ -282,8 +282,7 @@ func (v *view) showGathering(snap *store.Snapshot) {
 	}
 }
 
-// lookAtGathering compares the runs that starts are told to join with those that say that they
-// gather them.
+// lookAtGathering compares the hash of collecting runs with the runs whose metadata names a key.
 func (e *partitionState) lookAtGathering() {
 	if e.unread != nil {
 		return

@@ -11,15 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// partition builds the names of the keys of one partition. All of them begin
-// with the same hash tag, so that they are in one slot of a cluster. doc.go lists
-// them.
+// partition builds the names of the keys of one partition. All of them begin with the same hash
+// tag, so that they are in one slot of a cluster. doc.go lists them.
 type partition struct {
 	number int
-	hash   string          // the hash tag, with its braces: what the slot of the partition is computed from
+	hash   string          // the hash tag with its braces, which determines the slot of the partition
 	tag    string          // the hash tag and formatVersion
 	none   string          // see never
-	whole  ['z' + 1]string // the keys of the partition as a whole, by their letters
+	whole  ['z' + 1]string // the keys that the partition has once, by letter
 }
 
 func newPartition(prefix string, number int) *partition {
@@ -32,7 +31,7 @@ func newPartition(prefix string, number int) *partition {
 	return p
 }
 
-// The keys of a run, by its short id.
+// The keys of a run, by its short ID.
 func (p *partition) meta(run string) string     { return p.tag + "m:" + run }
 func (p *partition) log(run string) string      { return p.tag + "l:" + run }
 func (p *partition) inbox(run string) string    { return p.tag + "i:" + run }
@@ -56,7 +55,7 @@ func (p *partition) streams(chain string) string       { return p.tag + "S:" + c
 func (p *partition) chunks(chain, name string) string  { return p.tag + "C:" + chain + ":" + name }
 func (p *partition) writers(chain, name string) string { return p.tag + "W:" + chain + ":" + name }
 
-// The keys of a route, a session, a workflow id and the like, by their codes.
+// The keys of a route, a session, a workflow ID and so on, by code.
 func (p *partition) ready(route string) string     { return p.tag + "r:" + route }
 func (p *partition) blocked(route string) string   { return p.tag + "b:" + route }
 func (p *partition) session(session string) string { return p.tag + "z:" + session }
@@ -70,8 +69,8 @@ func (p *partition) away(use string) string        { return p.kept(use) + "\x00\
 func (p *partition) grouped(group string) string   { return p.tag + "I:" + group }
 func (p *partition) labelled(label string) string  { return p.tag + "M:" + label }
 
-// openRuns and doneRuns return the set of the runs of a route that have not ended, and of those that have ended
-// with an outcome, with a parent or without.
+// openRuns and doneRuns return the key of the set of a route's open runs, or of its runs that ended
+// with an outcome. child selects the runs with a parent.
 func (p *partition) openRuns(route string, child bool) string {
 	return p.tag + "p:" + route + familyMark(child)
 }
@@ -80,7 +79,7 @@ func (p *partition) doneRuns(route string, child bool, outcome byte) string {
 	return p.tag + "f:" + route + familyMark(child) + string(outcome)
 }
 
-// listed returns the keys of all sets of open and done runs of a route.
+// listed returns the keys of all sets of open and ended runs of a route.
 func (p *partition) listed(route string) (keys []string) {
 	for _, child := range []bool{false, true} {
 		keys = append(keys, p.openRuns(route, child))
@@ -91,10 +90,11 @@ func (p *partition) listed(route string) (keys []string) {
 	return keys
 }
 
-// outcomes are the digits of those in keys: the first is that of a status with which runs do not end.
+// outcomes are the digits of outcomes in keys. The first one is for statuses with which runs do not
+// normally end.
 const outcomes = "03456"
 
-// outcomeOf returns the outcome of a run that has ended with a status: the number of that in the
+// outcomeOf returns the outcome of a run that ended with a status: the number of the status in the
 // list of statuses.
 func outcomeOf(s event.Status) byte {
 	if s.Terminal() {
@@ -110,7 +110,7 @@ func familyMark(child bool) string {
 	return "r"
 }
 
-// The keys of the partition as a whole: they are not put together for each command.
+// The keys that the partition has once. They are built once, not for each command.
 func (p *partition) routes() string         { return p.whole['k'] }
 func (p *partition) wakes() string          { return p.whole['w'] }
 func (p *partition) timers() string         { return p.whole['t'] }
@@ -137,18 +137,19 @@ func (p *partition) troubled() string       { return p.whole['U'] }
 func (p *partition) journal() string        { return p.whole['N'] }
 func (p *partition) catalog() string        { return p.whole['V'] }
 
-// format says how the database was written, under the same name in all formats. It is decided in partition 0; in a
-// cluster the others have copies.
+// format returns the key of the mark: the format version and the number of partitions. Its name is
+// the same in all formats. The mark of partition 0 decides; in a cluster the other partitions have
+// copies.
 func (p *partition) format() string { return p.hash + ":format" }
 
-// views are those that operators share, in partition 0. Their name has no format version.
+// views returns the key of the shared views in partition 0. Its name has no format version.
 func (p *partition) views() string { return p.hash + ":views" }
 
-// never is a key that never exists. Every script is given it behind the keys that
-// its header names, and every transaction asks for it. While a cluster moves a
-// slot from node to node, key by key, a node refuses what touches several keys of
-// which one is not there: so nothing is executed in a partition that is in two
-// places, where it would miss the keys that it does not declare.
+// never returns a key that never exists. Every script receives it after the keys that its header
+// names, and every transaction reads it. While a cluster moves a slot from one node to another, key
+// by key, a node refuses commands on several keys if one of them is missing. Therefore nothing is
+// executed in a partition that is split between two nodes, where a script would miss the keys that
+// it does not declare.
 func (p *partition) never() string { return p.none }
 
 // The channels on which scripts publish.
@@ -159,10 +160,10 @@ func (p *partition) told(chain string) string          { return p.tag + "stream:
 
 const runPrefix = event.PrefixRun + "_"
 
-// short is a run id without what all of them begin with.
+// short returns a run ID without the prefix that all run IDs have.
 func short(run event.RunID) string { return strings.TrimPrefix(string(run), runPrefix) }
 
-// long is the opposite of short.
+// long is the inverse of short.
 func long(run string) event.RunID {
 	if run == "" {
 		return ""
@@ -170,9 +171,8 @@ func long(run string) event.RunID {
 	return event.RunID(runPrefix + run)
 }
 
-// code names something of any length in 16 characters. It is computed and not
-// given out: no two stores, and no server before and after a failover, disagree
-// about it.
+// code names a thing of any length in 16 characters. The code is computed, not assigned, so that
+// all stores, and a server before and after a failover, agree on it.
 func code(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "\x00" + name))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
@@ -191,7 +191,7 @@ func routeCodes(all []store.Route) string {
 }
 func routeName(c store.Route) string { return c.Queue + "\x00" + c.Workflow }
 
-// routeNames returns the names of routes, each with its length before it.
+// routeNames encodes the names of routes, each preceded by its length.
 func routeNames(all []store.Route) string {
 	var b strings.Builder
 	for _, c := range all {
@@ -207,8 +207,8 @@ func parseRoute(name string) (c store.Route) {
 	return c
 }
 
-// widKey is a workflow id as the database keeps it: as it is, or as a hash if it
-// would not fit into the compact form of the metadata.
+// widKey returns the stored form of a workflow ID: the ID itself, or its hash if it would not fit
+// into the compact encoding of the metadata.
 func widKey(wid string) string {
 	if len(wid) <= widLimit && !strings.HasPrefix(wid, "#") {
 		return wid
@@ -217,14 +217,14 @@ func widKey(wid string) string {
 	return "#" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// widLimit is the longest workflow id that is kept as it is. A hash with a value
-// of more than 64 bytes takes four times the memory.
+// widLimit is the maximum length of a workflow ID that is stored unchanged. A hash with a value of
+// more than 64 bytes takes four times the memory.
 const widLimit = 64
 
 func hashed(widKey string) bool { return strings.HasPrefix(widKey, "#") }
 
-// names remembers what codes stand for, so that a record is read without asking
-// for them. Codes are computed from what they stand for and never change.
+// names caches the names of codes, so that a record can be decoded without reading them. A cached
+// name never becomes wrong, because codes are computed from names.
 type names struct {
 	mu       sync.RWMutex
 	routes   map[string]store.Route
@@ -232,7 +232,7 @@ type names struct {
 	sessions map[string]store.SessionID
 }
 
-// namesLimit bounds each of the maps: what is forgotten is asked for again.
+// namesLimit is the maximum size of each map. A dropped name is read again.
 const namesLimit = 10_000
 
 func newNames() *names {
@@ -277,7 +277,7 @@ func (n *names) learnRoute(code string, c store.Route) {
 	n.keepRoute(code, c)
 }
 
-// keepRoute remembers a route. The lock is held.
+// keepRoute caches a route. The caller holds the lock.
 func (n *names) keepRoute(code string, c store.Route) {
 	if len(n.routes) >= namesLimit {
 		clear(n.routes)

@@ -12,27 +12,26 @@ import (
 )
 
 const (
-	// batch is how many scripts are sent at once.
+	// batch is the maximum number of scripts in a pipeline.
 	batch = 256
-	// attempts is how often scripts are sent that were not executed, because the
-	// server has forgotten them, or because another one has the partition now.
+	// attempts is how often a script is sent that was not executed because the server has dropped
+	// it from its cache or another server has the partition.
 	attempts = 6
 )
 
-// do executes scripts: those of a partition in their order, all in as few round
-// trips as there are nodes and batches. An error means that it is not known which
-// of them were executed.
+// do executes scripts in as few round trips as there are nodes and batches. It keeps the order of
+// the scripts of a partition. After an error it is unknown which of them were executed.
 func (s *Store) do(ctx context.Context, calls ...*call) error {
 	return s.executeAll(ctx, calls, s.send)
 }
 
-// doReplicated is do, and then waits for as many replicas as configured.
+// doReplicated is like do, and then waits for the configured number of replicas.
 func (s *Store) doReplicated(ctx context.Context, calls ...*call) error {
 	return s.executeAll(ctx, calls, s.replicated())
 }
 
-// doEach is doReplicated for scripts of which each is judged by itself: call.err says
-// what came of it. An error means that none was sent.
+// doEach is like doReplicated for independent scripts: call.err contains the result of each. It
+// returns an error if none was sent.
 func (s *Store) doEach(ctx context.Context, calls ...*call) error {
 	return s.execute(ctx, calls, s.replicated())
 }
@@ -44,7 +43,7 @@ func (s *Store) replicated() sender {
 	return s.sendReplicated
 }
 
-// executeAll executes scripts of which none may fail.
+// executeAll executes scripts, and returns an error if one of them fails.
 func (s *Store) executeAll(ctx context.Context, calls []*call, send sender) error {
 	if err := s.execute(ctx, calls, send); err != nil {
 		return err
@@ -57,12 +56,12 @@ func (s *Store) executeAll(ctx context.Context, calls []*call, send sender) erro
 	return nil
 }
 
-// sender executes scripts, and says for each what came of it. It returns those that
-// the server has refused without looking at them.
+// sender executes scripts, and sets the result of each. It returns those that the server has
+// refused without executing them.
 type sender func(ctx context.Context, calls []*call, whole bool) (again []*call)
 
-// execute sends scripts in batches. A server that does not answer keeps those of the
-// others from nothing but the time that it takes to notice.
+// execute sends scripts in batches. A server that does not answer delays the scripts for other
+// servers only until the timeout.
 func (s *Store) execute(ctx context.Context, calls []*call, send sender) error {
 	if len(calls) == 0 {
 		return nil
@@ -84,8 +83,8 @@ func (s *Store) execute(ctx context.Context, calls []*call, send sender) error {
 	return nil
 }
 
-// insist sends scripts by their names, and those that were refused once more, the
-// first of each kind with its text.
+// insist sends scripts by their hashes. It sends refused scripts again, the first of each kind with
+// its text.
 func insist(ctx context.Context, calls []*call, send sender) {
 	for n := range attempts {
 		if calls = send(ctx, calls, n > 0); len(calls) == 0 {
@@ -97,8 +96,8 @@ func insist(ctx context.Context, calls []*call, send sender) {
 	}
 }
 
-// send pipelines scripts. A client of a cluster sends what was moved to where it
-// is now; nothing else is sent twice.
+// send pipelines scripts. A cluster client follows redirections of moved partitions; no other
+// script is sent twice.
 func (s *Store) send(ctx context.Context, calls []*call, whole bool) []*call {
 	if size := sizeOf(calls); size > large {
 		return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
@@ -121,14 +120,14 @@ func pipelined(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole b
 }
 
 const (
-	// large is from how many bytes on a request, or an answer, gets more time.
+	// large is the number of bytes from which a request or an answer has a longer timeout.
 	large = 1 << 20
-	// slowest is how many bytes a second a connection carries that is worth waiting for.
+	// slowest is the minimum assumed speed of a connection in bytes per second.
 	slowest = 256 << 10
 )
 
-// allow returns a client that waits as long for an answer as so many bytes may take on
-// a slow connection.
+// allow returns a client whose timeout suffices for an answer of the given size on a slow
+// connection.
 func allow(client redis.Cmdable, bytes int) redis.Cmdable {
 	node, ok := client.(*redis.Client)
 	if !ok || bytes <= large {
@@ -151,7 +150,7 @@ func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool)
 		script *script
 		p      *partition
 	}
-	sent := map[kind]bool{} // with its text
+	sent := map[kind]bool{} // scripts queued with their text
 	queued := make([]redis.Cmder, len(calls))
 	for i, c := range calls {
 		text := whole && !sent[kind{c.script, c.p}]
@@ -160,13 +159,13 @@ func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool)
 		}
 		queued[i] = c.command(ctx, text)
 	}
-	_ = pipe.BatchProcess(ctx, queued...) // they are only queued
+	_ = pipe.BatchProcess(ctx, queued...) // the commands are only queued
 }
 
-// settle keeps the replies to the commands that scripts were queued as, and returns
-// the scripts that were refused.
+// settle sets the replies of scripts from the commands that were queued for them, and returns the
+// scripts that were refused.
 func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call) {
-	lost := failed != nil // but nobody has said whose error that is
+	lost := failed != nil // but no command has an error of its own
 	for i, c := range calls {
 		c.reply, c.err = commands[i].(command).Result()
 		if c.err != nil {
@@ -184,21 +183,20 @@ func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call)
 	return again
 }
 
-// refused reports whether a script was certainly not executed, and can be sent
-// again at once.
+// refused reports whether a script was certainly not executed, and can be sent again at once.
 func refused(err error) bool {
 	return redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
-// sendReplicated pipelines scripts, node by node, each with a WAIT after them on
-// the same connection, because the server counts by connection.
+// sendReplicated pipelines scripts by node, with a WAIT after them on the same connection, because
+// the server counts replicas per connection.
 func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) []*call {
 	size := sizeOf(calls)
 	return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
 		pipe := allow(node, size).Pipeline()
 		queue(ctx, pipe, calls, whole)
 		wait := command{redis.NewCmd(ctx, "wait", s.cfg.WaitReplicas, s.cfg.WaitTimeout.Milliseconds())}
-		_ = pipe.Process(ctx, wait) // it is only queued
+		_ = pipe.Process(ctx, wait) // the command is only queued
 		commands, err := pipe.Exec(ctx)
 		again := settle(calls, commands, err)
 		if n, err := wait.Int(); err != nil || n < s.cfg.WaitReplicas {
@@ -212,7 +210,7 @@ func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) [
 	})
 }
 
-// sendByNode sends scripts to the servers that have their partitions, all at the same time.
+// sendByNode sends scripts to the servers of their partitions, in parallel.
 func (s *Store) sendByNode(ctx context.Context, calls []*call, whole bool, send func(node redis.Cmdable, calls []*call) []*call) (again []*call) {
 	nodes := s.byNode(ctx, calls)
 	var all sync.WaitGroup
@@ -229,14 +227,14 @@ func (s *Store) sendByNode(ctx context.Context, calls []*call, whole bool, send 
 	if cluster, ok := s.client.(*redis.ClusterClient); ok && len(again) > 0 && whole {
 		cluster.ReloadState(ctx)
 		if err := s.pause(ctx, 50*time.Millisecond); err != nil {
-			return nil // what they were refused with stays
+			return nil // the errors of the refusals remain
 		}
 	}
 	return again
 }
 
-// byNode groups scripts by the server that has their partition. One of which it is not
-// known gets that as its error.
+// byNode groups scripts by the server of their partition. If the server is unknown, that is the
+// error of the script.
 func (s *Store) byNode(ctx context.Context, calls []*call) map[redis.Cmdable][]*call {
 	nodes := map[redis.Cmdable][]*call{}
 	for _, c := range calls {
@@ -256,7 +254,7 @@ func (s *Store) master(ctx context.Context, p *partition) (redis.Cmdable, error)
 	return s.client, nil
 }
 
-// pause waits for d, or until ctx or the store ends.
+// pause waits for d, or until ctx ends or the store is closed.
 func (s *Store) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -275,8 +273,8 @@ func (s *Store) transaction(ctx context.Context, p *partition, read func(tx redi
 	return s.transact(ctx, p, read, func(err error) bool { return !errors.Is(err, redis.Nil) })
 }
 
-// transactionOf is transaction for what several runs are read with: a key of another kind
-// is an error of its command alone.
+// transactionOf is like transaction for reads of several runs: a key of another type is an error of
+// its command only.
 func (s *Store) transactionOf(ctx context.Context, p *partition, read func(tx redis.Pipeliner)) error {
 	return s.transact(ctx, p, read, func(err error) bool {
 		return !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -287,7 +285,7 @@ func (s *Store) transact(ctx context.Context, p *partition, read func(tx redis.P
 	return s.transactOn(ctx, s.client, p, read, counts)
 }
 
-// transactOn is transact by a client of its own.
+// transactOn is like transact, with the given client.
 func (s *Store) transactOn(ctx context.Context, client redis.Cmdable, p *partition, read func(tx redis.Pipeliner), counts func(error) bool) error {
 	if err := s.prepare(ctx, p); err != nil {
 		return err
@@ -305,7 +303,8 @@ func (s *Store) transactOn(ctx context.Context, client redis.Cmdable, p *partiti
 	return nil
 }
 
-// firstOf returns the first error of commands that counts, or else that of all of them: it says less.
+// firstOf returns the first error of a command that counts. Otherwise it returns err, which is less
+// specific.
 func firstOf(commands []redis.Cmder, err error, counts func(error) bool) error {
 	for _, c := range commands {
 		if wrong := c.Err(); wrong != nil && counts(wrong) {
@@ -318,19 +317,21 @@ func firstOf(commands []redis.Cmder, err error, counts func(error) bool) error {
 	return nil
 }
 
-// collections bounds how often keys are read that do not stay as they are.
+// collections is the maximum number of readings of keys that keep changing.
 const collections = 5
 
-// collectTwice reads keys of a server at its memory limit. It refuses each command of a transaction, reading ones too,
-// for the transaction itself takes memory; and that is when somebody has to look. The keys are read one after the other instead, until two readings
-// in turn are the same: then nothing was written from the first of the one to the first of the other, for what is written makes numbers
-// grow that are among what is read, and the first is as of one moment.
+// collectTwice reads keys of a server at its memory limit. Such a server refuses each command of a
+// transaction, even reads, because the transaction takes memory; but an operator must be able to
+// read the store in this state. Therefore the keys are read one after the other, until two
+// consecutive readings are equal. Then nothing was written between the first read of the one and
+// the first read of the other, because every write increases numbers that are among the values, and
+// the first reading is as of one moment.
 func (s *Store) collectTwice(ctx context.Context, commands []redis.Cmder, counts func(error) bool, refused error) error {
 	before := ""
 	for range collections {
 		pipe := s.client.Pipeline()
 		for _, c := range commands {
-			_ = pipe.Process(ctx, c) // it is put into the pipeline
+			_ = pipe.Process(ctx, c) // the command is only queued
 		}
 		_, err := pipe.Exec(ctx)
 		if err := firstOf(commands, err, counts); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// partitionState is a partition as of one moment, with the
-// stored values, which guard the rebuilds.
+// partitionState is the state of a partition as of one moment. It keeps the stored values, which
+// guard the rebuilds: a rebuild replaces a value only if it is still the one that was read.
 type partitionState struct {
 	*view
 
@@ -31,21 +31,21 @@ type partitionState struct {
 	counter        *redis.StringCmd
 	format         *redis.StringCmd
 	entries        map[string][]entry // by run
-	named          map[string][]entry // by run: what workflow ids lead to
+	named          map[string][]entry // by run: the entries of workflow IDs that lead to it
 	indexed        map[string][]indexed
-	misplaced      map[string]bool   // runs that a label has at another time
-	odd            []string          // keys of the partition that have no place in it
-	wrong          map[string]string // keys that have a type which they cannot have, and that
-	unread         map[string]bool   // runs that are not judged, as if they were not there
+	misplaced      map[string]bool   // runs whose creation time in the set of a label is wrong
+	odd            []string          // keys with the tag of the partition and an unknown name
+	wrong          map[string]string // keys of an impossible type, with that type
+	unread         map[string]bool   // runs that are excluded from the examination, as if they did not exist
 }
 
-// entry is where a run stands in a set.
+// entry is an entry of a set or list that names a run.
 type entry struct {
 	key, member string
 }
 
-// ReadPartition reads a partition: all keys that begin with its tag, whatever leads to
-// them. To find them it goes through the names of all keys of the server.
+// ReadPartition reads all keys that begin with the tag of a partition, whether or not another key
+// refers to them. To find them it scans the names of all keys of the server.
 func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -60,13 +60,14 @@ func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.Partit
 	return &store.PartitionState{Snapshot: e.snap, Partial: e.unread != nil, Defects: e.defects, Rebuild: e.rebuild}, nil
 }
 
-// readings is how often a partition is read again because there was more in it than
-// was read, before what came meanwhile is left out.
+// readings is how often a partition is read again because keys were added during the read. After
+// that the additions are left out.
 const readings = 5
 
-// examine reads the logs, then everything else in one transaction, and begins again if
-// there was more, or a log has grown meanwhile: those are read with the rest then. In a partition that changes all the time it leaves out runs that
-// are too new, with what they touch: those of the next look will be others.
+// examine reads the logs, then everything else in one transaction. It begins again if there were
+// more keys, or if a log has grown in between; such logs are read with the rest. In a partition
+// that changes all the time it leaves out runs that are too new, with everything that they touch.
+// The next examination will leave out other runs.
 func (s *Store) examine(ctx context.Context, p *partition) (*partitionState, error) {
 	keys, odd, err := s.keysOf(ctx, p)
 	if err != nil {
@@ -95,13 +96,16 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionState, err
 	return nil, errMoving
 }
 
-// scanTimeout bounds how long the server may take to read a partition of many runs: longer than any other request may.
+// scanTimeout bounds the time for reading a partition with many runs. It is longer than the timeout
+// of other requests.
 const scanTimeout = 10 * time.Minute
 
-// manyRuns is how many runs a partition has that may take longer than requests do.
+// manyRuns is the number of runs from which reading a partition may take longer than other
+// requests.
 const manyRuns = 2000
 
-// patient returns a client that waits for the answer of a large partition. Hooks of the client of the store do not see it.
+// patient returns a client with the timeout for a large partition. Hooks of the store's client do
+// not apply to it.
 func (e *partitionState) patient(ctx context.Context) (redis.Cmdable, error) {
 	if len(e.keys.runs) < e.s.manyRuns {
 		return e.s.client, nil
@@ -110,15 +114,14 @@ func (e *partitionState) patient(ctx context.Context) (redis.Cmdable, error) {
 	if err != nil {
 		return nil, e.s.explain(ctx, err)
 	}
-	if client, ok := node.(*redis.Client); ok && client.Options().ReadTimeout > 0 { // 0: no limit
+	if client, ok := node.(*redis.Client); ok && client.Options().ReadTimeout > 0 { // 0 means no limit
 		return client.WithTimeout(max(client.Options().ReadTimeout, scanTimeout)), nil
 	}
 	return node, nil
 }
 
-// readAll reads everything but the logs that are known in one transaction. A key of an impossible type
-// counts as missing, and is noted: another program has overwritten it, and its
-// contents are gone.
+// readAll reads everything except the known logs in one transaction. A key of an impossible type
+// counts as missing and is recorded: another program has overwritten it, and its contents are lost.
 func (e *partitionState) readAll(ctx context.Context) error {
 	client, err := e.patient(ctx)
 	if err != nil {
@@ -157,8 +160,8 @@ func (e *partitionState) readAll(ctx context.Context) error {
 	return err
 }
 
-// leaveOut decides what is not judged: runs that were not read, or only their old logs, or not with the sets of their labels, and those of the
-// workflow ids that lead to them.
+// leaveOut determines the runs that are excluded: those that were not read, or only with outdated
+// logs, or without the sets of their labels, and those of the workflow IDs that lead to them.
 func (e *partitionState) leaveOut(all *keySet, old map[string]bool) {
 	e.unread = map[string]bool{}
 	for _, run := range all.runs {
@@ -212,11 +215,11 @@ func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }
 
-// partitionKeys are the keys that a partition has once.
+// partitionKeys are the letters of the keys that a partition has once.
 const partitionKeys = "tewkuvdhcTGDALKYFJQHEZUNV"
 
-// note adds what the name of a key, behind the tag, is about; false: nothing that
-// this release knows.
+// note adds the subject of a key to the set. name is the part of the key after the tag. It returns
+// false for a name that this release does not know.
 func (k *keySet) note(name string) bool {
 	kind, of, ok := strings.Cut(name, ":")
 	if !ok {
@@ -225,7 +228,7 @@ func (k *keySet) note(name string) bool {
 	switch kind {
 	case "m", "l", "i", "s", "n", "j", "x", "g", "O", "B":
 		k.runs = append(k.runs, of)
-	case "J": // of starts, which may have no run
+	case "J": // belongs to a start, which may have no run
 	case "S":
 		k.runs = append(k.runs, of)
 	case "C", "W":
@@ -257,7 +260,7 @@ func (k *keySet) note(name string) bool {
 	return true
 }
 
-// with returns the union of two sets, in order.
+// with returns the sorted union of two sets.
 func (k *keySet) with(o *keySet) *keySet {
 	union := func(a, b []string) []string {
 		all := slices.Concat(a, b)
@@ -305,7 +308,7 @@ func (e *partitionState) mentioned() *keySet {
 	return k
 }
 
-// metaOf is the metadata of a run, also of a hidden one; empty: it has none.
+// metaOf returns the metadata of a run, visible or hidden. It is empty if the run has none.
 func (v *view) metaOf(run string) map[string]string {
 	if m := v.runs[run].meta.Val(); len(m) > 0 {
 		return m
@@ -313,7 +316,8 @@ func (v *view) metaOf(run string) map[string]string {
 	return v.hidden[run].Val()
 }
 
-// extraOf returns the tags and the long workflow id of a run; nothing, if they cannot be read.
+// extraOf returns the tags and the long workflow ID of a run. It is empty if they cannot be
+// decoded.
 func (v *view) extraOf(run string) *extra {
 	packed := v.metaOf(run)["i"]
 	if packed == beside {
@@ -325,12 +329,12 @@ func (v *view) extraOf(run string) *extra {
 	return &extra{}
 }
 
-// gone reports whether neither metadata nor log is kept under the id of a run.
+// gone reports whether a run has neither metadata nor a log.
 func (e *partitionState) gone(run string) bool {
 	return len(e.metaOf(run)) == 0 && len(e.frames(run)) == 0
 }
 
-// route returns the route of a code. An unknown one is named by its code.
+// route returns the route of a code. An unknown route is named by its code.
 func (e *partitionState) route(code string) store.Route {
 	if name, ok := e.routes.Val()[code]; ok {
 		return parseRoute(name)
@@ -341,7 +345,7 @@ func (e *partitionState) route(code string) store.Route {
 	return store.Route{Workflow: unnamed + code}
 }
 
-// session returns the session of a code. An unknown one is named by its code.
+// session returns the session of a code. An unknown session is named by its code.
 func (e *partitionState) session(code string) store.SessionID {
 	if id := e.sessions[code].Val()["i"]; id != "" {
 		return store.SessionID(id)
@@ -349,7 +353,7 @@ func (e *partitionState) session(code string) store.SessionID {
 	return store.SessionID(unnamed + code)
 }
 
-// unnamed is the prefix of the code of a thing whose name is lost.
+// unnamed is the prefix of a code that is shown because its name is lost.
 const unnamed = "?"
 
 // runOf builds the visible state of a run from its values.
@@ -370,15 +374,15 @@ func (e *partitionState) runOf(run string) *store.RunState {
 	for _, packed := range e.runs[run].inbox.Val() {
 		item, err := unpackItem(packed)
 		if err != nil {
-			item = store.Item{} // without an id, so that it is taken out
+			item = store.Item{} // without an ID, so that a repair removes it
 		}
 		r.Inbox = append(r.Inbox, item)
 	}
 	return r
 }
 
-// wasHidden reports whether a run without metadata had been deleted: it waits to be
-// purged, and is not among the runs that have ended.
+// wasHidden reports whether a run without metadata was deleted: it waits for its purge, and is not
+// among the ended runs.
 func (e *partitionState) wasHidden(run string) bool {
 	if !slices.Contains(members(e.purges), run) && !slices.Contains(members(e.held), run) {
 		return false
@@ -391,18 +395,19 @@ func (e *partitionState) wasHidden(run string) bool {
 	return true
 }
 
-// readLog is a log as a check has read it, before the rest of its partition.
+// readLog is a log that was read before the rest of its partition.
 type readLog struct {
-	header string // of the run, as of the same moment
+	header string // of the run, at the same moment
 	frames [][]byte
 }
 
-// headerField is the field of the metadata of a run that has its header, which changes with each frame.
+// headerField is the metadata field with the header of a run, which changes with each frame.
 const headerField = "H"
 
-// readLogs reads the logs of runs, so many in one transaction that an answer is not large. Logs are most of a partition: without them,
-// the transaction that reads everything else keeps a server busy for a short time only. A log that cannot be read is left out, to be
-// read with the rest. Whether one has grown meanwhile, its header tells: see outdated.
+// readLogs reads the logs of runs, limiting the number of logs in a transaction so that no answer
+// is large. Logs are most of the data of a partition: without them, the transaction that reads
+// everything else occupies the server only for a short time. A log that cannot be read is left out
+// and read with the rest. outdated detects by the header whether a log has grown in between.
 func (s *Store) readLogs(ctx context.Context, p *partition, runs []string) (map[string]*readLog, error) {
 	logs := map[string]*readLog{}
 	for some := range slices.Chunk(runs, readBatch) {
@@ -425,7 +430,8 @@ func (s *Store) readLogs(ctx context.Context, p *partition, runs []string) (map[
 	return logs, nil
 }
 
-// headersOf returns the headers of runs, also of hidden ones; empty: a run has none.
+// headersOf returns the headers of runs, visible or hidden. It returns an empty string for a run
+// without one.
 func (s *Store) headersOf(ctx context.Context, p *partition, runs []string) ([]string, error) {
 	read := make([]headerReading, len(runs))
 	err := s.transactionOf(ctx, p, func(tx redis.Pipeliner) {
@@ -440,7 +446,7 @@ func (s *Store) headersOf(ctx context.Context, p *partition, runs []string) ([]s
 	return all, err
 }
 
-// headerReading is the header of a run on its way from the server.
+// headerReading is the pending read of the header of a run.
 type headerReading struct{ seen, hidden *redis.StringCmd }
 
 func readHeader(ctx context.Context, tx redis.Pipeliner, p *partition, run string) headerReading {
@@ -467,8 +473,9 @@ func (s *Store) readSomeLogs(ctx context.Context, p *partition, runs []string, l
 	return nil
 }
 
-// outdated returns the runs whose logs were read before they had their present headers, and forgets these logs. A log only ever grows by a
-// commit, which changes the header in the same action: a run whose header is the same has the log that was read.
+// outdated returns the runs whose headers have changed since their logs were read, and drops these
+// logs. A log only grows by a commit, which changes the header in the same action. Therefore a run
+// with the same header still has the log that was read.
 func (e *partitionState) outdated() map[string]bool {
 	old := map[string]bool{}
 	for run, l := range e.logs {

@@ -52,25 +52,25 @@ type header struct {
 
 const (
 	headerSize = 63
-	guardSize  = 49 // of what a commit is guarded by
-	fenceFrom  = 8  // where the queue state, the token and the epoch begin
+	guardSize  = 49 // length of the part that guards a commit
+	fenceFrom  = 8  // offset of the queue state, which the token and the epoch follow
 	fenceSize  = 17
 )
 
-// Flags of a header. Without any, a run needs no more than the shortest scripts do.
+// Flags of a header. A run without flags needs only the shortest scripts.
 const (
-	hasUnread       = 1 << iota // there is something in its inbox
-	isWatched                   // field y says until when somebody watches
-	hasRest                     // there may be more to do at its end: step data, records, the record that created it, the key of which it gathers starts, followers of its streams
-	hasRetention                // field j says how long it is kept
-	isClosing                   // its senders are told to come later
-	hasIncompatible             // field F says who could not replay it
-	isExempt                    // while it is owned: the end of its session is not counted
-	isLimited                   // fields U, f and V say what limits it uses, its fair key, and what it has of them
+	hasUnread       = 1 << iota // its inbox is not empty
+	isWatched                   // field y contains until when it is watched
+	hasRest                     // its end may need more work: step data, records, the record that created it, a key for which it collects starts, followers of its streams
+	hasRetention                // field j contains its retention
+	isClosing                   // its senders must send again later
+	hasIncompatible             // field F contains the sessions that could not replay it
+	isExempt                    // while it is owned, the end of its session is not counted
+	isLimited                   // fields U, f and V contain its uses, its fairness key and its permits
 )
 
-// digest is a workflow id in eight bytes: enough to notice that a commit names another one
-// than that of its run. It is zero only for none.
+// digest is a hash of a workflow ID in eight bytes, which suffices to detect that a commit names
+// another ID than its run has. It is zero only without a workflow ID.
 type digest [8]byte
 
 func digestOf(workflowID string) (d digest) {
@@ -82,16 +82,17 @@ func digestOf(workflowID string) (d digest) {
 	return d
 }
 
-// packFence returns what a script compares that only the owner may use.
+// packFence encodes a fence with the queue state "owned", as the header of an owned run contains
+// it, for comparison in a script.
 func packFence(f store.Fence) []byte {
 	owned := header{queueState: store.StateOwned, fence: f}
 	return owned.appendGuard(make([]byte, 0, guardSize))[fenceFrom : fenceFrom+fenceSize]
 }
 
-// packNumber returns a number as it is in a header.
+// packNumber encodes a number as a header contains it.
 func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// pack returns the header as it is stored.
+// pack encodes the header in its stored form.
 func (h *header) pack() string {
 	b := h.appendGuard(make([]byte, 0, headerSize))
 	b = append(b, statusByte(h.status), h.flags)
@@ -101,14 +102,14 @@ func (h *header) pack() string {
 	return string(binary.BigEndian.AppendUint32(b, uint32(h.bytes)))
 }
 
-// appendGuard appends what a commit is guarded by.
+// appendGuard appends the part that guards a commit.
 func (h *header) appendGuard(b []byte) []byte {
 	b = append(append(b, h.wid[:]...), '0'+byte(h.queueState))
 	b = binary.BigEndian.AppendUint64(append(b, h.fence.Token[:]...), h.fence.Epoch)
 	return binary.BigEndian.AppendUint64(append(b, h.last[:]...), h.seq)
 }
 
-// unpackHeader is the opposite of pack; the zero value: there is no header that can be read.
+// unpackHeader is the inverse of pack. It returns the zero value for an invalid header.
 func unpackHeader(packed string) (h header) {
 	if len(packed) != headerSize {
 		return header{}
@@ -127,11 +128,11 @@ func unpackHeader(packed string) (h header) {
 	return h
 }
 
-// number returns n as text.
+// number formats n in decimal.
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// parseNumber is the opposite of number; 0 for what is no number. The server
-// writes scores as decimals.
+// parseNumber is the inverse of number. It returns 0 for an invalid number. It accepts decimals,
+// since the server formats scores as such.
 func parseNumber(s string) int64 {
 	if s == "" {
 		return 0
@@ -143,8 +144,8 @@ func parseNumber(s string) int64 {
 	return int64(f)
 }
 
-// millis returns t in milliseconds, rounded up so that nothing is due too early, and
-// within the times of event.Instant; 0 for the zero time.
+// millis returns t in milliseconds, clamped to the range of event.Instant. It rounds up, so that
+// nothing is due too early. It returns 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -152,7 +153,8 @@ func millis(t time.Time) int64 {
 	return event.Instant(t).UnixMilli()
 }
 
-// deadline returns a deadline in milliseconds, rounded down; 0: there is none.
+// deadline returns t in milliseconds, rounded down. It returns 0 for the zero time, which means
+// that there is no deadline.
 func deadline(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -160,7 +162,7 @@ func deadline(t time.Time) int64 {
 	return max(millis(t.Truncate(time.Millisecond)), 1)
 }
 
-// timeOf is the opposite of millis.
+// timeOf is the inverse of millis.
 func timeOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -177,8 +179,8 @@ func durationMillis(d time.Duration) int64 {
 	return ms
 }
 
-// statuses are kept as their place in this list, which only ever grows at its end,
-// counted from 1. Zero: there is none.
+// statuses defines the stored form of a status: its position in this list, counted from 1. Zero
+// means none. New ones must be appended.
 var statuses = []event.Status{
 	event.StatusPending, event.StatusRunning, event.StatusCompleted, event.StatusFailed, event.StatusCanceled,
 	event.StatusContinued, event.StatusHeld, event.StatusPaused, event.StatusSleeping, event.StatusWaiting, event.StatusBlocked,
@@ -186,7 +188,7 @@ var statuses = []event.Status{
 
 func statusByte(s event.Status) byte { return byte(slices.Index(statuses, s) + 1) }
 
-// packStatus returns a status as scripts write it into a header; empty: it stays.
+// packStatus encodes a status for a header. An empty result leaves the status unchanged.
 func packStatus(s event.Status) string {
 	if s == "" {
 		return ""
@@ -194,7 +196,7 @@ func packStatus(s event.Status) string {
 	return string([]byte{statusByte(s)})
 }
 
-// checkStatus refuses a status of a run that cannot be kept.
+// checkStatus returns an error for a status that has no stored form.
 func checkStatus(run event.RunID, s event.Status) error {
 	if s != "" && statusByte(s) == 0 {
 		return fmt.Errorf("write run %s: status %q is none that this release knows", run, s)
@@ -202,8 +204,8 @@ func checkStatus(run event.RunID, s event.Status) error {
 	return nil
 }
 
-// statusOf is the opposite of statusByte. One that a newer release has written is shown
-// as its number.
+// statusOf is the inverse of statusByte. It returns the number as text for a status that only a
+// newer release knows.
 func statusOf(n byte) event.Status {
 	switch {
 	case n == 0:
@@ -214,8 +216,8 @@ func statusOf(n byte) event.Status {
 	return statuses[n-1]
 }
 
-// packItem puts an item into one value: its scope, the length of its id, the id
-// and the body. Scripts read the id out of it.
+// packItem encodes an item: its scope, the length of its ID, the ID and the body. Scripts extract
+// the ID.
 func packItem(i store.Item) string {
 	return strconv.Itoa(int(i.Scope)) + strconv.Itoa(len(i.ID)) + ":" + string(i.ID) + string(i.Body)
 }
@@ -232,14 +234,13 @@ func unpackItem(packed string) (store.Item, error) {
 	return store.Item{ID: event.ItemID(rest[:n]), Scope: store.Scope(length[0] - '0'), Body: []byte(rest[n:])}, nil
 }
 
-// extra holds the fields that few runs have, and those of any length.
+// extra contains the fields that few runs have, and those of any length.
 type extra struct {
-	workflowID string // only if it is kept as a hash
+	workflowID string // set only if it is stored as a hash
 	tags       map[string]string
 }
 
-// pack returns x as one value: each text with its length before it. It is empty
-// if there is nothing to keep.
+// pack encodes x: each text is preceded by its length. The result is empty if no field is set.
 func (x *extra) pack() string {
 	if x.workflowID == "" && len(x.tags) == 0 {
 		return ""
@@ -253,10 +254,10 @@ func (x *extra) pack() string {
 	return b.String()
 }
 
-// packText returns a text with its length before it.
+// packText returns a text preceded by its length.
 func packText(s string) string { return strconv.Itoa(len(s)) + ":" + s }
 
-// describe adds x to a record.
+// describe copies x into a record.
 func (x *extra) describe(r *store.Record) {
 	r.Tags = x.tags
 	if x.workflowID != "" {
@@ -264,7 +265,7 @@ func (x *extra) describe(r *store.Record) {
 	}
 }
 
-// unpackTexts returns texts that have their lengths before them.
+// unpackTexts decodes texts that are preceded by their lengths.
 func unpackTexts(packed string) (all []string, err error) {
 	for packed != "" {
 		length, rest, ok := strings.Cut(packed, ":")
