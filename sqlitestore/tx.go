@@ -287,12 +287,11 @@ const (
 // claimable runs.
 const waits store.QueueState = 7
 
-// place returns the position of a run among the waiting runs.
+// place returns the position of a run among the waiting runs, 0 if it has none. The ord of a run
+// that is queued for its workflow ID, or that goes without permits, is another position: if a queued
+// run kept it, it would join its limiter queue before the runs that have waited there meanwhile.
 func (r *run) place() int64 {
-	switch {
-	case r.uses == "" && r.fair == "":
-		return 0
-	case r.fair != "" && (r.calledOff || r.queueState == store.StateQueued): // ord is not a position in these cases
+	if r.uses == "" && r.fair == "" || r.calledOff || r.queueState == store.StateQueued {
 		return 0
 	}
 	return r.ord

@@ -399,6 +399,25 @@ var turnBehaviors = []behavior{
 			return h.Claim(s, 10)[0]
 		})
 	}},
+	{"L8_ARunQueuedForItsWorkflowIDJoinsBehindThoseThatWait", func(h *harness) {
+		h.Limit("gpu", 1)
+		s := h.Session()
+		holder := h.Start(using("gpu"))
+		held := h.one(s, holder)
+		wid := h.WorkflowID("order")
+		first := h.StartAs(suite.Orders, wid)
+		fence := h.one(s, first)
+		queued := h.StartAs(suite.Orders, wid, using("gpu"), func(c *store.Create) { c.Active = store.ActiveQueue })
+		h.State(queued.Run, store.StateQueued)
+		waits := h.Start(using("gpu"))
+		h.nothing("while the permit is held", s)
+		h.Finish(first, fence, event.StatusCompleted)
+		h.State(queued.Run, store.StateReady)
+		h.Finish(holder, held, event.StatusCompleted)
+		h.one(s, waits)
+		h.nothing("while the permit is held again", s)
+		h.State(queued.Run, store.StateReady)
+	}},
 	{"L9_AnOrdinaryMessageLeavesAWaiterInItsLine", func(h *harness) {
 		h.Limit("gpu", 1)
 		s := h.Session()
