@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Create stores new runs, pipelined. A run whose id is not a run id is refused
-// with an error, and so is one whose slot is not that of its workflow id.
+// Create stores new runs, pipelined. It returns an error for an invalid run ID, and for a run ID
+// whose slot differs from that of its workflow ID.
 func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	return answers, nil
 }
 
-// routed checks that the run will be in the partition in which its workflow id
-// is decided: two partitions cannot keep one workflow id unique.
+// routed checks that the run is in the partition of its workflow ID: two partitions could not keep
+// a workflow ID unique.
 func (s *Store) routed(c *store.Create) error {
 	if _, err := event.ParseRunID(string(c.Run)); err != nil {
 		return fmt.Errorf("create run: %w", err)
@@ -69,7 +69,7 @@ func (s *Store) routed(c *store.Create) error {
 	return nil
 }
 
-// gathering returns the script that lets a start share a run.
+// gathering returns the call of the script that starts or joins a collecting run.
 func (s *Store) gathering(c *store.Create) *call {
 	p, g, item := s.partitionOf(c.Run), c.Gather, c.Items[0]
 	args := append(make([]any, 0, 32),
@@ -80,7 +80,7 @@ func (s *Store) gathering(c *store.Create) *call {
 	}
 }
 
-// creation returns the script that stores a run.
+// creation returns the call of the script that stores a run.
 func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
 	args := append(make([]any, 0, 32), s.at(), 0)
@@ -104,12 +104,11 @@ func (s *Store) creation(c *store.Create) *call {
 	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.CreatedBy, c.Owner), size: size}
 }
 
-// terms is how many arguments say when a run may be created, and when it starts. Two for
-// each item come after them.
+// terms is the number of arguments with the conditions and the time of a start. They are followed
+// by two arguments for each item.
 const terms = 10
 
-// describe adds a new run, and the record that creates it, as the scripts want it
-// that store one.
+// describe appends the arguments that describe a new run and the record that creates it.
 func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, owner *store.Owner) []any {
 	rest := extra{tags: c.Tags}
 	wid := widKey(c.WorkflowID)
@@ -131,7 +130,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 		h.flags |= hasRest
 	}
 	if len(c.Items) > 0 {
-		h.flags |= hasUnread // what a run continues as gets its own from the script
+		h.flags |= hasUnread // the script sets the flag for a run that continues another one
 	}
 	keeps := c.Retention > 0 && c.Retention != store.DefaultRetention
 	if keeps {
@@ -148,7 +147,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 			args = append(args, name, value)
 		}
 	}
-	if len(c.Uses) > 0 || c.Fair != "" { // scripts know where they stand
+	if len(c.Uses) > 0 || c.Fair != "" { // the script adds the positions
 		field("V", packPermits(false, c.Whole, false))
 		field("f", packShare(c.Fair, c.Weight()))
 	}
@@ -176,9 +175,9 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 }
 
 const (
-	// compactLimit is the longest value that leaves a hash in its compact form.
+	// compactLimit is the maximum length of a value in a hash with the compact encoding.
 	compactLimit = 64
-	// beside says that the extra of a run is a key of its own.
+	// beside marks a run whose extra is stored in a separate key.
 	beside = "+"
 )
 

@@ -14,13 +14,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// errDamaged says that keys of the database contradict each other.
+// errDamaged reports that keys of the database contradict each other.
 var errDamaged = errors.New("the database is damaged")
 
-// errNameless is damage that is about all runs of a route.
+// errNameless is damage that affects all runs of a route.
 var errNameless = fmt.Errorf("%w: a route has no name", errDamaged)
 
-// hints says what to do about the errors of a server, by what they begin with.
+// hints contains the fixes for errors of a server, by the beginning of the error.
 var hints = map[string]string{
 	"OOM":         "the server is at its memory limit, nothing was written",
 	"READONLY":    "the server is a replica, nothing was written",
@@ -33,19 +33,19 @@ var hints = map[string]string{
 	"NOPERM":      "the user lacks a permission, see docs/use/redis.md",
 }
 
-// refusals are those by which a server does not let a user in, or not do something.
+// refusals are the prefixes of errors by which a server refuses a user or a permission.
 var refusals = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 
-// explain makes errors of the client errors of a store, and says what to do. A
-// cluster is asked who serves what: go-redis does so by itself only once a minute
-// if a master does not answer.
+// explain translates an error of the client into an error of the store, and adds the fix. If a
+// master of a cluster does not answer, it refreshes the layout of the cluster, which go-redis does
+// only once a minute by itself.
 func (s *Store) explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
 	select {
 	case <-s.done:
-		return store.ErrClosed // that is why it failed
+		return store.ErrClosed // Close has caused the error
 	default:
 	}
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
@@ -72,8 +72,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// aboutRun tells errors that concern one run, and not the server: asking again does not
-// change them.
+// aboutRun marks errors that concern one run and not the server: repeating the request does not
+// help.
 func aboutRun(run event.RunID, size int, err error) error {
 	if _, told := errors.AsType[store.PermanentError](err); told {
 		return err
@@ -88,7 +88,7 @@ func aboutRun(run event.RunID, size int, err error) error {
 	return err
 }
 
-// unanswered returns an error if of no request it is known what came of it.
+// unanswered returns an error if the result of every request is unknown.
 func unanswered(requests int, answer func(i int) error) error {
 	var first error
 	for i := range requests {
@@ -103,10 +103,10 @@ func unanswered(requests int, answer func(i int) error) error {
 	return first
 }
 
-// endOf returns an error that matches the one of ctx if ctx has ended and the server has
-// not answered; else nil. A connection gets the deadline of a context, and may notice a
-// moment before the context that it is past; one that is canceled goes on until it times
-// out by itself. Either way it says only that.
+// endOf returns an error that matches ctx.Err() if ctx has ended and the server has not answered;
+// otherwise it returns nil. A connection gets the deadline of a context, and may notice its end
+// slightly before the context does. After a cancellation the connection waits for its own timeout.
+// In both cases err is only a timeout.
 func endOf(ctx context.Context, err error) error {
 	ended := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && ended == nil && !time.Now().Before(deadline) {
@@ -121,12 +121,12 @@ func endOf(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ended, err)
 }
 
-// unexpected is an answer of a script that this release does not know.
+// unexpected returns the error for a script answer that this release does not know.
 func unexpected(c *call) error {
 	return fmt.Errorf("script %s answered %v, which this release does not know", c.script.name, c.reply)
 }
 
-// errUnconfirmed says that something was written, and may still be lost.
+// errUnconfirmed reports that something was written, and may still be lost.
 var errUnconfirmed = errors.New("too few replicas have received it")
 
 func unconfirmed(n int, cfg Config, err error) error {
@@ -136,12 +136,12 @@ func unconfirmed(n int, cfg Config, err error) error {
 	return fmt.Errorf("wait for replicas: %d of %d within %v: %w", n, cfg.WaitReplicas, cfg.WaitTimeout, err)
 }
 
-// A key that somebody else has overwritten has a type that it never has, and every command
-// on it fails. What that is about must keep nothing else: scripts that come across several
-// runs leave such a key out and name it (lua/part/intact.lua), and where a script fails by
-// one, the server is asked which it was. Only then: it costs nothing before.
+// If another program has overwritten a key, the key has an impossible type, and every command on it
+// fails. This must affect nothing but the subject of the key. Scripts that process several runs
+// leave out such a key and report it (lua/part/intact.lua). If a script fails because of it, the
+// store reads the types of the keys to find it. This costs nothing unless a script fails.
 
-// types are those of all keys, by their letters.
+// types are the types of all keys, by letter.
 var types = func() map[byte]string {
 	all := map[byte]string{}
 	for kind, letters := range map[string]string{
@@ -154,7 +154,7 @@ var types = func() map[byte]string {
 	return all
 }()
 
-// typeOf returns the type that a key must have; empty: nobody knows.
+// typeOf returns the required type of a key. It is empty for an unknown key.
 func (p *partition) typeOf(key string) string {
 	letter, _, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
 	if len(letter) != 1 {
@@ -163,13 +163,12 @@ func (p *partition) typeOf(key string) string {
 	return types[letter[0]]
 }
 
-// ofPartition are the letters of the keys of a partition that are lists of outboxes, and
-// ofRuns those of the keys of runs.
+// ofPartition are the letters of the keys of sessions, and ofRuns the letters of the keys of runs.
 const ofPartition = "zoa"
 
 const ofRuns = "mlisnjxgOBSCW"
 
-// overwrittenError is a key with a type that it never has.
+// overwrittenError reports a key of an impossible type.
 type overwrittenError struct{ key, is, want string }
 
 func (e *overwrittenError) Error() string {
@@ -181,18 +180,18 @@ func (p *partition) overwritten(key, is string) *store.DamagedError {
 	kind, run, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
 	damage := &store.DamagedError{Err: &overwrittenError{key, is, p.typeOf(key)}}
 	if strings.Contains(ofRuns, kind) {
-		run, _, _ = strings.Cut(run, ":") // a stream has a name behind it
+		run, _, _ = strings.Cut(run, ":") // the key of a stream ends with its name
 		damage.Run = long(run)
 	}
 	return damage
 }
 
-// errLost says that a run has a log and no metadata, or that a chain has no latest run.
-// While a repair is under way, that is so after it has removed an overwritten key.
+// errLost reports a run with a log and without metadata, or a chain without its latest run. A
+// repair causes this temporarily after it has removed an overwritten key.
 var errLost = errors.New("its log is there, and its metadata is not: a repair by package fsck writes it again")
 
-// damageOf returns the damage by which a script has failed, if it is that a key has a type
-// which it never has, or that a run is lost; else the error.
+// damageOf returns the damage that made a script fail: a key of an impossible type, or a lost run.
+// Otherwise it returns err.
 func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 	if redis.HasErrorPrefix(err, "LOST") {
 		_, run, _ := strings.Cut(err.Error(), " ")
@@ -227,8 +226,8 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 	return err
 }
 
-// streamsNear returns the keys of the streams of the runs that a script is about. They are
-// of the chain of the run, which only its metadata knows.
+// streamsNear returns the keys of the streams of the runs of a script. They belong to the chain of
+// the run, which only its metadata names.
 func (s *Store) streamsNear(ctx context.Context, c *call) (keys []string) {
 	for _, key := range c.keys {
 		run, ok := strings.CutPrefix(key, c.p.meta(""))
@@ -246,7 +245,7 @@ func (s *Store) streamsNear(ctx context.Context, c *call) (keys []string) {
 	return keys
 }
 
-// near returns keys, and those that scripts build from them.
+// near returns keys, and the keys that scripts derive from them.
 func (p *partition) near(keys []string) []string {
 	all := slices.Clone(keys)
 	for _, key := range keys {
@@ -269,10 +268,11 @@ func (p *partition) near(keys []string) []string {
 	return all
 }
 
-// findings records what a script has left out, of which it has told after everything else.
+// findings records the overwritten keys that a script has reported at the end of its answer and
+// left out.
 func (s *Store) findings(p *partition, texts []string) {
 	for _, text := range texts {
-		if i := strings.LastIndexByte(text, ' '); i > len(p.tag) { // a key may hold spaces
+		if i := strings.LastIndexByte(text, ' '); i > len(p.tag) { // a key may contain spaces
 			s.damages.Note(text, p.overwritten(text[:i], text[i+1:]))
 		}
 	}

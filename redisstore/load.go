@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// readBatch is how many runs are read in one transaction.
+	// readBatch is the maximum number of runs that are read in one transaction.
 	readBatch = 64
-	// rereads is how often a run is read again that has moved on, or was purged, while
-	// the name of its owner or its tags were asked for.
+	// rereads is how often a run is read again if it was changed or purged while the name of its
+	// owner or its tags were read.
 	rereads = 5
 )
 
-// Load reads runs: each as of one moment, pipelined, and the partitions at the
-// same time.
+// Load reads runs, each as of one moment. It pipelines the reads, and reads the partitions in
+// parallel.
 func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 	return answers, nil
 }
 
-// all is every partition.
+// all returns all partitions.
 func (s *Store) all() map[*partition]struct{} {
 	all := map[*partition]struct{}{}
 	for _, p := range s.parts {
@@ -59,7 +59,7 @@ func (s *Store) all() map[*partition]struct{} {
 	return all
 }
 
-// each calls f for all partitions at the same time.
+// each calls f for all partitions in parallel.
 func each[T any](members map[*partition]T, f func(*partition, T) error) error {
 	if len(members) == 1 {
 		for p, m := range members {
@@ -80,14 +80,14 @@ func each[T any](members map[*partition]T, f func(*partition, T) error) error {
 	return err
 }
 
-// reading is a run on its way from the server.
+// reading is the pending read of a run.
 type reading struct {
 	meta   *redis.MapStringStringCmd
-	frames *redis.XMessageSliceCmd // nil: not asked for
-	inbox  *redis.StringSliceCmd   // nil: not asked for
+	frames *redis.XMessageSliceCmd // nil if not requested
+	inbox  *redis.StringSliceCmd   // nil if not requested
 }
 
-// err returns the error of a command that the server refused by itself.
+// err returns the error of a command that the server has refused.
 func (r *reading) err() error {
 	err := r.meta.Err()
 	if err == nil && r.frames != nil {
@@ -115,8 +115,8 @@ func read(ctx context.Context, tx redis.Pipeliner, p *partition, l store.Load) r
 	return r
 }
 
-// readable returns how many of the runs are read in one transaction: so many that the
-// answer is not large, as far as it is known how long their logs are.
+// readable returns the number of runs to read in one transaction, limited by the known lengths of
+// their logs so that the answer is not large.
 func (s *Store) readable(runs []store.Load, members []int) int {
 	bytes := 0
 	for i, m := range members[:min(len(members), readBatch)] {
@@ -169,9 +169,9 @@ func timedOut(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// readSlowly reads a run whose answer did not come in time: page by page, each with more
-// time. What is appended meanwhile is not read; if the run is purged meanwhile it looks
-// damaged, and is read as one that does not exist by whoever looks again.
+// readSlowly reads a run whose answer has timed out: page by page, each with a longer timeout. It
+// does not read frames that are appended in between. If the run is purged in between, the result
+// looks damaged, and the next read reports that the run does not exist.
 func (s *Store) readSlowly(ctx context.Context, p *partition, l store.Load) (reading, error) {
 	var r reading
 	brief := l
@@ -208,8 +208,8 @@ func (s *Store) readSlowly(ctx context.Context, p *partition, l store.Load) (rea
 
 func streamID(n uint64) string { return number(int64(min(n, 1<<62))) + "-0" }
 
-// loaded makes an answer of what was read; nil: the run has moved on, read it
-// again.
+// loaded builds the answer from what was read. It returns nil if the run has changed in between and
+// must be read again.
 func (s *Store) loaded(ctx context.Context, p *partition, run event.RunID, r reading) (*store.Loaded, error) {
 	if err := r.err(); err != nil {
 		return nil, s.explain(ctx, s.damageOf(ctx, &call{p: p, keys: []string{p.meta(short(run))}}, err))
@@ -257,7 +257,7 @@ func itemsOf(packed []string) ([]store.Item, error) {
 	return items, nil
 }
 
-// Resolve returns the active run of a workflow id, else the last that ended.
+// Resolve returns the active run of a workflow ID, or else its last ended run.
 func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -279,10 +279,9 @@ func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, er
 	return "", fmt.Errorf("resolve workflow id %q: %w", workflowID, store.ErrRunNotFound)
 }
 
-// record makes a record of the metadata of a run. Names that are not known yet
-// are asked for, and so are tags that are kept beside it. It returns nil if the run has
-// moved on or was purged meanwhile, so that they could not be found: then the metadata
-// must be read again.
+// record builds a record from the metadata of a run. It reads names that are not cached, and tags
+// that are stored in a separate key. It returns nil if these are missing because the run was
+// changed or purged in between: then the metadata must be read again.
 func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map[string]string) (*store.Record, error) {
 	r := known(run, m)
 	err := s.addExtra(ctx, p, r, m["i"])
@@ -303,8 +302,8 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 	return r, nil
 }
 
-// known makes of the metadata of a run what it says without any other key: all but
-// tags, a long workflow id, the route and the owner.
+// known builds a record from the metadata of a run alone, without tags, a long workflow ID, the
+// route and the owner.
 func known(run event.RunID, m map[string]string) *store.Record {
 	h := unpackHeader(m["H"])
 	r := &store.Record{
@@ -345,7 +344,8 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	return r
 }
 
-// ownerIn returns the session that owns a run, by the metadata of that; empty: none.
+// ownerIn returns the session that owns a run, according to its metadata. It is empty if there is
+// none.
 func ownerIn(m map[string]string) string {
 	if unpackHeader(m["H"]).queueState != store.StateOwned {
 		return ""
@@ -353,8 +353,8 @@ func ownerIn(m map[string]string) string {
 	return m["p"]
 }
 
-// addExtra adds tags and a long workflow id to a record. An error that matches
-// redis.Nil says that they are not there.
+// addExtra adds the tags and the long workflow ID to a record. It returns an error that matches
+// redis.Nil if they are missing.
 func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, packed string) error {
 	if packed == beside {
 		var err error
@@ -374,7 +374,7 @@ func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, pac
 	return nil
 }
 
-// routeOf returns what a code of a route stands for, and asks if it must.
+// routeOf returns the route of a code, and reads its name if it is not cached.
 func (s *Store) routeOf(ctx context.Context, p *partition, code string) (store.Route, error) {
 	if route, known := s.names.route(code); known {
 		return route, nil
@@ -391,8 +391,8 @@ func (s *Store) routeOf(ctx context.Context, p *partition, code string) (store.R
 	return route, nil
 }
 
-// sessionOf returns what a code of a session stands for, and asks if it must;
-// empty: the session is over.
+// sessionOf returns the session of a code, and reads its name if it is not cached. The name is
+// empty if the session has ended.
 func (s *Store) sessionOf(ctx context.Context, p *partition, code string) (store.SessionID, error) {
 	if session, known := s.names.session(code); known {
 		return session, nil
@@ -408,8 +408,8 @@ func (s *Store) sessionOf(ctx context.Context, p *partition, code string) (store
 	return store.SessionID(id), nil
 }
 
-// Audit returns the interventions into a run from outside of it, oldest first: the last
-// thousand entries.
+// Audit returns the interventions by operators into a run, oldest first. Only the last thousand
+// entries are kept.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -421,7 +421,7 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 		there, kept = tx.Exists(ctx, p.meta(short(run))), tx.LRange(ctx, p.audit(short(run)), 0, -1)
 	})
 	var entries []store.AuditEntry
-	if err == nil && there.Val() == 1 { // a deleted run is as if it were gone
+	if err == nil && there.Val() == 1 { // a deleted run counts as missing
 		entries, err = auditOf(run, kept.Val())
 	}
 	if err != nil {
@@ -430,7 +430,7 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 	return entries, nil
 }
 
-// auditEntry is an entry as the scripts write it.
+// auditEntry is an entry in the form that the scripts write.
 type auditEntry struct {
 	Time       string          `json:"t"`
 	Reason     store.Reason    `json:"w"`
@@ -448,7 +448,7 @@ func auditOf(run event.RunID, kept []string) ([]store.AuditEntry, error) {
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
 			return nil, fmt.Errorf("%w: an entry of the audit trail: %w", errDamaged, err)
 		}
-		epoch, _ := strconv.ParseUint(e.Epoch, 16, 64) // of a run without metadata there is none
+		epoch, _ := strconv.ParseUint(e.Epoch, 16, 64) // empty for a run without metadata
 		all = append(all, store.AuditEntry{
 			Time: timeOf(parseNumber(e.Time)), Run: run, Reason: e.Reason, By: e.By, Owner: e.Owner,
 			QueueState: store.QueueState(parseNumber(e.QueueState)), Status: statusOf(e.Status), Epoch: epoch,

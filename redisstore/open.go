@@ -16,20 +16,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Store keeps runs in Redis. Make one with Open or New. All methods are safe for
-// concurrent use.
+// Store stores runs in Redis. Create one with Open or New. All methods are safe for concurrent use.
 type Store struct {
 	client     redis.UniversalClient
-	owned      bool // Close closes the client
+	owned      bool // whether Close closes the client
 	parts      []*partition
 	cfg        Config
-	injected   store.Clock // nil: the server's
+	injected   store.Clock // nil to use the clock of the server
 	server     *serverClock
 	pubsub     *pubsub
 	retained   retained
 	crowds     crowds
 	names      *names
-	pipes      sync.Pool     // of pipelines in which nothing is queued
+	pipes      sync.Pool     // empty pipelines
 	done       chan struct{} // closed by Close
 	closing    sync.Once
 	closed     error
@@ -37,7 +36,7 @@ type Store struct {
 	prepared   atomic.Bool
 	inspecting sync.Mutex
 	inspected  map[int]*keySet
-	manyRuns   int // see the constant
+	manyRuns   int // replaces the constant in tests
 	damages    store.Damages
 }
 
@@ -60,50 +59,47 @@ const (
 
 // Config configures a store. Open uses the zero value.
 type Config struct {
-	// Prefix is the beginning of the names of all keys and channels, in braces;
-	// empty: DefaultPrefix. Stores of different prefixes know nothing of each
-	// other. It may not hold braces or white space.
+	// Prefix is the beginning of the names of all keys and channels, in braces. If it is empty,
+	// DefaultPrefix is used. Stores with different prefixes are independent. It must not contain
+	// braces or white space.
 	Prefix string
-	// Partitions is how many parts the store has, each in one slot of a cluster;
-	// 0: DefaultPartitions. The first store that uses a prefix fixes it for ever:
-	// another one is refused with a *PartitionsError. More of them spread the
-	// load over more nodes, and cost a worker more commands while it is idle.
+	// Partitions is the number of partitions, each of which is in one slot of a cluster. If it is
+	// 0, DefaultPartitions is used. The first store that uses a prefix fixes the number
+	// permanently: a store with another number fails with a *PartitionsError. More partitions
+	// spread the load over more nodes, and cost an idle worker more commands.
 	Partitions int
-	// Clock is the source of all times, for tests; nil: the clock of the server,
+	// Clock is the source of all times, for tests. If it is nil, the clock of the server is used,
 	// so that the clocks of the workers' machines do not matter.
 	Clock store.Clock
-	// WaitReplicas is the number of replicas that must have received a creation, a
-	// commit or a delivery before it is answered; 0: none. A failover cannot lose
-	// these writes, as long as one of those replicas is promoted. Without
-	// enough replicas nothing makes progress.
+	// WaitReplicas is the number of replicas that must have received a creation, a commit or a
+	// delivery before it is answered. 0 means that none must. A failover cannot lose these writes
+	// if one of those replicas is promoted. Runs make no progress while there are too few replicas.
 	WaitReplicas int
-	// WaitTimeout is how long one try waits for them; 0: DefaultWaitTimeout. It
-	// must be less than the ReadTimeout of a client that is given to New.
+	// WaitTimeout is how long one attempt waits for the replicas. If it is 0, DefaultWaitTimeout is
+	// used. It must be less than the ReadTimeout of a client that is passed to New.
 	WaitTimeout time.Duration
 }
 
-// PartitionsError says that a prefix is in use with another number of
-// partitions.
+// PartitionsError reports that a prefix is in use with another number of partitions.
 type PartitionsError struct {
 	Prefix    string
 	Got, Want int // configured, and in the database
 }
 
-// Permanent is true.
+// Permanent returns true.
 func (e *PartitionsError) Permanent() bool { return true }
 
-// Error names both numbers and the fix.
+// Error returns a text with both numbers and the fix.
 func (e *PartitionsError) Error() string {
 	return fmt.Sprintf("prefix %q has %d partitions, the store is configured with %d: set Config.Partitions (or ?partitions= in the URL) to %d, or use another prefix",
 		e.Prefix, e.Want, e.Got, e.Want)
 }
 
-// New returns a store that uses a client of the caller: for a server, a group
-// that Sentinel watches, or a cluster. It does not dial. Close does not close the
-// client.
+// New returns a store that uses a client of the caller, for a server, a master that Sentinel
+// monitors, or a cluster. It does not dial. Close does not close the client.
 //
-// The client may have its own retries switched on: operations that write are not
-// repeated by it, whatever its options say.
+// The client may have its own retries enabled: it does not repeat operations that write, whatever
+// its options are.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	s, err := open(client, cfg)
 	if err != nil {
@@ -148,12 +144,11 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// maxPartitions is the number of partitions that a slot can distinguish.
+// maxPartitions is the maximum number of partitions.
 const maxPartitions = 1 << 12
 
-// Clock returns the clock of the server, as this process knows it from its
-// answers: to within the time that an answer takes. Before the first operation it
-// is the clock of the machine.
+// Clock returns the clock of the server, estimated from its answers. Its error is at most the time
+// that an answer takes. Before the first operation it shows the time of the machine.
 func (s *Store) Clock() store.Clock {
 	if s.injected != nil {
 		return s.injected
@@ -164,8 +159,8 @@ func (s *Store) Clock() store.Clock {
 // Partitions returns the number of partitions.
 func (s *Store) Partitions() int { return len(s.parts) }
 
-// Close ends blocked calls with store.ErrClosed; every later call fails with it.
-// Operations in flight end with an error if the store was made by Open.
+// Close ends blocked calls with store.ErrClosed. Every later call fails with the same error. If the
+// store was created by Open, operations in flight end with an error.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.done)
@@ -178,7 +173,7 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// enter is the first thing that every operation does.
+// enter returns an error if the store is closed or ctx has ended. Every operation calls it first.
 func (s *Store) enter(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -188,7 +183,7 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 }
 
-// enterPartition is enter for an operation on a partition by its number.
+// enterPartition is like enter, for an operation on the partition with a number.
 func (s *Store) enterPartition(ctx context.Context, number int) (*partition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -207,8 +202,7 @@ func (s *Store) partitionOfName(workflowID string) *partition {
 	return s.parts[int(event.SlotOf(workflowID))%len(s.parts)]
 }
 
-// schemes are those of the URLs by which store.Open knows this package. Open says
-// what they mean.
+// schemes are the URL schemes of this package for store.Open. Open documents them.
 var schemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
 
 func init() {
@@ -218,7 +212,7 @@ func init() {
 	}
 }
 
-// existsURL returns an error unless something was stored under the prefix that a URL names.
+// existsURL returns an error unless there is stored data under the prefix that a URL names.
 func existsURL(ctx context.Context, url string) error {
 	s, err := Open(url)
 	if err != nil {
@@ -238,9 +232,9 @@ func (s *Store) exists(ctx context.Context) error {
 	return nil
 }
 
-// serverClock shows the time of the server: what the last answer said, and what has
-// passed since by the monotonic clock of the process. Nothing that is done to the wall
-// clock of the machine changes it.
+// serverClock shows the time of the server: the time in the last answer, plus the time that has
+// passed since by the monotonic clock of the process. Changes of the wall clock of the machine do
+// not affect it.
 type serverClock struct {
 	wall    func() time.Time     // of the machine
 	elapsed func() time.Duration // by the monotonic clock
@@ -248,11 +242,11 @@ type serverClock struct {
 
 	mu    sync.Mutex
 	known bool
-	shown time.Time     // what the server showed
-	taken time.Duration // when that was
-	trip  time.Duration // how long the answer took that it is from
-	asked time.Duration // when it was asked for the last time
-	then  time.Time     // what the machine showed then
+	shown time.Time     // the time in the answer of the server
+	taken time.Duration // monotonic time of that answer
+	trip  time.Duration // how long that answer took
+	asked time.Duration // monotonic time of the last request
+	then  time.Time     // wall time of the last request
 }
 
 var _ store.Clock = (*serverClock)(nil)
@@ -262,7 +256,7 @@ func newServerClock() *serverClock {
 	return &serverClock{wall: time.Now, elapsed: func() time.Duration { return time.Since(start) }}
 }
 
-// Now returns the time of the server; before its first answer that of the machine.
+// Now returns the time of the server, or before its first answer the time of the machine.
 func (c *serverClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,37 +266,37 @@ func (c *serverClock) Now() time.Time {
 	return c.shown.Add(c.elapsed() - c.taken)
 }
 
-// AfterFunc calls f in its own goroutine once d has passed.
+// AfterFunc calls f in its own goroutine after d.
 func (c *serverClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
 const (
-	// clockAge is after how long the clock is compared again.
+	// clockAge is the interval between readings of the server's clock.
 	clockAge = 30 * time.Second
-	// clockJump is by how much the clocks of the machine may differ from each other
-	// before the server is asked at once: the machine may have slept, during which a
-	// monotonic clock may stand still.
+	// clockJump is the difference between the clocks of the machine from which the server's clock
+	// is read at once. The machine may have been suspended, and a monotonic clock may stop during
+	// that time.
 	clockJump = time.Second
 )
 
-// old reports whether it is time to ask the server again.
+// old reports whether the clock of the server must be read again.
 func (c *serverClock) old() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.known || c.elapsed()-c.asked > clockAge || c.jumped(c.elapsed(), c.wall())
 }
 
-// jumped reports whether the two clocks of the machine have gone on differently since the
-// server was asked. The lock is held.
+// jumped reports whether the two clocks of the machine have diverged since the last request. The
+// caller holds the lock.
 func (c *serverClock) jumped(now time.Duration, wall time.Time) bool {
 	apart := wall.Round(0).Sub(c.then.Round(0)) - (now - c.asked)
 	return apart.Abs() > clockJump
 }
 
-// observe takes note of an answer: the server's time was shown somewhere between
-// sent and received. An answer that took far longer than the one before says less
-// than that one, unless that is old.
+// observe records an answer: the server had the time shown at some moment between sent and
+// received. An answer that took far longer than the previous one is less precise and is ignored,
+// unless the previous one is old.
 func (c *serverClock) observe(shown time.Time, sent, received time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,17 +307,17 @@ func (c *serverClock) observe(shown time.Time, sent, received time.Duration) {
 	c.asked, c.then = received, wall
 }
 
-// keepTime compares the clock with that of the server of a partition, from time to time.
-// What it is called for does not depend on it.
+// keepTime reads the clock of the server of a partition from time to time. The calling operation
+// does not depend on it.
 func (s *Store) keepTime(ctx context.Context, p *partition) {
 	if s.injected != nil || !s.server.old() || !s.server.asking.CompareAndSwap(false, true) {
 		return
 	}
 	defer s.server.asking.Store(false)
-	_ = s.readClock(ctx, p) // the next operation asks again
+	_ = s.readClock(ctx, p) // the next operation tries again
 }
 
-// readClock asks the server of a partition for its time.
+// readClock reads the clock of the server of a partition.
 func (s *Store) readClock(ctx context.Context, p *partition) error {
 	if s.injected != nil {
 		return nil
@@ -341,17 +335,17 @@ func (s *Store) readClock(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// formatVersion is the version of what this release stores. Names of keys contain it, so a process
-// that works with another version neither reads nor writes the same keys. For how to change it see
-// docs/internals/formats.md.
+// formatVersion is the version of the stored format of this release. Names of keys contain it, so a
+// process with another version uses different keys. docs/internals/formats.md describes how to
+// change it.
 const formatVersion = 1
 
-// prepare checks, before the first operation, that the database is one that this
-// release knows, with as many partitions as configured; a new one is marked. It
-// is tried again until it has worked once.
+// prepare checks, before the first operation, that the database has the format of this release and
+// the configured number of partitions. It marks a new database. It is repeated until it has
+// succeeded once.
 //
-// It is asked for an operation on a partition: in a cluster it needs the server of that
-// one, and the mark, of which there are copies beside that in partition 0.
+// It is called for an operation on a partition. In a cluster it needs the server of that partition,
+// and the mark, of which each partition has a copy.
 func (s *Store) prepare(ctx context.Context, p *partition) error {
 	if s.prepared.Load() {
 		return nil
@@ -382,8 +376,9 @@ func (s *Store) prepare(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// checkFormat returns the mark, and sets it if there is none. It reads first: a server at its memory limit refuses all that could need more, even to set
-// what is there, and whoever looks for the cause must be able to open the store.
+// checkFormat returns the mark, and sets it if there is none. It reads first, because a server at
+// its memory limit refuses every command that could need more memory, even one that sets an
+// existing value, and an operator who looks for the cause must be able to open the store.
 func (s *Store) checkFormat(ctx context.Context) (string, error) {
 	key := s.parts[0].format()
 	mark, err := s.client.Get(ctx, key).Result()
@@ -402,10 +397,10 @@ func (s *Store) checkFormat(ctx context.Context) (string, error) {
 	return mark, s.compareMark(mark)
 }
 
-// copyMark puts copies of the mark beside the one in partition 0, one for each partition
-// of a cluster, so that its other servers can be worked with while that of partition 0 is
-// lost. Only once it is known that the mark is right: the number of partitions is decided
-// in one place. Copies that cannot be written are written by the next process.
+// copyMark copies the mark of partition 0 to each partition of a cluster, so that the other servers
+// can be used while the server of partition 0 is lost. It is called only after the mark was found
+// correct: the number of partitions is decided in one place. If a copy cannot be written, the next
+// process writes it.
 func (s *Store) copyMark(ctx context.Context, mark string) {
 	if _, cluster := s.client.(*redis.ClusterClient); !cluster || len(s.parts) == 1 {
 		return
@@ -418,7 +413,7 @@ func (s *Store) copyMark(ctx context.Context, mark string) {
 	})
 }
 
-// copied reports whether a partition has a copy of the mark that this store goes by.
+// copied reports whether a partition has a copy of the mark of this store.
 func (s *Store) copied(ctx context.Context, p *partition) bool {
 	if p.number == 0 {
 		return false
@@ -427,11 +422,10 @@ func (s *Store) copied(ctx context.Context, p *partition) bool {
 	return err == nil && s.compareMark(mark) == nil
 }
 
-// mark returns the value by which a database names its format.
+// mark returns the value that identifies the format of a database.
 func (s *Store) mark() string { return fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts)) }
 
-// compareMark returns an error if this store must leave a database with this
-// mark alone.
+// compareMark returns an error if this store must not use a database with this mark.
 func (s *Store) compareMark(mark string) error {
 	words := strings.Fields(mark)
 	if len(words) != 3 || words[0] != "flowgen" {
@@ -450,8 +444,8 @@ func (s *Store) compareMark(mark string) error {
 	return nil
 }
 
-// checkServer refuses servers that are too old. A server that does not tell its
-// version is taken for new enough.
+// checkServer returns an error for a server that is too old. A server that does not report its
+// version is assumed to be new enough.
 func (s *Store) checkServer(ctx context.Context, p *partition) error {
 	node, err := s.master(ctx, p)
 	if err != nil {
@@ -473,10 +467,10 @@ func (s *Store) checkServer(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// serverVersionError says that a server is too old.
+// serverVersionError reports that a server is too old.
 type serverVersionError struct{ version string }
 
-// Permanent is true.
+// Permanent returns true.
 func (e *serverVersionError) Permanent() bool { return true }
 
 func (e *serverVersionError) Error() string {

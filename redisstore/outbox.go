@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Deliver puts an item into an inbox. Its id is remembered for a day at least.
+// Deliver adds an item to an inbox. The ID of the item is remembered for at least a day.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -50,8 +50,8 @@ func delivered(c *call) (event.RunID, error) {
 	return "", unexpected(c)
 }
 
-// Outbox returns the records that are due. If there are more than limit, it chooses
-// among those that have waited longest.
+// Outbox returns due records, at most limit. If there are more, it prefers those that have waited
+// longest.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -82,10 +82,10 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 	return records, a.time(1), nil
 }
 
-// markBatch is how many records one script moves on.
+// markBatch is the maximum number of records that one script marks.
 const markBatch = 100
 
-// Mark moves records on, up to a hundred in one action.
+// Mark moves records to their next phases, up to a hundred in one action.
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// Confirm makes a run forget a record.
+// Confirm removes what a settled record has left with its receiver.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -14,27 +14,26 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Open returns the store that a URL names. It checks the URL and does not dial;
-// the first operation does. So a server that is down is no error of Open: a worker that
-// starts then waits for it, and calls of a client fail or wait as they do in any outage.
-// What waiting does not change is an error of the first operation, and of Worker.Run:
-// [store.ErrRefused] for a user, a password or a permission, [store.ErrForeign] for a
-// prefix that something else uses, *[PartitionsError], *[store.VersionError], and a server that is
-// too old.
+// Open returns the store that a URL names. It checks the URL and does not dial; the first operation
+// does. Therefore Open succeeds if a server is down: a worker that starts then waits for it, and
+// calls of a client fail or wait as they do in any outage. Errors that waiting cannot correct are
+// returned by the first operation, and by Worker.Run: [store.ErrRefused] for a user, a password or
+// a permission, [store.ErrForeign] for a prefix that other data uses, *[PartitionsError],
+// *[store.VersionError], and the error for a server that is too old.
 //
 //	redis://user:password@host:6379/0                       one server
 //	redis+cluster://user:password@host:6379?addr=host2:6379 a cluster, and more of its nodes
 //	redis+sentinel://user:password@host:26379/0?master_name=main&addr=host2:26379
-//	                                                        the master that Sentinels watch
+//	                                                        the master that Sentinels monitor
 //
-// With rediss in place of redis the connections use TLS. "?cluster=true" and
-// "?master_name=" say the same as the schemes. Besides, there are
+// With rediss in place of redis the connections use TLS. "?cluster=true" and "?master_name=" have
+// the same meaning as the schemes. The other parameters are
 //
 //	prefix, partitions, wait_replicas, wait_timeout         see Config
 //	pool_size                                               connections per server, default 10
 //
-// and all parameters of redis.ParseURL, redis.ParseClusterURL and
-// redis.ParseFailoverURL, such as read_timeout.
+// and all parameters of redis.ParseURL, redis.ParseClusterURL and redis.ParseFailoverURL, such as
+// read_timeout.
 func Open(url string) (*Store, error) {
 	s, err := openURL(url)
 	if err != nil {
@@ -58,21 +57,21 @@ func openURL(text string) (*Store, error) {
 	}
 	s, err := open(client, cfg)
 	if err != nil {
-		_ = client.Close() // it has not been used
+		_ = client.Close() // it was not used
 		return nil, err
 	}
 	s.owned = true
 	return s, nil
 }
 
-// errForm says what is wrong with a URL whose parts cannot be told apart. A password
-// with a character that ends it early makes the rest of it the host, the path, the name
-// of a parameter or its value. So no error of this file shows anything of the text but
-// the scheme, nor does it wrap an error of the packages that read it, which do.
+// errForm reports a URL that cannot be split into its parts. A character in a password that must be
+// escaped can make the rest of the password the host, the path, or the name or value of a
+// parameter. Therefore no error in this file contains anything of the text except the scheme, or
+// wraps an error of the packages that parse the URL, since these contain more.
 var errForm = errors.New("read the URL: it does not have the form redis://user:password@host:6379/0?parameter=value: " +
 	"in a user, a password and a value write every character but letters, digits and -._~ as % and two hexadecimal digits")
 
-// parseURL splits a URL, and refuses one in which a part of a password may stand in
+// parseURL splits a URL. It returns an error for a URL in which a part of a password may be in
 // another place.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -81,7 +80,7 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	if !slices.Contains(schemes, u.Scheme) {
 		if strings.Contains(text, "@") && !strings.Contains(text, "://") {
-			return nil, errForm // what stands before the colon may be anything
+			return nil, errForm // the text before the colon may be anything
 		}
 		return nil, fmt.Errorf("scheme %q is none of %s", u.Scheme, strings.Join(schemes, ", "))
 	}
@@ -105,8 +104,8 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// settings takes out of a URL what go-redis does not know, and leaves one that it
-// does.
+// settings removes from a URL the settings that go-redis does not know, so that go-redis can parse
+// the rest.
 func settings(u *url.URL) (cfg Config, kind string, err error) {
 	query := u.Query()
 	take := func(name string) string {
@@ -145,8 +144,8 @@ func settings(u *url.URL) (cfg Config, kind string, err error) {
 	return cfg, kind, checkParameters(u, kind, written)
 }
 
-// checkParameters finds the parameter that go-redis does not take. Its name is shown
-// only if go-redis knows it; of any other the place is, in the query as it is written.
+// checkParameters finds a parameter that go-redis does not accept. The error contains its name only
+// if go-redis knows it; otherwise it contains the position of the parameter in the query.
 func checkParameters(u *url.URL, kind, written string) error {
 	takes := func(name, value string) bool {
 		alone := url.URL{Scheme: u.Scheme, Host: "localhost", RawQuery: url.Values{name: {value}}.Encode()}
@@ -171,7 +170,7 @@ func checkParameters(u *url.URL, kind, written string) error {
 	return nil
 }
 
-// queueStateOf returns the place of a parameter in a query, from 1.
+// queueStateOf returns the position of a parameter in a query, counted from 1.
 func queueStateOf(name, query string) int {
 	return 1 + slices.IndexFunc(strings.Split(query, "&"), func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")
@@ -180,8 +179,8 @@ func queueStateOf(name, query string) int {
 	})
 }
 
-// poolSize is how many connections to a server a store uses, with the one that
-// it listens on.
+// poolSize is the number of connections of a store to a server, including the one for published
+// messages.
 const poolSize = 10
 
 func newClient(u *url.URL, kind string, wait time.Duration) (redis.UniversalClient, error) {
@@ -210,7 +209,7 @@ func newClient(u *url.URL, kind string, wait time.Duration) (redis.UniversalClie
 	return nil, fmt.Errorf("options %T", parsed)
 }
 
-// options reads a URL as go-redis does for a kind of client.
+// options parses a URL for a kind of go-redis client.
 func options(text, kind string) (any, error) {
 	switch kind {
 	case "cluster":
@@ -221,8 +220,8 @@ func options(text, kind string) (any, error) {
 	return redis.ParseURL(text)
 }
 
-// patient returns the time to wait for an answer: what the URL says, but more than
-// the server may itself wait for replicas.
+// patient returns the timeout for an answer: the one in the URL, but more than the time for which
+// the server may wait for replicas.
 func patient(read, wait time.Duration) time.Duration {
 	if read == 0 {
 		read = readTimeout
@@ -233,12 +232,12 @@ func patient(read, wait time.Duration) time.Duration {
 	return read
 }
 
-// readTimeout is how long an answer may take. Whoever waits for a server that is
-// gone waits that long, and then tries again.
+// readTimeout is the timeout for an answer. A call to a server that has failed waits that long
+// before it is retried.
 const readTimeout = 3 * time.Second
 
-// limit bounds the connections of a pool: size is the number in the URL, of which one
-// is for listening.
+// limit sets the limits of a connection pool. size is the number in the URL, one of which is for
+// published messages.
 func limit(size, most *int) {
 	if *size <= 0 {
 		*size = poolSize

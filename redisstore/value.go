@@ -14,29 +14,29 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// header holds the state of a run that nearly every operation compares or changes. It is the
-// first field of the metadata, and one value of 63 bytes, numbers with the highest byte first:
+// header contains the state of a run that nearly every operation compares or changes. It is the
+// first field of the metadata, and one value of 63 bytes. Numbers are big-endian:
 //
-//	 1- 8  digest of the workflow id, zeros: it has none
+//	 1- 8  digest of the workflow ID; zeros if there is none
 //	 9     queue state, as a digit
-//	10-17  token of the owner, zeros: nobody owns it
+//	10-17  token of the owner; zeros if there is no owner
 //	18-25  epoch
-//	26-41  cid of the last frame
+//	26-41  commit ID of the last frame
 //	42-49  last event
-//	50     status, as its place in statuses
+//	50     status, as its position in statuses
 //	51     flags, below
-//	52-53  recoveries since the last progress, 65535 at most
+//	52-53  recoveries since the last progress, at most 65535
 //	54-57  number of frames
 //	58-63  bytes of all frames
 //
-// What a commit is guarded by comes first and in one piece, and so does the fence in it:
-// the owner of the run knows these bytes, so that a script compares one text. After them
-// comes the state that only the server knows. lua/part/header.lua has the functions of
-// scripts for a header; the shortest ones count the bytes themselves.
+// The part that guards a commit comes first and is contiguous, and so is the fence in it: the owner
+// of the run knows these bytes, so a script compares a single string. The rest is state that only
+// the server knows. lua/part/header.lua has the functions of scripts for a header; the shortest
+// scripts use the byte offsets.
 //
-// What else belongs to the queue state of a run is field p: where it comes among those that are
-// ready, its session, when it is due ('0': never), when it ended.
-// It is overwritten with each move, so that nothing has to be removed.
+// The rest of the queue state of a run is field p: the position of a ready run, the session of an
+// owned one, the due time of a parked one ('0' if it has none), or the time of the end. Each change
+// of the queue state overwrites the field, so that it never has to be removed.
 type header struct {
 	wid        digest
 	queueState store.QueueState
