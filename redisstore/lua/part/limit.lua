@@ -1,19 +1,21 @@
--- The limits of the partition, as package protocol has them. A run that uses limits, or has a
--- fair key, has field V of its metadata: whether it has its permits, keeps them to its end, was
--- called off, a digit each, its place among those who wait, and since when it waits; and fields U
--- to U3: what it uses, as JSON, [name, key, weight] each, in pieces that keep the metadata small.
--- Hash F has what is known of lines that use several limits: where a line counts; and of parts the
--- weights of those that wait for another limit first. See part line.
--- Hash L counts what is held of each part of a limit and waited for, and when the next weight
--- comes by its rate, in microseconds; hash K has the configurations.
--- A key of these that somebody has overwritten, or that is lost, must keep no run without
--- limits: it counts as missing, and what it leads to waits for a repair, which counts the
--- permits and makes the lines again from the runs.
+-- The limits of the partition, as package protocol defines them. A run that uses limits, or has a
+-- fairness key, has field V in its metadata: three digits for whether it has its permits, keeps
+-- them to its end, and has had its limits waived; its order number among the waiting runs; and
+-- since when it waits. Fields U to U3 contain its uses as JSON, [name, key, weight] each, in pieces
+-- that keep the metadata small.
+-- Hash F contains, for a limiter queue with several limits, the limits at which it counts; and for
+-- a part of a limit the weights of the runs that wait for another limit first. See part line.
+-- Hash L contains for each part of a limit the held and the waiting weights, and the time of the
+-- next weight by its rate, in microseconds; hash K contains the configurations.
+-- An overwritten or lost key of these must not delay runs without limits: it is treated as missing,
+-- and the runs that depend on it wait for a repair, which recounts the permits and rebuilds the
+-- queues from the runs.
 
 local limit_now = micros(ARGV[1])
 
--- use_of returns a part of a limit that is used, as a list of what is used has it: name, key, weight, and the name of
--- the part, and the keys of the closed lines that count at it, and of those that do not. Field limit says how it stands, once that was read.
+-- use_of completes a use, an entry [name, key, weight] of a list of uses, with the ID of its part
+-- of a limit, the key of the closed and admitted queues that count at the part, and the key of
+-- those that do not. Field limit contains the state of the part once it was read.
 local function use_of(use)
   use.id = use[1] .. '\0' .. use[2]
   use.kept = tag .. 'F:' .. use.id
@@ -21,7 +23,8 @@ local function use_of(use)
   return use
 end
 
--- uses_by_text has what is used, by the text that says it: that is the same for a line and all of its runs.
+-- uses_by_text caches decoded uses by their text, which is the same for a limiter queue and all of
+-- its runs.
 local uses_by_text = {}
 local function decode_uses(text)
   local uses = uses_by_text[text]
@@ -35,7 +38,7 @@ local function decode_uses(text)
   return uses
 end
 
--- unpack_has returns what a run has of its uses, as field V says.
+-- unpack_has decodes field V, the state of a run with respect to its uses.
 local function unpack_has(v)
   return {
     permits = string.sub(v, 1, 1) == '1', whole = string.sub(v, 2, 2) == '1', off = string.sub(v, 3, 3) == '1',
@@ -43,7 +46,7 @@ local function unpack_has(v)
   }
 end
 
--- unpack_uses returns what a run uses, and what it has of that.
+-- unpack_uses returns the uses of a run and its state with respect to them.
 local function unpack_uses(text, v, fair)
   local l = unpack_has(v)
   local share, key = string.match(fair or '', '^(%d+) (.*)$')
@@ -51,7 +54,8 @@ local function unpack_uses(text, v, fair)
   return l
 end
 
--- uses_from returns the same by fields V, U, U1, U2, U3 and f, that stand there one after the other.
+-- uses_from returns the same from fields V, U, U1, U2, U3 and f, which are consecutive in list f
+-- from index i.
 local function uses_from(f, i)
   return unpack_uses(f[i + 1] and f[i + 1] .. (f[i + 2] or '') .. (f[i + 3] or '') .. (f[i + 4] or '') or '[]', f[i] or '000', f[i + 5])
 end
@@ -60,7 +64,7 @@ local function uses_of(run)
   return uses_from(redis.call('HMGET', tag .. 'm:' .. run, 'V', 'U', 'U1', 'U2', 'U3', 'f'), 1)
 end
 
--- uses_in returns the same of a run that ARGV describes, as add_run wants it.
+-- uses_in returns the same for a run that ARGV describes in the format of add_run.
 local function uses_in(first)
   local text, i, fair = '', first + 9, nil
   if ARGV[i] == 'f' then
@@ -72,7 +76,7 @@ local function uses_in(first)
   return unpack_uses(text ~= '' and text or '[]', ARGV[first + 8], fair)
 end
 
--- pack_has returns field V.
+-- pack_has encodes field V.
 local function pack_has(l)
   local since = l.place ~= '' and l.since > 0 and string.format('%.0f', l.since) or ''
   return (l.permits and '1' or '0') .. (l.whole and '1' or '0') .. (l.off and '1' or '0') .. l.place .. since
@@ -82,12 +86,13 @@ local function save_uses(run, l)
   redis.call('HSET', tag .. 'm:' .. run, 'V', pack_has(l))
 end
 
--- queues reports whether a run waits for a worker only.
+-- queues reports whether a run waits only for a worker.
 local function queues(l)
   return l.permits or l.off or #l.uses == 0
 end
 
--- forgo lets a run that is not ready, and has no permits, go on without them once it is.
+-- forgo waives the limits of a run that is not ready and has no permits, so that it continues
+-- without them once it is ready.
 local function forgo(run)
   local l = uses_of(run)
   if not queues(l) then
@@ -96,8 +101,9 @@ local function forgo(run)
   end
 end
 
--- config_of returns how a part of a limit is configured. A script that changes that once it has read it calls configured_anew. A
--- script that asks for many parts reads all configurations at once, if they are few.
+-- config_of returns the configuration of a part of a limit. A script that changes a configuration
+-- after reading it must call configured_anew. A script that requests many parts reads all
+-- configurations at once if there are few.
 local configs, decoded, asked, all_configs = {}, {}, 0, nil
 local function decode_config(packed)
   packed = packed or '[]'
@@ -108,7 +114,8 @@ local function decode_config(packed)
   return decoded[packed]
 end
 
--- merge_configs is MergeConfigs of package store, of texts that may be nil or false.
+-- merge_configs is MergeConfigs of package store on encoded configurations, which may be nil or
+-- false.
 local function merge_configs(own, whole, code)
   own, whole = own and decode_config(own), whole and decode_config(whole)
   local config = own and own.Follows ~= true and own or whole and whole.Follows ~= true and whole or decode_config(code)
@@ -150,16 +157,17 @@ local function configured_anew()
   configs, all_configs = {}, nil
 end
 
--- limits_read has how parts of limits stand, by their names. Nobody else changes it while the script is executed, and what it
--- changes itself is changed here first: so it is read once.
+-- limits_read has the state of the parts of limits by ID. Only this script can change it during its
+-- execution, and it changes this table first. Therefore each state is read once.
 local limits_read = {}
 
--- pace_of returns the time from one weight to the next by a configuration, and how many may begin at once.
+-- pace_of returns the interval between two weights in a configuration, and how many may begin at
+-- once.
 local function pace_of(c)
   return tonumber(c.i) or 0, tonumber(c.b) or 1
 end
 
--- note_read notes how a part stands, as hash L has it, and how it is configured.
+-- note_read caches the state of a part, as encoded in hash L, together with its configuration.
 local function note_read(id, stands, c)
   local held, waits, tat = string.match(stands or '', '^(%d+) (%d+) (%d+)$')
   local interval, burst = pace_of(c)
@@ -171,7 +179,7 @@ local function note_read(id, stands, c)
   return l
 end
 
--- read_limits reads what several parts need at once.
+-- read_limits reads the state and the configurations of several parts at once.
 local function read_limits(uses)
   local ids, fields = {}, {}
   for i, u in ipairs(uses) do
@@ -188,7 +196,7 @@ local function read_limits(uses)
   end
 end
 
--- with_limits returns what is used, with how the parts stand.
+-- with_limits returns the uses after setting the state of their parts.
 local function with_limits(uses)
   if uses[2] and not uses[1].limit then
     read_limits(uses)
@@ -199,7 +207,7 @@ local function with_limits(uses)
   return uses
 end
 
--- write_fields writes fields of a hash, with their values after them, and removes others.
+-- write_fields writes fields of a hash, given as pairs of field and value, and removes others.
 local function write_fields(hash, fields, gone)
   for first = 1, #fields, 1000 do
     intact('HSET', hash, unpack(fields, first, math.min(first + 999, #fields)))
@@ -209,7 +217,7 @@ local function write_fields(hash, fields, gone)
   end
 end
 
--- write_limits writes how parts stand, by their names.
+-- write_limits writes the states of parts by ID.
 local function write_limits(limits)
   local fields, gone, rests = {}, {}, false
   for id, l in pairs(limits) do
@@ -227,8 +235,8 @@ local function write_limits(limits)
   if not rests then
     return
   end
-  -- One stays for its rate only, and nobody may come for it again: for each action in which one stays so, two
-  -- others are looked at, and go if their time has passed.
+  -- A part that is kept only for its rate may never be used again. Therefore each action that
+  -- leaves such a part examines two other parts, and removes them if their time has passed.
   local others = intact('HRANDFIELD', tag .. 'L', '2', 'WITHVALUES') or {}
   for i = 1, #others, 2 do
     local tat = string.match(others[i + 1], '^0 0 (%d+)$')
@@ -238,7 +246,8 @@ local function write_limits(limits)
   end
 end
 
--- unsaved_limits has what save_limits has put off until write_limits; nil: it writes at once.
+-- unsaved_limits has the states whose writes save_limits defers until write_limits. If it is nil,
+-- save_limits writes at once.
 local unsaved_limits
 local function save_limits(uses)
   local limits = unsaved_limits or {}
@@ -250,8 +259,8 @@ local function save_limits(uses)
   end
 end
 
--- rate_wait returns when the rate lets a weight begin after so many others, in milliseconds;
--- 0: now.
+-- rate_wait returns the time at which the rate lets a weight begin after the given number of other
+-- weights, in milliseconds; 0 if it may begin immediately.
 local function rate_wait(l, weights)
   if l.interval == 0 then
     return 0
@@ -265,8 +274,9 @@ local function room(l, weight)
   return till == 0 and not l.paused and (l.at_once == 0 or l.held + weight <= l.at_once), till
 end
 
--- in_front returns the weights of the runs that may have their permits at a part before one that comes
--- now: those of that wait for another limit first take nothing here before they count again.
+-- in_front returns the weights of the runs that may get their permits at a part before a run that
+-- comes now. It excludes runs that wait for another limit first: they take no capacity here before
+-- they count again.
 local function in_front(l)
   if l.waits > 0 and not l.away then
     l.away = math.max(tonumber(intact('HGET', tag .. 'F', l.id) or '') or 0, 0)
@@ -274,7 +284,8 @@ local function in_front(l)
   return math.max(l.waits - (l.away or 0), 0)
 end
 
--- add_away counts weights that wait for another limit first than for a part, or no longer do.
+-- add_away adds to the weights that wait for another limit before this part. A negative number
+-- subtracts.
 local function add_away(id, weights)
   if weights == 0 then
     return
@@ -290,7 +301,8 @@ local function add_away(id, weights)
   end
 end
 
--- too_heavy says which of the parts has never so much, and what it has; nil: none.
+-- too_heavy returns the index of a use whose weight exceeds the capacity of its limit, and that
+-- capacity; nil if there is none.
 local function too_heavy(uses)
   for i, u in ipairs(uses) do
     if u.limit.at_once > 0 and u[3] > u.limit.at_once then
@@ -300,8 +312,8 @@ local function too_heavy(uses)
   return nil
 end
 
--- count changes what is held of limits and what waits for them. It goes with a change of
--- what a run has, in one action. Never below zero: after a loss others may be counted whose
+-- count changes the held and the waiting weights of limits, in the same action as the state of the
+-- run. The weights never become negative: after a loss of data, ends may be counted of runs whose
 -- begin was not.
 local function count(uses, held, waits)
   for _, u in ipairs(with_limits(uses)) do
@@ -314,7 +326,8 @@ local function count(uses, held, waits)
   save_limits(uses)
 end
 
--- carry lets what has begun by another pace count by that which a part has now, as carry of package protocol does.
+-- carry converts the time of the next weight to the present pace of a part after a change of its
+-- rate, as carry of package protocol does.
 local function carry(l, interval, burst)
   local ahead = l.tat - limit_now
   if ahead > burst * interval then
@@ -324,7 +337,7 @@ local function carry(l, interval, burst)
   end
 end
 
--- refund gives back to the rates of limits what a grant has taken, as refund of package protocol does.
+-- refund returns the weight of a grant to the rates of limits, as refund of package protocol does.
 local function refund(uses)
   for _, u in ipairs(with_limits(uses)) do
     local l = u.limit
@@ -335,7 +348,7 @@ local function refund(uses)
   save_limits(uses)
 end
 
--- hold_back lets nothing begin by the rates of limits for so many microseconds.
+-- hold_back closes the rates of limits for d microseconds.
 local function hold_back(uses, d)
   for _, u in ipairs(with_limits(uses)) do
     if u.limit.interval > 0 then

@@ -1,25 +1,31 @@
--- The lines. A line has the runs of one route that wait for the same: a set of them (P:), and its
--- record in hash Y, with the turn of its first run. Claims find an open line as '~' and its id
--- among the ready runs of its route, and its time among the timers. One that is shut or called
--- is closed: it stands, by turns, in the set F: of each part of a limit at which it counts, and in
--- another one of each other part that it uses. Where a line of several limits counts stands in hash F.
+-- The limiter queues. A queue contains the runs of one route that wait for the same uses: the set
+-- P: of these runs, and its record in hash Y, with the position of its first run. A position is a
+-- priority score followed by an order number. Claims find an open queue as '~' and its ID in the
+-- ready runs of its route, and the time of its recheck in the timers. A closed or admitted queue is
+-- in the set F: of each part of a limit at which it counts, sorted by position, and in a second set
+-- of each other part that it uses. Hash F contains the limits at which a queue with several limits
+-- counts.
 
--- turned has the routes of which a line has come among the ready runs, left_turns by routes what has left them.
+-- turned has the routes to whose ready runs a limiter queue was added, left_turns the entries that
+-- were removed, by route.
 local turned, left_turns = {}, {}
 local line_open, line_shut, line_called = '0', '1', '2'
 
--- What was read of lines (false: there is none), of their first runs, and of the lines that are kept. The
--- functions below note what they change: so it is read once. A script that changes it by itself calls read_again.
+-- Caches of queues (false for none), of their first runs, and of the sets of queues at limits. The
+-- functions below update them, so that each is read once. A script that writes these keys itself
+-- must call read_again.
 local lines_read, firsts_read, kept_read = {}, {}, {}
 local function read_again()
   lines_read, firsts_read, kept_read = {}, {}, {}
 end
 
--- unsaved_lines has what save_line has put off until write_lines, by ids; nil: it writes at once.
+-- unsaved_lines has the records by queue ID whose writes save_line defers until write_lines. If it
+-- is nil, save_line writes at once.
 local unsaved_lines
 
--- put_off lets counts and records of lines be written by write_put_off only, each once. That is for one action that changes many
--- of them, or the same one often: until then nobody may read them but by the functions of this part and of limit.
+-- put_off defers the writes of counts and of queue records until write_put_off, which writes each
+-- of them once. It serves an action that changes many of them, or one of them often. Until then
+-- only the functions of this part and of part limit may read them.
 local function put_off()
   unsaved_limits, unsaved_lines = unsaved_limits or {}, unsaved_lines or {}
 end
@@ -36,7 +42,7 @@ local function write_lines(lines)
   write_fields(tag .. 'Y', fields, gone)
 end
 
--- save_line writes the record of a line; packed: it is gone if that is false.
+-- save_line writes the record of a queue. If packed is false, it removes the record.
 local function save_line(id, packed)
   if unsaved_lines then
     unsaved_lines[id] = packed
@@ -52,12 +58,12 @@ local function write_put_off()
   write_lines(lines or {})
 end
 
--- nested reports whether a use is.
+-- nested reports whether a use belongs to nested limits.
 local function nested(use)
   return use[4] == 1
 end
 
--- nested_lines is the key of those kept lines whose uses are nested.
+-- nested_lines returns the key of the subset of the queues at a limit whose uses are nested.
 local function nested_lines(use)
   return use.kept .. '\0'
 end
@@ -66,8 +72,8 @@ local function line_id(route, text)
   return redis.sha1hex(route .. text)
 end
 
--- standing_order returns the uses that are not local, by their indexes, in the order in which a line
--- comes to count at them: limits with keys first, then by name and key.
+-- standing_order returns the indexes of the uses that are not local, in the order in which a queue
+-- begins to count at them: limits with keys first, then by name and key.
 local function standing_order(uses)
   local order = uses.order
   if not order then
@@ -84,7 +90,7 @@ local function standing_order(uses)
   return order
 end
 
--- A line counts at its i-th use if bit i - 1 is set.
+-- A queue counts at its i-th use if bit i - 1 is set.
 local function bit_of(i)
   return bit.lshift(1, i - 1)
 end
@@ -101,7 +107,8 @@ local function everywhere(uses)
   return stands
 end
 
--- standing_of returns where a closed line counts, and whether it is owed.
+-- standing_of returns the uses at which a closed or admitted queue counts, and whether it is owed:
+-- a nested queue has overtaken it.
 local function standing_of(line)
   if line.mode == line_open then
     return 0, false
@@ -113,13 +120,14 @@ local function standing_of(line)
   return tonumber(stands) or everywhere(line.uses), owed == '1'
 end
 
--- away_at reports whether the runs of a line wait for another limit than its i-th use first.
+-- away_at reports whether the runs of a queue wait for another limit before the one of the i-th
+-- use.
 local function away_at(mode, stands, uses, i)
   return mode == line_shut and not uses[i][5] and not has_bit(stands, i)
 end
 
--- count_away counts runs that have come into a line, or have left it, at the limits where that does
--- not count.
+-- count_away adds the runs that have entered a queue (or subtracts those that have left it) at the
+-- limits where the queue does not count.
 local function count_away(line, runs)
   if line.mode == line_shut and line.place and line.uses[2] then
     for i, u in ipairs(line.uses) do
@@ -130,8 +138,8 @@ local function count_away(line, runs)
   end
 end
 
--- line_of returns a line; nil: nobody waits in it, or its record is not what was written: the
--- id is made from what the line is, so that a text which was not written is not decoded.
+-- line_of returns a queue, or nil if no run waits in it or if its record was overwritten. The ID is
+-- a digest of the route and the uses, so that the text of an overwritten record is not decoded.
 local function line_of(id)
   local line = lines_read[id]
   if line == nil then
@@ -146,7 +154,8 @@ local function line_of(id)
   return line or nil
 end
 
--- first_of returns the first run of a line, with its turn. It reads the second one, too: that is next.
+-- first_of returns the first run of a queue and its position. It also reads the second one, which
+-- is needed next.
 local function first_of(id)
   local first = firsts_read[id]
   if not first or first.more and not first[1] then
@@ -157,7 +166,7 @@ local function first_of(id)
   return first[1] and string.sub(first[1], 15), tonumber(first[2] or 0), first[1] and string.sub(first[1], 1, 14)
 end
 
--- come_in adds a run to those of a line, go_out takes it out.
+-- come_in adds a run to a queue, go_out removes it.
 local function come_in(id, score, place, run)
   firsts_read[id] = nil
   intact('ZADD', tag .. 'P:' .. id, score == 0 and '0' or score, place .. run)
@@ -173,7 +182,8 @@ local function go_out(id, place, run)
   return intact('ZREM', tag .. 'P:' .. id, place .. run) or 0
 end
 
--- kept_first returns the first closed lines that count at a limit, up to 16, with their turns; more says whether there may be others.
+-- kept_first returns the first closed and admitted queues that count at a limit, up to 16, with
+-- their positions; field more is whether there may be further ones.
 local function kept_first(use)
   local kept = kept_read[use.kept]
   if not kept then
@@ -184,12 +194,12 @@ local function kept_first(use)
   return kept
 end
 
--- before reports whether a turn comes before another one.
+-- before reports whether a position precedes another one.
 local function before(score, place, other, there)
   return score < other or score == other and place < there
 end
 
--- list_kept puts a line among those that count at a limit, unlist_kept takes it out.
+-- list_kept adds a queue to those that count at a limit, unlist_kept removes it.
 local function list_kept(use, line, rank)
   local member, kept = line.place .. line.mode .. line.id, kept_read[use.kept]
   intact('ZADD', use.kept, rank, member)
@@ -224,7 +234,7 @@ local function unlist_kept(use, line)
   end
 end
 
--- unlist takes a line out of where it is looked for. It has no place then.
+-- unlist removes a queue from all indexes. It has no position afterwards.
 local function unlist(line)
   if not line.place then
     return
@@ -249,7 +259,8 @@ local function unlist(line)
   line.place = nil
 end
 
--- count_moved counts the runs of a line at the limits where it begins or ceases to be away.
+-- count_moved counts the runs of a queue at the limits for which the queue begins or ceases to wait
+-- for another limit first.
 local function count_moved(line, was_mode, was)
   local runs
   for i, u in ipairs(line.uses) do
@@ -261,8 +272,9 @@ local function count_moved(line, was_mode, was)
   end
 end
 
--- relist puts it where its mode and its first run say, and forgets it if nobody waits in it. stands: where it counts if it is shut;
--- nil: where it did.
+-- relist updates the indexes for the mode and the first run of a queue, and removes the queue if no
+-- run waits in it. stands is the set of uses at which a closed queue counts; nil keeps the previous
+-- one.
 local function relist(line, mode, till, stands)
   local was_mode, was = line.place and line.mode or line_open, line.stands
   unlist(line)
@@ -311,10 +323,10 @@ local function relist(line, mode, till, stands)
   save_line(line.id, table.concat({mode, at, rank, place, line.route, line.text}, ' '))
 end
 
--- save_turn is relist, and tells if somebody must look at it earlier than at all else.
+-- save_turn is relist with a notification if the queue becomes the earliest timer.
 local function save_turn(line, mode, till, stands)
   local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '1', 'WITHSCORES') or {}
-  local other = first[1] == '~' .. line.id and 3 or 1 -- its own time is another one now
+  local other = first[1] == '~' .. line.id and 3 or 1 -- skip the previous time of this queue
   relist(line, mode, till, stands)
   if till > 0 and line.place and (not first[other + 1] or till < tonumber(first[other + 1])) then
     wake(line.route)
@@ -322,8 +334,8 @@ local function save_turn(line, mode, till, stands)
   end
 end
 
--- lacks returns how many limits have no room for what it uses of them, one of these, and if
--- it is a rate that has none, when it has.
+-- lacks returns the number of limits without free capacity for the uses, the ID of one of these
+-- limits, and the time at which the rates among them have capacity.
 local function lacks(uses)
   local n, last, till = 0, nil, 0
   for _, u in ipairs(with_limits(uses)) do
@@ -336,8 +348,8 @@ local function lacks(uses)
   return n, last, till
 end
 
--- kept_back reports whether a line before it, that waits for nothing else, keeps back a nested
--- line at a limit.
+-- kept_back reports whether a nested queue is held back at a limit by an earlier queue that waits
+-- for nothing else.
 local function kept_back(line, u)
   local some = intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
   for i = 1, #some, 2 do
@@ -356,8 +368,9 @@ local function kept_back(line, u)
   return false
 end
 
--- look_again_at returns when somebody must look again at a line that may not go, as lookAgain of package protocol does: at a
--- nested one after 5 s at the latest, as nothing happens at its limits when the line before it comes to lack a second one.
+-- look_again_at returns the time at which a queue that may not be admitted must be rechecked, as
+-- lookAgain of package protocol does. A nested queue is rechecked after 5 s at the latest, because
+-- its limits do not change when an earlier queue begins to lack a second limit.
 local function look_again_at(uses, till)
   if not nested(uses[1]) then
     return till
@@ -366,15 +379,16 @@ local function look_again_at(uses, till)
   return till == 0 and latest or math.min(till, latest)
 end
 
--- held_back reports whether an earlier line that counts at a limit holds back a line there.
+-- held_back reports whether an earlier queue that counts at a limit holds back the given queue
+-- there.
 local function held_back(line, u)
-  -- If nobody else waits for it there is no line to read.
+  -- If no other run waits for the limit, there is no queue to read.
   local kept = u.limit.waits > u[3] and kept_first(u) or {}
   return kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
     and (not nested(u) or kept_back(line, u))
 end
 
--- counts_at returns at which uses a shut line counts, and whether all limits admit it.
+-- counts_at returns the uses at which a closed queue counts, and whether all limits admit it.
 local function counts_at(line)
   local order, at = standing_order(line.uses), 0
   for _, i in ipairs(order) do
@@ -392,8 +406,9 @@ local function counts_at(line)
   return at, true
 end
 
--- stand returns whether the first run of a line may have all its permits, when to look at it again, how
--- many limits it lacks and one of these, and where the line counts while it is shut.
+-- stand returns whether the first run of a queue may have all its permits, when to recheck the
+-- queue, how many limits it lacks and one of them, and the uses at which the queue counts while it
+-- is closed.
 local function stand(line)
   local n, last, till = lacks(line.uses)
   local at, admitted = counts_at(line)
@@ -401,7 +416,7 @@ local function stand(line)
   return may, may and till or look_again_at(line.uses, till), n, last, at
 end
 
--- changed_at returns the uses at whose limits a line begins or ceases to count.
+-- changed_at returns the uses at whose limits a queue begins or ceases to count.
 local function changed_at(line, was)
   local changed = {}
   for i, u in ipairs(line.uses) do
@@ -412,8 +427,8 @@ local function changed_at(line, was)
   return changed
 end
 
--- owe notes that a nested line passes others, which keep counting where they do: see owe of package
--- protocol.
+-- owe records that a nested queue overtakes others, which keep counting where they do. See owe of
+-- package protocol.
 local function owe(line)
   for _, u in ipairs(line.uses) do
     local some = not u[5] and intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
@@ -439,8 +454,9 @@ local function owe(line)
   end
 end
 
--- shut_lines returns the first two shut lines that count at a limit, and those with the turn of the second one: lines of
--- different routes may have the same turn, and none of these holds back the others.
+-- shut_lines returns the first two closed queues that count at a limit, and all queues with the
+-- position of the second one: queues of different routes may have the same position, and none of
+-- these holds back the others.
 local function shut_lines(use)
   local from, some, shut, score, place = 0, kept_first(use), {}, nil, nil
   while true do
@@ -462,11 +478,13 @@ local function shut_lines(use)
   end
 end
 
--- hand_on hands the first run of a shut line that may go to a session, if the script has one for it. It reports whether it did.
+-- hand_on grants the first run of a closed queue that may be admitted directly to a session, if the
+-- script has a session for it. It reports whether it did.
 local hand_on
 
--- call_line calls one line, which is closed, if that may go; else it is shut, and counts where it may. It returns
--- whether it was called, what it lacks, and the uses at whose limits it begins or ceases to count.
+-- call_line admits one queue that is closed or admitted, if its limits allow it. Otherwise it
+-- closes the queue, which then counts where it may. It returns whether the queue was admitted, what
+-- it lacks, and the uses at whose limits it begins or ceases to count.
 local function call_line(line)
   local was = line.stands
   local ok, till, n, last, at = stand(line)
@@ -478,7 +496,7 @@ local function call_line(line)
     return true, n, last, changed_at(line, was)
   end
   if line.mode == line_shut and line.till * 1000 > limit_now and (n == 0 or nested(line.uses[1]) and line.till < till) then
-    till = line.till -- somebody looks at it early enough
+    till = line.till -- the existing recheck is early enough
   end
   if line.mode ~= line_shut or till ~= line.till or at ~= was then
     save_turn(line, line_shut, till, at)
@@ -487,10 +505,10 @@ local function call_line(line)
   return false, n, last, {}
 end
 
--- look_at looks at the first two shut lines that count at a limit: the first one may be admitted now,
--- or no longer; the second one has been the first, perhaps. If the first one waits for another limit
--- as well, it is the turn of a nested line. It returns after the first line that moves, with the uses at
--- whose limits that changes something.
+-- look_at examines the first two closed queues that count at a limit: the first one may be admitted
+-- or may have lost its admission, and the second one may have been the first. If the first one also
+-- waits for another limit, a nested queue may be admitted instead. It returns after the first queue
+-- that moves, with the uses at whose limits that changes something.
 local function look_at(u)
   local done, called, n, last, changed = false, nil, nil, nil, nil
   local read = limits_read[u.id]
@@ -499,7 +517,7 @@ local function look_at(u)
   end
   local shut = shut_lines(u)
   for i, line in ipairs(shut) do
-    if line.place and line.mode == line_shut then -- still, though a run was handed on
+    if line.place and line.mode == line_shut then -- the grant of a run may have changed it
       called, n, last, changed = call_line(line)
       if changed[1] then
         return changed
@@ -522,8 +540,9 @@ local function look_at(u)
   return {}
 end
 
--- call_next looks at the limits of uses, at which something has changed, and at each at which a line
--- begins or ceases to count because of that. The bound is that of look of package protocol.
+-- call_next examines the limits of uses at which something has changed, and each limit at which a
+-- queue begins or ceases to count as a result. The number of iterations is bounded as in look of
+-- package protocol.
 local function call_next(uses)
   local left = {}
   for i = #uses, 1, -1 do
@@ -544,7 +563,8 @@ local function call_next(uses)
   end
 end
 
--- restand lets a closed line stand as its limits want it now. A called one that has no room any longer is shut.
+-- restand updates a closed or admitted queue to the present state of its limits. An admitted queue
+-- without free capacity is closed.
 local function restand(line)
   with_limits(line.uses)
   if line.mode == line_open or line.mode == line_called and (lacks(line.uses) == 0 or too_heavy(line.uses)) then
@@ -554,8 +574,8 @@ local function restand(line)
   call_next(changed)
 end
 
--- depart takes from a run the permits that it has not to its end, or takes it out of its
--- line, if it waits in that of this route. The caller saves what the run has.
+-- depart takes the permits of a run, unless the run keeps them to its end, or removes the run from
+-- its limiter queue if route is set. The caller saves the state of the run.
 local function depart(run, l, route, ended)
   if l.permits then
     if l.whole and not ended then
@@ -583,7 +603,7 @@ local function depart(run, l, route, ended)
   return left
 end
 
--- settle calls who may go now.
+-- settle admits the queues that may continue after depart.
 local function settle(left)
   if not left then
     return
@@ -597,8 +617,8 @@ local function settle(left)
   call_next(left.uses)
 end
 
--- give_back is depart and settle of a run that will wait for nothing, in the line of route
--- until now, if that is given. l: what it has of its uses, if that is known.
+-- give_back is depart and settle for a run that stops waiting. route is set if the run is in the
+-- limiter queue of that route. l is the state of its uses, if known.
 local function give_back(run, route, ended, keep, l)
   l = l or uses_of(run)
   local left = depart(run, l, not l.off and route, ended)
@@ -610,13 +630,13 @@ local function give_back(run, route, ended, keep, l)
   settle(left)
 end
 
--- forget_waiting takes a run out of a line in which it does not belong.
+-- forget_waiting removes a run from a queue in which it does not belong.
 local function forget_waiting(line, run)
   count_away(line, -go_out(line.id, line.place, run))
   relist(line, line.mode, line.till)
 end
 
--- note_vain notes that a run was asked for in vain. has: what it has of its uses.
+-- note_vain records that the permits of a run were requested in vain. has is the state of its uses.
 local function note_vain(run, has)
   if has.since == 0 then
     has.since = math.floor(limit_now / 1000)
@@ -624,9 +644,9 @@ local function note_vain(run, has)
   end
 end
 
--- grant_waiting gives the first run of a line its permits, and reports whether it has; if it
--- may not have them, the line is shut. One that is too heavy goes without. l: what the run has of its uses, which is for the
--- caller to write.
+-- grant_waiting gives the first run of a queue its permits, and reports whether it did. If the run
+-- may not have them, it closes the queue. A run that is too heavy continues without permits. l is
+-- the state of the uses of the run, which the caller writes.
 local function grant_waiting(line, run, l)
   if l.permits or l.off or l.place ~= line.place then
     forget_waiting(line, run)
@@ -652,7 +672,8 @@ local function grant_waiting(line, run, l)
   return true
 end
 
--- take_turn ends the call of a line whose time has come, or calls it if it is shut.
+-- take_turn ends the admission of a queue whose time has passed, or tries to admit the queue if it
+-- is closed.
 local function take_turn(id)
   intact('ZREM', tag .. 't', '~' .. id)
   local line = line_of(id)
@@ -663,7 +684,7 @@ local function take_turn(id)
     return
   end
   relist(line, line.mode == line_called and line_open or line.mode, 0)
-  if line.mode == line_shut then -- it is not the first shut one everywhere, perhaps
+  if line.mode == line_shut then -- it may not be the first closed queue at every limit
     local _, _, _, changed = call_line(line)
     call_next(changed)
   end

@@ -1,13 +1,13 @@
--- The shares of fair keys, as package protocol has them. A run with a fair key has field f of
--- its metadata: its share, a space, and the key; its place, while it has one, is in field V.
--- Hash Q has the flows: how many runs wait, the present pass, and the place of the last run
--- whose key had no higher one; a flow is a route, a colon and a priority. Zset X: of a flow has
--- the passes of its keys. What was overwritten counts as missing: a repair makes it again from
--- the runs.
+-- The shares of fairness keys, as package protocol defines them. A run with a fairness key has
+-- field f in its metadata: its share, a space, and the key. Its order number, while it has one, is
+-- in field V. Hash Q contains a fairness state for each route and priority (the field is the route,
+-- a colon and the priority): the number of waiting runs, the present pass, and the order number of
+-- the last run whose key had no higher pass. Sorted set X: contains the passes of the keys of such
+-- a state. Overwritten data is treated as missing: a repair rebuilds it from the runs.
 
 local pace = 5040
 
--- flow_of returns a flow by its route and the score of its runs.
+-- flow_of returns the fairness state for a route and the priority score of its runs.
 local function flow_of(route, score)
   local id = string.format('%s:%.0f', route, 0 - score)
   local waits, pass, last = string.match(intact('HGET', tag .. 'Q', id) or '', '^(%d+) (%d+) (%d+)$')
@@ -23,8 +23,8 @@ local function save_flow(f)
   redis.call('UNLINK', f.passes)
 end
 
--- enter_flow counts a run that comes to be ready, and returns its place: the one that it has,
--- or a new one.
+-- enter_flow counts a run that becomes ready, and returns its order number: the existing one or a
+-- new one.
 local function enter_flow(route, score, key, share, place)
   local f, came = flow_of(route, score), intact('INCR', tag .. 'c') or 0
   if f.waits == 0 then
@@ -39,7 +39,7 @@ local function enter_flow(route, score, key, share, place)
     else
       f.last = at
     end
-    if at > came then -- who comes from now on comes after it
+    if at > came then -- later runs get order numbers after it
       intact('INCRBY', tag .. 'c', string.format('%.0f', at - came))
     end
     intact('ZADD', f.passes, string.format('%.0f', at + math.floor((pace + math.floor(share / 2)) / share)), key)
@@ -49,8 +49,8 @@ local function enter_flow(route, score, key, share, place)
   return place
 end
 
--- leave_flow takes so many runs out of a flow; served: the last place of those that begin, ''
--- if none does. Keys that would begin at the present pass are forgotten.
+-- leave_flow removes n runs from a fairness state. served is the last order number of those that
+-- begin, or '' if none does. Keys that would begin at the present pass are removed.
 local function leave_flow(route, score, n, served)
   local f = flow_of(route, score)
   f.waits = f.waits - n

@@ -1,7 +1,7 @@
--- silent reports whether a session whose lease is past is dead: its end has begun, or
--- others were heard for its TTL since its last renewal. Without a count of that time, or
--- with a later one than that of the partition, which has lost its own, the lease counts as
--- renewed now.
+-- silent reports whether a session with an expired lease is dead: its end has begun, or other
+-- sessions were active for its TTL since its last renewal. If that time is missing, or later than
+-- the time of the partition because the partition has lost its own, the lease is treated as renewed
+-- at this moment.
 local function silent(session)
   local key, up = tag .. 'z:' .. session, redis.call('HGET', tag .. 'A', 'u') or '0'
   local s = intact('HMGET', key, 'r', 'l', 'u') or {}

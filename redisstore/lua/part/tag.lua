@@ -1,2 +1,2 @@
--- tag is what all keys of the partition begin with.
+-- tag is the common prefix of all keys of the partition.
 local tag = string.match(KEYS[1], '^[^}]+}%d*')

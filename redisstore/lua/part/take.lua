@@ -1,10 +1,12 @@
--- take is a claim. k and a say how many KEYS and ARGV stand before those of the claim; what they are, script claim says. Its keys
--- are the last ones. way says why it claims:
---   ''        it must look, and does chores
---   'hinted'  there was a wake, which it takes; if another session has done that there is nothing to do.
---   'with'    the script has just made something ready in its routes, and announced it to nobody
---   'again'   the script was executed before: it returns what that has given out, or nil
--- If many others have heard of the wakes it takes, it publishes in which routes it leaves nothing.
+-- take executes a claim. k and a are the numbers of KEYS and ARGV before those of the claim, which
+-- are documented in script claim and are the last ones. way is the reason for the claim:
+--   ''        an unconditional claim, which also executes maintenance
+--   'hinted'  a notification, which the claim takes; if another session has taken it, there is
+--             nothing to claim
+--   'with'    the script has made runs of its routes ready and has sent no notification
+--   'again'   the script was executed before: it returns what that execution granted, or nil
+-- If many other sessions have received the notifications that it takes, it publishes the routes in
+-- which it leaves no ready run.
 local function take(k, a, way)
   local session, token, most, last = ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), #KEYS - k + a + 2
   local s = redis.call('HMGET', KEYS[k + 1], 'i', 'r', 't', 'f')
@@ -56,17 +58,19 @@ local function take(k, a, way)
     return a[2] < b[2]
   end
 
-  -- with_ready returns how many of several routes have ready runs, nearly always none; false: there is one route only.
+  -- with_ready returns how many of several routes have ready runs, usually none; false if there is
+  -- only one route.
   local function with_ready()
     return #KEYS > k + 7 and redis.call('EXISTS', unpack(KEYS, k + 6, #KEYS - 1))
   end
 
-  -- heads has of each ready set what was read of it, and how much was asked for; nil: it has
-  -- changed since, or was not read.
+  -- heads contains what was read of each ready set, and the number of members requested. An entry
+  -- is nil if the set was not read or has changed since.
   local heads = {}
 
-  -- note_empty notes which ready sets from one key to another are empty, of which so many are not. That takes less than to read
-  -- all of them, as one or two have something ready for nearly all claims.
+  -- note_empty records which of the ready sets from KEYS[first] to KEYS[last] are empty, given the
+  -- number n of those that are not. This costs less than reading all of them, because for most
+  -- claims only one or two have members.
   local function note_empty(first, last, n)
     if n == 0 then
       for i = first, last do
@@ -80,10 +84,11 @@ local function take(k, a, way)
     end
   end
 
-  -- last_of has the ranks up to which heads_of reads, as text: the server takes long to format a number.
+  -- last_of has the ranks up to which heads_of reads as text, because the server formats numbers
+  -- slowly.
   local last_of = {}
 
-  -- heads_of returns the first members of the ready sets, in the order of all routes.
+  -- heads_of returns the first members of the ready sets, ordered across all routes.
   local function heads_of(wanted)
     local found, last = {}, last_of[wanted] or tostring(wanted - 1)
     last_of[wanted] = last
@@ -103,7 +108,7 @@ local function take(k, a, way)
     return found
   end
 
-  -- take_out takes what has left a ready set out of its head.
+  -- take_out removes members that have left a ready set from its cached head.
   local function take_out(key, left)
     local head = heads[key]
     for _, member in ipairs(left) do
@@ -121,8 +126,9 @@ local function take(k, a, way)
   local tried, owned, vain = {}, {}, 0
   local has, passed, passes = ARGV[a + 7] ~= '' and cjson.decode(ARGV[a + 7]), {}, 0
 
-  -- fits reports whether the worker has room for a run, by its uses. If it has not, the run is
-  -- passed over, and what the worker has is kept for it, unless it never has so much.
+  -- fits reports whether the worker has free capacity for the uses of a run. If not, the run is
+  -- skipped, and the free capacity of the worker is reserved for it unless the total capacity is
+  -- too small.
   local function fits(run, route, uses)
     local full, never = false, false
     for _, u in ipairs(uses) do
@@ -150,7 +156,7 @@ local function take(k, a, way)
     end
   end
 
-  -- remove_tried takes the runs that were tried out of the ready sets.
+  -- remove_tried removes the runs that were tried from the ready sets.
   local function remove_tried()
     for set, members in pairs(tried) do
       redis.call('ZREM', set, unpack(members))
@@ -159,11 +165,11 @@ local function take(k, a, way)
     tried = {}
   end
 
-  -- left has of each flow how many of its runs were tried, and the last place of those that
-  -- begin; nil: none had a fair key.
+  -- left_flows has for each fairness state the number of its runs that were tried, and the last
+  -- order number of those that begin; nil if no run had a fairness key.
   local left_flows
 
-  -- leaves notes that a run leaves its flow; begins: the session has it.
+  -- leaves records that a run leaves its fairness state. begins is set if the session gets the run.
   local function leaves(route, score, place, begins)
     left_flows = left_flows or {}
     local id = score .. route
@@ -175,9 +181,10 @@ local function take(k, a, way)
     end
   end
 
-  -- try gives a ready run to the session if that may try it, else blocks it; nil: it is not
-  -- ready. score and place are those of its turn. Of one that has come from a line, leave takes it out of that, and take gives it
-  -- its permits, if it may have them, and returns fields U and V; nil: it may not.
+  -- try grants a ready run to the session if the session may try it, and blocks it otherwise. It
+  -- returns nil if the run is not ready. score and place are the position of the run. For a run
+  -- from a limiter queue, leave removes it from the queue, and take gives the run its permits if it
+  -- may have them and returns fields U and V, or nil.
   local function try(run, score, place, leave, take)
     local meta = tag .. 'm:' .. run
     local m = intact('HMGET', meta, 'H', 'c', 'f', 'V', 'g') or {}
@@ -210,14 +217,15 @@ local function take(k, a, way)
     return true
   end
 
-  -- found has what the claim looks at. If few is set, only so many were read, and there may be more.
+  -- found has the candidates of the claim. If few is set, only that many were read, and there may
+  -- be more.
   local ready_routes = most > 0 and with_ready()
   if ready_routes then
     note_empty(k + 6, #KEYS - 1, ready_routes)
   end
   local found, looked, few, lined, lines = most > 0 and ready_routes ~= 0 and heads_of(most) or {}, 0, nil, false, nil
 
-  -- look_again looks at the first n after those that were passed over.
+  -- look_again reads the first n candidates after the skipped ones.
   local function look_again(n)
     remove_tried()
     local wanted = most - #owned + passes
@@ -228,7 +236,7 @@ local function take(k, a, way)
     end
   end
 
-  -- another says whether there is one to look at.
+  -- another reports whether there is a further candidate.
   local function another()
     if looked == few then
       look_again(4 * few)
@@ -236,19 +244,19 @@ local function take(k, a, way)
     return looked < #found
   end
 
-  -- limits makes what is needed for runs that use limits once, when the first one is met.
+  -- limits creates the functions for runs that use limits, once, when the first such run is found.
   local function limits()
     -- Part: limit line
     put_off()
     local all = {write = write_put_off}
 
-    -- uses returns what a run uses; nil: it was called off.
+    -- uses returns the uses of a run, or nil if its limits were waived.
     function all.uses(run)
       local l = uses_of(run)
       return not l.off and l.uses or nil
     end
 
-    -- take gives the first run of a line to the session, if it may have its permits.
+    -- take grants the first run of a limiter queue to the session, if the run may have its permits.
     function all.take(score, member, set)
       local line = line_of(string.sub(member, 16))
       local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
@@ -273,14 +281,14 @@ local function take(k, a, way)
       elseif has then
         spend(line.uses)
       end
-      if not run then -- the line has lost its record, or its runs: a repair makes it again
+      if not run then -- the queue has lost its record or its runs: a repair rebuilds it
         redis.call('ZREM', set, member)
         take_out(set, {member})
       elseif took == nil then
         forget_waiting(line, run)
       end
-      -- The line has another turn now, or is shut, and others may have been called. What comes
-      -- after the next line would be looked at in vain.
+      -- The queue has another position or is closed, and other queues may have been admitted. The
+      -- candidates after the next queue would be examined in vain.
       for route, left in pairs(left_turns) do
         take_out(tag .. 'r:' .. route, left)
       end
@@ -293,7 +301,7 @@ local function take(k, a, way)
     return all
   end
 
-  -- try_found tries what is found, until there is enough.
+  -- try_found tries the candidates until enough runs are granted.
   local function try_found()
     while #owned < most and vain <= 100 and another() do
       looked = looked + 1
@@ -325,12 +333,12 @@ local function take(k, a, way)
     remove_tried()
   end
 
-  -- What is counted goes with the flags of runs, whatever fails after these were written.
+  -- The counts must match the flags of runs that were written, even if a later command fails.
   local fine, failure = pcall(try_found)
   if lines then
     lines.write()
   end
-  if not fine then -- pcall leaves the text of a failed command, which says by its first word what is wrong
+  if not fine then -- pcall returns the text of a failed command, whose first word is the kind of error
     error(type(failure) == 'string' and string.find(failure, '^%u+ ') and {err = failure} or failure, 0)
   end
   if left_flows then
@@ -343,12 +351,13 @@ local function take(k, a, way)
     redis.call('SADD', KEYS[k + 5], unpack(owned))
     redis.call('HSET', KEYS[k + 1], 't', token)
   end
-  if lined and way ~= 'with' then -- some have another time now
+  if lined and way ~= 'with' then -- the timers of some queues have changed
     answer[2] = (intact('ZRANGE', KEYS[k + 3], '0', '0', 'WITHSCORES') or {})[2] or ''
   end
-  -- A wake is published after the run that it is for is ready. So who hears first of it, and then that its route was left
-  -- empty, has nothing to look for, and what is ready later is published later. A claim that owns nothing, because the session
-  -- has no room or may not try the run, leaves the route as it is, and announces it again.
+  -- A notification is published after its run is ready. Therefore a session that receives it, and
+  -- then the report that its route was left empty, has nothing to claim, and runs that become ready
+  -- later are announced later. A claim that grants nothing, because the session has no free
+  -- capacity or may not try the run, leaves the route as it is and announces it again.
   local empty = {}
   unannounced = {}
   if with_ready() == 0 then
@@ -362,11 +371,12 @@ local function take(k, a, way)
       end
     end
   end
-  if #empty > 0 and way ~= 'hinted' then -- else it has taken them
+  if #empty > 0 and way ~= 'hinted' then -- a claim that follows a notification has taken them
     taken = intact('HDEL', KEYS[k + 4], unpack(empty)) ~= 0
   end
-  -- The subscriptions are counted because a session that is faster than all others finds each wake, and does not learn from
-  -- that how many they are. In a cluster this server knows only its own.
+  -- The script counts the subscriptions, because a session that is faster than all others takes
+  -- each notification and cannot infer the number of other sessions from that. In a cluster this
+  -- server knows only its own subscriptions.
   if taken and #empty > 0 and (ARGV[a + 8] == 'crowd' or tonumber(redis.call('PUBSUB', 'NUMSUB', tag .. 'hint')[2]) > 2) then
     redis.call('PUBLISH', tag .. 'hint', 't' .. table.concat(empty, ' '))
   end

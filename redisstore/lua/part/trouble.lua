@@ -1,10 +1,10 @@
--- The groups of trouble: field g of the metadata of a run is its group, set I: has the runs of a
--- group, and U those of all, by their creation. Of each group hash H has when the first run has come
--- into it, when the last one, how often one has, and what is common to them; set E has the groups by
--- the time of the last one, and set Z those of them in which there is no run.
+-- The failure groups. Field g of the metadata of a run is its group. Set I: contains the runs of a
+-- group, and U those of all groups, by creation time. Hash H contains for each group the times at
+-- which its first and its last run were added, the number of additions, and the data common to its
+-- runs. Set E contains the groups by the time of the last addition, and set Z those without runs.
 
--- enter_trouble records that a run comes into a group. If that is new two others are forgotten in
--- which there is no run, and into which none has come for so many milliseconds.
+-- enter_trouble records that a run enters a group. If the group is new, it also removes up to two
+-- groups that have no run and have had no addition for kept milliseconds.
 local function enter_trouble(group, about, kept, now, at)
   local known = intact('HGET', tag .. 'H', group)
   local first, last, total = string.match(known or '', '^(%d+) (%d+) (%d+) ')
@@ -23,7 +23,7 @@ local function enter_trouble(group, about, kept, now, at)
   end
 end
 
--- leave_trouble takes a run out of a group. The caller changes the metadata.
+-- leave_trouble removes a run from a group. The caller changes the metadata.
 local function leave_trouble(run, group)
   intact('ZREM', tag .. 'U', run)
   intact('ZREM', tag .. 'I:' .. group, run)
@@ -33,14 +33,15 @@ local function leave_trouble(run, group)
   end
 end
 
--- join_trouble puts a run into a group. The caller changes the metadata.
+-- join_trouble adds a run to a group. The caller changes the metadata.
 local function join_trouble(run, group, created)
   intact('ZADD', tag .. 'U', created, run)
   intact('ZADD', tag .. 'I:' .. group, created, run)
   intact('ZREM', tag .. 'Z', group)
 end
 
--- relabel gives a run a group, or '' for none. It comes into it if it was not in it.
+-- relabel sets the group of a run, or removes it for ''. A group that the run already has is not
+-- entered again.
 local function relabel(run, group, about, kept, now, at)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'g', 'a')

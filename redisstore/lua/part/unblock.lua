@@ -1,7 +1,7 @@
--- unblock makes up to limit blocked runs of routes ready that a session with this code
--- may try: ARGV holds the routes from first on. A text of sessions is followed by a
--- space, which sorts before all that they consist of, so that ' ~' comes after all runs
--- that have it and before longer ones.
+-- unblock makes up to limit blocked runs ready that a session with the given code may try. From
+-- index first on, ARGV contains the routes. In a member, the list of sessions is followed by a
+-- space, which sorts before all characters of such lists, so that ' ~' sorts after all runs with
+-- the same list and before longer lists.
 local function unblock(first, code, limit)
   local sets = {}
   for i = first, #ARGV do

@@ -1,14 +1,15 @@
--- add_routes records the routes of a session, 16 bytes each.
+-- add_routes adds the routes of a session, 16 bytes each, to a set.
 local function add_routes(routes, to)
   for i = 1, #routes, 16 do
     to[string.sub(routes, i, i + 15)] = true
   end
 end
 
--- unserved returns up to most ready runs of routes that no session serves whose lease lasts,
--- unless somebody has looked just now. own are the routes of the session that asks: if no
--- others have ready runs, that is all it costs to find out. How far the turn has come, a
--- route and a rank in it, is kept beside when that was.
+-- unserved returns up to most ready runs of routes that no session with a valid lease serves,
+-- unless another session has searched just before. own contains the routes of the calling session:
+-- if no other route has ready runs, the search ends there and costs no more. The search proceeds
+-- cyclically: the route and the rank that it has reached are stored together with the time of the
+-- search.
 local function unserved(leases, names, own, now, ttl, most)
   local served, sets, codes = {}, {}, {}
   add_routes(own, served)
@@ -53,7 +54,7 @@ local function unserved(leases, names, own, now, ttl, most)
     local found = intact('ZRANGE', tag .. 'r:' .. left[at], rank, rank + wanted - 1) or {}
     for _, member in ipairs(found) do
       local run = string.sub(member, 15)
-      if string.sub(run, 1, 1) == '~' then -- a line: its first run stands for it
+      if string.sub(run, 1, 1) == '~' then -- a limiter queue is represented by its first run
         run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), '0', '0') or {})[1] or '', 15)
       end
       if run ~= '' then

@@ -1,5 +1,5 @@
--- tell_watchers publishes that a run has changed which somebody watches, and reports whether somebody
--- still does: else the caller takes the flag from its header.
+-- tell_watchers publishes a change of a watched run, and reports whether the run is still watched.
+-- If not, the caller clears the flag in the header.
 local function tell_watchers(run, what)
   local meta = tag .. 'm:' .. run
   if tonumber(redis.call('TIME')[1]) < tonumber(redis.call('HGET', meta, 'y') or 0) then
