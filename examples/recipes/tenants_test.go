@@ -18,7 +18,7 @@ func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()
 	client := workflow.NewClient(st, quiet)
-	othersDone := make(chan struct{})
+	begun, othersDone := make(chan struct{}, 30), make(chan struct{})
 	var mu sync.Mutex
 	now, peak, total := map[string]int{}, map[string]int{}, 0
 	exporter := &tenants.Exporter{Write: func(ctx context.Context, job tenants.Job) error {
@@ -31,6 +31,7 @@ func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
 		if job.Tenant != "big" {
 			return nil
 		}
+		begun <- struct{}{}
 		select {
 		case <-othersDone:
 			return nil
@@ -55,6 +56,13 @@ func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
 	big, err := tenants.Burst(ctx, client, "big", 30)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case <-begun:
+		case <-ctx.Done():
+			t.Fatal("the burst does not use its limit")
+		}
 	}
 	for _, tenant := range []string{"small", "tiny"} {
 		runs, err := tenants.Burst(ctx, client, tenant, 5)

@@ -14,7 +14,7 @@ import (
 
 // Run starts a burst of one tenant and an export of another one.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
-	slow := &disk{release: make(chan struct{})}
+	slow := &disk{begun: make(chan struct{}, 8), release: make(chan struct{})}
 	w := worker.New(client, worker.Config{})
 	Register(w, &Exporter{Write: slow.write})
 	ctx, cancel := context.WithCancel(ctx)
@@ -25,6 +25,13 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	acme, err := Burst(ctx, client, "acme", 8)
 	if err != nil {
 		return err
+	}
+	for range 2 { // as many as the limit allows
+		select {
+		case <-slow.begun:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	zen, err := Burst(ctx, client, "zen", 1)
 	if err != nil {
@@ -54,6 +61,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 
 // disk is slow for Acme: its exports end once release is closed.
 type disk struct {
+	begun     chan struct{} // receives for each export of Acme
 	release   chan struct{}
 	mu        sync.Mutex
 	now, peak int // exports of Acme
@@ -67,6 +75,7 @@ func (d *disk) write(ctx context.Context, job Job) error {
 	d.now++
 	d.peak = max(d.peak, d.now)
 	d.mu.Unlock()
+	d.begun <- struct{}{}
 	defer func() { d.mu.Lock(); d.now--; d.mu.Unlock() }()
 	select {
 	case <-d.release:
