@@ -15,11 +15,12 @@ import (
 
 var _ store.Cataloger = (*Store)(nil)
 
-// errCatalogMoving says that others describe a workflow all the time.
+// errCatalogMoving reports that the entry of a workflow was replaced concurrently in every attempt.
 var errCatalogMoving = errors.New("others describe it all the time: try again")
 
-// Describe keeps what a build says of a workflow, in the catalogue, which is in partition 0. It is replaced only as it was
-// read: of several workers that say something at once none overwrites another one.
+// Describe stores the description of a workflow by a build in the catalogue in partition 0. It
+// replaces an entry only if it is unchanged since it was read, so that concurrent workers do not
+// overwrite each other's descriptions.
 func (s *Store) Describe(ctx context.Context, workflow string, v store.CatalogVersion) error {
 	if err := s.describeWorkflow(ctx, workflow, v); err != nil {
 		return fmt.Errorf("describe workflow %s: %w", workflow, err)
@@ -49,7 +50,7 @@ func (s *Store) describeWorkflow(ctx context.Context, workflow string, v store.C
 	return errCatalogMoving
 }
 
-// Catalog returns what is known of workflows. It reads all entries: there are few.
+// Catalog returns the catalogue entries of workflows. It reads all entries, of which there are few.
 func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.CatalogEntry, error) {
 	kept, err := s.catalogued(ctx, q.Workflow)
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *Store) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.Cata
 	return found, nil
 }
 
-// catalogued returns what is kept of a workflow, or of all.
+// catalogued returns the stored entry of a workflow, or all entries.
 func (s *Store) catalogued(ctx context.Context, workflow string) (map[string]string, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (v *view) showCatalog(snap *store.Snapshot) {
 	}
 }
 
-// lookAtCatalog finds entries of the catalogue that cannot be read.
+// lookAtCatalog finds entries of the catalogue that cannot be decoded.
 func (e *partitionState) lookAtCatalog() {
 	for _, name := range sortedKeys(e.catalog.Val()) {
 		packed := e.catalog.Val()[name]

@@ -15,24 +15,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// swap replaces one value by another one.
+// swap replaces a value by another one.
 type swap struct {
 	key, kind, field string
-	seen, value      string // empty: there is none, or there should be none
+	seen, value      string // empty if there is none, or if there should be none
 }
 
-// The kinds of values, as the script knows them.
+// The kinds of values, as the script names them.
 const (
 	inHash   = "hash"
 	inZSet   = "zset"
 	inString = "string"
-	inStream = "stream" // seen is its first entry, value the first that should stay
+	inStream = "stream" // seen is its first entry, value the first that should remain
 	wholeKey = "key"
-	typeOf   = "type"   // of a key, which is removed: value is empty
-	limits   = "limits" // all that is counted of them, and all lines
+	typeOf   = "type"   // the type of a key, which is removed; value is empty
+	limits   = "limits" // all counters of limits, and all limiter queues
 )
 
-// look finds what a snapshot has no room for.
+// look finds the defects that a snapshot cannot represent.
 func (e *partitionState) look() {
 	for _, key := range sortedKeys(e.wrong) {
 		e.repairable(store.Defect{
@@ -95,7 +95,7 @@ func (e *partitionState) lookAtNames() {
 	for _, code := range e.keys.routes {
 		route := e.route(code)
 		if _, named := e.routes.Val()[code]; named || routeCode(route) != code {
-			continue // or only its runs know
+			continue // it has its name, or the name can only be derived from its runs
 		}
 		e.repairable(store.Defect{Invariant: 16, What: fmt.Sprintf("route %v has lost its name", route), Explain: "its runs cannot be read"},
 			"name it again", swap{key: e.p.routes(), kind: inHash, field: code, value: routeName(route)})
@@ -108,7 +108,7 @@ func (e *partitionState) lookAtNames() {
 	for _, run := range sortedKeys(e.runs) {
 		r, wid := e.snap.Runs[long(run)], e.metaOf(run)["w"]
 		if r == nil || wid == "" || r.QueueState != store.StateEnded || r.Hidden || r.Next != "" {
-			continue // what has continued is not the last one
+			continue // a run that has continued is not the last one
 		}
 		if last := e.snap.Runs[latest[wid]]; last == nil || !r.EndedAt.Before(last.EndedAt) {
 			latest[wid] = r.Run
@@ -145,22 +145,22 @@ func (e *partitionState) lookAtCounts() {
 	e.lookAtChains()
 }
 
-// lookAtChains compares how many later runs chains count with those there are.
+// lookAtChains compares the counters of the later runs of chains with the runs.
 func (e *partitionState) lookAtChains() {
 	if e.unread != nil {
-		return // those that were not read count, too
+		return // runs that were not read count as well
 	}
 	counted, last := map[string]int64{}, map[string]*store.RunState{}
 	for run := range e.runs {
 		switch m := e.metaOf(run); {
 		case len(m) == 0 && !e.gone(run):
-			return // it may be a later run of a chain: nothing can be counted before it is repaired
+			return // it may be a later run of a chain, so counts are wrong until it is repaired
 		case m["h"] != "":
 			counted[m["h"]]++
 		}
 		r := e.snap.Runs[long(run)]
 		if hasLeftItsChain(r) {
-			return // the same
+			return // for the same reason
 		}
 		if r != nil && r.Next == "" && newer(r, last[short(r.Chain)]) {
 			last[short(r.Chain)] = r
@@ -187,8 +187,8 @@ func (e *partitionState) lookAtChains() {
 	}
 }
 
-// newer reports whether a run of a chain comes after another one. The first run comes
-// before those that were created in the same millisecond.
+// newer reports whether run a of a chain comes after run b. The first run comes before those that
+// were created in the same millisecond.
 func newer(a, b *store.RunState) bool {
 	if b != nil && a.CreatedAt.Equal(b.CreatedAt) && (a.Run == a.Chain) != (b.Run == b.Chain) {
 		return b.Run == b.Chain
@@ -196,9 +196,9 @@ func newer(a, b *store.RunState) bool {
 	return b == nil || cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Run, b.Run)) > 0
 }
 
-// hasLeftItsChain reports whether a run takes itself for the first of a chain, and its
-// log says that it continues another one. Once it is repaired its chain is right again:
-// what would be changed before had to be undone.
+// hasLeftItsChain reports whether the metadata of a run names it as the first of a chain although
+// its log continues another run. After its repair its chain is correct, so a repair of the chain
+// before that would have to be reverted.
 func hasLeftItsChain(r *store.RunState) bool {
 	if r == nil || r.Chain != r.Run || len(r.Frames) == 0 {
 		return false
@@ -207,8 +207,8 @@ func hasLeftItsChain(r *store.RunState) bool {
 	return err == nil && f.Events[0].Spec != nil && f.Events[0].Spec.ContinuedOf != ""
 }
 
-// lookAtLatest compares what is known as the last run of a chain with the one that has
-// not continued. Of several, which is damage, that is the newest; it may be gone.
+// lookAtLatest compares the recorded last run of a chain with the run that has not continued. If
+// several have not, which is damage, it is the newest. The run may be missing.
 func (e *partitionState) lookAtLatest(chain string, more bool, last *store.RunState) {
 	seen := e.latestOfChains.Val()[chain]
 	s := swap{key: e.p.latestOfChains(), kind: inHash, field: chain, seen: seen}
@@ -222,8 +222,8 @@ func (e *partitionState) lookAtLatest(chain string, more bool, last *store.RunSt
 		Explain: "items for the chain go astray"}, "write it again", s)
 }
 
-// lookAtRun finds what is wrong with the keys and indexes of a run that a snapshot
-// does not show. It is repaired with the run.
+// lookAtRun finds the defects of the keys and indexes of a run that a snapshot does not show. They
+// are repaired with the run.
 func (e *partitionState) lookAtRun(run string) {
 	found := func(invariant int, what, explain string) {
 		e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: long(run), What: what, Explain: explain})
@@ -243,7 +243,7 @@ func (e *partitionState) lookAtRun(run string) {
 		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
 		return
 	case r == nil || r.QueueState == 0:
-		return // in the checks of all stores
+		return // the checks of all stores find it
 	}
 	ended := r.QueueState == store.StateEnded
 	if want := e.wantedIn(run, r); !slices.Equal(listed, want) {
@@ -280,7 +280,7 @@ func (e *partitionState) lookAtRun(run string) {
 	}
 }
 
-// listedAs returns the sets of open and done runs that a run is in.
+// listedAs returns the sets of open and ended runs that contain a run.
 func (e *partitionState) listedAs(run string) (keys []string) {
 	for _, at := range e.entries[run] {
 		if e.listed[at.key] != nil {
@@ -291,7 +291,7 @@ func (e *partitionState) listedAs(run string) (keys []string) {
 	return keys
 }
 
-// wantedIn returns those that it should be in.
+// wantedIn returns the sets of open and ended runs that should contain a run.
 func (e *partitionState) wantedIn(run string, r *store.RunState) []string {
 	m := e.metaOf(run)
 	switch child := m["u"] != ""; {
@@ -304,7 +304,7 @@ func (e *partitionState) wantedIn(run string, r *store.RunState) []string {
 	}
 }
 
-// lookAtHeader finds what the header of a run says otherwise than what it is about.
+// lookAtHeader finds differences between the header of a run and the state that it describes.
 func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	m := e.metaOf(run)
 	h, items := unpackHeader(m["H"]), len(e.runs[run].inbox.Val())
@@ -325,8 +325,8 @@ func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(
 	}
 }
 
-// swapAll replaces wrong values, one after the other. Of several calls at the same
-// time the one that replaces the last value has repaired it.
+// swapAll replaces wrong values, one after the other. Of several concurrent calls, the one that
+// replaces the last value reports the repair.
 func (e *partitionState) swapAll(ctx context.Context, what string, swaps []swap) (repaired bool, err error) {
 	for _, w := range swaps {
 		if repaired, err = e.replace(ctx, w); err != nil {
@@ -336,7 +336,7 @@ func (e *partitionState) swapAll(ctx context.Context, what string, swaps []swap)
 	return repaired, nil
 }
 
-// replace replaces a value, and reports whether it was still there.
+// replace replaces a value, and reports whether it was still the one seen.
 func (e *partitionState) replace(ctx context.Context, w swap) (bool, error) {
 	if w.kind == limits {
 		return e.repairLimits(ctx)
@@ -358,8 +358,8 @@ func sorted(all []string) []string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// showSent adds the records of the outbox, in the order in which they were written.
-// One of which nobody knows how far it is has no phase, and comes last.
+// showSent adds the outbox records, in the order in which they were written. A record whose state
+// is missing has no phase, and comes last.
 func (e *partitionState) showSent() {
 	type placed struct {
 		order  string
@@ -388,22 +388,22 @@ func (e *partitionState) showSent() {
 	}
 }
 
-// unplaced sorts after all orders.
+// unplaced sorts after all positions.
 const unplaced = "~"
 
-// heldBack reports whether a run that has ended may not be purged, whatever the
-// time: as the script of that does.
+// heldBack reports whether an ended run must not be purged, whatever the time. It uses the rule of
+// script purge.
 func (e *partitionState) heldBack(run string) bool {
 	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != "" || e.remembers(run)
 }
 
-// remembers reports whether an item is remembered under the id of a run until Confirm.
+// remembers reports whether an item is remembered under the ID of a run until Confirm.
 func (e *partitionState) remembers(run string) bool {
 	seen := e.seen[run]
 	return seen != nil && slices.ContainsFunc(seen.Val(), func(z redis.Z) bool { return z.Score >= kept })
 }
 
-// lastSent returns the greatest place of a record.
+// lastSent returns the greatest position of a record.
 func (e *partitionState) lastSent() int64 {
 	greatest := int64(0)
 	for _, sent := range e.sent {
@@ -452,8 +452,8 @@ func (e *partitionState) lookAtOutbox() {
 	}
 }
 
-// scanStreams shows streams whose chunks are those that they should have, and that
-// there are others of chains that do not exist.
+// scanStreams adds the streams whose chunks are consistent to the snapshot, and reports those of
+// chains that do not exist.
 func (e *partitionState) scanStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
@@ -466,13 +466,13 @@ func (e *partitionState) scanStreams() {
 		case !e.hasRuns(chain):
 			e.showStream(e.snap, chain, name, store.StreamState{Last: state.last})
 		case err == nil && packed != "" && packed == e.counted(stream, state):
-			chunks, _ := chunksIn(e.chunks[stream].Val()) // or it would not be counted so
+			chunks, _ := chunksIn(e.chunks[stream].Val()) // cannot fail for a stream that was counted
 			e.showStream(e.snap, chain, name, store.StreamState{Chunks: chunks, Last: state.last, Closed: state.closed})
 		}
 	}
 }
 
-// hasRuns reports whether there is a run of a chain.
+// hasRuns reports whether a run of a chain exists.
 func (e *partitionState) hasRuns(chain string) bool {
 	if e.snap.Runs[long(chain)] != nil {
 		return true
@@ -485,9 +485,9 @@ func (e *partitionState) hasRuns(chain string) bool {
 	return false
 }
 
-// counted returns the state of a stream that follows from its chunks: those after the last
-// gap. Without any the next chunk is the one after the last that was counted. Empty: there
-// is no such stream.
+// counted returns the state of a stream that follows from its chunks, of which those after the last
+// gap count. If there are none, the next chunk follows the last counted one. The result is empty if
+// there is no such stream.
 func (e *partitionState) counted(stream string, seen streamState) string {
 	chunks, _ := chunksIn(e.chunks[stream].Val())
 	if len(chunks) == 0 {
@@ -506,7 +506,7 @@ func (e *partitionState) counted(stream string, seen streamState) string {
 	return seen.pack()
 }
 
-// lookAtStreams compares how streams stand with their chunks.
+// lookAtStreams compares the states of streams with their chunks.
 func (e *partitionState) lookAtStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
@@ -517,7 +517,7 @@ func (e *partitionState) lookAtStreams() {
 			continue
 		}
 		packed := e.streams[chain].Val()[name]
-		state, _ := unpackStream(packed) // what cannot be read is written again
+		state, _ := unpackStream(packed) // an invalid state is written again
 		want := e.counted(stream, state)
 		what := fmt.Sprintf("stream %q of the chain of %s", name, long(chain))
 		if want == "" && packed == "" {
@@ -525,7 +525,7 @@ func (e *partitionState) lookAtStreams() {
 				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
 			continue
 		}
-		// The stored state is replaced last: if that fails, the damage is still found.
+		// The stored state is replaced last, so that the damage is still found if that fails.
 		var swaps []swap
 		chunks := e.chunks[stream].Val()
 		if now, _ := unpackStream(want); len(chunks) > 0 && chunks[0].ID != chunkID(now.first) {
@@ -537,7 +537,7 @@ func (e *partitionState) lookAtStreams() {
 	}
 }
 
-// keysOfStreams is all keys that a chain has of streams.
+// keysOfStreams returns all stream keys of a chain.
 func (e *partitionState) keysOfStreams(chain string) []string {
 	keys := []string{e.p.streams(chain)}
 	for _, stream := range e.keys.streams {

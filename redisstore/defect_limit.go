@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// showWaiting adds the limits and lines to the snapshot. What cannot be read is left out:
-// lookAtLimits finds it.
+// showWaiting adds the limits and the limiter queues to the snapshot. It leaves out values that
+// cannot be decoded; lookAtLimits finds them.
 func (e *partitionState) showWaiting() {
 	_ = e.s.showLimits(e.view, e.snap, e.route)
 	for i := range e.snap.Waiting {
@@ -34,7 +34,7 @@ func (e *partitionState) showWaiting() {
 	if e.unread == nil {
 		return
 	}
-	// What runs have that were left out is counted, too: nothing is wrong that can be seen.
+	// The permits of excluded runs count as well: no visible counter is wrong then.
 	counted := e.countedByRuns()
 	for id, l := range e.snap.Limits {
 		l.Held, l.Waits = counted[id].held, counted[id].waits
@@ -45,7 +45,7 @@ func (e *partitionState) showWaiting() {
 
 type weights struct{ held, waits int }
 
-// countedByRuns returns what the runs have of limits and wait for.
+// countedByRuns returns the weights that the runs hold and wait for.
 func (e *partitionState) countedByRuns() map[store.LimitID]weights {
 	counted := map[store.LimitID]weights{}
 	for _, r := range e.snap.Runs {
@@ -63,14 +63,14 @@ func (e *partitionState) countedByRuns() map[store.LimitID]weights {
 	return counted
 }
 
-// lineIDOf returns the id of the line in which a run waits, by its metadata.
+// lineIDOf returns the ID of the limiter queue in which a run waits, from its metadata.
 func lineIDOf(m map[string]string) string {
 	sum := sha1.Sum([]byte(m["c"] + usesIn(m))) //nolint:gosec // scripts name lines by it
 	return hex.EncodeToString(sum[:])
 }
 
-// lookAtLimits compares what is counted of limits, and the lines, with the runs, and names
-// configurations that cannot be read.
+// lookAtLimits compares the counters of limits and the limiter queues with the runs, and reports
+// configurations that cannot be decoded.
 func (e *partitionState) lookAtLimits() {
 	for _, field := range sortedKeys(e.configs.Val()) {
 		packed := e.configs.Val()[field]
@@ -83,7 +83,7 @@ func (e *partitionState) lookAtLimits() {
 		}
 	}
 	if e.unread != nil {
-		return // those that were not read count, too
+		return // runs that were not read count as well
 	}
 	what := cmp.Or(e.wrongCount(), e.wrongLine(), e.wrongFlow())
 	if what != "" {
@@ -92,7 +92,7 @@ func (e *partitionState) lookAtLimits() {
 	}
 }
 
-// wrongCount says what is counted wrong; empty: nothing is.
+// wrongCount describes a wrong counter. It returns an empty string if there is none.
 func (e *partitionState) wrongCount() string {
 	runs := e.countedByRuns()
 	ids := slices.Collect(maps.Keys(runs))
@@ -114,7 +114,8 @@ func (e *partitionState) wrongCount() string {
 	return e.wrongAway()
 }
 
-// wrongAway is wrongCount of hash F: what waits for another limit first follows from the lines.
+// wrongAway is like wrongCount for hash F: the weight that waits for another limit first follows
+// from the limiter queues.
 func (e *partitionState) wrongAway() string {
 	want := map[string]string{}
 	away := map[string]int{}
@@ -144,8 +145,9 @@ func (e *partitionState) wrongAway() string {
 	return ""
 }
 
-// wrongLine says what is wrong with the lines; empty: nothing is. A line has its runs, and
-// a record of the turn of the first one; entries lead to it by its mode.
+// wrongLine describes a defect of the limiter queues. It returns an empty string if there is none:
+// a queue contains its runs and the position of the first one, and has the entries that its mode
+// requires.
 func (e *partitionState) wrongLine() string {
 	want := map[entry]int64{} // with their scores
 	turns := map[string]waitLine{}
@@ -208,10 +210,10 @@ type scored struct {
 	score int64
 }
 
-// anyScore is that of an entry of which only the order was read.
+// anyScore is the score of an entry whose score was not read, only its order.
 const anyScore = -1 << 62
 
-// ofLines returns all entries of lines and in lines.
+// ofLines returns all entries of limiter queues, and all entries in them.
 func (e *partitionState) ofLines() (all []scored) {
 	for _, code := range e.keys.routes {
 		for _, member := range e.ready[code].Val() {
@@ -240,7 +242,7 @@ func (e *partitionState) ofLines() (all []scored) {
 	return all
 }
 
-// repairLimits counts the permits and makes the lines again.
+// repairLimits counts the permits again and rebuilds the limiter queues.
 func (e *partitionState) repairLimits(ctx context.Context) (bool, error) {
 	keys := []string{e.p.routes(), e.p.limits(), e.p.waitLines(), e.p.flows()}
 	for _, id := range e.keys.waiting {

@@ -13,10 +13,11 @@ import (
 
 var _ store.Journaler = (*Store)(nil)
 
-// journalDigits is the length of the id that each member of the journal begins with.
+// journalDigits is the length of the ID at the beginning of each member of the journal.
 const journalDigits = 28
 
-// WriteJournal writes an entry into the journal, which is in partition 0, and waits for replicas as a commit does.
+// WriteJournal writes an entry into the journal in partition 0, and waits for replicas as a commit
+// does.
 func (s *Store) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
 	err := s.enter(ctx)
 	var body []byte
@@ -62,7 +63,7 @@ func (s *Store) Journal(ctx context.Context, q store.JournalQuery) (store.Journa
 	})
 }
 
-// journalLine takes a member of the journal apart.
+// journalLine decodes a member of the journal.
 func journalLine(member string) store.JournalLine {
 	n := min(journalDigits, len(member))
 	return store.JournalLine{ID: member[:n], Body: []byte(member[n:])}
@@ -75,9 +76,10 @@ func (v *view) showJournal(snap *store.Snapshot) {
 	}
 }
 
-// lookAtJournal finds lines of the journal that cannot be read, are there more than once, or stand where a page does not come to them.
+// lookAtJournal finds lines of the journal that cannot be decoded, are duplicates, or have a
+// position that no page reaches.
 func (e *partitionState) lookAtJournal() {
-	stays := map[string]string{} // the member that stays of each id: one with an outcome, if there is one
+	stays := map[string]string{} // the member to keep for each ID: one with an outcome, if there is one
 	for _, z := range e.journal.Val() {
 		member, _ := z.Member.(string)
 		line := journalLine(member)

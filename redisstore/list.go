@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// List returns a page of runs. Of the sets that may hold runs which match it reads as much as it
-// needs, in the order of the list, and the metadata of what it finds there.
+// List returns a page of runs. It reads the sets that may contain matching runs, as far as it needs
+// and in the order of the list, and then the metadata of these runs.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -34,15 +34,15 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page.Done(), nil
 }
 
-// lookup is for what runs are looked at.
+// lookup is the purpose of a read of runs.
 type lookup struct {
-	more   func() bool // whether another run is wanted
-	wanted func() int  // how many are wanted if all match, at least 1
+	more   func() bool // reports whether another run is needed
+	wanted func() int  // the number of runs that are needed if all match, at least 1
 	add    func(at paging.Position, r *store.Record)
 }
 
-// look looks at runs in the order of a query, until no more are wanted. It reports whether there
-// are no more.
+// look reads runs in the order of a query until no more are needed. It reports whether it has
+// reached the end.
 func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l lookup) (ended bool, err error) {
 	var sources []paging.Source[struct{}]
 	for _, p := range s.searched(q) {
@@ -50,7 +50,7 @@ func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l l
 	}
 	merge := paging.NewMerge(page, true, sources)
 	for size := 0; l.more(); {
-		size = min(max(l.wanted(), 2*size), mostRead) // where little matches, ever more is read
+		size = min(max(l.wanted(), 2*size), mostRead) // if few runs match, each read is larger
 		batch := make([]paging.Position, 0, size)
 		for len(batch) < size && !ended {
 			next, found, err := merge.Next()
@@ -81,10 +81,10 @@ func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l l
 	return false, nil
 }
 
-// mostRead is how many runs are read at once.
+// mostRead is the maximum number of runs that are read at once.
 const mostRead = 500
 
-// searched returns the partitions that may hold runs which match.
+// searched returns the partitions that may contain matching runs.
 func (s *Store) searched(q *store.Query) []*partition {
 	if q.WorkflowID != "" {
 		return []*partition{s.partitionOfName(q.WorkflowID)}
@@ -92,7 +92,7 @@ func (s *Store) searched(q *store.Query) []*partition {
 	return s.parts
 }
 
-// records reads the metadata of runs, nil of those that are gone or damaged.
+// records reads the metadata of runs. A record is nil if the run is missing or damaged.
 func (s *Store) records(ctx context.Context, runs []paging.Position) ([]*store.Record, error) {
 	loads, members := make([]store.Load, len(runs)), map[*partition][]int{}
 	for i, at := range runs {
@@ -118,8 +118,7 @@ func (s *Store) records(ctx context.Context, runs []paging.Position) ([]*store.R
 	return records, nil
 }
 
-// leftOut reports whether a run could not be read for damage to that run alone, and notes
-// that it is left out.
+// leftOut reports whether err is damage to a single run, and records that the run is left out.
 func (s *Store) leftOut(err error) bool {
 	damage, ok := errors.AsType[*store.DamagedError](err)
 	if !ok || damage.Run == "" || errors.Is(err, errNameless) {
@@ -127,23 +126,23 @@ func (s *Store) leftOut(err error) bool {
 	}
 	text := string(damage.Run)
 	if o, ok := errors.AsType[*overwrittenError](err); ok {
-		text = o.key + " " + o.is // as scripts name it
+		text = o.key + " " + o.is // the form in which scripts report it
 	}
 	s.damages.Note(text, damage)
 	return true
 }
 
-// runSet is a set of the open runs of a route, of those that have ended with an outcome, or of runs that have
-// something else in common.
+// runSet is a set of runs: the open runs of a route, its runs that ended with an outcome, or runs
+// with a common property.
 type runSet struct {
 	key    string
 	route  store.Route
-	status event.Status // of all of them; empty: of each its own
+	status event.Status // of all runs in the set; empty if they differ
 }
 
-// sets returns the sets of a partition that hold runs which may match.
+// sets returns the sets of a partition that contain runs which may match.
 func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
-	switch { // a group has few runs beside all those of a route
+	switch { // a group has few runs compared with a route
 	case q.Group != "":
 		return []runSet{{key: p.grouped(q.Group)}}, nil
 	case q.Troubled:
@@ -154,7 +153,7 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	switch {
 	case len(labels) == 0:
 		return s.routeSets(ctx, p, q)
-	case q.WorkflowID != "", len(labels) == 1 && !ofSome: // a workflow id has few runs, and comes first
+	case q.WorkflowID != "", len(labels) == 1 && !ofSome: // a workflow ID has few runs, and its set comes first
 		return labels[:1], nil
 	case !ofSome:
 		return s.smallest(ctx, p, labels, nil)
@@ -166,8 +165,8 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	return s.smallest(ctx, p, labels, others)
 }
 
-// smallest returns the one of several sets in which there are the fewest runs, or the others if there are
-// fewer in all of them together.
+// smallest returns the set with the fewest runs, or the others if they contain fewer runs
+// altogether.
 func (s *Store) smallest(ctx context.Context, p *partition, sets, others []runSet) ([]runSet, error) {
 	all := slices.Concat(sets, others)
 	sizes := make([]*redis.IntCmd, len(all))
@@ -195,7 +194,7 @@ func (s *Store) smallest(ctx context.Context, p *partition, sets, others []runSe
 	return sets[best : best+1], nil
 }
 
-// routeSets returns the sets of routes that hold runs which may match.
+// routeSets returns the sets of routes that contain runs which may match.
 func (s *Store) routeSets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
 	var names *redis.MapStringStringCmd
 	err := s.transaction(ctx, p, func(tx redis.Pipeliner) { names = tx.HGetAll(ctx, p.routes()) })
@@ -225,7 +224,7 @@ func (s *Store) routeSets(ctx context.Context, p *partition, q *store.Query) ([]
 	return sets, nil
 }
 
-// outcomesOf returns the outcomes of runs that have ended and may have one of the statuses.
+// outcomesOf returns the outcomes of ended runs that may have one of the statuses.
 func outcomesOf(statuses []event.Status) []byte {
 	if len(statuses) == 0 {
 		return []byte(outcomes)
@@ -239,8 +238,9 @@ func outcomesOf(statuses []event.Status) []byte {
 	return all
 }
 
-// source returns the runs of a partition that may match. All its sets are read in one transaction, again and
-// again from where the list stands: a run that has moved from one to another is in one of them.
+// source returns the runs of a partition that may match. It reads all sets of the partition in one
+// transaction, from the current position of the list, so that a run that moves from one set to
+// another is found in one of them.
 func (s *Store) source(ctx context.Context, q *store.Query, p *partition) paging.Source[struct{}] {
 	return func(after paging.Position, n int) (runs []paging.Entry[struct{}], more bool, err error) {
 		sets, err := s.sets(ctx, p, q)
@@ -258,23 +258,23 @@ func (s *Store) source(ctx context.Context, q *store.Query, p *partition) paging
 	}
 }
 
-// spare is how many runs are read of each set beyond its share.
+// spare is the number of runs that are read of each set in addition to its share.
 const spare = 4
 
-// window is a part of the order of several sets.
+// window is a section of the common order of several sets.
 type window struct {
 	oldest bool
-	each   int64 // how many runs are read of a set
+	each   int64 // how many runs are read of each set
 	all    []indexed
-	// more says that a set was not read to its end. Then the window ends with the first last run of those
-	// that were not: behind it they may have others.
+	// more is true if a set was not read to its end. Then the window ends with the earliest last
+	// run of such a set: after it the set may have runs that were not read.
 	more bool
 	end  indexed
 }
 
-// readWindow reads what comes after a position. Sets cannot be asked for what follows a member that may be
-// gone. So all that was created in the same millisecond is asked for with what comes after it:
-// a server creates some dozens in one.
+// readWindow reads what comes after a position. Redis cannot return the members after a member that
+// may have been removed. Therefore it reads all runs that were created in the same millisecond as
+// well, of which there are at most a few dozen.
 func (s *Store) readWindow(ctx context.Context, p *partition, q *store.Query, sets []runSet, after paging.Position, w *window) error {
 	rest := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: w.each}
 	if !q.From.IsZero() {
@@ -336,7 +336,7 @@ func (w *window) before(a, b indexed) bool {
 	return a.newestFirst(b) < 0
 }
 
-// runs returns what is known to come first, in order.
+// runs returns the runs of the window, in order.
 func (w *window) runs() []indexed {
 	if w.more {
 		w.all = slices.DeleteFunc(w.all, func(r indexed) bool { return w.before(w.end, r) })
@@ -350,9 +350,8 @@ func (w *window) runs() []indexed {
 	return w.all
 }
 
-// indexed is where a run stands in the sets of open and of done runs: those are sorted
-// by the creation, and what was created in the same millisecond by the id. A run has the
-// same place in all of them.
+// indexed is the position of a run in the sets of open and ended runs, which are ordered by the
+// creation and, within a millisecond, by the ID. A run has the same position in all of them.
 type indexed struct {
 	created int64
 	run     string
@@ -362,7 +361,7 @@ func (a indexed) newestFirst(b indexed) int {
 	return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.run, a.run))
 }
 
-// indexedIn returns what stands in a set, in its order.
+// indexedIn returns the positions in a set, in order.
 func indexedIn(set *redis.ZSliceCmd) []indexed {
 	var all []indexed
 	for _, z := range set.Val() {
@@ -372,9 +371,9 @@ func indexedIn(set *redis.ZSliceCmd) []indexed {
 	return all
 }
 
-// Count returns how many runs match. Where the query asks for nothing but routes, statuses and roots, those
-// that have ended are not looked at: the server knows how many there are in each set. A run that a list leaves out, because its
-// tags are damaged, is counted.
+// Count returns the number of matching runs. If the query names only routes, statuses and roots,
+// the ended runs are not read: the server knows the size of each set. A run that a list leaves out
+// because its tags are damaged is counted.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Counts{}, err
@@ -393,14 +392,14 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return c.counter.Counts, nil
 }
 
-// counting is one call of Count.
+// counting is the state of a call of Count.
 type counting struct {
 	s       *Store
 	q       *store.Query
 	counter *paging.Counter
 }
 
-// look looks at all that may match, one after the other.
+// look reads all runs that may match, one after the other.
 func (c *counting) look(ctx context.Context) error {
 	page, err := paging.New(c.q)
 	if err != nil {
@@ -418,21 +417,21 @@ func (c *counting) look(ctx context.Context) error {
 	return err
 }
 
-// sized is the sets of a partition, and what was found in each of them.
+// sized contains the sets of a partition, and what was found in each of them.
 type sized struct {
 	sets  []runSet
-	take  []int64 // how many runs of a set it looks at
+	take  []int64 // how many runs of each set it reads
 	found []found
 }
 
-// found has the runs of a set at one moment, as numbers.
+// found contains the numbers of runs of a set at one moment.
 type found struct {
 	size, looked int64
-	statuses     map[event.Status]int // how many of those that were looked at have each; empty: it cannot be read
+	statuses     map[event.Status]int // the number of the read runs by status; empty for one that cannot be decoded
 }
 
-// bySets asks for the sizes of all sets, shares the budget among those of which the runs must be looked at, and
-// asks once more, for their statuses, as of one moment in each partition.
+// bySets reads the sizes of all sets and shares the budget among those whose runs must be read.
+// Then it reads the statuses of the runs, as of one moment in each partition.
 func (c *counting) bySets(ctx context.Context) error {
 	parts := map[*partition]*sized{}
 	for _, p := range c.s.parts {
@@ -459,8 +458,8 @@ func (c *counting) bySets(ctx context.Context) error {
 	return nil
 }
 
-// share decides how many runs of each set are looked at: all of them, if the budget lasts, and else a part. What
-// comes until they are read is looked at, too, as far as it is few.
+// share determines how many runs of each set are read: all of them if the budget suffices,
+// otherwise a part. It adds 64 for runs that are created before the read.
 func (c *counting) share(parts map[*partition]*sized) {
 	total := int64(0)
 	for _, z := range parts {
@@ -484,7 +483,8 @@ func (c *counting) share(parts map[*partition]*sized) {
 	}
 }
 
-// read asks for the sizes of the sets of a partition, and for the statuses of as many runs of each as take says.
+// read reads the sizes of the sets of a partition, and the statuses of as many runs of each set as
+// z.take permits.
 func (c *counting) read(ctx context.Context, p *partition, z *sized) error {
 	z.found = make([]found, len(z.sets))
 	if len(z.sets) == 0 {

@@ -9,8 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Purge removes up to limit runs whose retention is over, and up to 500 in one
-// call.
+// Purge removes up to limit runs whose retention is over, at most 500 per call.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -29,7 +28,7 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	return int(a.number(0)), a.time(1), nil
 }
 
-// Delete hides a run that has ended until it is purged.
+// Delete hides an ended run until it is purged.
 func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	if err := s.enter(ctx); err != nil {
 		return err

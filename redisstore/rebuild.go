@@ -10,13 +10,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// rewritten are the fields of the metadata that a repair writes, or leaves out.
+// rewritten are the metadata fields that a repair writes or removes.
 var rewritten = []string{
 	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F", "V",
 	"U", "U1", "U2", "U3", "f", "g", "R",
 }
 
-// rebuild deletes what is kept of a run beside its log, and writes it again, by one script: see there.
+// rebuild deletes the derived data of a run and writes it again from the log, by one script,
+// rebuild.
 func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, error) {
 	var c *call
 	switch seen := e.snap.Runs[m.Run]; {
@@ -33,7 +34,7 @@ func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, e
 	return c.answer().word() == "ok", nil
 }
 
-// rebuilding returns the script that rebuilds a run.
+// rebuilding returns the call of the script that rebuilds a run.
 func (e *partitionState) rebuilding(m *store.Rebuild, seen *store.RunState) *call {
 	rec, run := m.Record, short(m.Run)
 	p, route, wid := e.p, e.s.names.codeOf(rec.Route), widKey(rec.WorkflowID)
@@ -80,8 +81,8 @@ func (e *partitionState) rebuilding(m *store.Rebuild, seen *store.RunState) *cal
 	return &call{script: scriptRebuild, p: p, keys: append(keys, entered...), args: args}
 }
 
-// expelled returns the keys of the sets that a run is to be taken out of, and what stands in them. What its workflow id leads
-// to is among them only where it leads to the run and should not.
+// expelled returns the keys of the sets from which a run is removed, and its members in them. An
+// entry of its workflow ID is included only if it leads to the run and should not.
 func (e *partitionState) expelled(run string, m *store.Rebuild) (keys []string, members []any) {
 	all, wid, state := slices.Clone(e.entries[run]), "", store.QueueState(0)
 	if m.Record != nil {
@@ -107,12 +108,12 @@ func (e *partitionState) expelled(run string, m *store.Rebuild) (keys []string, 
 	return keys, members
 }
 
-// removed returns the records that a rebuild removes, as they were seen.
+// removed returns the records that a rebuild removes, in the form in which they were read.
 func (e *partitionState) removed(m *store.Rebuild) (args []any) {
 	run := short(m.Run)
 	for _, o := range m.Remove {
 		args = append(args, string(o.ID), "", "")
-		if e.sent[run] != nil { // else it was not seen, and is not there
+		if e.sent[run] != nil { // otherwise it was not read, and does not exist
 			args[len(args)-2], args[len(args)-1] = e.sent[run].Val()[string(o.ID)], e.bodies[run].Val()[string(o.ID)]
 		}
 	}
@@ -137,8 +138,8 @@ func mark(set bool, as string) string {
 	return ""
 }
 
-// fields returns the metadata to write, in pairs, and the text to keep beside it.
-// Fields that this release does not know stay as they are.
+// fields returns the metadata to write, in pairs, and the text to store in the separate key. Fields
+// that this release does not know are unchanged.
 func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []any, besides string) {
 	rec := m.Record
 	field := func(name, value string) {
@@ -147,7 +148,7 @@ func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []a
 		}
 	}
 	was := e.metaOf(run)
-	field("H", e.headerOf(rec, was)) // first, where it is found at once
+	field("H", e.headerOf(rec, was)) // the first field is found fastest
 	if rec.QueueState == store.StateEnded {
 		field("p", number(millis(rec.EndedAt)))
 	}
@@ -181,8 +182,8 @@ func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []a
 	return append(fields, packed...), beside
 }
 
-// headerOf returns the header of a run. Whether there are unread items, the script sees; there may be
-// more to do at the end of a run that was repaired.
+// headerOf returns the header of a run. The script sets the flag for unread items. The flag for
+// more work at the end of the run is always set after a repair.
 func (e *partitionState) headerOf(rec *store.Record, was map[string]string) string {
 	h := header{
 		wid: digestOf(rec.WorkflowID), queueState: rec.QueueState, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
@@ -202,8 +203,8 @@ func (e *partitionState) headerOf(rec *store.Record, was map[string]string) stri
 	return h.pack()
 }
 
-// describing returns the fields that users have set on a run, and the text to keep
-// beside them.
+// describing returns the fields that users have set on a run, and the text to store in the separate
+// key.
 func (e *partitionState) describing(rec *store.Record, wid string) (fields []any, besides string) {
 	switch {
 	case rec.Root == rec.Parent && rec.Root != "":
@@ -232,7 +233,8 @@ func (e *partitionState) describing(rec *store.Record, wid string) (fields []any
 	return fields, ""
 }
 
-// forgetting returns the script that removes what is kept under the id of a run that does not exist.
+// forgetting returns the call of the script that removes the data under the ID of a run that does
+// not exist.
 func (e *partitionState) forgetting(m *store.Rebuild) *call {
 	p, run := e.p, short(m.Run)
 	keys := []string{

@@ -144,8 +144,8 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 var _ store.FleetTeller = (*Store)(nil)
 
 // Fleet returns the sessions and the routes. The server keeps the numbers of open, ready and
-// blocked runs of a route. It counts the owned runs and the limiter queues by reading them, within
-// a budget.
+// blocked runs of a route. Owned runs and limiter queues are counted by reading them, within a
+// budget.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	return s.fleet(ctx, max(store.FleetBudget/len(s.parts), 1))
 }

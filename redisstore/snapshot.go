@@ -15,17 +15,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What Inspect makes of the values of a partition.
+// This part builds the result of Inspect from the values of a partition.
 
 const (
-	// orderDigits is how many characters before a run in the ready set, and in the
-	// outbox, say which was first.
+	// orderDigits is the length of the position that precedes a run in a ready set or in the
+	// outbox.
 	orderDigits = 14
-	// runDigits is the length of a short run id.
+	// runDigits is the length of a short run ID.
 	runDigits = 26
 	// sessionDigits is the length of the code of a session.
 	sessionDigits = 16
-	// kept is added to the time of an id that is remembered until Confirm.
+	// kept is added to the time of an ID that is remembered until Confirm.
 	kept = 4e15
 )
 
@@ -37,7 +37,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	for code, name := range v.routes.Val() {
 		s.names.learnRoute(code, parseRoute(name))
 	}
-	wids := map[string]string{} // by their keys
+	wids := map[string]string{} // by key
 	for run, r := range v.runs {
 		if err := s.showRun(ctx, v, run, r, wids, snap); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 		r.meta = v.hidden[run]
 	}
 	if len(r.meta.Val()) == 0 {
-		return nil // the name of a chain whose first run is gone
+		return nil // the name of a chain whose first run is missing
 	}
 	loaded, err := s.loaded(ctx, v.p, long(run), r)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 	return nil
 }
 
-// incompatible names the live sessions that have blocked a run.
+// incompatible returns the live sessions that have blocked a run.
 func (v *view) incompatible(meta map[string]string) []store.SessionID {
 	var all []store.SessionID
 	for codes := range slices.Chunk([]byte(meta["F"]), sessionDigits) {
@@ -136,8 +136,7 @@ func (v *view) showSeen(run string, snap *store.Snapshot) {
 	snap.Seen[chain] = at
 }
 
-// showOutbox adds the records of all senders, in the order in which they were
-// written.
+// showOutbox adds the records of all senders, in the order in which they were written.
 func (v *view) showOutbox(snap *store.Snapshot) error {
 	type placed struct {
 		order  string
@@ -161,8 +160,7 @@ func (v *view) showOutbox(snap *store.Snapshot) error {
 	return nil
 }
 
-// unpackSent reads what an outbox knows of a record: its place among all, and how
-// far it is.
+// unpackSent decodes the state of a record in the outbox: its position and its phase.
 func unpackSent(packed string) (order string, o store.Outgoing, ok bool) {
 	words := strings.SplitN(packed, " ", 4)
 	if len(words) != 4 {
@@ -172,7 +170,7 @@ func unpackSent(packed string) (order string, o store.Outgoing, ok bool) {
 	return words[0], o, true
 }
 
-// lastEnded returns the runs that ended last, by the key of their workflow id: without the field that keeps the hash.
+// lastEnded returns the last ended runs by the key of their workflow ID, without empty values.
 func (v *view) lastEnded() map[string]string {
 	last := maps.Clone(v.latest.Val())
 	delete(last, "")
@@ -184,7 +182,7 @@ func (v *view) showNames(wids map[string]string, snap *store.Snapshot) {
 		if wid, ok := wids[key]; ok {
 			return wid
 		}
-		return key // of a run that is not there: fsck will say so
+		return key // of a missing run, which fsck reports
 	}
 	for key, run := range v.active.Val() {
 		snap.Active[name(key)] = long(run)
@@ -243,8 +241,8 @@ func (v *view) showSessions(snap *store.Snapshot) {
 	}
 }
 
-// What ReadPartition makes of the values of a partition. It is lenient where Inspect is
-// not.
+// This part builds the result of ReadPartition from the values of a partition. It accepts values
+// for which Inspect returns an error.
 
 func newSnapshot() *store.Snapshot {
 	return &store.Snapshot{
@@ -269,12 +267,12 @@ func newSnapshot() *store.Snapshot {
 	}
 }
 
-// show fills the snapshot, and notes where each run stands.
+// show fills the snapshot, and records the entries of each run.
 func (e *partitionState) show() {
 	e.snap, e.entries, e.named = newSnapshot(), map[string][]entry{}, map[string][]entry{}
 	e.indexed = map[string][]indexed{}
 	e.snap.Now = e.s.Clock().Now()
-	wids := map[string]string{} // by their keys
+	wids := map[string]string{} // by key
 	for run := range e.runs {
 		e.showSeen(run)
 		if e.gone(run) {
@@ -299,7 +297,7 @@ func (e *partitionState) show() {
 	e.scanLabels()
 }
 
-// noteNames notes what workflow ids lead to each run.
+// noteNames records the entries of workflow IDs that lead to each run.
 func (e *partitionState) noteNames() {
 	note := func(run, key, member string) { e.named[run] = append(e.named[run], entry{key, member}) }
 	for wid, run := range e.active.Val() {
@@ -402,7 +400,7 @@ func (e *partitionState) showIndexes() {
 	}
 }
 
-// judged leaves out runs that are not judged.
+// judged returns runs without the excluded ones.
 func (e *partitionState) judged(runs []string) []string {
 	return slices.DeleteFunc(runs, func(run string) bool { return e.unread[run] })
 }

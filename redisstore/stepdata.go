@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetStepData keeps step data of an owned run until the run ends, and forgets its recoveries if that
-// is progress.
+// SetStepData stores step data of an owned run until the run ends. If that is progress, it resets
+// the recoveries of the run.
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// pageBytes bounds the chunks of a page, unless a single one has more.
+// pageBytes is the maximum total size of the chunks of a page. A page with a single chunk may be
+// larger.
 const pageBytes = 4 << 20
 
 // Publish appends chunks to streams of an owned run.
@@ -45,7 +46,7 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	return fmt.Errorf("publish to streams of run %s: %w", run, unexpected(c))
 }
 
-// packPublications returns publications as the scripts want them.
+// packPublications encodes publications as arguments of a script.
 func packPublications(all []store.Publication) []any {
 	packed := make([]any, 0, 6*len(all))
 	for i := range all {
@@ -56,14 +57,14 @@ func packPublications(all []store.Publication) []any {
 	return packed
 }
 
-// streamState is the stored state of a stream beside its chunks.
+// streamState is the stored state of a stream without its chunks.
 type streamState struct {
 	first, last, longest uint64
 	closed               bool
 }
 
-// unpackStream reads what scripts have written; nothing: nobody has written to the
-// stream.
+// unpackStream decodes the state that scripts have written. An empty text is the state of a stream
+// without chunks.
 func unpackStream(packed string) (streamState, error) {
 	if packed == "" {
 		return streamState{first: 1}, nil
@@ -84,7 +85,7 @@ func unpackStream(packed string) (streamState, error) {
 	return s, nil
 }
 
-// pack is the opposite of unpackStream.
+// pack is the inverse of unpackStream.
 func (s *streamState) pack() string {
 	return fmt.Sprintf("%d %d %d %s", s.first, s.last, s.longest, cmp.Or(flag(s.closed, "1"), "0"))
 }
@@ -98,8 +99,8 @@ func (s *streamState) page(ended bool) store.StreamPage {
 	return page
 }
 
-// ReadStream reads a part of a stream: first the state of the stream, then as
-// many chunks as fit into a page.
+// ReadStream reads a part of a stream: first the state of the stream, then as many chunks as fit
+// into a page.
 func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.readStream(ctx, &r)
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *Store) readStream(ctx context.Context, r *store.ReadStream) (store.Stre
 	return s.chunksOf(ctx, r, look, count)
 }
 
-// chunksOf reads chunks, and how the stream stands, as of one moment.
+// chunksOf reads chunks and the state of the stream as of one moment.
 func (s *Store) chunksOf(ctx context.Context, r *store.ReadStream, look lookedAt, count int) (store.StreamPage, error) {
 	p := s.partitionOf(r.Run)
 	key := p.chunks(look.chain, r.Stream)
@@ -165,7 +166,7 @@ func (s *Store) chunksOf(ctx context.Context, r *store.ReadStream, look lookedAt
 	return page, err
 }
 
-// chunkID is the id of the entry of a chunk.
+// chunkID returns the ID of the stream entry of a chunk.
 func chunkID(index uint64) string { return strconv.FormatUint(index, 10) + "-0" }
 
 func chunksIn(entries []redis.XMessage) ([]store.Chunk, error) {
@@ -184,15 +185,15 @@ func chunksIn(entries []redis.XMessage) ([]store.Chunk, error) {
 	return chunks, nil
 }
 
-// lookedAt is how a stream and its chain stand.
+// lookedAt is the state of a stream and its chain.
 type lookedAt struct {
 	streamState
 	chain string
 	ended bool
 }
 
-// lookAtStream asks how a stream stands. If that is as the caller knows it, it is told
-// from then on what is published.
+// lookAtStream reads the state of a stream. If it equals the state that the caller knows, the
+// stream is marked as followed, so that later changes are published.
 func (s *Store) lookAtStream(ctx context.Context, run event.RunID, name, known string) (lookedAt, error) {
 	p := s.partitionOf(run)
 	c := &call{script: scriptStream, p: p, keys: []string{p.meta(short(run))}, args: []any{short(run), name, known}}
@@ -209,9 +210,9 @@ func (s *Store) lookAtStream(ctx context.Context, run event.RunID, name, known s
 	}, nil
 }
 
-// AwaitStream blocks until there is something new in a stream of the run's chain. Many
-// AwaitStreams of a chain cost as much as one. Like Watch it also returns if the server
-// has lost writes.
+// AwaitStream blocks until the stream has a chunk after the given one or an end, in the chain of
+// the run. Many AwaitStreams of a chain cost as much as one. Like Watch it also returns if the
+// server has lost writes.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -237,8 +238,8 @@ func (s *Store) awaitStream(ctx context.Context, run event.RunID, stream string,
 	}
 }
 
-// awaitStreamOf waits for what happens to a stream of a chain. It returns the chain of
-// the run: if that is another one nothing was published for it.
+// awaitStreamOf waits for a change of a stream of a chain. It returns the chain of the run: if it
+// differs from the given one, the subscription was for the wrong chain.
 func (s *Store) awaitStreamOf(ctx context.Context, run event.RunID, chain, stream string, after uint64) (now string, err error) {
 	changes := s.pubsub.topics.Subscribe(s.partitionOf(run).told(chain))
 	defer changes.Close()

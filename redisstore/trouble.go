@@ -18,9 +18,9 @@ import (
 
 var _ store.TroubleLister = (*Store)(nil)
 
-// labelOf is how a script is told of the label of a commit: its group, '-' for none, or nothing
-// to leave it as it is, which an end does not; what is common to the group; and for how long one
-// without runs is kept.
+// labelOf returns the arguments of a script for the label of a commit: the failure group, '-' for
+// none, or an empty string to leave it unchanged, unless the run ends; the common properties of the
+// group; and the retention of a group without runs.
 func labelOf(c *store.Commit) []any {
 	label, set := c.Label()
 	switch {
@@ -32,12 +32,13 @@ func labelOf(c *store.Commit) []any {
 	return []any{label.Group, packAbout(&label), store.TroubleKept.Milliseconds()}
 }
 
-// packAbout returns what is common to the runs of a group; none of it holds a zero byte.
+// packAbout encodes the properties that the runs of a failure group have in common. None of them
+// contains a zero byte.
 func packAbout(t *store.Trouble) string {
 	return strings.Join([]string{string(t.Kind), t.Workflow, t.Step, t.Text}, "\x00")
 }
 
-// unpackTrouble returns what is kept of a group, and false if that is not what was written.
+// unpackTrouble decodes a stored failure group. It returns false for an invalid value.
 func unpackTrouble(group, packed string) (store.TroubleGroup, bool) {
 	g := store.TroubleGroup{Trouble: store.Trouble{Group: group}}
 	words := strings.SplitN(packed, " ", 4)
@@ -53,8 +54,8 @@ func unpackTrouble(group, packed string) (store.TroubleGroup, bool) {
 	return g, true
 }
 
-// Troubles returns a page of the groups. It reads of each partition those into which a run has
-// come last.
+// Troubles returns a page of the failure groups. In each partition it reads the groups to which a
+// run was added last.
 func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
 	err := s.enter(ctx)
 	if err == nil {
@@ -103,7 +104,7 @@ func (s *Store) listTroubles(ctx context.Context, q store.TroubleQuery) (store.T
 	return paging.Troubles(&q, found, cut)
 }
 
-// readGroups reads groups. One that was forgotten meanwhile, or is damaged, is left out.
+// readGroups reads failure groups. It leaves out a group that is damaged or was removed in between.
 func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (found []store.TroubleGroup, err error) {
 	var kept *redis.SliceCmd
 	open := make([]*redis.IntCmd, len(ids))
@@ -135,7 +136,7 @@ func (v *view) readTroubles(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// showTroubles adds the groups, with the runs by which they are found.
+// showTroubles adds the failure groups to a snapshot, with the runs in their sets.
 func (v *view) showTroubles(snap *store.Snapshot) {
 	for group, packed := range v.troubles.Val() {
 		g, _ := unpackTrouble(group, packed)
@@ -144,7 +145,7 @@ func (v *view) showTroubles(snap *store.Snapshot) {
 	snap.AddTroubled(longAll(members(v.troubled)))
 }
 
-// showGroups is showTroubles without the runs that are not judged, and notes where each run stands.
+// showGroups is like showTroubles, without the excluded runs. It records the entries of each run.
 func (e *partitionState) showGroups() {
 	for _, group := range sortedKeys(e.grouped) {
 		runs := e.judged(members(e.grouped[group]))
@@ -163,7 +164,7 @@ func (e *partitionState) showGroups() {
 	e.snap.AddTroubled(longAll(runs))
 }
 
-// groupsOf returns the sets of runs in trouble that a run is in.
+// groupsOf returns the keys of the sets of labelled runs that contain a run.
 func (e *partitionState) groupsOf(run string) (keys []string) {
 	for _, at := range e.entries[run] {
 		if letter := at.key[len(e.p.tag)]; letter == 'I' || letter == 'U' {
@@ -173,7 +174,7 @@ func (e *partitionState) groupsOf(run string) (keys []string) {
 	return keys
 }
 
-// lookAtPlaces finds a run in trouble that lists have at another time.
+// lookAtPlaces finds a labelled run whose time in a set is wrong.
 func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	for _, set := range []*redis.ZSliceCmd{e.grouped[r.Group], e.troubled} {
 		if set == nil {
@@ -187,11 +188,11 @@ func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(
 	}
 }
 
-// lookAtTroubles compares what is kept of groups with the runs that say that they are in them. The
-// sets of runs are repaired with those.
+// lookAtTroubles compares the stored failure groups with the runs that have their labels. The sets
+// of runs are repaired with the runs.
 func (e *partitionState) lookAtTroubles() {
 	if e.unread != nil {
-		return // those that were not read are in groups, too
+		return // runs that were not read are in groups as well
 	}
 	first, last, open := map[string]int64{}, map[string]int64{}, map[string]int{}
 	for _, r := range e.snap.Runs {
@@ -245,7 +246,7 @@ func (e *partitionState) lookAtTroubles() {
 	}
 }
 
-// scores returns those of the members of a set.
+// scores returns the scores of the members of a set.
 func scores(set *redis.ZSliceCmd) map[string]string {
 	all := map[string]string{}
 	for _, z := range set.Val() {
@@ -255,10 +256,11 @@ func scores(set *redis.ZSliceCmd) map[string]string {
 	return all
 }
 
-// The sets of runs that have a label in common. Part label of the scripts names them in the same way.
+// The sets of runs with a common label, which is a workflow ID or a tag. Part label of the scripts
+// names them in the same way.
 
-// labelCode names a label in 16 characters. Two that have one name by chance are found together, and told apart by
-// the records.
+// labelCode names a label in 16 characters. If two labels have the same code by chance, they share
+// a set, and the records distinguish them.
 func labelCode(l store.Label) string {
 	text := packText(l.Tag) + packText(l.Value)
 	if l.WorkflowID != "" {
@@ -268,8 +270,8 @@ func labelCode(l store.Label) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// labelSets returns the sets of a partition each of which has all runs that match, that of a
-// workflow id first; none: the query has no label.
+// labelSets returns the sets of a partition each of which contains all matching runs, the set of a
+// workflow ID first. It returns none if the query has no label.
 func labelSets(p *partition, q *store.Query) (sets []runSet) {
 	for _, l := range q.Labels() {
 		sets = append(sets, runSet{key: p.labelled(labelCode(l))})
@@ -277,7 +279,7 @@ func labelSets(p *partition, q *store.Query) (sets []runSet) {
 	return sets
 }
 
-// labelsOf returns the codes of the labels that a run has.
+// labelsOf returns the codes of the labels of a run.
 func (v *view) labelsOf(run string) (codes []string) {
 	r := store.Record{WorkflowID: v.metaOf(run)["w"]}
 	v.extraOf(run).describe(&r)
@@ -287,7 +289,8 @@ func (v *view) labelsOf(run string) (codes []string) {
 	return codes
 }
 
-// knownLabels returns the codes of the labels that runs have, and of those that have had runs when they were read.
+// knownLabels returns the codes of the labels that runs have, and of those that had a set of runs
+// when the partition was read.
 func (v *view) knownLabels() (codes []string) {
 	for run := range v.runs {
 		codes = append(codes, v.labelsOf(run)...)
@@ -308,7 +311,8 @@ func (v *view) readLabels(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// showLabels adds by which labels runs are found. One that no run has is named by its code.
+// showLabels adds the labels by which runs are found to a snapshot. A label that no run has is
+// named by its code.
 func (v *view) showLabels(snap *store.Snapshot) {
 	if snap.Labels == nil {
 		snap.Labels = map[event.RunID][]string{}
@@ -332,7 +336,7 @@ func (v *view) showLabels(snap *store.Snapshot) {
 	}
 }
 
-// scanLabels is showLabels without the runs that are not judged, and notes where each run stands.
+// scanLabels is like showLabels, without the excluded runs. It records the entries of each run.
 func (e *partitionState) scanLabels() {
 	e.misplaced = map[string]bool{}
 	for _, code := range sortedKeys(e.labelled) {

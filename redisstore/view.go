@@ -11,7 +11,7 @@ import (
 
 var _ store.ViewKeeper = (*Store)(nil)
 
-// SaveView keeps a view, with the others in partition 0, and waits for replicas as a commit does.
+// SaveView stores a view in partition 0, and waits for replicas as a commit does.
 func (s *Store) SaveView(ctx context.Context, v store.View) error {
 	err := s.enter(ctx)
 	var packed []byte
@@ -39,7 +39,7 @@ func (s *Store) DeleteView(ctx context.Context, name string) error {
 	return nil
 }
 
-// writeView writes a view, or removes it if nothing is packed.
+// writeView writes a view, or removes it if packed is empty.
 func (s *Store) writeView(ctx context.Context, name string, packed []byte) error {
 	p := s.parts[0]
 	c := &call{script: scriptView, p: p, keys: []string{p.views()}, args: []any{name, packed, store.MaxViews}, size: len(packed)}
@@ -78,7 +78,7 @@ func (v *view) showViews(snap *store.Snapshot) {
 	}
 }
 
-// lookAtViews finds views that cannot be read.
+// lookAtViews finds views that cannot be decoded.
 func (e *partitionState) lookAtViews() {
 	for _, name := range sortedKeys(e.views.Val()) {
 		packed := e.views.Val()[name]

@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// forms are the commands of a store with arguments that the server takes: K is a
-// key, C a channel. They are never executed: they are queued in a transaction,
-// which is then discarded, for the server judges while it queues.
+// forms are the commands of a store with valid arguments, where K stands for a key and C for a
+// channel. They are never executed: they are queued in a transaction, which is then discarded,
+// because the server checks commands when it queues them.
 var forms = map[string]string{
 	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HEXISTS": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K", "HLEN": "K",
 	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "INCRBY": "K 1", "LINDEX": "K 0", "LREM": "K 0 x", "LSET": "K 0 x", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
@@ -26,7 +26,7 @@ var forms = map[string]string{
 	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZCARD": "K", "ZREVRANGEBYLEX": "K + -", "ZREVRANGEBYSCORE": "K +inf -inf",
 }
 
-// direct are the commands that are sent, not called by scripts.
+// direct are the commands that the store sends outside of scripts.
 var direct = []string{
 	"EVAL", "EVALSHA", "EXISTS", "GET", "HGET", "HGETALL", "LRANGE", "PING", "SETNX", "SMEMBERS", "SUBSCRIBE", "TIME", "UNSUBSCRIBE",
 	"XRANGE", "XREVRANGE", "ZRANGE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE",
@@ -34,7 +34,7 @@ var direct = []string{
 
 var called = regexp.MustCompile(`redis\.call\('(\w+)'`)
 
-// commands returns the commands that the scripts call and that the store sends, sorted.
+// commands returns the commands that the scripts call and the store sends, sorted.
 func (t *Target) commands() []string {
 	all := slices.Clone(direct)
 	for _, s := range t.Scripts {
@@ -46,13 +46,13 @@ func (t *Target) commands() []string {
 	return slices.Compact(all)
 }
 
-// once is a command that go-redis does not send again by itself.
+// once is a command that go-redis does not retry.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements an interface of go-redis.
 func (once) NoRetry() bool { return true }
 
-// trial is a command that is queued to see whether it is allowed.
+// trial is a command that is queued to find out whether it is allowed.
 type trial struct {
 	name string
 	p    *Partition
@@ -78,14 +78,14 @@ func newTrial(ctx context.Context, name string, p *Partition) *trial {
 	return &trial{name, p, once{redis.NewCmd(ctx, args...)}}
 }
 
-// checkCommands tries what the store does, on keys and channels of its own, and
-// executes nothing of it: permissions, commands that were renamed, and what keeps
-// the server from writing at this moment.
+// checkCommands queues the commands of the store, with keys and channels of the store, and executes
+// none of them. It finds missing permissions, renamed commands, and conditions that prevent writes
+// at present.
 func checkCommands(ctx context.Context, n *node) []store.Finding {
 	if len(n.parts) == 0 {
-		return nil // checkCluster says so
+		return nil // checkCluster reports it
 	}
-	// Without MULTI what follows it would be executed.
+	// Without MULTI the following commands would be executed.
 	if err := n.discarded(ctx, nil); err != nil {
 		return []store.Finding{fail("MULTI is refused: "+err.Error(), "MULTI, EXEC and DISCARD", fmt.Sprintf("Run ACL SETUSER %s +@transaction.", n.who()))}
 	}
@@ -109,25 +109,25 @@ func checkCommands(ctx context.Context, n *node) []store.Finding {
 	return orFine(n.judge(trials), fmt.Sprintf("%d commands are allowed, on %d partitions", len(used), len(n.parts)))
 }
 
-// discarded queues commands in a transaction and discards it. The error is that
-// of the transaction, or of the connection.
+// discarded queues commands in a transaction and discards it. It returns the error of the
+// transaction or of the connection.
 func (n *node) discarded(ctx context.Context, trials []*trial) error {
 	pipe := n.client.Pipeline()
 	multi := once{redis.NewCmd(ctx, "multi")}
-	_ = pipe.Process(ctx, multi) // it is only queued
+	_ = pipe.Process(ctx, multi) // the command is only queued
 	for _, t := range trials {
 		_ = pipe.Process(ctx, t.cmd)
 	}
 	discard := once{redis.NewCmd(ctx, "discard")}
 	_ = pipe.Process(ctx, discard)
-	_, _ = pipe.Exec(ctx) // it is the error of a command
+	_, _ = pipe.Exec(ctx) // the error is that of a command
 	if err := multi.Err(); err != nil {
 		return err
 	}
 	return discard.Err()
 }
 
-// judge groups what was refused by what the server said.
+// judge groups the refused commands by the error of the server.
 func (n *node) judge(trials []*trial) []store.Finding {
 	var reasons []string
 	refused := map[string][]*trial{}
@@ -155,13 +155,13 @@ func (n *node) judge(trials []*trial) []store.Finding {
 	return findings
 }
 
-// kind returns the word that an error of a server begins with.
+// kind returns the first word of a server error.
 func kind(err error) string {
 	word, _, _ := strings.Cut(err.Error(), " ")
 	return word
 }
 
-// repair says what to do about commands that are refused.
+// repair returns the fix for commands that are refused.
 func (n *node) repair(err error, names ...string) string {
 	switch kind(err) {
 	case "NOPERM":
@@ -186,8 +186,8 @@ func (n *node) repair(err error, names ...string) string {
 	return "See the log of the server (CONFIG GET logfile)."
 }
 
-// checkScripts loads every script into the cache of the server, which changes no
-// data, and runs one that only looks.
+// checkScripts loads every script into the cache of the server, which changes no data, and runs one
+// that only reads.
 func checkScripts(ctx context.Context, n *node) []store.Finding {
 	if len(n.parts) == 0 {
 		return nil
@@ -197,7 +197,7 @@ func checkScripts(ctx context.Context, n *node) []store.Finding {
 	for i, s := range n.target.Scripts {
 		loads[i] = pipe.ScriptLoad(ctx, s.Text)
 	}
-	_, _ = pipe.Exec(ctx) // it is the error of a command
+	_, _ = pipe.Exec(ctx) // the error is that of a command
 	for i, s := range n.target.Scripts {
 		sha, err := loads[i].Result()
 		switch {

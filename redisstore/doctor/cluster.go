@@ -12,15 +12,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// How far the clocks of the servers may be apart: deadlines of requests between
-// partitions bear a quarter of H, timers are late by as much as it is.
+// The permitted differences between the clocks of the servers. Deadlines of requests between
+// partitions tolerate a quarter of the horizon; timers are late by up to the difference.
 const (
 	clocksFail = 30 * time.Second
 	clocksWarn = time.Second
 )
 
-// checkClocks compares the clocks of the servers with each other. Those of the
-// workers' machines do not matter.
+// checkClocks compares the clocks of the servers with each other. The clocks of the workers'
+// machines do not matter.
 func checkClocks(nodes []*node) []store.Finding {
 	var first, last *node
 	for _, n := range nodes {
@@ -49,7 +49,7 @@ func checkClocks(nodes []*node) []store.Finding {
 	return []store.Finding{fine(found)}
 }
 
-// slotsAll is how many slots a cluster has.
+// slotsAll is the number of slots of a cluster.
 const slotsAll = 16384
 
 // slot returns the slot of a partition: the CRC-16 (XMODEM) of its hash tag.
@@ -68,12 +68,11 @@ func (p *Partition) slot() int {
 	return int(crc) % slotsAll
 }
 
-// checkSlots looks for partitions that nobody has. It asks the first node that
-// answers.
+// checkSlots finds partitions whose slots no node has. It asks the first node that answers.
 func (t *Target) checkSlots(ctx context.Context, nodes []*node) []store.Finding {
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.down == nil })
 	if i < 0 {
-		return nil // each node says so
+		return nil // each node reports it
 	}
 	ranges, err := nodes[i].client.ClusterSlots(ctx).Result()
 	if err != nil {
@@ -97,7 +96,7 @@ func (t *Target) checkSlots(ctx context.Context, nodes []*node) []store.Finding 
 	return orFine(findings, fmt.Sprintf("all %d slots are served, by %d masters", served, len(nodes)))
 }
 
-// checkCluster looks at how a node sees its cluster.
+// checkCluster examines the state of the cluster as a node reports it.
 func checkCluster(ctx context.Context, n *node) []store.Finding {
 	if !n.cluster {
 		return nil

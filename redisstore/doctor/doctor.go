@@ -1,11 +1,11 @@
-// Package doctor examines the Redis servers that hold a store: how each is set up, what its user
-// may do, and whether runs are safe there. It needs no permission beyond those of the store. What
-// it may not see is a warning. docs/use/redis.md lists the checks.
+// Package doctor examines the Redis servers that hold a store: how each is configured, what its
+// user may do, and whether runs are safe there. It needs no permission beyond those of the store.
+// What it may not read is a warning. docs/use/redis.md lists the checks.
 //
-// doctor.go has the order of the checks, node.go what is read of a server once for all of them,
-// and the other files the checks by subject: access.go permissions, commands and scripts,
-// format.go the mark of the store, cluster.go clocks and slots, loss.go persistence and replicas,
-// memory.go memory and encodings.
+// doctor.go has the order of the checks, node.go what is read from a server once for all of them,
+// and the other files the checks by subject: access.go permissions, commands and scripts, format.go
+// the mark of the store, cluster.go clocks and slots, loss.go persistence and replicas, memory.go
+// memory and encodings.
 package doctor
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Target is the store that is examined.
+// Target is the store to examine.
 type Target struct {
 	Client       redis.UniversalClient
 	Prefix       string // of its keys
-	WaitReplicas int    // how many replicas the store waits for
+	WaitReplicas int    // the number of replicas for which the store waits
 	Partitions   []*Partition
 	Scripts      []Script
-	// Mark is the value that the key Format of partition 0 has, and JudgeMark returns why the store
-	// must leave a database with another value alone, and what to do about it; no fix: use another
+	// Mark is the required value of the key Format of partition 0. JudgeMark returns why the store
+	// must not use a database with another value, and the fix; an empty fix means to use another
 	// prefix.
 	Mark      string
 	JudgeMark func(mark string) (fix string, err error)
-	// Hints contains what to do about errors of the server, by the word with which they begin.
+	// Hints contains the fixes for errors of the server, by the first word of the error.
 	Hints map[string]string
 }
 
@@ -46,18 +46,16 @@ type Partition struct {
 	Hints          string // the channel of hints
 }
 
-// Script is a script of the store as the server is sent it.
+// Script is a script of the store as it is sent to the server.
 type Script struct{ Name, Text, SHA string }
 
-// check is one thing to look at on a server. It leaves Check and Node to its
-// caller.
+// check is one check of a server. Its findings have no Check and Node; the caller sets them.
 type check struct {
 	name string
 	look func(ctx context.Context, n *node) []store.Finding
 }
 
-// checks are made in this order on each server that answers. docs/use/redis.md lists
-// them.
+// checks are made in this order on each server that answers. docs/use/redis.md lists them.
 var checks = []check{
 	{"version", checkVersion},
 	{"role", checkRole},
@@ -122,9 +120,9 @@ func (t *Target) nodes(ctx context.Context) ([]*node, error) {
 		return nil, err
 	}
 	for _, p := range t.Partitions {
-		master, err := cluster.MasterForKey(ctx, p.Tag) // any node, if nobody has the slot
+		master, err := cluster.MasterForKey(ctx, p.Tag) // any node, if no node has the slot
 		if err != nil {
-			continue // checkSlots says so
+			continue // checkSlots reports it
 		}
 		if n := byAddr[master.Options().Addr]; n != nil {
 			n.parts = append(n.parts, p)
@@ -151,7 +149,7 @@ func (n *node) examine(ctx context.Context) []store.Finding {
 	return findings
 }
 
-// reachFix says what to do about a server that does not answer PING.
+// reachFix returns the fix for a server that does not answer PING.
 func (n *node) reachFix(err error) string {
 	for prefix, hint := range n.target.Hints {
 		if redis.HasErrorPrefix(err, prefix) {
@@ -163,7 +161,7 @@ func (n *node) reachFix(err error) string {
 
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// named says which check on which node findings are from.
+// named sets the check and the node of findings.
 func named(check, addr string, findings []store.Finding) []store.Finding {
 	for i := range findings {
 		findings[i].Check, findings[i].Node = check, addr
@@ -185,7 +183,7 @@ func fail(found, want, fix string) store.Finding {
 	return store.Finding{Severity: store.SeverityFail, Found: found, Want: want, Fix: fix}
 }
 
-// orFine returns the findings, or one that says that all is well.
+// orFine returns the findings, or if there are none one that reports success.
 func orFine(findings []store.Finding, found string) []store.Finding {
 	if len(findings) == 0 {
 		return []store.Finding{fine(found)}

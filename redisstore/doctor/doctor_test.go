@@ -37,7 +37,7 @@ func TestDoctor_KnowsEveryCommandOfTheStore(t *testing.T) {
 	}
 }
 
-// What a test cannot bring a server to say, as Redis and Valkey say it.
+// The test uses answers of Redis and Valkey that a server cannot be made to give in a test.
 func TestDoctor_JudgesWhatServersSay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		look   func(context.Context, *node) []store.Finding

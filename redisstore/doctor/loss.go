@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkPersistence says what is left after the server has ended.
+// checkPersistence reports which data survives a restart of the server.
 func checkPersistence(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -27,7 +27,7 @@ func checkPersistence(_ context.Context, n *node) []store.Finding {
 	return findings
 }
 
-// appended looks at the append-only file.
+// appended examines the settings of the append-only file.
 func (n *node) appended() []store.Finding {
 	var findings []store.Finding
 	if n.says["aof_last_write_status"] == "err" {
@@ -63,7 +63,7 @@ func (n *node) appended() []store.Finding {
 
 const appendFix = "Run CONFIG SET appendonly yes, and write it into redis.conf."
 
-// snapshots looks at a server without an append-only file.
+// snapshots examines a server without an append-only file.
 func (n *node) snapshots() store.Finding {
 	save, ok := n.config["save"]
 	switch {
@@ -76,16 +76,15 @@ func (n *node) snapshots() store.Finding {
 }
 
 const (
-	// lagMost is how far a replica may be behind, in seconds and in bytes, before
-	// it is of no use.
+	// lagMost is the maximum lag of a usable replica, in seconds and in bytes.
 	lagMost      = 10
 	lagMostBytes = 16 << 20
-	// lossMost is how many seconds of writes a failover may lose at most: half of
-	// what the protocol can bear, which is H.
+	// lossMost is the maximum number of seconds of writes that a failover may lose. It is half of
+	// the horizon, which the protocol tolerates.
 	lossMost = 60
 )
 
-// checkReplicas says what is left after another server has taken over.
+// checkReplicas reports which data survives a failover.
 func checkReplicas(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -105,8 +104,7 @@ func checkReplicas(_ context.Context, n *node) []store.Finding {
 	return append(orFine(findings, fmt.Sprintf("%d replicas", count)), n.fewest(count)...)
 }
 
-// alone is about a server without replicas. One that stands by itself may be
-// meant so.
+// alone reports on a server without replicas, which may be intended.
 func (n *node) alone() store.Finding {
 	const fix = "Start a replica with replicaof in its redis.conf (in a cluster CLUSTER REPLICATE), and have Sentinel or the cluster promote it."
 	f := info("no replicas: runs stand still while this server is away", "1 replica", fix)
@@ -116,7 +114,7 @@ func (n *node) alone() store.Finding {
 	return f
 }
 
-// behind looks at one replica, as INFO replication shows it.
+// behind examines a replica as INFO replication shows it.
 func (n *node) behind(replica map[string]string) []store.Finding {
 	addr := replica["ip"] + ":" + replica["port"]
 	if state := replica["state"]; state != "online" {
@@ -132,7 +130,7 @@ func (n *node) behind(replica map[string]string) []store.Finding {
 	return nil
 }
 
-// fewest looks at how many replicas a master must have to take writes.
+// fewest examines the number of replicas that a master requires for writes.
 func (n *node) fewest(count int64) []store.Finding {
 	least, ok := n.setting("min-replicas-to-write")
 	if !ok {

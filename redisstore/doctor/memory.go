@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkEviction: keys that are evicted are parts of runs.
+// checkEviction reports a server that evicts keys: they are parts of runs.
 func checkEviction(_ context.Context, n *node) []store.Finding {
 	policy := n.says["maxmemory_policy"]
 	if policy == "" {
@@ -16,7 +16,7 @@ func checkEviction(_ context.Context, n *node) []store.Finding {
 	}
 	switch policy {
 	case "":
-		return nil // sight says so
+		return nil // checkSight reports it
 	case "noeviction":
 		return []store.Finding{fine(policy)}
 	}
@@ -24,7 +24,8 @@ func checkEviction(_ context.Context, n *node) []store.Finding {
 		"Run CONFIG SET maxmemory-policy noeviction, and write it into redis.conf; then check the store with fsck if evicted_keys of INFO stats is not 0.")}
 }
 
-// checkMemory: at its limit a server refuses all writes, and runs stand still.
+// checkMemory reports a server near its memory limit. At its limit a server refuses all writes, and
+// runs stop.
 func checkMemory(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -53,7 +54,7 @@ func checkMemory(_ context.Context, n *node) []store.Finding {
 		findings = append(findings, warn(fmt.Sprintf("maxmemory %s, but the machine has %s", size(most), size(machine)), "a maxmemory below the memory of the machine",
 			fmt.Sprintf("Run CONFIG SET maxmemory %d.", machine/4*3)))
 	}
-	// A server that has little says little about fragmentation.
+	// With little data the fragmentation means little.
 	if waste := n.number("mem_fragmentation_bytes"); used > 1<<28 && waste > used/2 {
 		findings = append(findings, warn(fmt.Sprintf("%s are lost to fragmentation, with %s in use", size(waste), size(used)), "less than half as much",
 			"Run CONFIG SET activedefrag yes, or restart the server."))
@@ -71,8 +72,7 @@ func size(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + " B"
 }
 
-// compact are the settings by which small values take little memory, with what
-// is wanted of them at least.
+// compact are the settings of the compact encodings, with their minimum values.
 var compact = []struct {
 	name, old string // old is its name in older servers and their forks
 	least     int64
@@ -81,10 +81,10 @@ var compact = []struct {
 	{"hash-max-listpack-entries", "hash-max-ziplist-entries", 128},
 }
 
-// node sizes of streams: what Redis comes with, and what is enough for logs.
+// nodeBytes is the node size that suffices for logs.
 const nodeBytes = 1024
 
-// checkEncodings looks at what makes runs take more memory than they need.
+// checkEncodings reports settings with which runs take more memory than necessary.
 func checkEncodings(_ context.Context, n *node) []store.Finding {
 	if n.config == nil {
 		return nil

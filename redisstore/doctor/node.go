@@ -13,35 +13,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// node is a server that the doctor examines, with its own answers.
+// node is a server that the doctor examines, with its answers.
 type node struct {
 	target  *Target
 	client  redis.UniversalClient
 	addr    string
-	user    string // empty: the default user
+	user    string // empty for the default user
 	cluster bool
-	parts   []*Partition // which it serves
+	parts   []*Partition // that it has
 
-	down   error             // it does not answer, and nothing below is known
+	down   error             // the reason why it does not answer; then nothing below is known
 	trip   time.Duration     // the shortest round trip
-	ahead  time.Duration     // by how much its clock is ahead of that of this machine
+	ahead  time.Duration     // its clock minus the clock of this machine
 	timed  bool              // ahead is known
-	says   map[string]string // what INFO says; nil: it is not known
-	config map[string]string // what CONFIG GET says; nil: it is not known
+	says   map[string]string // the answer to INFO; nil if unknown
+	config map[string]string // the answer to CONFIG GET; nil if unknown
 	blind  []blindness
 }
 
-// blindness is a command that the doctor would like to use and may not.
+// blindness is a command that the doctor needs and may not use.
 type blindness struct {
-	command, allow string // the second as an ACL rule
+	command, allow string // allow is an ACL rule
 	err            error
 }
 
-// pings is how often a server is asked for an answer, and for its time. The
-// fastest counts: the others waited for something else.
+// pings is the number of PING and TIME requests to a server. The fastest answer counts, because the
+// others were delayed by something else.
 const pings = 5
 
-// read asks the server for everything that several checks look at.
+// read reads from the server everything that several checks use.
 func (n *node) read(ctx context.Context) {
 	for i := range pings {
 		sent := time.Now()
@@ -68,7 +68,7 @@ func (n *node) read(ctx context.Context) {
 	}
 }
 
-// miss takes note of an error: the server has refused the command, or is gone.
+// miss records that the server has refused a command, or has failed.
 func (n *node) miss(command, allow string, err error) {
 	if _, refused := errors.AsType[redis.Error](err); !refused {
 		n.down = err
@@ -77,12 +77,11 @@ func (n *node) miss(command, allow string, err error) {
 	n.blind = append(n.blind, blindness{command, allow, err})
 }
 
-// sentinelAddr is the address that go-redis reports for a master that it found through
-// Sentinels.
+// sentinelAddr is the address that go-redis reports for a master that it found through Sentinels.
 const sentinelAddr = "FailoverClient"
 
-// local returns the address of the server as the server sees it; empty if it
-// does not say.
+// local returns the address of the server in its own view. It is empty if the server does not
+// report it.
 func (n *node) local(ctx context.Context) string {
 	text, err := n.client.Do(ctx, "client", "info").Text()
 	if err != nil {
@@ -111,7 +110,7 @@ func (n *node) readClock(ctx context.Context) {
 	}
 }
 
-// fields reads the answer of INFO.
+// fields decodes the answer to INFO.
 func fields(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -122,10 +121,10 @@ func fields(text string) map[string]string {
 	return all
 }
 
-// number returns a number of INFO; 0 if there is none.
+// number returns a number of INFO, or 0 if there is none.
 func (n *node) number(name string) int64 { return atoi(n.says[name]) }
 
-// setting returns a setting that is a number. ok: it is known.
+// setting returns a numeric setting. ok reports whether it is known.
 func (n *node) setting(name string) (value int64, ok bool) {
 	text, ok := n.config[name]
 	return atoi(text), ok
@@ -136,7 +135,7 @@ func atoi(text string) int64 {
 	return v
 }
 
-// who names the user for an ACL command.
+// who returns the name of the user for an ACL command.
 func (n *node) who() string {
 	if n.user == "" {
 		return "default"
@@ -144,7 +143,7 @@ func (n *node) who() string {
 	return n.user
 }
 
-// checkSight says what the doctor cannot see.
+// checkSight reports what the doctor cannot read.
 func checkSight(_ context.Context, n *node) []store.Finding {
 	var findings []store.Finding
 	for _, b := range n.blind {
@@ -154,12 +153,13 @@ func checkSight(_ context.Context, n *node) []store.Finding {
 	return orFine(findings, "INFO and CONFIG GET are allowed")
 }
 
-// checkVersion recognises the server. Valkey says a version of Redis, too.
+// checkVersion checks the kind and the version of the server. Valkey reports a version of Redis as
+// well.
 func checkVersion(_ context.Context, n *node) []store.Finding {
 	version, name := n.says["redis_version"], "Redis"
 	switch {
 	case n.says == nil:
-		return nil // sight says so
+		return nil // checkSight reports it
 	case n.says["valkey_version"] != "":
 		return []store.Finding{fine("Valkey " + n.says["valkey_version"])}
 	case version == "":
@@ -172,7 +172,7 @@ func checkVersion(_ context.Context, n *node) []store.Finding {
 	return []store.Finding{fine(name + " " + version)}
 }
 
-// checkRole finds servers that refuse writes because of what they are.
+// checkRole finds servers that refuse writes because of their role.
 func checkRole(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -184,7 +184,8 @@ func checkRole(_ context.Context, n *node) []store.Finding {
 	return []store.Finding{fine("master")}
 }
 
-// slow is from which round trip on a step is mostly waiting: it takes one.
+// slow is the round trip time from which a step consists mostly of waiting: a step needs one round
+// trip.
 const slow = 10 * time.Millisecond
 
 func checkLatency(_ context.Context, n *node) []store.Finding {
@@ -195,7 +196,7 @@ func checkLatency(_ context.Context, n *node) []store.Finding {
 	return []store.Finding{fine(fmt.Sprintf("PING takes %v at best", n.trip.Round(time.Microsecond)))}
 }
 
-// checkConnections looks for what ends, or refuses, connections.
+// checkConnections reports settings by which the server closes or refuses connections.
 func checkConnections(_ context.Context, n *node) []store.Finding {
 	var findings []store.Finding
 	if most, used := n.number("maxclients"), n.number("connected_clients"); most > 0 && used*100 >= most*80 {
@@ -213,12 +214,11 @@ func checkConnections(_ context.Context, n *node) []store.Finding {
 	return orFine(findings, fmt.Sprintf("%d connections", n.number("connected_clients")))
 }
 
-// smallest is the buffer for published hints below which a burst of them ends
-// the connection that listens.
+// smallest is the minimum size of the output buffer for published hints. With a smaller one, a
+// burst of hints closes the connection.
 const smallest = 1 << 20
 
-// checkBuffers looks at how much the server keeps for a process that does not
-// read its hints.
+// checkBuffers examines the output buffer for a process that does not read its hints.
 func checkBuffers(_ context.Context, n *node) []store.Finding {
 	text, ok := n.config["client-output-buffer-limit"]
 	if !ok {
