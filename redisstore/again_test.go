@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The answer to a claim may be lost: the same one again answers what the first has
-// given out, and gives out nothing more.
+// The answer to a claim may be lost. A claim that is repeated with the same token returns the runs
+// that the first one has granted, and grants no others.
 func TestClaim_SentAgainAnswersWhatItHasGivenOut(t *testing.T) {
 	g := openGuarded(t)
 	session := g.session()
@@ -48,8 +48,8 @@ func TestClaim_SentAgainAnswersWhatItHasGivenOut(t *testing.T) {
 	})
 }
 
-// A failover may leave entries in lists that do not fit the runs. What moves a run is
-// its place.
+// After a failover, sets may contain entries that do not fit the runs. The queue state of a run
+// decides whether it is granted.
 func TestClaim_TakesByQueueStateNotByList(t *testing.T) {
 	g := openGuarded(t)
 	owner, thief := g.session(), g.session()
@@ -89,8 +89,7 @@ func TestClaim_TakesByQueueStateNotByList(t *testing.T) {
 	g.sound()
 }
 
-// From the first part of a recovery on the session is over, however many parts there
-// are.
+// A session has ended from the first part of its recovery on, however many parts there are.
 func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	g := openGuarded(t)
 	dead := g.session()
@@ -108,7 +107,7 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 		t.Fatalf("claimed %d runs, want %d", len(got.Runs), len(creates))
 	}
 	alive := g.session()
-	for range 20 { // the others are silent
+	for range 20 { // the other sessions send no heartbeats
 		g.clock.Advance(5 * time.Second)
 		_, err := g.Heartbeat(g.ctx, 0, alive)
 		g.check(err)

@@ -16,8 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// hasty gives up most calls while they are under way, and hands what they were made
-// of to others at once.
+// hasty cancels most calls while they are in progress, and reuses their arguments at once.
 func (w *writer) hasty(runs []*written, rounds int) {
 	for range rounds {
 		commits := make([]store.Commit, len(runs))
@@ -26,7 +25,7 @@ func (w *writer) hasty(runs []*written, rounds int) {
 		}
 		patience := 500 * time.Microsecond
 		done := w.settle(runs, commits, func() ([]store.Committed, error) {
-			// The store may read a request only until it answers.
+			// The store may read a request only until it returns.
 			reused := slices.Clone(commits)
 			defer clear(reused)
 			ctx, cancel := context.WithTimeout(w.ctx, rand.N(patience))
@@ -40,8 +39,8 @@ func (w *writer) hasty(runs []*written, rounds int) {
 	}
 }
 
-// What calls are made in is reused by the next ones: not before nothing of the call is
-// under way any more, whatever becomes of its context, its connection and its scripts.
+// The buffers of a call are reused only after nothing of the call is in progress, whatever happens
+// to its context, its connection and its scripts.
 func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string, addrs []string, dial func(redistest.Harm) redis.UniversalClient) {
 		prefix := redistest.Prefix()

@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// carrier lets runs send to each other and continue, over a connection that loses
-// requests and answers: whatever has no answer is asked for again.
+// carrier lets runs send to each other and continue, over a connection that loses requests and
+// answers. It repeats every request without an answer.
 type carrier struct {
 	t         *testing.T
 	ctx       context.Context
@@ -27,10 +27,10 @@ type carrier struct {
 	clock     *storetest.Clock
 	ids       *storetest.IDs
 	senders   []*sender
-	again     atomic.Int64 // tries without an answer
+	again     atomic.Int64 // attempts without an answer
 }
 
-// sender is a chain of runs and what was written of it.
+// sender is a chain of runs and what was written to it.
 type sender struct {
 	log    *storetest.Log
 	fence  store.Fence
@@ -39,7 +39,7 @@ type sender struct {
 	sent   []event.ItemID
 }
 
-const sendersContinue = 2 // one in so many does
+const sendersContinue = 2 // one in this many senders continues
 
 func newCarrier(t *testing.T, good, bad *redisstore.Store, clock *storetest.Clock, chains int) *carrier {
 	t.Helper()
@@ -132,8 +132,7 @@ func (c *carrier) write(i, rounds int) {
 	}
 }
 
-// carry does for the records of a partition what a relay does, until there are
-// none.
+// carry relays the records of a partition until there are none.
 func (c *carrier) carry(p int) {
 	for {
 		var records []store.Outgoing
@@ -157,7 +156,7 @@ func (c *carrier) carry(p int) {
 	}
 }
 
-// answer carries a record over. The receivers of every third one refuse it.
+// answer delivers a record. The receivers of every third record refuse it.
 func (c *carrier) answer(r store.Outgoing) store.Mark {
 	m := store.Mark{From: r.From, ID: r.ID, Phase: r.Phase}
 	if r.Phase == store.PhaseSettled {
@@ -175,7 +174,7 @@ func (c *carrier) answer(r store.Outgoing) store.Mark {
 	return m
 }
 
-// verify fails the test unless everything was written and received once.
+// verify fails the test unless everything was written and received exactly once.
 func (c *carrier) verify() {
 	c.t.Helper()
 	snap, err := c.good.Inspect(c.ctx)

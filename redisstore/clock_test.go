@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// machine holds the clocks of a process.
+// machine contains the clocks of a process.
 type machine struct {
 	wall    time.Time
 	elapsed time.Duration
@@ -15,7 +15,7 @@ func (m *machine) clock() *serverClock {
 	return &serverClock{wall: func() time.Time { return m.wall }, elapsed: func() time.Duration { return m.elapsed }}
 }
 
-// pass lets time pass by both clocks.
+// pass advances both clocks.
 func (m *machine) pass(d time.Duration) { m.wall, m.elapsed = m.wall.Add(d), m.elapsed+d }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -36,7 +36,7 @@ func TestClock_ShowsTheTimeOfTheServer(t *testing.T) {
 	c.observe(server.Add(time.Millisecond), 0, m.elapsed)
 	shows(t, c, server.Add(2*time.Millisecond), "after the first answer")
 
-	m.pass(time.Second) // an answer that took long says little
+	m.pass(time.Second) // a slow answer is imprecise
 	c.observe(epoch, m.elapsed-time.Second, m.elapsed)
 	shows(t, c, server.Add(1002*time.Millisecond), "after a slow answer")
 
@@ -46,7 +46,7 @@ func TestClock_ShowsTheTimeOfTheServer(t *testing.T) {
 	shows(t, c, server, "after a slow answer, when the last one is old")
 }
 
-// The wall clock of the machine is stepped by an hour, and the server's is right.
+// If the wall clock of the machine is stepped by an hour, the store keeps the time of the server.
 func TestClock_AStepOfTheMachinesClockMovesNoTimer(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -time.Hour} {
 		m := &machine{wall: epoch}
@@ -71,7 +71,7 @@ func TestClock_AStepOfTheMachinesClockMovesNoTimer(t *testing.T) {
 	}
 }
 
-// While a machine sleeps its monotonic clock may stand still.
+// The monotonic clock may stop while a machine is suspended.
 func TestClock_AMachineThatHasSleptAsksTheServer(t *testing.T) {
 	m := &machine{wall: epoch}
 	c := m.clock()
@@ -80,7 +80,7 @@ func TestClock_AMachineThatHasSleptAsksTheServer(t *testing.T) {
 	if !c.old() {
 		t.Fatal("the server is not asked")
 	}
-	m.pass(time.Second) // the answer is a slow one
+	m.pass(time.Second) // the answer is slow
 	c.observe(m.wall.Add(-500*time.Millisecond), 0, m.elapsed)
 	shows(t, c, m.wall, "after it was asked")
 }

@@ -22,9 +22,9 @@ import (
 type counter struct {
 	all     atomic.Int64
 	mu      sync.Mutex
-	by      map[string]int // commands, and scripts by their names
+	by      map[string]int // commands, and scripts by name
 	scripts int
-	beats   chan struct{} // gets one for each heartbeat; nil: not wanted
+	beats   chan struct{} // receives a value for each heartbeat; nil if unused
 }
 
 func (c *counter) DialHook(next redis.DialHook) redis.DialHook {
@@ -69,8 +69,8 @@ func (c *counter) count(cmds ...redis.Cmder) {
 	}
 }
 
-// forget does not count what a server that is new was asked in vain: how much is on its way before
-// it knows a script is up to the machine.
+// forget excludes the scripts that a new server refused as unknown: their number depends on the
+// speed of the machine.
 func (c *counter) forget(cmds ...redis.Cmder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A run that waits for a place for its step may have more to commit.
+	// A run that waits for a free slot for its step may commit more often.
 	stop := f.work(own, worker.Config{Concurrency: runs}, done)
 	for _, run := range started {
 		result(f, run)
@@ -128,7 +128,7 @@ func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 		t.Errorf("a run takes %.2f commands, want at most 6", all)
 	}
 	commits := work["commit"] + work["append"] + work["finish"]
-	const tried = 1 // by the doctor, when the worker starts
+	const tried = 1 // sent by the doctor when the worker starts
 	if created > runs+5 || commits > 5*runs || work["xrange"] > tried {
 		t.Errorf("%d runs took %d creates, %d commits and %d reads of logs, want about 1, 4 and 0 each", runs, created, commits, work["xrange"])
 	}
@@ -148,7 +148,7 @@ var (
 
 func TestREC5_AnIdleFleetSendsFewCommands(t *testing.T) {
 	t.Parallel()
-	const rounds = 2 // of heartbeats that are measured
+	const rounds = 2 // of measured heartbeats
 	st, commands := counted(t, redistest.Shared(t))
 	commands.beats = make(chan struct{}, 1<<20)
 	f := newFleet(t, st)
@@ -173,13 +173,13 @@ func TestREC5_AnIdleFleetSendsFewCommands(t *testing.T) {
 			}
 		}
 	}
-	await(round) // before it workers open sessions, claim, and look at the server
+	await(round) // the workers open sessions, claim, and examine the server
 	before, began := commands.all.Load(), time.Now()
 	await(rounds * round)
 	all := float64(commands.all.Load() - before)
 	t.Logf("%d idle workers on %d partitions, with %d runs asleep, send %.1f commands per second",
 		*idleWorkers, st.Partitions(), *idleSleepers, all/time.Since(began).Seconds())
-	// Per heartbeat, and not per second: on a busy machine both are late.
+	// The bound is per heartbeat, not per second: on a busy machine both are delayed.
 	if per := all / float64(rounds*round); per > 4 {
 		t.Errorf("an idle worker sends %.1f commands per heartbeat of a partition, want at most 4", per)
 	}

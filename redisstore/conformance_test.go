@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// everyLayout adds layouts that others stand for otherwise: 5 partitions for any
-// number on a server, 16 for any number on a cluster.
+// everyLayout enables more layouts. Without it, 5 partitions represent any number on a server, and
+// 16 any number on a cluster.
 var everyLayout = flag.Bool("layouts", false, "play the contract on every number of partitions, and long tests of chance")
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -41,19 +41,19 @@ func conforms(t *testing.T, client redis.UniversalClient, partitions, checks int
 }
 
 func TestStore_KeepsTheContract(t *testing.T) {
-	layouts := map[int]int{1: 20, 5: 6} // make soak plays more
+	layouts := map[int]int{1: 20, 5: 6} // make soak runs more
 	if *everyLayout {
 		layouts[16] = 5
 	}
 	for partitions, checks := range layouts {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
-			t.Parallel() // with the other layout only; prefixes separate them
+			t.Parallel() // only with the other layout; their prefixes differ
 			conforms(t, redistest.Shared(t).Client(t), partitions, checks)
 		})
 	}
 }
 
-// A machine need not have Valkey; where it has, everything holds on it, too.
+// The contract holds on Valkey as well, if it is installed.
 func TestStore_KeepsTheContractOnOtherServers(t *testing.T) {
 	binaries := []string{redistest.Binary(t)}
 	if valkey := redistest.Valkey(); valkey != "" {

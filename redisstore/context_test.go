@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// requests is calls of each kind: scripts, transactions, plain commands, waiting.
+// requests contains one call of each kind: scripts, transactions, plain commands, waiting.
 var requests = map[string]func(ctx context.Context, st *redisstore.Store, run event.RunID) error{
 	"resolve": func(ctx context.Context, st *redisstore.Store, _ event.RunID) error {
 		_, err := st.Resolve(ctx, "order")
@@ -48,8 +48,8 @@ var requests = map[string]func(ctx context.Context, st *redisstore.Store, run ev
 	},
 }
 
-// A connection that is given up because the context has ended says that it has timed
-// out: the caller is told of the context.
+// A connection that is abandoned because the context has ended reports a timeout. The caller gets
+// the error of the context.
 func TestErrors_SayThatTheContextHasEnded(t *testing.T) {
 	t.Parallel()
 	for name, request := range requests {
@@ -86,7 +86,7 @@ func TestErrors_SayThatTheContextHasEnded(t *testing.T) {
 					if way.want == context.Canceled {
 						cancel()
 					}
-					<-over // it is never answered
+					<-over // never answered
 					return redistest.Drop
 				})
 				if err := request(ctx, st, run); !errors.Is(err, way.want) {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// perRun returns MEMORY USAGE of all keys, by their kind, and the sum per run.
+// perRun returns the MEMORY USAGE of all keys, by kind, and the sum per run.
 func perRun(t testing.TB, client *redis.Client, runs int) (sum int64, kinds map[string]int64) {
 	t.Helper()
 	ctx := context.Background()
@@ -55,8 +55,8 @@ func TestSTORE5_CompletedAndSleepingRunsTakeFewBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			// One partition: its indexes are as large as those of a store with
-			// sixteen times as many runs.
+			// A single partition has indexes as large as those of a store with sixteen times as
+			// many runs.
 			f := newFleet(t, openURL(t, with(server.URL(), "partitions=1")))
 			stop := f.work(f.store, worker.Config{}, done)
 			started := make([]event.RunID, runs)
@@ -84,7 +84,7 @@ func TestSTORE5_CompletedAndSleepingRunsTakeFewBytes(t *testing.T) {
 	}
 }
 
-// start starts a run and returns its id.
+// start starts a run and returns its ID.
 func start[In, Out any](f *fleet, d workflow.Definition[In, Out], in In) event.RunID {
 	f.t.Helper()
 	run, err := d.Start(f.ctx, f.client, in)
@@ -94,8 +94,8 @@ func start[In, Out any](f *fleet, d workflow.Definition[In, Out], in In) event.R
 	return run.ID()
 }
 
-// What the server does for a run of three steps, and for a heartbeat, command by command:
-// those that scripts call, too. Each of them takes about a microsecond, and so does what is sent for each
+// The test bounds the work of the server for a run of three steps, and for a heartbeat, by counting
+// commands, including those that scripts call. Each command takes about a microsecond, and so do
 // ten arguments.
 func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	const runs = 100
@@ -120,7 +120,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	ops := []struct {
 		name            string
 		do              func()
-		commands, bytes float64 // per run, at most
+		commands, bytes float64 // maximum per run
 	}{
 		{"create", func() {
 			for i := range creates {
@@ -150,7 +150,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 			}
 		}, 12, 340},
 	}
-	for _, op := range ops { // the first time the server is told the scripts
+	for _, op := range ops { // the first round loads the scripts
 		op.do()
 	}
 	for _, op := range ops {
@@ -171,8 +171,8 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	}
 }
 
-// counts returns how many commands scripts have called on a server, and how many bytes
-// it was sent.
+// counts returns the number of commands that a server has executed for scripts, and the bytes that
+// it has received.
 func counts(t *testing.T, client *redis.Client) (commands, bytes float64) {
 	t.Helper()
 	info := must(client.Info(t.Context(), "commandstats", "stats").Result())

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// sortsNot refuses SORT_RO to a user, and returns a client of that user.
+// sortsNot denies SORT_RO to a user, and returns a client of that user.
 func sortsNot(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	server, name := redistest.Shared(t), redistest.Prefix()
@@ -34,7 +34,8 @@ func sortsNot(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-// Where a server does not put names of keys together by itself, runs are counted one by one, and are as many.
+// If a server does not permit SORT_RO with external keys, runs are read one by one, and the counts
+// are the same.
 func TestOPS1_CountsAreTheSameWhereTheServerSortsByNoOtherKeys(t *testing.T) {
 	for name, tt := range map[string]struct {
 		client     redis.UniversalClient

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A new log takes 4 KiB until it is compacted, which is done when its run ends. Only
-// so many may wait for that.
+// A new log takes 4 KiB until it is compacted, which happens at the end of its run. The number of
+// logs that wait for that is bounded.
 func TestCreate_CompactsLogsBehindABacklog(t *testing.T) {
 	const runs, uncompacted = 400, 130
 	server := redistest.Start(t)

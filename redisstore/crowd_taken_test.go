@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// idleSession waits for runs with a store of its own, and claims what it is told of.
+// idleSession waits for runs with its own store, and claims when it is notified.
 type idleSession struct {
 	*Store
 
@@ -22,7 +22,7 @@ type idleSession struct {
 	claims atomic.Int64
 }
 
-// idleSessions returns sessions of which the first looks at once, and the others after a time.
+// idleSessions returns sessions of which the first probes at once, and the others after a delay.
 func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.Duration) (all []*idleSession) {
 	e.t.Helper()
 	for i := range n {
@@ -46,8 +46,8 @@ func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.
 	return all
 }
 
-// listening waits until each session has looked: one that looks later takes the wake of a run that is started meanwhile, and
-// nothing says so to the others.
+// listening waits until each session has probed. A session that probes later would take the wake of
+// a run that is started meanwhile, without a notification to the others.
 func listening(e *waitingStore, all []*idleSession) {
 	e.t.Helper()
 	for _, s := range all {
@@ -60,22 +60,25 @@ func listening(e *waitingStore, all []*idleSession) {
 	}
 }
 
-// wait returns once the session is told of something, or an error if ctx ends.
+// wait returns when the session is notified, or an error if ctx ends.
 func (s *idleSession) wait(ctx context.Context, e *waitingStore) (store.Woken, error) {
 	return s.Wait(ctx, store.Wait{
 		Sessions: []store.WaitSession{{Session: s.id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: true,
 	})
 }
 
-// claim claims what the session was told of: a wake that its look has taken is no longer there for a hinted claim.
+// claim claims after a notification. A hinted claim does not find a wake that the session's own
+// probe has taken.
 func (s *idleSession) claim(ctx context.Context, woken store.Woken, most int) ([]store.ClaimedRun, error) {
 	s.claims.Add(1)
 	got, err := s.Claim(ctx, store.Claim{Session: s.id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: most, Hinted: len(woken.Claim) == 0})
 	return got.Runs, err
 }
 
-// Of 16 sessions that all hear of each wake one looks, and the others learn that it has taken it: one claim for each run, not 16. The
-// first finds each wake, and so does not learn from that how many others there are. A session that has not begun to block when it hears of a wake claims, without an estimate.
+// Of 16 sessions that receive each wake one probes, and the others are notified that it has taken
+// the wake: there is one claim for each run, not 16. The first session finds each wake, so its
+// estimate of the number of sessions does not grow. A session that receives a wake before it has
+// begun to block claims without an estimate.
 func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 	const sessions, runs = 16, 10
 	server := redistest.Shared(t)
@@ -107,7 +110,8 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 		}()
 	}
 	listening(e, all)
-	// told returns how often the session was told that a wake is taken, claimed, or looked again: after it was connected anew.
+	// told returns how often the session was notified that a wake was taken, has claimed, or has
+	// probed again after a reconnection.
 	told := func(s *idleSession) int {
 		s.crowds.mu.Lock()
 		defer s.crowds.mu.Unlock()
@@ -122,7 +126,7 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 		case <-e.ctx.Done():
 			t.Fatalf("run %d is claimed by no session", n)
 		}
-		for _, s := range all[1:] { // each learns of it
+		for _, s := range all[1:] { // each is notified
 			for told(s) < n+1 {
 				if e.ctx.Err() != nil {
 					t.Fatalf("run %d was taken, and session %s was not told", n, s.id)
@@ -144,7 +148,8 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 	}
 }
 
-// The session that looks first may die before its claim, or have no room: the others, which have put their looks off, find the run.
+// If the session that probes first dies before its claim, or has no free capacity, one of the
+// others, which have delayed their probes, finds the run.
 func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
 	for name, claims := range map[string]bool{"it dies": false, "it has no room": true} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Whoever finds what it looks for goes on to look at once; whoever finds one wake in a hundred lets others go first, and
-// comes back to that when the others are gone.
+// A session whose probes succeed continues to probe at once. A session that finds one wake in a
+// hundred delays its probes, until the other sessions are gone.
 func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 	var c crowds
 	routes := []string{"r"}
@@ -38,7 +38,7 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 	if n := atOnce(); n > 2000 {
 		t.Errorf("in a crowd it looks at once %d of 10,000 times, want a few", n)
 	}
-	routes = []string{"r", "another"} // which others may not serve
+	routes = []string{"r", "another"} // other sessions may not serve the second route
 	if n := atOnce(); n != 10_000 {
 		t.Errorf("for another route as well it looks at once %d of 10,000 times, want each time", n)
 	}
@@ -51,7 +51,7 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 	}
 }
 
-// A Wait may end before the look that it has put off. The next one of the session makes it.
+// If a Wait ends before its delayed probe, the next Wait of the session probes.
 func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	heard := make(chan struct{}, 10)
@@ -62,7 +62,7 @@ func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	first := e.wait(ctx, guardedRoute)
 	e.listening(1)
-	e.check(e.clock.AwaitAlarm(e.ctx)) // now it blocks
+	e.check(e.clock.AwaitAlarm(e.ctx)) // then it blocks
 	e.start("")
 	<-heard
 	cancel()
@@ -72,7 +72,7 @@ func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	e.woken("the second Wait", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
 }
 
-// A look that is put off is made, if nothing else happens.
+// A delayed probe is made if nothing else happens.
 func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	e.crowds.decide = func() time.Duration { return 10 * time.Millisecond }
@@ -83,8 +83,9 @@ func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 	e.woken("a Wait that has put its look off", got, store.Woken{Claim: []int{0}})
 }
 
-// Eight idle sessions, each with a connection and an estimate of its own, take all runs that are started one after another. A
-// Wait that ends because its time is over may find no run: that would be one of which nobody was told.
+// Eight idle sessions, each with its own connection and estimate, take all runs that are started
+// one after another. No Wait that ends by its timeout may find a run, because then no session was
+// notified of the run.
 func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 	for name, hinted := range map[string]bool{"WhoLook": false, "WhoAreHinted": true} {
 		t.Run(name, func(t *testing.T) { testCrowd(t, hinted) })
@@ -114,7 +115,7 @@ func testCrowd(t *testing.T, hinted bool) {
 			return wait
 		}
 		go func() {
-			defer func() { _ = s.Close() }() // the client is its own, and ends with the test
+			defer func() { _ = s.Close() }() // the session owns the client, which ends with the test
 			for {
 				woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: hinted})
 				if err != nil {
@@ -158,8 +159,8 @@ func testCrowd(t *testing.T, hinted bool) {
 	t.Logf("%d looks were put off", put.Load())
 }
 
-// A Wait that is hinted looks for no wake: that of a start is taken by the claim, in one script for two. A block is told to
-// all, and has no wake that a claim could take.
+// A hinted Wait does not probe for wakes: the claim takes the wake of a start, with one script
+// instead of two. A block is published to all sessions, and has no wake that a claim could take.
 func TestWait_ThatIsHintedLooksForNoWake(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	for n := range 3 {
@@ -173,7 +174,7 @@ func TestWait_ThatIsHintedLooksForNoWake(t *testing.T) {
 			}
 			got <- w
 		}()
-		if e.listening(1); n == 0 { // only the first one looks
+		if e.listening(1); n == 0 { // only the first one probes
 			e.check(e.clock.AwaitAlarm(e.ctx))
 		}
 		if n < 2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// A server that may write no larger files meets what one on a full disk does.
+// A limit on the file size has the same effect on the server as a full disk.
 func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartBinary(t, patient(t), "--appendonly", "yes")
@@ -39,12 +39,11 @@ func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
 	}
 	server.Kill()
 	server.Restart(t)
-	says(t, server, "loading:0\r\nasync_loading") // it answers before it has read its data
-	sound(t, o.store)                             // the file is whole
+	says(t, server, "loading:0\r\nasync_loading") // it answers before it has loaded its data
+	sound(t, o.store)                             // the file is valid
 }
 
-// patient returns a program that is redis-server, and ignores the signal that it
-// has written too much.
+// patient returns a redis-server command that ignores SIGXFSZ.
 func patient(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "redis-server")

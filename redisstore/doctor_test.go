@@ -37,7 +37,7 @@ func examine(t testing.TB, st *redisstore.Store) store.Report {
 	return report
 }
 
-// symptom is a finding that a test expects: part of its text.
+// symptom is an expected finding, with a part of its text.
 type symptom struct {
 	check    string
 	severity store.Severity
@@ -45,7 +45,7 @@ type symptom struct {
 	fix      string
 }
 
-// expect fails the test unless the report has the finding on one node at least.
+// expect fails the test unless the report contains the finding on at least one node.
 func expect(t testing.TB, report store.Report, want symptom) store.Finding {
 	t.Helper()
 	for _, f := range report.Findings {
@@ -76,20 +76,20 @@ func above(report store.Report, s store.Severity) []string {
 	return all
 }
 
-// sane are the settings of a server that the doctor has nothing against.
+// sane are the settings of a server with which the doctor has no findings.
 var sane = []string{
 	"--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "1gb", "--stream-node-max-bytes", "1024",
 	"--repl-diskless-sync-delay", "0",
 }
 
-// replicaOf starts a replica and waits until it has received a write: it is called
-// online before the master begins to send it any.
+// replicaOf starts a replica and waits until it has received a write, because a replica is reported
+// as online before the master sends it any.
 func replicaOf(t testing.TB, master *redistest.Server) *redistest.Server {
 	t.Helper()
 	return replicaThrough(t, master, master.Addr)
 }
 
-// replicaThrough is replicaOf by way of a proxy.
+// replicaThrough is like replicaOf, with a connection through a proxy.
 func replicaThrough(t testing.TB, master *redistest.Server, addr string) *redistest.Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
@@ -106,8 +106,8 @@ func replicaThrough(t testing.TB, master *redistest.Server, addr string) *redist
 	return replica
 }
 
-// eventually asks until the answer is yes, for at most 20 seconds. It may be called
-// by any goroutine of a test, and goes on after it has failed it.
+// eventually polls until done returns true, for at most 20 seconds. It may be called by any
+// goroutine of a test, and returns after it has failed the test.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -186,7 +186,7 @@ func TestSTORE4_TheDoctorFindsEachSettingThatIsWrong(t *testing.T) {
 			expect(t, examine(t, st), tt.want)
 		})
 	}
-	// A process that writes a file would outlive the server, and the test.
+	// A child process that writes a file would outlive the server and the test.
 	says(t, server, "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0")
 	if got := above(examine(t, st), store.SeverityInfo); len(got) > 0 {
 		t.Errorf("findings once all is repaired:\n%s", strings.Join(got, "\n"))
@@ -236,7 +236,7 @@ func TestSTORE4_TheDoctorSaysWhatItMayNotSeeAndGoesOn(t *testing.T) {
 		defer st.Close()
 		return examine(t, st)
 	}
-	// What docs/use/redis.md tells to allow is enough for the store.
+	// The permissions in docs/use/redis.md suffice for the store.
 	report := as(prefix + "a")
 	expect(t, report, symptom{"sight", store.SeverityWarn, "CONFIG GET is refused: NOPERM", "ACL SETUSER " + prefix + "a +config|get"})
 	expect(t, report, symptom{check: "commands", found: "on 16 partitions"})
@@ -297,7 +297,7 @@ func TestSTORE4_TheDoctorFindsTheBadNodeOfACluster(t *testing.T) {
 	st := openURL(t, cluster.URL())
 	defer st.Close()
 	report := examine(t, st)
-	if got := above(report, store.SeverityWarn); len(got) != 3 { // nothing is kept on any of them
+	if got := above(report, store.SeverityWarn); len(got) != 3 { // persistence is off on all of them
 		t.Errorf("failures of a cluster of three:\n%s", strings.Join(got, "\n"))
 	}
 	expect(t, report, symptom{check: "slots", found: "all 16384 slots are served, by 3 masters"})
@@ -316,7 +316,7 @@ func TestSTORE4_TheDoctorFindsTheBadNodeOfACluster(t *testing.T) {
 
 	slot := cluster.Client(t).ClusterKeySlot(t.Context(), "{flowgen:5}:").Val()
 	for _, s := range cluster.Masters {
-		_ = s.Client(t).ClusterDelSlots(t.Context(), int(slot)) // those that do not know its owner refuse
+		_ = s.Client(t).ClusterDelSlots(t.Context(), int(slot)) // nodes that do not know its owner return an error
 	}
 	report = examine(t, st)
 	expect(t, report, symptom{"slots", store.SeverityFail, fmt.Sprintf("no master has slot %d, which is that of partition 5", slot), "CLUSTER ADDSLOTS"})

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// due is a context whose deadline is past, and which has not noticed yet.
+// due is a context that has not ended yet although its deadline has passed.
 type due struct{ context.Context }
 
 func (due) Deadline() (time.Time, bool) { return time.Now().Add(-time.Nanosecond), true }
@@ -31,7 +31,7 @@ func TestEndOf_MatchesTheContextUnlessTheServerHasAnswered(t *testing.T) {
 		what string
 		ctx  context.Context
 		err  error
-		want error // nil: the context is not why
+		want error // nil if the context is not the cause
 	}{
 		{"no end", context.Background(), timeout, nil},
 		{"canceled", canceled, timeout, context.Canceled},

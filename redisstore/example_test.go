@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A doctor looks at the servers of a store and says what should be repaired.
+// A doctor examines the servers of a store and reports what should be corrected.
 func ExampleStore_Examine() {
 	url, stop := redistest.Example("--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes")
 	defer stop()

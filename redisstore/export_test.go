@@ -20,7 +20,7 @@ func HeaderWithFrames(n uint64) func(packed string) string {
 	}
 }
 
-// HeaderInState changes the queue state that a header says.
+// HeaderInState changes the queue state in a header.
 func HeaderInState(p store.QueueState) func(packed string) string {
 	return func(packed string) string {
 		h := unpackHeader(packed)

@@ -18,9 +18,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// outage is a fleet with two workers and clients that go on starting runs and
-// sending messages while harm is done to the server: whoever gets an error
-// repeats what it did, under the same workflow id or idempotency key.
+// outage is a fleet with two workers, and clients that continue to start runs and send messages
+// while a fault is injected into the server. After an error a client repeats its request, with the
+// same workflow ID or idempotency key.
 type outage struct {
 	*fleet
 	url      string
@@ -28,13 +28,13 @@ type outage struct {
 	log      *recorder
 	mu       sync.Mutex
 	executed map[string]int        // steps by order
-	written  map[string][]string   // chunks by order, in the order in which they were acknowledged
-	harmed   chan struct{}         // closed when the harm is done
-	talk     *workflow.Run[string] // writes to its stream all the while; nil: there is none
+	written  map[string][]string   // chunks by order, in the order of their acknowledgement
+	harmed   chan struct{}         // closed after the fault
+	talk     *workflow.Run[string] // writes to its stream during the fault; nil if unused
 	runs     []*workflow.Run[string]
 	asked    []*workflow.Run[string]
-	errs     []string // what clients got
-	lost     int      // runs that were started, and had to be started again
+	errs     []string // errors that clients got
+	lost     int      // runs that had to be started again
 	begun    atomic.Int64
 }
 
@@ -56,8 +56,8 @@ func (r *recorder) text() string {
 	return r.lines.String()
 }
 
-// newOutage begins. Workers notice within a fifth of a second that the server has
-// forgotten them; their claims last longer than any outage here.
+// newOutage starts the fleet. Workers notice within a fifth of a second that the server has lost
+// their sessions; their leases outlast every outage in these tests.
 func newOutage(t *testing.T, url string) *outage {
 	t.Helper()
 	url = with(url, "read_timeout=2s&dial_timeout=1s")
@@ -67,9 +67,9 @@ func newOutage(t *testing.T, url string) *outage {
 	for range 2 {
 		o.worker()
 	}
-	// A worker whose first request fails does not begin: that is for whoever
-	// starts it. So both have begun before harm is done.
-	// A server that has just begun may not be ready to confirm anything.
+	// A worker whose first request fails does not start, and returns the error. Therefore both
+	// workers start before the fault. A server that has just started may not be able to confirm
+	// writes yet.
 	begun := insist(o, func() (*workflow.Run[string], error) { return startOnce(o, Fulfil, "warm", "warm") })
 	o.awaitResult(begun, "warm shipped")
 	eventually(t, "both workers have sessions", func() bool {
@@ -79,7 +79,7 @@ func newOutage(t *testing.T, url string) *outage {
 	return o
 }
 
-// worker starts a worker on connections of its own.
+// worker starts a worker with its own connections.
 func (o *outage) worker() {
 	own := openURL(o.t, o.url)
 	o.t.Cleanup(func() { _ = own.Close() })
@@ -103,10 +103,10 @@ func (o *outage) step(ctx context.Context, order string) (string, error) {
 	return "done", nil
 }
 
-// talker is the order whose steps write as long as harm is done.
+// talker is the order whose steps write during the fault.
 const talker = "talker"
 
-// writes reports whether a step should write chunk n, in a moment.
+// writes reports, after a short delay, whether a step should write chunk n.
 func (o *outage) writes(order string, n int) bool {
 	switch {
 	case strings.HasPrefix(order, "order-"):
@@ -122,20 +122,19 @@ func (o *outage) writes(order string, n int) bool {
 	}
 }
 
-// told returns how often steps of an order were executed, and the chunks of theirs that
-// were acknowledged.
+// told returns how often the steps of an order were executed, and their acknowledged chunks.
 func (o *outage) told(order string) (executed int, chunks []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.executed[order], slices.Clone(o.written[order])
 }
 
-// Progress is the stream that steps write to while the server suffers.
+// Progress is the stream that steps write to during the fault.
 var Progress = workflow.NewStream[string]("progress")
 
-// followed compares the stream of a run with what its steps were told. Whatever was
-// lost leaves no gap, no chunk is there twice, and those of an execution are in order.
-// It returns how many of the acknowledged chunks are not there.
+// followed compares the stream of a run with the acknowledgements that its steps got. A loss leaves
+// no gap, no chunk is duplicated, and the chunks of an execution are in order. It returns the
+// number of acknowledged chunks that are missing.
 func (o *outage) followed(run *workflow.Run[string], order string, acknowledged []string) (lost int) {
 	var chunks []workflow.Chunk[string]
 	insist(o, func() (struct{}, error) {
@@ -177,13 +176,13 @@ func (o *outage) begin() {
 	o.begun.Add(1)
 }
 
-// busy waits until clients have been answered a few times more.
+// busy waits for a few more answers to clients.
 func (o *outage) busy() {
 	until := o.begun.Load() + 5
 	eventually(o.t, "clients are answered", func() bool { return o.begun.Load() >= until || o.ctx.Err() != nil })
 }
 
-// startOnce starts a run, unless the store knows one of this workflow id.
+// startOnce starts a run, unless the store has one of this workflow ID.
 func startOnce[In any](o *outage, d workflow.Definition[In, string], in In, id string) (*workflow.Run[string], error) {
 	run, err := d.Start(o.ctx, o.client, in, workflow.WithID(id), workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
 	if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
@@ -192,7 +191,7 @@ func startOnce[In any](o *outage, d workflow.Definition[In, string], in In, id s
 	return run, err
 }
 
-// answer sends the messages that all runs wait for.
+// answer sends the messages for which all runs wait.
 func (o *outage) answer(which string) {
 	for _, run := range o.asked {
 		insist(o, func() (struct{}, error) {
@@ -201,7 +200,7 @@ func (o *outage) answer(which string) {
 	}
 }
 
-// insist repeats what a client does until it is answered.
+// insist repeats the request of a client until it is answered.
 func insist[T any](o *outage, do func() (T, error)) T {
 	for {
 		v, err := do()
@@ -220,7 +219,7 @@ func insist[T any](o *outage, do func() (T, error)) T {
 	}
 }
 
-// through keeps clients busy before, while and after harm is done.
+// through keeps clients busy before, during and after a fault.
 func (o *outage) through(harm func()) {
 	for range 10 {
 		o.begin()
@@ -245,8 +244,8 @@ func (o *outage) through(harm func()) {
 	}
 }
 
-// repeat has the clients start and send everything once more, as they must where
-// the server may have lost what it had answered.
+// repeat makes the clients start and send everything again, as they must if the server may have
+// lost acknowledged writes.
 func (o *outage) repeat() {
 	before := o.runs
 	o.runs, o.asked = nil, nil
@@ -261,17 +260,15 @@ func (o *outage) repeat() {
 	}
 }
 
-// awaitResult waits for a result, again after each error of the store, as users
-// do.
+// awaitResult waits for a result, and repeats that after each error of the store, as users do.
 func (o *outage) awaitResult(run *workflow.Run[string], want string) {
 	if got := insist(o, func() (string, error) { return run.Result(o.ctx) }); got != want {
 		o.t.Errorf("result of run %s: got %q, want %q", run.ID(), got, want)
 	}
 }
 
-// done sends the rest, waits for all results and checks the store. Where the
-// server has lost nothing no step was executed twice; otherwise clients repeat
-// everything.
+// done sends the rest, waits for all results and checks the store. If the server has lost nothing,
+// no step was executed twice. Otherwise clients repeat everything.
 func (o *outage) done(lossless bool) {
 	o.t.Helper()
 	if !lossless {
@@ -296,7 +293,7 @@ func (o *outage) done(lossless bool) {
 	sound(o.t, o.store)
 }
 
-// streams checks all that steps have written.
+// streams checks all chunks that steps have written.
 func (o *outage) streams(lossless bool) {
 	o.t.Helper()
 	runs := map[string]*workflow.Run[string]{}
@@ -319,13 +316,12 @@ func (o *outage) streams(lossless bool) {
 	o.t.Logf("%d of %d chunks lost", lost, written)
 }
 
-// met waits until a worker or a client has met one of these errors: otherwise
-// there is no outage.
+// met waits until a worker or a client has got one of these errors, which proves the outage.
 func (o *outage) met(texts ...string) {
 	eventually(o.t, fmt.Sprintf("somebody meets %q", texts), func() bool { return o.has(texts...) })
 }
 
-// has reports whether somebody has met one of these errors.
+// has reports whether a worker or a client has got one of these errors.
 func (o *outage) has(texts ...string) bool {
 	o.mu.Lock()
 	all := strings.Join(o.errs, "\n") + o.log.text()

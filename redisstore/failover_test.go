@@ -19,8 +19,8 @@ import (
 // killed are the errors of clients of a server that was killed.
 var killed = []string{"EOF", "refused", "reset", "broken pipe"}
 
-// With everysec the server holds writes back while an fsync is under way, for up to
-// two seconds, and has answered them: on a busy disk a kill loses them.
+// With everysec the server delays writes during an fsync for up to two seconds, after it has
+// answered them: on a busy disk a kill loses them.
 func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 	t.Parallel()
 	for policy, lossless := range map[string]bool{"everysec": false, "always": true} {
@@ -38,8 +38,7 @@ func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 	}
 }
 
-// A loss of power takes what was not yet on the disk: the end of the file, cut
-// anywhere.
+// A power failure loses data that was not yet on the disk: the end of the file, at any byte.
 func TestSTORE4_RunsGoOnAfterALossOfPowerThatCostTheLastWrites(t *testing.T) {
 	t.Parallel()
 	for _, bytes := range []int64{1, 20_000} {
@@ -94,15 +93,15 @@ func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
 	})
 	o.done(false)
 	o.met("session expired")
-	// Or another release, or another number of partitions, would not be refused.
+	// Otherwise another release, or another number of partitions, would not be refused.
 	client := server.Client(t)
 	eventually(t, "the store is marked again", func() bool {
 		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 1 16"
 	})
 }
 
-// pair is a master and a replica. Clients reach whoever is master through one
-// proxy, and the replica its master through another.
+// pair is a master and a replica. Clients reach the current master through one proxy, and the
+// replica its master through another.
 type pair struct {
 	t               *testing.T
 	master, replica *redistest.Server
@@ -118,13 +117,13 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// cut ends the copying for good.
+// cut ends the replication permanently.
 func (p *pair) cut() {
 	p.link.Do(func(bool, []byte) redistest.Verdict { return redistest.Drop })
 	p.link.Sever()
 }
 
-// promote makes the replica a master, which ends its copying.
+// promote makes the replica a master, which ends the replication.
 func (p *pair) promote() { replicate(p.t, p.replica, "no", "one") }
 
 func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing.T) {
@@ -133,13 +132,13 @@ func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing
 	spare := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	o := newOutage(t, "redis://"+p.proxy.Addr+"?wait_replicas=1&wait_timeout=500ms")
 	o.through(func() {
-		p.cut() // from now on nothing is answered
+		p.cut() // from here on nothing is answered
 		o.met("wait for replicas: 0 of 1")
 		p.master.Kill()
 		p.promote()
 		p.proxy.Redirect(p.replica.Addr)
 		host, port, _ := net.SplitHostPort(p.replica.Addr)
-		replicate(t, spare, host, port) // so that there is somebody to wait for
+		replicate(t, spare, host, port) // so that WAIT has a replica
 	})
 	o.done(true)
 }
@@ -149,7 +148,7 @@ func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
 	p := newPair(t)
 	o := newOutage(t, "redis://"+p.proxy.Addr)
 	o.through(func() {
-		p.cut() // from now on what is answered is lost
+		p.cut() // from here on acknowledged writes are lost
 		o.busy()
 		p.master.Kill()
 		p.promote()
@@ -161,8 +160,7 @@ func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
 	}
 }
 
-// The same, while the old master lives on and is met again later: both were
-// written to.
+// The same holds if the old master lives on and is reached again later: both were written to.
 func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -172,7 +170,7 @@ func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
 		o.busy()
 		p.proxy.Redirect(p.replica.Addr)
 		o.busy()
-		p.proxy.Redirect(p.master.Addr) // what the other one has is lost
+		p.proxy.Redirect(p.master.Addr) // the writes to the other one are lost
 		o.busy()
 	})
 	o.done(false)
@@ -217,8 +215,8 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 	o.done(false)
 }
 
-// A reader may know more of a log than a server that has lost writes, and the run
-// may end with no more frames than that.
+// A reader may know more frames of a log than a server that has lost writes, and the run may end
+// without exceeding that number.
 func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 	for name, lose := range map[string]func(header string) string{
 		"the log is shorter":        redisstore.HeaderWithFrames(1),
@@ -238,7 +236,7 @@ func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 			if err := admin.HSet(f.ctx, meta, "H", lose(admin.HGet(f.ctx, meta, "H").Val())).Err(); err != nil {
 				t.Fatal(err)
 			}
-			// As in a failover the connection ends, and it looks again.
+			// As in a failover, the connection ends, and Watch rechecks.
 			if err := admin.Do(f.ctx, "client", "kill", "type", "pubsub").Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -25,18 +25,18 @@ import (
 
 var orders = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// writer commits to owned runs, as a worker does: the same bytes again until
-// there is an answer.
+// writer commits to owned runs as a worker does: it repeats the same bytes until there is an
+// answer.
 type writer struct {
 	t     *testing.T
 	ctx   context.Context
 	st    *redisstore.Store
 	ids   *storetest.IDs
 	runs  []*written
-	again atomic.Int64 // tries without an answer
+	again atomic.Int64 // attempts without an answer
 }
 
-// written is a run and what it should hold.
+// written is a run and its expected contents.
 type written struct {
 	log    *storetest.Log
 	fence  store.Fence
@@ -44,7 +44,7 @@ type written struct {
 	chunks []string // of its stream
 }
 
-// newWriter creates runs and claims them, over an unharmed connection.
+// newWriter creates runs and claims them, over a connection without faults.
 func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
@@ -104,8 +104,8 @@ func (w *writer) commit(runs []*written) {
 	w.settle(runs, commits, func() ([]store.Committed, error) { return w.st.Commit(w.ctx, commits) })
 }
 
-// settle tries until it has all the answers, and takes over what was committed. It reports
-// whether all of it was.
+// settle repeats try until it has all answers, and records what was committed. It reports whether
+// all commits were.
 func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]store.Committed, error)) bool {
 	answers, err := try()
 	for err != nil || slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
@@ -133,7 +133,7 @@ func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]s
 	return true
 }
 
-// publish writes to the stream of a run beside its log.
+// publish writes to the stream of a run outside of commits.
 func (w *writer) publish(r *written) {
 	nth := uint64(len(r.frames))
 	p := store.Publication{Stream: "s", Body: fmt.Appendf(nil, "step %d", nth), Writer: "step", Nth: nth}
@@ -151,7 +151,7 @@ func (w *writer) publish(r *written) {
 	r.chunks = append(r.chunks, string(p.Body))
 }
 
-// chunks returns all that is in the stream of a run.
+// chunks returns all chunks in the stream of a run.
 func (w *writer) chunks(good *redisstore.Store, r *written) []string {
 	w.t.Helper()
 	page, err := good.ReadStream(w.ctx, store.ReadStream{Run: r.log.Run, Stream: "s", Limit: 1000})
@@ -165,7 +165,7 @@ func (w *writer) chunks(good *redisstore.Store, r *written) []string {
 	return chunks
 }
 
-// verify fails the test unless the store holds what was written, once.
+// verify fails the test unless the store contains everything that was written, exactly once.
 func (w *writer) verify(good *redisstore.Store) {
 	w.t.Helper()
 	var loads []store.Load
@@ -187,7 +187,7 @@ func (w *writer) verify(good *redisstore.Store) {
 	sound(w.t, good)
 }
 
-// faulty does harm to one piece in so many.
+// faulty injects a fault into one piece in oneIn.
 func faulty(seed uint64, oneIn int) redistest.Harm {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -203,10 +203,10 @@ func faulty(seed uint64, oneIn int) redistest.Harm {
 		}
 		switch {
 		case kind == 0:
-			<-time.After(2 * time.Millisecond) // a late one
+			<-time.After(2 * time.Millisecond) // a delayed one
 			return redistest.Pass
 		case kind == 1:
-			return redistest.Cut // in mid-pipeline
+			return redistest.Cut // in the middle of a pipeline
 		case answer:
 			return redistest.Drop // after the server has executed it
 		}
@@ -214,8 +214,8 @@ func faulty(seed uint64, oneIn int) redistest.Harm {
 	}
 }
 
-// eachServer runs a test on a single server and on a cluster. through returns a
-// URL whose connections go through proxies.
+// eachServer runs a test on a single server and on a cluster. through returns a URL whose
+// connections go through proxies.
 func eachServer(t *testing.T, test func(t *testing.T, url string, addrs []string, dial func(h redistest.Harm) redis.UniversalClient)) {
 	t.Run("server", func(t *testing.T) {
 		s := redistest.Shared(t)
@@ -355,8 +355,7 @@ func TestSTORE4_RestartedServerGoesOnWithEverythingThatWasAnswered(t *testing.T)
 	server.Restart(t)
 	w.write(10, 2)
 	w.verify(st)
-	// It was told over a connection that did not exist when it began, or it has
-	// met the server away.
+	// It may have started before its connection existed, or have reached a server that was down.
 	if err := <-watched; err != nil && !strings.Contains(err.Error(), "watch run") {
 		t.Errorf("watch: %v", err)
 	}
@@ -385,11 +384,11 @@ func TestSTORE4_APromotedReplicaHasEverythingThatWasWaitedFor(t *testing.T) {
 	w := newWriter(t, careful, careful, 40)
 	w.write(5, 2)
 	master, replica := cluster.Masters[0], cluster.Replicas[0]
-	if !isMaster(t, master) { // a busy machine: the replica has taken over already
+	if !isMaster(t, master) { // on a busy machine the replica may have taken over already
 		master, replica = replica, master
 	}
 	master.Kill()
-	w.st = st // a promoted replica has none of its own
+	w.st = st // a promoted replica has no replica of its own
 	w.write(5, 2)
 	w.verify(st)
 	if !isMaster(t, replica) {

@@ -71,7 +71,7 @@ func TestFleet_MessagesAndSleepsWakeRuns(t *testing.T) {
 		asked := must(Ask.Start(f.ctx, f.client, workflow.None{}, workflow.WithID("ask-1")))
 		slept := must(Sleep.Start(f.ctx, f.client, 300*time.Millisecond))
 		for _, answer := range []string{"yes", "no"} {
-			for range 2 { // the second time it is the same message
+			for range 2 { // the second message is a duplicate
 				if err := Answers.Send(f.ctx, asked, answer, workflow.IdempotencyKey(answer)); err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func TestREC2_RunsOfAWorkerThatCannotBeReachedAreTakenOver(t *testing.T) {
 
 	before := logOf(f, run.ID())
 	proxy.Do(nil)
-	close(cutOff) // its step ends now, and it tries to record that
+	close(cutOff) // its step ends, and the worker tries to record that
 	if got := result(f, must(Fulfil.Start(f.ctx, f.client, "another"))); got != "another shipped" {
 		t.Errorf("result: got %q", got)
 	}
