@@ -63,10 +63,10 @@ func (c *census) claim(n int) {
 	}
 }
 
-// commands returns how many commands the server executes for one Fleet.
+// commands returns the number of commands that the server executes for one Fleet.
 func (c *census) commands() int {
 	c.Helper()
-	if _, err := c.st.Fleet(c.Context()); err != nil { // the server may not know the script
+	if _, err := c.st.Fleet(c.Context()); err != nil { // the server may not know the script yet
 		c.Fatal(err)
 	}
 	if err := c.client.ConfigResetStat(c.Context()).Err(); err != nil {
@@ -126,7 +126,7 @@ func TestOPS1_TheFleetHasASessionWhoseNamesAreDamaged(t *testing.T) {
 	}
 }
 
-// A key that somebody has overwritten is left out, and told.
+// A key that another program has overwritten is left out and reported.
 func TestOPS1_TheFleetGoesOnWhereAKeyWasOverwritten(t *testing.T) {
 	c := newCensus(t)
 	c.start(3)

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A damaged set of a dead session may name a run that somebody else owns. To take
-// that run from its owner would let its work be done twice.
+// A damaged set of a dead session may name a run that another session owns. Taking the run from its
+// owner would execute its work twice.
 func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// Whoever looks for the cause opens the store of a server at its memory limit, and reads all that operators ask; what is written is
-// refused with the reason, and works once there is memory.
+// If a server is at its memory limit, an operator can open the store and read everything. Writes
+// are refused with the reason, and succeed once there is memory.
 func TestSTORE4_AStoreOfAServerAtItsMemoryLimitIsOpenedAndRead(t *testing.T) {
 	server := redistest.Start(t)
 	for name, url := range map[string]string{"one partition": with(server.URL(), "partitions=1&prefix=one"), "several": with(server.URL(), "prefix=many")} {

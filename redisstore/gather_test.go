@@ -46,7 +46,7 @@ func (s *gatherScene) check(err error) {
 	}
 }
 
-// start returns the log of a run that a start would create, and the run that it shares.
+// start returns the log of a run that a start would create, and the run that the start joins.
 func (s *gatherScene) start() (*storetest.Log, event.RunID) {
 	s.t.Helper()
 	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), event.Spec{Workflow: "w", Queue: "q"})
@@ -65,8 +65,8 @@ func (s *gatherScene) left() map[string]string {
 	return left
 }
 
-// What says who gathers the starts of a key goes with the run, and what says who has joined it
-// by itself: keys of documents come and go.
+// The entry of a collecting run is removed with the run, and the records of the starts that joined
+// it expire: the keys of documents come and go.
 func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
 	s := newGatherScene(t)
 	l, _ := s.start()
@@ -92,7 +92,7 @@ func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
 	}
 }
 
-// A key that leads to the wrong run, or to none, is repaired; until then no start is lost.
+// A key that leads to the wrong run, or to none, is repaired. Until then no start is lost.
 func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 	for name, damage := range map[string]func(s *gatherScene, run event.RunID){
 		"no run": func(s *gatherScene, run event.RunID) {
@@ -122,7 +122,7 @@ func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 	}
 }
 
-// Whatever another program has put under the key, starts go on once it is repaired.
+// Starts continue after the repair of an overwritten key, whatever its value is.
 func TestGather_RepairsAnOverwrittenKey(t *testing.T) {
 	s := newGatherScene(t)
 	_, run := s.start()

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// guarded is a store, of one partition if nothing else is said, whose keys a test may change.
+// guarded is a store whose keys a test may change. It has one partition by default.
 type guarded struct {
 	*Store
 
@@ -98,7 +98,7 @@ func (g *guarded) start(workflowID string, change ...func(*store.Create)) *store
 	return l
 }
 
-// own starts a run and claims it.
+// own creates a run and claims it.
 func (g *guarded) own(session store.SessionID, workflowID string, change ...func(*store.Create)) (*storetest.Log, store.Fence) {
 	g.t.Helper()
 	l := g.start(workflowID, change...)
@@ -121,7 +121,7 @@ func (g *guarded) snapshot() *store.Snapshot {
 	return snap
 }
 
-// unchanged fails the test if the store is not as it was before f.
+// unchanged fails the test if f changes the store.
 func (g *guarded) unchanged(what string, f func()) {
 	g.t.Helper()
 	before := g.snapshot()
@@ -141,7 +141,7 @@ func (g *guarded) sound() {
 	}
 }
 
-// shapes are commits for each of the scripts that there are for them.
+// shapes builds a commit for each of the commit scripts.
 var shapes = map[*script]func(c store.Commit) store.Commit{
 	scriptAppend: func(c store.Commit) store.Commit { return c },
 	scriptFinish: func(c store.Commit) store.Commit {
@@ -154,7 +154,7 @@ var shapes = map[*script]func(c store.Commit) store.Commit{
 	},
 }
 
-// shaped returns a commit of a run that a script is there for.
+// shaped returns a commit of a run that uses the given script.
 func (g *guarded) shaped(s *script, l *storetest.Log, fence store.Fence) store.Commit {
 	g.t.Helper()
 	events := l.Work()
@@ -238,7 +238,7 @@ func TestCommit_EachScriptComparesTheWorkflowID(t *testing.T) {
 				c = l.Commit(fence, l.End(event.StatusCompleted)...)
 			}
 			c = shapes[s](c)
-			c.WorkflowID = "" // else the short script for ends is not asked
+			c.WorkflowID = "" // otherwise the short script for ends is not used
 			g.unchanged("a commit that does not name the workflow id", func() {
 				var wrong *store.WorkflowIDMismatchError
 				if err := g.answer(c).Err; !errors.As(err, &wrong) || wrong.Want != "order-1" {

@@ -18,7 +18,7 @@ import (
 
 var sameHeader = cmp.AllowUnexported(header{})
 
-// odd are headers whose values are at the edges of what they can be.
+// odd are headers with extreme values.
 var odd = map[string]header{
 	"empty":       {},
 	"one":         {queueState: store.StateReady, frames: 1, seq: 1, bytes: 1, status: event.StatusPending},
@@ -154,7 +154,7 @@ func TestHeader_ScriptsChangeItAsItIsRead(t *testing.T) {
 	}
 }
 
-// The counters of a run are exact over their whole range: numbers of scripts are not.
+// The counters of a run are exact over their whole range, although the numbers of Lua are not.
 func TestHeader_CountersAreExactOverTheirWholeRange(t *testing.T) {
 	for name, epoch := range map[string]uint64{"2^32": math.MaxUint32, "2^53": 1<<53 + 1, "2^64": math.MaxUint64 - 3} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn(t *testing.T) {
 	g.sound()
 }
 
-// append returns a commit as the script for the most common ones.
+// append returns a commit as a call of script append.
 func (g *guarded) append(c *store.Commit) *call {
 	g.t.Helper()
 	call := g.commit(c, &usualCall{})

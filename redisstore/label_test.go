@@ -19,7 +19,7 @@ func openLabelled(t *testing.T, partitions int) *guarded {
 	return openGuardedIn(t, redistest.Shared(t).Client(t), partitions)
 }
 
-// tagged creates runs in all partitions, the n-th with what tags and id return for it.
+// tagged creates runs in all partitions. The n-th run has the results of tags(n) and id(n).
 func (g *guarded) tagged(n int, tags func(n int) map[string]string, id func(n int) string) (runs []event.RunID) {
 	g.t.Helper()
 	var batch []store.Create
@@ -68,7 +68,8 @@ func (g *guarded) finish(l *storetest.Log, fence store.Fence) {
 
 func noID(int) string { return "" }
 
-// few returns the tags of a run of many: all have one in common, one in a hundred another one.
+// few returns the tags of the n-th of many runs: all have one tag in common, and one in a hundred
+// has another.
 func few(n int) map[string]string {
 	tags := map[string]string{"plan": "basic", "region": "eu", "long": "far too long to be kept in one short piece of memory beside the rest"}
 	if n%100 == 0 {
@@ -77,7 +78,7 @@ func few(n int) map[string]string {
 	return tags
 }
 
-// wholly fails the test unless runs are sound and each scan finds nothing to repair.
+// wholly fails the test unless the runs are consistent and each scan finds nothing to repair.
 func (g *guarded) wholly(s *Store) {
 	g.t.Helper()
 	report, err := fsck.Repair(g.ctx, s, fsck.Options{DryRun: true})
@@ -88,7 +89,7 @@ func (g *guarded) wholly(s *Store) {
 }
 
 func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
-	const most = 3 // of each partition one may be looked at that is not on the page
+	const most = 3 // of each partition one run that is not on the page may be read
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
 			g := openLabelled(t, partitions)
@@ -129,7 +130,8 @@ func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
 	}
 }
 
-// finds fails the test unless a store lists runs that have a tag, newest first, and has looked at so many.
+// finds fails the test unless a store lists the runs that have a tag, newest first, and has read
+// the expected number of runs.
 func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int) {
 	g.t.Helper()
 	q.Limit = 1000

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// What holds a run back from its purge may end in any order. The run is let go with
-// the last of it.
+// The reasons that hold back the purge of a run may end in any order. The run may be purged after
+// the last one.
 func TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	confirmed := func(g *guarded, run event.RunID) { g.check(g.Confirm(g.ctx, run, "createdBy")) }
@@ -66,8 +66,8 @@ func TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack(t *testing.T) {
 	}
 }
 
-// endedWithRecord returns a run that has ended, that another one has created, and
-// that has a record in the outbox.
+// endedWithRecord returns an ended run that another run has created, and that has a record in the
+// outbox.
 func (g *guarded) endedWithRecord() event.RunID {
 	g.t.Helper()
 	l, fence := g.own(g.session(), "", func(c *store.Create) { c.CreatedBy = "createdBy" })
@@ -78,7 +78,7 @@ func (g *guarded) endedWithRecord() event.RunID {
 	return l.Run
 }
 
-// settle carries the record of a run through its phases.
+// settle marks the record of a run through all its phases.
 func (g *guarded) settle(run event.RunID) {
 	g.t.Helper()
 	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {

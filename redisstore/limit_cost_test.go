@@ -19,8 +19,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// limitedRuns is a store of one partition with a limit, and runs that use it or that change makes
-// others.
+// limitedRuns is a store of one partition with a limit, and runs that use it unless change modifies
+// them.
 type limitedRuns struct {
 	t       *testing.T
 	st      *redisstore.Store
@@ -29,9 +29,9 @@ type limitedRuns struct {
 	route   store.Route
 	session store.SessionID
 	uses    []store.Use
-	change  func(n int, c *store.Create) // the nth run of a request; nil: it is as it is
-	more    []store.Route                // that claims name, too
-	hinted  bool                         // they follow a hint
+	change  func(n int, c *store.Create) // changes the n-th run of a request; nil for no change
+	more    []store.Route                // additional routes of claims
+	hinted  bool                         // claims follow a hint
 	owned   []store.ClaimedRun
 	created event.RunID // the last one
 	inbox   map[event.RunID][]store.Item
@@ -108,16 +108,16 @@ func (l *limitedRuns) finish() {
 	l.owned = nil
 }
 
-// costOp is an operation, and what it may cost.
+// costOp is an operation with its maximum cost.
 type costOp struct {
 	name           string
 	do             func()
 	scripts        int
-	commands, runs float64 // in scripts, per run at most; and those
+	commands, runs float64 // maximum commands in scripts per run, and the measured number of runs
 }
 
-// measure counts what operations cost the second time, when the server knows the scripts. It returns
-// the commands in scripts per run.
+// measure counts the commands of operations in a second execution, when the server has the scripts.
+// It returns the commands in scripts per run.
 func (l *limitedRuns) measure(ops []costOp) map[string]float64 {
 	l.t.Helper()
 	for _, op := range ops {
@@ -142,8 +142,8 @@ func (l *limitedRuns) measure(ops []costOp) map[string]float64 {
 	return took
 }
 
-// Permits are taken in the claim and given back in the commit: no script is sent for them.
-// What the server does beside is of the order of what it does for a run without limits.
+// Permits are granted in the claim and given back in the commit, without further scripts. The
+// additional work of the server is of the order of its work for a run without limits.
 func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	const runs = 100
 	l := newLimitedRuns(t, 50, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
@@ -157,8 +157,8 @@ func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	})
 }
 
-// A worker of many routes claims from one line, of two limits that others wait for: what a limit or a line says is read once for each
-// claim, and a route without ready runs is not read.
+// A worker of many routes claims from one limiter queue that uses two limits for which other queues
+// wait. Each claim reads a limit or a queue once, and does not read a route without ready runs.
 func TestCost_AClaimReadsLimitsAndRoutesOnce(t *testing.T) {
 	l := newLimitedRuns(t, 3, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}, store.Use{LimitID: store.LimitID{Name: "net"}, Weight: 1})
 	l.create(100)
@@ -173,8 +173,8 @@ func TestCost_AClaimReadsLimitsAndRoutesOnce(t *testing.T) {
 	}
 }
 
-// A claim that takes all that it has room for has no reason to look further: of many lines that
-// others may go on with it reads no more than it takes.
+// A claim that fills its free capacity has no reason to continue: of many limiter queues that may
+// be admitted it reads no more than it takes.
 func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
 	const lines, takes = 300, 50
 	l := newLimitedRuns(t, 0)
@@ -218,7 +218,7 @@ func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
 	}
 }
 
-// ordinary returns the costs of a run that uses no limit, and has no fair key.
+// ordinary returns the costs of a run that uses no limit and has no fairness key.
 func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
 	return []costOp{
 		{"create", func() { l.create(50) }, 50, create, 50},
@@ -227,7 +227,8 @@ func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
 	}
 }
 
-// Limits cost the runs nothing that use none, however many others wait for them in the same partition.
+// Limits add no cost to runs that use none, however many others wait for them in the same
+// partition.
 func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
 	free := newLimitedRuns(t, 0)
 	want := free.measure(ordinary(free, 9.1, 3.3, 10))
@@ -242,15 +243,15 @@ func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
 	}
 }
 
-// A fair key costs no script: the place is given by the action that makes a run ready, and the turn
-// is noted once for each claim.
+// A fairness key needs no further script: the action that makes a run ready determines its
+// position, and each claim records the turn once.
 func TestCost_FairRunsTakeNoScriptMore(t *testing.T) {
 	l := newLimitedRuns(t, 0)
 	l.change = func(n int, c *store.Create) { c.Fair, c.Share = "tenant "+strconv.Itoa(n%10), 1+n%3 }
 	l.measure(ordinary(l, 16.1, 4.4, 13))
 }
 
-// A key that has had its turns is not kept for long, though others always wait.
+// A key that has had its turns is removed soon, even if other keys always wait.
 func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	l, round := newLimitedRuns(t, 0), 0
 	l.change = func(n int, c *store.Create) { c.Fair = []string{"always", fmt.Sprint("once ", round)}[n] }
@@ -275,8 +276,8 @@ func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	}
 }
 
-// A start that joins a run is one script. What gathers is claimed as any other run is, and gives up
-// its key in the commit that ends it.
+// A start that joins a run is one script. A collecting run is claimed like any other run, and the
+// commit that ends it removes its key.
 func TestCost_AStartThatJoinsIsOneScript(t *testing.T) {
 	const runs = 50
 	for name, g := range map[string]store.Gather{

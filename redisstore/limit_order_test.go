@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A claim looks at few runs at a time once it has found one with limits: it must neither pass
-// one by nor come to the end too early, however many lie between two of them.
+// After a claim has found a run with limits, it reads few runs at a time. It must neither skip a
+// run nor stop too early, however many other runs lie between two of them.
 func TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder(t *testing.T) {
 	for _, most := range []int{1, 2, 5, 23, 100} {
 		t.Run(fmt.Sprintf("%d at a time", most), func(t *testing.T) {
@@ -23,9 +23,9 @@ func TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder(t *testing.T) {
 			}
 			key := 0
 			for _, between := range []int{0, 1, 0, 2, 3, 4, 5, 6, 22, 70} {
-				create(store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}) // of one line
+				create(store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}) // all in one limiter queue
 				key++
-				create(store.Use{LimitID: store.LimitID{Name: "gpu", Key: fmt.Sprint(key)}, Weight: 1}) // of a line of its own
+				create(store.Use{LimitID: store.LimitID{Name: "gpu", Key: fmt.Sprint(key)}, Weight: 1}) // each in its own limiter queue
 				for range between {
 					create()
 				}
@@ -47,7 +47,8 @@ func TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder(t *testing.T) {
 	}
 }
 
-// Lines that come to wait in different flows may have the same turn. The one that may go is called wherever it is among them.
+// Limiter queues that begin to wait in different flows may have the same position. The one that may
+// have its permits is admitted, wherever it is among them.
 func TestLimits_AnEventLooksAtAllLinesWithTheTurnOfTheSecondOne(t *testing.T) {
 	use := func(names ...string) (uses []store.Use) {
 		for _, name := range names {
@@ -81,7 +82,7 @@ func TestLimits_AnEventLooksAtAllLinesWithTheTurnOfTheSecondOne(t *testing.T) {
 			}
 			l.claim(4, 0)
 			l.owned = l.owned[:1]
-			l.finish() // what holds a
+			l.finish() // ends the holder of limit a
 			l.owned = nil
 			l.claim(1, 1)
 			if got := l.owned[0].Run; got != want {

@@ -20,8 +20,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// limitScene is a partition in which runs hold permits and wait for some: of limit gpu two
-// are at once, of which runs of two routes hold both, of disk one, which a parked run keeps.
+// limitScene is a partition in which runs hold permits and wait for permits. Limit gpu permits two
+// runs at once, and runs of two routes hold both permits. Limit disk permits one run, and a parked
+// run keeps that permit.
 type limitScene struct {
 	*partition
 
@@ -74,7 +75,7 @@ func newLimitScene(t *testing.T, client redis.UniversalClient) *limitScene {
 	if len(s.held) != 2 {
 		t.Fatalf("%d runs have gpu, want 2", len(s.held))
 	}
-	for n := range 4 { // that wait for a worker only, by their fair keys
+	for n := range 4 { // they wait only for a worker, ordered by fairness key
 		s.start(limitRoutes[n%2], 1, false)
 	}
 	return s
@@ -128,7 +129,7 @@ func (s *limitScene) commit(l *storetest.Log, c store.Commit) {
 	l.Accept(c)
 }
 
-// end ends an owned run, unless somebody has taken it from its owner.
+// end ends an owned run, unless another session has taken it from its owner.
 func (s *limitScene) end(r store.ClaimedRun) {
 	s.t.Helper()
 	l := s.logs[r.Run]
@@ -153,7 +154,7 @@ func (s *limitScene) claimsAndEnds() {
 	s.held = nil
 }
 
-// repairs is mayRepair of a store in which a repair must find something.
+// repairs is like mayRepair, for a store in which a repair must find a defect.
 func (s *limitScene) repairs() {
 	s.t.Helper()
 	if s.mayRepair() == 0 {
@@ -161,12 +162,12 @@ func (s *limitScene) repairs() {
 	}
 }
 
-// mayRepair repairs the store, and fails the test if anything is wrong afterwards. It returns how
-// many fixes were found. After claims that may be none: a claim removes the entries of lines that
-// do not exist, and the passes of fair keys matter only to the runs that wait.
+// mayRepair repairs the store, and fails the test if a defect remains. It returns the number of
+// fixes. There may be none after claims: a claim removes the entries of limiter queues that do not
+// exist, and the passes of fairness keys matter only for waiting runs.
 func (s *limitScene) mayRepair() int {
 	s.t.Helper()
-	s.st.names = newNames() // another process knows no names
+	s.st.names = newNames() // another process has an empty cache
 	dry, err := fsck.Repair(s.ctx, s.st, fsck.Options{DryRun: true})
 	s.check(err)
 	for _, f := range dry.Fixes {
@@ -190,8 +191,8 @@ func (s *limitScene) mayRepair() int {
 	return len(dry.Fixes)
 }
 
-// drains lets all runs end, and fails the test if more have permits than may, or if some
-// never get theirs.
+// drains lets all runs end. It fails the test if more runs have permits at once than the limits
+// permit, or if a run never gets its permits.
 func (s *limitScene) drains() {
 	s.t.Helper()
 	owned := map[event.RunID]store.ClaimedRun{}
@@ -244,7 +245,7 @@ func (s *limitScene) drains() {
 	}
 }
 
-// keysOf returns the keys that begin so.
+// keysOf returns the keys with a prefix.
 func (s *limitScene) keysOf(prefix string) []string {
 	s.t.Helper()
 	keys, _, err := s.st.keysOf(s.ctx, s.partition)
@@ -303,10 +304,10 @@ func (s *limitScene) damage(name string) {
 	}
 }
 
-// metaOfHolder is the metadata of a run that holds gpu.
+// metaOfHolder returns the key of the metadata of a run that holds gpu.
 func (s *limitScene) metaOfHolder() string { return s.meta(short(s.held[0].Run)) }
 
-// anyWaiting returns a waiting run with its line and place.
+// anyWaiting returns a waiting run with its limiter queue and position.
 func (s *limitScene) anyWaiting() (run, line, place string) {
 	s.t.Helper()
 	for _, id := range s.st.must(s.t, s.st.client.HKeys(s.ctx, s.waitLines())) {
@@ -327,8 +328,8 @@ func (s *Store) must(t *testing.T, c *redis.StringSliceCmd) []string {
 	return all
 }
 
-// A key of limits is lost or overwritten, or what it says is wrong. A repair counts the
-// permits and makes the lines again from the runs: none is lost for ever, none is held twice.
+// If a key of limits is lost, overwritten or wrong, a repair counts the permits and rebuilds the
+// limiter queues from the runs. No permit is lost permanently, and none is held twice.
 func TestREC8_RepairsLimits(t *testing.T) {
 	cases := map[string]func(s *limitScene){
 		"a permit too many is counted": func(s *limitScene) { s.check(s.client.HSet(s.ctx, s.limits(), "gpu\x00", "3 6 0").Err()) },
@@ -402,7 +403,7 @@ func TestREC8_RepairsLimits(t *testing.T) {
 		t.Parallel()
 		s := newLimitScene(t, redistest.Shared(t).Client(t))
 		damage(s)
-		s.claimsAndEnds() // what that does meanwhile is repaired as well
+		s.claimsAndEnds() // its effects are repaired as well
 		s.mayRepair()
 		s.drains()
 	})
@@ -416,12 +417,12 @@ func TestREC8_RepairsLimitsOnACluster(t *testing.T) {
 	s.drains()
 }
 
-// Whatever happens to what is kept of limits, runs without limits are claimed and end.
+// Runs without limits are claimed and end, whatever happens to the stored data of limits.
 func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	for _, kind := range []string{"L", "K", "Y", "P", "F", "Q", "X"} {
 		for _, how := range []string{"lost", "overwritten", "filled with other text"} {
 			if strings.Contains("PFX", kind) && how == "filled with other text" {
-				continue // their members are no texts of ours
+				continue // their members are not written by this package
 			}
 			t.Run(kind+" "+how, func(t *testing.T) {
 				keepsNoUnlimitedRun(t, func(s *limitScene) { s.damage(kind + " " + how) })
@@ -430,7 +431,7 @@ func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	}
 }
 
-// Nor does any text in them, whatever it looks like.
+// No text in the keys of limits has an effect on runs without limits, whatever it is.
 func TestREC10_NoTextInTheKeysOfLimitsStopsAClaim(t *testing.T) {
 	always := func(text string) func(string) string { return func(string) string { return text } }
 	for name, c := range map[string]struct {
@@ -455,19 +456,19 @@ func TestREC10_NoTextInTheKeysOfLimitsStopsAClaim(t *testing.T) {
 	}
 }
 
-// keepsNoUnlimitedRun fails the test unless a run without limits is claimed after a damage.
+// keepsNoUnlimitedRun fails the test unless a run without limits is claimed after the damage.
 func keepsNoUnlimitedRun(t *testing.T, damage func(s *limitScene)) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
 	for _, r := range s.held {
-		s.end(r) // so that lines are called
+		s.end(r) // so that limiter queues are admitted
 	}
 	damage(s)
-	for n := range 200 { // before which no claim may stop
+	for n := range 200 { // no claim may stop before it
 		s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: fmt.Sprintf("%014x~other", n)})
 	}
 	for _, route := range limitRoutes {
-		s.start(route, 1, false, "gpu") // it comes into a line whose record may be damaged
+		s.start(route, 1, false, "gpu") // it joins a limiter queue whose record may be damaged
 	}
 	s.start(limitRoutes[0], 1, false)
 	unlimited := slices.Max(slices.Collect(maps.Keys(s.logs)))
@@ -485,8 +486,8 @@ func keepsNoUnlimitedRun(t *testing.T, damage func(s *limitScene)) {
 	s.check(err)
 }
 
-// A configuration that cannot be read bounds nothing, which a look at the store says; it holds
-// again once it is set.
+// A configuration that cannot be decoded limits nothing, and the examination of the store reports
+// it. The limit applies again once it is set.
 func TestREC8_FindsAConfigurationOfALimitThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
@@ -516,7 +517,7 @@ func TestREC8_FindsAConfigurationOfALimitThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Repairs find nothing wrong with limits while permits are taken and given back.
+// Repairs find no defect of limits while permits are granted and given back.
 func TestREC8_LeavesLimitsAloneThatAreAtWork(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
@@ -548,7 +549,8 @@ func TestREC8_LeavesLimitsAloneThatAreAtWork(t *testing.T) {
 	<-worked
 }
 
-// A part of a limit that has a rate is kept for that after its last run, but not for ever.
+// A part of a limit with a rate is kept after its last run until the rate permits the next weight,
+// and then removed.
 func TestLimits_PartsThatNobodyUsesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))

@@ -12,7 +12,7 @@ func parent(w *repairtest.World) *repairtest.Scene    { return w.Parent() }
 func settled(w *repairtest.World) *repairtest.Scene   { return w.Settled() }
 func continued(w *repairtest.World) *repairtest.Scene { return w.Continued() }
 
-// record changes what is known of the one record of a run.
+// record changes the stored state of the one outbox record of a run.
 func (k *keysOfScene) record(change func(id, known string)) {
 	k.t.Helper()
 	for id, known := range k.client.HGetAll(k.ctx, k.sent(k.run)).Val() {
@@ -37,7 +37,7 @@ func TestREC8_RepairsChains(t *testing.T) {
 	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-// The log of the sender is damaged, too, and the repair blocks the run.
+// The log of the sender is damaged as well, and the repair blocks the run.
 func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 	cut := func(do func(k *keysOfScene)) func(k *keysOfScene) {
 		return func(k *keysOfScene) {

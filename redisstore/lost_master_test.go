@@ -19,13 +19,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// lostMaster is a cluster that goes on without full coverage, and a fleet on it.
+// lostMaster is a cluster that continues without full coverage, and a fleet on it.
 type lostMaster struct {
 	*fleet
 	cluster *redistest.Cluster
 	url     string
 	lost    *redistest.Server
-	gone    map[int]bool // the partitions of the master that is lost
+	gone    map[int]bool // the partitions of the lost master
 	names   int
 }
 
@@ -55,10 +55,10 @@ func newLostMaster(t *testing.T) *lostMaster {
 	return l
 }
 
-// caughtOrder is the prefix of the names of runs in the partitions that are lost.
+// caughtOrder is the prefix of the names of runs in the lost partitions.
 const caughtOrder = "caught-"
 
-// start starts a run in a partition that is lost, or in one that is not.
+// start starts a run in a lost partition, or in another one.
 func (l *lostMaster) start(lost bool) (*workflow.Run[string], error) {
 	for {
 		l.names++
@@ -101,7 +101,7 @@ func (l *lostMaster) complete(runs, together int) {
 	l.t.Logf("%d runs of the other partitions completed in %v", completed, time.Since(began).Round(time.Millisecond))
 }
 
-// The harms that a master may come to, and what heals it; nil: nothing does.
+// The faults of a master, and their remedies, which are nil if there is none.
 var lostMasters = map[string]struct {
 	harm, heal func(t *testing.T, s *redistest.Server)
 }{
@@ -135,7 +135,7 @@ func TestFleet_TheOtherPartitionsGoOnWhileAMasterIsLost(t *testing.T) {
 			release := make(chan struct{})
 			l.work(own, worker.Config{Heartbeat: time.Second, ClaimExpiry: 20 * time.Second}, func(ctx context.Context, order string) (string, error) {
 				if strings.HasPrefix(order, caughtOrder) {
-					select { // under way when the master is lost
+					select { // in progress when the master is lost
 					case <-release:
 					case <-ctx.Done():
 					}
@@ -150,7 +150,7 @@ func TestFleet_TheOtherPartitionsGoOnWhileAMasterIsLost(t *testing.T) {
 			h.harm(t, l.lost)
 			l.complete(80, 8)
 
-			second := openURL(t, l.url) // one that starts meanwhile
+			second := openURL(t, l.url) // a store that is opened during the outage
 			t.Cleanup(func() { _ = second.Close() })
 			var executed atomic.Int64
 			l.work(second, worker.Config{Heartbeat: time.Second, ClaimExpiry: 20 * time.Second}, func(context.Context, string) (string, error) {

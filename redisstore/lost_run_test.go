@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// A run that has lost its metadata still has its log: it is damaged, and not unknown. What is
-// meant for it must wait for the repair, which is in this state itself after it has removed an
-// overwritten key. A sender that hears "unknown" gives up for good.
+// A run that has lost its metadata still has its log: it is damaged, and not unknown. Items for the
+// run must wait for the repair, which itself causes this state after it has removed an overwritten
+// key. A sender that receives "unknown" gives up permanently.
 func TestREC10_WhatIsMeantForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	for what, sc := range map[string]func(g *guarded) (lose func(), lost event.RunID, send func() error, arrived event.RunID){
 		"a message": func(g *guarded) (func(), event.RunID, func() error, event.RunID) {
@@ -60,7 +60,7 @@ func TestREC10_WhatIsMeantForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	}
 }
 
-// The record of a refusal stays fresh while its sender cannot be told.
+// The record of a refusal stays fresh while its sender cannot be notified.
 func TestREC10_ARefusalForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	g := openGuarded(t)
 	l, fence := g.own(g.session(), "")
@@ -86,7 +86,7 @@ func TestREC10_ARefusalForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	}
 }
 
-// loser returns what removes a key of the partition.
+// loser returns a function that removes a key of the partition.
 func (g *guarded) loser(key string) func() {
 	return func() {
 		g.t.Helper()
@@ -96,7 +96,7 @@ func (g *guarded) loser(key string) func() {
 	}
 }
 
-// sender returns what sends a message to a run.
+// sender returns a function that sends a message to a run.
 func (g *guarded) sender(run event.RunID) func() error {
 	item := store.Item{ID: g.ids.Item(), Body: []byte(`"hello"`)}
 	return func() error {

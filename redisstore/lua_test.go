@@ -27,8 +27,8 @@ func TestScripts_SayTheirContract(t *testing.T) {
 	}
 }
 
-// Keys that are built from a tag must be in the slot of the keys that are
-// declared: their tag is taken from the first of those.
+// Keys that are built from a tag must be in the slot of the declared keys, so their tag is taken
+// from the first of those.
 func TestScripts_BuildKeysOfOnePartitionOnly(t *testing.T) {
 	err := fs.WalkDir(sources, "lua", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -54,10 +54,10 @@ func TestScripts_BuildKeysOfOnePartitionOnly(t *testing.T) {
 	}
 }
 
-// Each letter that begins a key means one thing, in Go and in Lua.
+// The first letter of a key has the same meaning in Go and in Lua.
 func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	p := newPartition("x", 0)
-	known := map[string]bool{"y": true} // the copy of a log, which only scripts know
+	known := map[string]bool{"y": true} // the copy of a log, which only scripts use
 	for _, key := range []string{
 		p.meta("r"), p.log("r"), p.inbox("r"), p.stepData("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
 		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.latestOfChains(), p.held(), p.outbox(),
@@ -134,7 +134,7 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 	}
 }
 
-// partsIn returns the parts that a text names, and those that they name.
+// partsIn returns the parts that a text names, directly and indirectly.
 func partsIn(text string) (named []string) {
 	for line := range strings.Lines(text) {
 		parts, _ := partsOf(strings.TrimSpace(line))
@@ -145,7 +145,7 @@ func partsIn(text string) (named []string) {
 	return named
 }
 
-// bare returns Lua without the lines that are comments, or empty.
+// bare returns Lua source without comments and empty lines.
 func bare(lua string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lua) {

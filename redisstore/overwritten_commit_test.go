@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// writers are commits of an owned run that has sent and published before, and the keys that
-// they write: R is short for the run, C for its route and Z for the session.
+// writers are commits of an owned run that has sent and published before, with the keys that they
+// write. In these, R stands for the run, C for its route and Z for the session.
 var writers = map[string]struct {
 	keys   []string
 	commit func(g *guarded, l *storetest.Log, f store.Fence) store.Commit
@@ -60,8 +60,8 @@ var writers = map[string]struct {
 	}},
 }
 
-// mailing returns a commit of an owned run that sends messages, as workers do: the records
-// follow from its events.
+// mailing returns a commit of an owned run that sends messages as workers do: the records follow
+// from its events.
 func (g *guarded) mailing(l *storetest.Log, f store.Fence, messages int) store.Commit {
 	g.t.Helper()
 	events, sends := l.Work(), []store.Send{}
@@ -79,7 +79,7 @@ func (g *guarded) mailing(l *storetest.Log, f store.Fence, messages int) store.C
 	return c
 }
 
-// published writes the nth chunk of two streams.
+// published returns the n-th chunk of two streams.
 func published(nth int) (all []store.Publication) {
 	for _, stream := range []string{"one", "two"} {
 		all = append(all, store.Publication{Stream: stream, Body: fmt.Appendf(nil, "%d", nth)})
@@ -96,9 +96,10 @@ func (g *guarded) try(c store.Commit) error {
 	return answers[0].Err
 }
 
-// The server takes nothing back of a script that fails midway. So a commit that meets an
-// overwritten key is written without that key, if a repair writes it again from the runs, or has
-// done nothing that anybody sees, and is written once it is sent again after the repair.
+// The server does not roll back a script that fails midway. Therefore a commit that meets an
+// overwritten key has one of two results. It is written without that key, if a repair writes the
+// key again from the runs. Otherwise it has no visible effect, and is written when it is repeated
+// after the repair.
 func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 	for what, w := range writers {
 		for _, key := range w.keys {
@@ -111,7 +112,7 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					g := openGuarded(t)
 					session := g.session()
 					l, fence := g.own(session, "")
-					g.start("") // another one
+					g.start("") // another run
 					if full {
 						before := g.mailing(l, fence, 1)
 						before.Publish = published(1)
@@ -148,7 +149,7 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					}
 					again := g.try(c)
 					if errors.Is(again, store.ErrFenced) && err == nil {
-						again = nil // it has ended, or is somebody else's
+						again = nil // it has ended, or has another owner
 					} else if errors.Is(again, store.ErrFenced) { // it was rebuilt, and the next owner does the same
 						claimed, failed := g.ClaimRun(g.ctx, 0, session, g.ids.Token(), l.Run)
 						g.check(failed)
@@ -174,8 +175,8 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// A commit that hands on a permit is written whole, whatever of the lines and of its session was overwritten: it has appended its frame
-// when it comes to them.
+// A commit that passes on a permit is written completely, whatever keys of the limiter queues and
+// of its session were overwritten: it has appended its frame before it accesses them.
 func TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten(t *testing.T) {
 	for _, key := range []string{"m:FIRST", "m:SECOND", "P:", "F:gpu\x00", "F:gpu\x00\x00", "L", "K", "Y", "t", "w", "c", "z:Z", "o:Z", "r:"} {
 		t.Run(key, func(t *testing.T) {
@@ -187,7 +188,7 @@ func TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten(t *testing.T) {
 			l, fence := g.own(session, "", uses)
 			waiting := []*storetest.Log{g.start("", uses), g.start("", uses)}
 			claim := store.Claim{Session: session, Token: g.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 10}
-			got, err := g.Claim(g.ctx, claim) // in vain
+			got, err := g.Claim(g.ctx, claim) // returns nothing
 			if g.check(err); len(got.Runs) > 0 {
 				t.Fatalf("got %v", got.Runs)
 			}
@@ -227,8 +228,8 @@ func (g *guarded) overwritten(key string) {
 	g.check(g.client.Set(g.ctx, key, "x", 0).Err())
 }
 
-// The keys of a stream keep nothing but what is written to it: the error names them and the
-// run, and its other streams and the other runs go on.
+// An overwritten key of a stream affects only writes to that stream: the error names the key and
+// the run, and other streams and runs continue.
 func TestREC10_AnOverwrittenKeyOfAStreamKeepsNothingElse(t *testing.T) {
 	for _, letter := range []string{"C", "W"} {
 		t.Run(letter, func(t *testing.T) {

@@ -43,10 +43,11 @@ func (l *noted) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// aside are lines that are about the machine: a fast heartbeat may overtake the answer to a claim.
+// aside matches lines that depend on the machine: a fast heartbeat may overtake the answer to a
+// claim.
 var aside = regexp.MustCompile(`level=INFO|msg="the store is not set up|msg="giving back a run that was claimed without an answer`)
 
-// with returns the lines at Warn and above that hold a text.
+// with returns the lines at level Warn and above that contain a text.
 func (l *noted) with(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,20 +60,20 @@ func (l *noted) with(text string) []string {
 	return all
 }
 
-// scene is a store in one partition, a victim in it and 20 innocent runs beside it.
+// scene is a store with one partition, a victim in it and 20 other runs.
 type scene struct {
 	*fleet
 	root   redis.UniversalClient
 	prefix string
 	log    *noted
-	runs   []*workflow.Run[string] // the first is the victim
+	runs   []*workflow.Run[string] // the first one is the victim
 
 }
 
 func (s *scene) tag() string   { return "{" + s.prefix + ":0}1" }
 func (s *scene) short() string { return strings.TrimPrefix(string(s.runs[0].ID()), "wrun_") }
 
-// staff starts a worker and returns what stops it.
+// staff starts a worker and returns a function that stops it.
 func (s *scene) staff(st store.Store) (stop func()) {
 	s.t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
@@ -102,8 +103,8 @@ func (s *scene) staff(st store.Store) (stop func()) {
 	return stop
 }
 
-// fallAsleep lets all runs sleep, and makes one that sleeps the victim: on a busy machine some
-// have completed when the last one falls asleep.
+// fallAsleep waits until the runs sleep, and selects a sleeping one as the victim: on a busy
+// machine some complete before the last one sleeps.
 func (s *scene) fallAsleep() {
 	s.t.Helper()
 	stop := s.staff(s.store)
@@ -129,7 +130,7 @@ func (s *scene) fallAsleep() {
 	s.runs[0], s.runs[asleep] = s.runs[asleep], s.runs[0]
 }
 
-// completes waits until a run is done. If it never is, its state and the log say why.
+// completes waits until a run has ended. On a timeout it reports the state of the run and the log.
 func (s *scene) completes(which string, r *workflow.Run[string]) {
 	s.t.Helper()
 	got, err := r.Result(s.ctx)
@@ -142,7 +143,7 @@ func (s *scene) completes(which string, r *workflow.Run[string]) {
 	}
 }
 
-// until waits for something.
+// until waits for a condition.
 func (s *scene) until(what string, done func() bool) {
 	s.t.Helper()
 	for !done() {
@@ -154,10 +155,10 @@ func (s *scene) until(what string, done func() bool) {
 	}
 }
 
-// scenes are the states in which runs are overwritten, and what keys they have then.
+// scenes are the states in which runs are overwritten, with the keys that they have then.
 var scenes = map[string]struct {
 	keys  string
-	met   string // those that somebody comes across
+	met   string // the keys that an operation accesses
 	flow  workflow.Definition[string, string]
 	setUp func(s *scene)
 }{
@@ -183,8 +184,8 @@ var scenes = map[string]struct {
 	}},
 }
 
-// One key of one run is overwritten with a value of another type. All runs beside it
-// complete, the damage is told once, and a repair finds it and repairs it.
+// One key of one run is overwritten with a value of another type. All other runs complete, the
+// damage is reported once, and a repair corrects it.
 func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 	for name, sc := range scenes {
 		for _, letter := range sc.keys {
@@ -209,10 +210,10 @@ func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 	}
 }
 
-// A run that cannot be read is left out of what lists and counts the others, with one line.
+// A run that cannot be read is left out of lists and counts, with one log line.
 func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 	for name, damage := range map[string]struct {
-		naming string // what the line names
+		naming string // the text that the line contains
 		do     func(s *scene, tag, run string)
 	}{
 		"its metadata is overwritten": {"m:", func(s *scene, tag, run string) { overwrite(s, tag+"m:"+run) }},
@@ -230,7 +231,7 @@ func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 			damage.do(s, s.tag(), s.short())
 			counted := 4
 			if name == "its tags are overwritten" || name == "its tags are lost" {
-				counted = 5 // for that it needs nothing but the route and the status
+				counted = 5 // which needs only the route and the status
 			}
 			for range 2 {
 				var got []event.RunID
@@ -268,7 +269,7 @@ func overwrite(s *scene, key string) {
 	if wrongType(key) == "list" {
 		other = []any{"rpush", key, "x"}
 	}
-	_, err := s.root.TxPipelined(s.ctx, func(tx redis.Pipeliner) error { // or a worker writes in between
+	_, err := s.root.TxPipelined(s.ctx, func(tx redis.Pipeliner) error { // atomic, because a worker could write in between
 		tx.Do(s.ctx, "del", key)
 		tx.Do(s.ctx, other...)
 		return nil
@@ -282,13 +283,13 @@ func overwrite(s *scene, key string) {
 func wrongType(key string) string {
 	_, name, _ := strings.Cut(key, "}1")
 	if name == "c" || strings.HasPrefix(name, "x:") {
-		return "list" // they are strings
+		return "list" // otherwise they are strings
 	}
 	return "string"
 }
 
-// told checks that a damaged key that somebody has come across is in one line of the log,
-// which says what to do. A record that waits for its receiver is told of more and more rarely.
+// told checks that a damaged key that was accessed is in exactly one line of the log, which names
+// the fix. The lines for a record that waits for its receiver become rarer.
 func (s *scene) told(key string, met bool) {
 	s.t.Helper()
 	var naming []string
@@ -306,7 +307,7 @@ func (s *scene) told(key string, met bool) {
 	}
 }
 
-// repaired repairs the store, and lets the victim complete unless its log is lost.
+// repaired repairs the store, and waits until the victim completes, unless its log is lost.
 func (s *scene) repaired(key string, lost bool, stop func()) {
 	s.t.Helper()
 	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
@@ -316,7 +317,7 @@ func (s *scene) repaired(key string, lost bool, stop func()) {
 	if is := s.root.Type(s.ctx, key).Val(); is == wrongType(key) {
 		s.t.Errorf("the repair has left key %s, which is a %s: %+v", key, is, report)
 	}
-	stop() // a build tries again what it has blocked once its session is over
+	stop() // a build retries the runs that it has blocked after its session has ended
 	if lost {
 		return
 	}
@@ -327,8 +328,8 @@ func (s *scene) repaired(key string, lost bool, stop func()) {
 	}
 }
 
-// A key of a partition as a whole is overwritten while a worker works. The others go on, so
-// does a worker that starts then, the log names the key, and a repair repairs it.
+// A key that a partition has once is overwritten while a worker works. The other partitions
+// continue, and so does a worker that starts then; the log names the key, and a repair corrects it.
 func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
 	for _, name := range []string{"t", "e", "A", "w", "k", "u", "v", "p:", "f:", "d", "G", "D", "h", "T", "c", "r:", "b:", "z:", "o:", "a:"} {
 		t.Run(strings.TrimSuffix(name, ":"), func(t *testing.T) {
@@ -374,7 +375,7 @@ func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
 	}
 }
 
-// start starts runs in all of three partitions but one.
+// start starts runs in all but one of three partitions.
 func (s *scene) start(but int) {
 	for n := range 30 {
 		if id := fmt.Sprintf("%d-%d", len(s.runs), n); int(event.SlotOf(id))%3 != but {
@@ -383,7 +384,7 @@ func (s *scene) start(but int) {
 	}
 }
 
-// keyOf names a key of partition 1, of its route or one of its sessions; empty: there is
+// keyOf returns a key of partition 1, of its route or one of its sessions. It is empty if there is
 // none yet.
 func (s *scene) keyOf(name string) string {
 	tag := "{" + s.prefix + ":1}1"

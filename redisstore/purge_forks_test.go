@@ -18,22 +18,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The runs that were made of others go like all runs, deleted by hand or when their
-// time has come.
+// Forked runs are purged like all runs, whether they were deleted or their retention is over.
 func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Start(t), storetest.NewClock()
 	client := server.Client(t)
 	st := must(redisstore.New(client, redisstore.Config{Clock: clock, Partitions: 3}))
 	w := repairtest.New(t, st, clock)
-	// The groups of trouble stay for a while: three keys in each partition in which a run has failed.
+	// Failure groups are kept for a while: three keys in each partition in which a run has failed.
 	size := func() int {
 		return len(slices.DeleteFunc(must(client.Keys(w.Ctx, "*").Result()), func(key string) bool {
 			return strings.HasPrefix(key, "{") && slices.Contains([]string{"1H", "1E", "1Z"}, key[strings.Index(key, "}")+1:])
 		}))
 	}
 
-	workAndForget(t, w, false) // what stays of every store that was ever used
+	workAndForget(t, w, false) // the keys that remain in every used store
 	before := size()
 	workAndForget(t, w, true)
 	if after := size(); after != before {
@@ -41,8 +40,8 @@ func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
 	}
 }
 
-// workAndForget lets runs end well, badly and cancelled, makes others of them if
-// again is set, deletes half of all, and purges.
+// workAndForget lets runs complete, fail and be cancelled, forks them if again is set, deletes half
+// of all runs, and purges.
 func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 	t.Helper()
 	opts := repairtest.Long("forked")
@@ -94,8 +93,8 @@ func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 	}
 }
 
-// A hash without fields does not exist: fsck must know a hash whose last field was deleted from
-// one that was lost, also when an earlier run of the workflow id is still there.
+// A hash without fields does not exist. fsck must distinguish a hash whose last field was deleted
+// from one that was lost, even if an earlier run of the workflow ID still exists.
 func TestRUN13_FsckFindsNothingOnceTheRunThatEndedLastIsGone(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, w *repairtest.World, last event.RunID){

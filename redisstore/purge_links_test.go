@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// linked is a store in which runs have to do with each other.
+// linked is a store with runs that refer to each other.
 type linked struct {
 	t     *testing.T
 	ctx   context.Context
@@ -52,8 +52,7 @@ func (l *linked) commit(c store.Commit) {
 	}
 }
 
-// finish ends a run, which sends something in its last commit, and takes what is
-// in its inbox.
+// finish ends a run, which sends a record in its last commit and consumes its inbox.
 func (l *linked) finish(log *storetest.Log, to event.RunID) {
 	l.t.Helper()
 	fence := l.claim(log)
@@ -67,7 +66,7 @@ func (l *linked) finish(log *storetest.Log, to event.RunID) {
 	l.commit(c)
 }
 
-// settle does with all records what a relay does, until there are none.
+// settle relays all records until there are none.
 func (l *linked) settle(deliver bool) {
 	l.t.Helper()
 	for {
@@ -124,7 +123,7 @@ func TestRUN13_AfterAPurgeNoKeyOfAChainOrOfAnOutboxIsLeft(t *testing.T) {
 	child := l.start("child", func(c *store.Create) { c.Parent, c.Root, c.CreatedBy = parent.Run, parent.Run, l.ids.Item() })
 	createdBy := must(l.st.Load(l.ctx, []store.Load{{Run: child.Run}}))[0].Record.CreatedBy
 	chain := []*storetest.Log{parent}
-	for range 3 { // and each sends something on its way
+	for range 3 { // each sends something before it ends
 		last := chain[len(chain)-1]
 		c, next := last.Continue(l.claim(last), nil)
 		c.Send = []store.Send{{ID: l.ids.Item(), To: child.Run, Body: []byte(`"hello"`)}}

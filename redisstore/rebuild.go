@@ -251,7 +251,8 @@ var (
 	_ store.StreamLister = (*Store)(nil)
 )
 
-// Import adds a run that has ended in another store, by one script: the server does nothing else meanwhile.
+// Import adds a run that has ended in another store. It uses one script, which blocks the server
+// meanwhile.
 func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return false, err
@@ -278,7 +279,7 @@ func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	return fresh, nil
 }
 
-// importing returns the script that adds a run.
+// importing returns the call of the script that adds a run.
 func (s *Store) importing(m *store.Import, create *store.Create) *call {
 	rec := &m.Record
 	p, run, chain := s.partitionOf(rec.Run), short(rec.Run), ""
@@ -321,7 +322,7 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 	return &call{script: scriptImport, p: p, keys: keys, args: slices.Concat(args, info, bodies, described), size: size}
 }
 
-// headerOfImport returns the header of a run as it is before its end: the script puts it into that.
+// headerOfImport returns the header of a run before its end. The script sets the end.
 func headerOfImport(m *store.Import, create *store.Create) string {
 	rec := &m.Record
 	h := header{
@@ -337,7 +338,7 @@ func headerOfImport(m *store.Import, create *store.Create) string {
 	return h.pack()
 }
 
-// imported says what has come of it.
+// imported decodes the answer to an import.
 func (s *Store) imported(m *store.Import, c *call) (bool, error) {
 	refused := &store.ImportError{Run: m.Record.Run}
 	switch a := c.answer(); a.word() {

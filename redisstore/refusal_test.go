@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// refusal keeps a server from writing for a while.
+// refusal makes a server refuse writes for a while.
 type refusal struct {
 	settings []string
 	harm     func(o *outage, server *redistest.Server)
@@ -27,7 +27,7 @@ var refusals = map[string]refusal{
 		set(o.t, server, "maxmemory", "0")
 	}},
 	"READONLY": {nil, func(o *outage, server *redistest.Server) {
-		replicate(o.t, server, "127.0.0.1", "1") // where there is no server
+		replicate(o.t, server, "127.0.0.1", "1") // where no server listens
 		o.met(": READONLY ")
 		replicate(o.t, server, "no", "one")
 	}},
@@ -38,7 +38,7 @@ var refusals = map[string]refusal{
 	}},
 	"MISCONF": {[]string{"--save", "3600 1000000"}, func(o *outage, server *redistest.Server) {
 		inTheWay := filepath.Join(server.Dir(), "dump.rdb")
-		if err := os.Mkdir(inTheWay, 0o700); err != nil { // a file cannot take its place
+		if err := os.Mkdir(inTheWay, 0o700); err != nil { // a file cannot replace a directory
 			o.t.Error(err)
 		}
 		snapshot(o.t, server, "err")
@@ -85,8 +85,8 @@ var refusals = map[string]refusal{
 	}},
 }
 
-// While a server refuses writes nothing is lost, and nothing is done twice: runs
-// go on by themselves once it takes them again.
+// While a server refuses writes nothing is lost or done twice. Runs continue by themselves once it
+// accepts writes.
 func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range refusals {
@@ -100,7 +100,8 @@ func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 	}
 }
 
-// What a claim does not get through is told by its reason, as for all other calls: it looks at several runs, and writes for each.
+// The error of a claim contains the reason of the server, as in all other calls, although a claim
+// reads several runs and writes for each.
 func TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt(t *testing.T) {
 	for setting, want := range map[string]string{"maxmemory": "memory limit", "min-replicas-to-write": "replicas"} {
 		l := newLimitedRuns(t, 0)
@@ -121,7 +122,7 @@ func TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt(t *testing.T) {
 	}
 }
 
-// A worker with limits of its own leaves out what it cannot read, as all others do.
+// The claim of a worker with local limits leaves out a run that cannot be read, as all claims do.
 func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
 	for what, harm := range map[string]func(l *limitedRuns, key string) error{
 		"lost": func(l *limitedRuns, key string) error { return l.server.Del(l.t.Context(), key).Err() },
@@ -146,7 +147,7 @@ func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
 	}
 }
 
-// replicate is REPLICAOF.
+// replicate sends REPLICAOF.
 func replicate(t testing.TB, server *redistest.Server, host, port string) {
 	t.Helper()
 	if err := server.Client(t).ReplicaOf(context.Background(), host, port).Err(); err != nil {
@@ -154,7 +155,7 @@ func replicate(t testing.TB, server *redistest.Server, host, port string) {
 	}
 }
 
-// says waits until INFO says something about persistence.
+// says waits until INFO persistence contains a text.
 func says(t testing.TB, server *redistest.Server, what string) {
 	t.Helper()
 	client := server.Client(t)
@@ -164,9 +165,9 @@ func says(t testing.TB, server *redistest.Server, what string) {
 	})
 }
 
-// snapshot has the server save, until that has ended as wanted.
+// snapshot makes the server save until a save has ended with the given status.
 func snapshot(t testing.TB, server *redistest.Server, status string) {
 	t.Helper()
-	_ = server.Client(t).BgSave(context.Background()) // one may be under way
+	_ = server.Client(t).BgSave(context.Background()) // another one may be in progress
 	says(t, server, "rdb_last_bgsave_status:"+status)
 }

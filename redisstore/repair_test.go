@@ -20,14 +20,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// decayed is one case: a scene, what is done to the keys, and what comes of it.
+// decayed is a test case: a scene, the damage to its keys, and the result.
 type decayed struct {
 	scene  func(w *repairtest.World) *repairtest.Scene
 	damage func(k *keysOfScene)
 	want   repairtest.Want
 }
 
-// keysOfScene is the keys of a scene, and what damages them.
+// keysOfScene contains the keys of a scene, and functions that damage them.
 type keysOfScene struct {
 	*partition
 
@@ -42,7 +42,7 @@ type keysOfScene struct {
 	route  string
 }
 
-// do runs a command, which must change something.
+// do executes a command, which must change something.
 func (k *keysOfScene) do(args ...any) {
 	k.t.Helper()
 	n, err := k.client.Do(k.ctx, args...).Result()
@@ -51,8 +51,8 @@ func (k *keysOfScene) do(args ...any) {
 	}
 }
 
-// open and done are the sets of the runs that are open, and that have completed, of the route of the run, and with
-// a parent if it has one.
+// open and done return the sets of the open and the completed runs of the run's route, for runs
+// with a parent if it has one.
 func (k *keysOfScene) open() string { return k.openRuns(k.route, k.child()) }
 
 func (k *keysOfScene) done() string {
@@ -61,7 +61,7 @@ func (k *keysOfScene) done() string {
 
 func (k *keysOfScene) child() bool { return k.client.HExists(k.ctx, k.meta(k.run), "u").Val() }
 
-// del deletes keys, each of which must be there.
+// del deletes keys, each of which must exist.
 func (k *keysOfScene) del(keys ...string) {
 	k.t.Helper()
 	for _, key := range keys {
@@ -69,7 +69,7 @@ func (k *keysOfScene) del(keys ...string) {
 	}
 }
 
-// setMeta changes a field of the metadata of the run.
+// setMeta changes fields of the metadata of the run.
 func (k *keysOfScene) setMeta(pairs ...any) { k.do(append([]any{"hset", k.meta(k.run)}, pairs...)...) }
 
 func (d decayed) repairs(t *testing.T) {
@@ -94,15 +94,14 @@ func (d decayed) repairsOn(t *testing.T, client redis.UniversalClient) {
 	k.route = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
 	w.Repairs(s, func() {
 		d.damage(k)
-		st.names = newNames() // another process knows no names
+		st.names = newNames() // another process has an empty cache
 	}, d.want)
 }
 
-// sweep removes the keys of a store after the test: all of those of a server are
-// looked at by each repair.
+// sweep removes the keys of a store after the test, because each repair scans all keys of a server.
 func sweep(t *testing.T, client redis.UniversalClient, st *Store) {
 	t.Helper()
-	t.Cleanup(func() { // once the store is closed
+	t.Cleanup(func() { // after the store is closed
 		for _, name := range namesOf(context.Background(), t, st) {
 			if err := client.Unlink(context.Background(), name).Err(); err != nil {
 				t.Error(err)
@@ -171,7 +170,7 @@ func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleepi
 func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
 func queued(w *repairtest.World) *repairtest.Scene   { return w.Queued("a") }
 
-// deletes is a run that has completed and was deleted.
+// deletes returns a run that has completed and was deleted.
 func deletes(w *repairtest.World) *repairtest.Scene {
 	s := complete(w)
 	if err := ops.New(w.Client).Delete(w.Ctx, s.Run); err != nil {
@@ -180,7 +179,7 @@ func deletes(w *repairtest.World) *repairtest.Scene {
 	return s
 }
 
-// revived puts a run that has ended back to where it was before.
+// revived restores the state that an ended run had before its end.
 func revived(k *keysOfScene) {
 	done := k.doneRuns(k.route, k.child(), outcomeOf(unpackHeader(k.client.HGet(k.ctx, k.meta(k.run), "H").Val()).status))
 	k.setHeader(func(h *header) { h.queueState, h.status = store.StateParked, event.StatusRunning })
@@ -190,7 +189,7 @@ func revived(k *keysOfScene) {
 	k.do("zadd", k.open(), k.client.HGet(k.ctx, k.meta(k.run), "a").Val(), k.run)
 }
 
-// lostTimer takes the timer of a run away.
+// lostTimer removes the timer of a run.
 func lostTimer(k *keysOfScene) { k.do("zrem", k.timers(), k.run) }
 
 func wrong(invariant int, reason store.Reason) repairtest.Want {
@@ -199,7 +198,7 @@ func wrong(invariant int, reason store.Reason) repairtest.Want {
 
 func TestREC3_Timeout(t *testing.T) {
 	decayed{func(w *repairtest.World) *repairtest.Scene {
-		s := w.Sleeping() // kept for longer than the hours that pass
+		s := w.Sleeping() // its retention exceeds the hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, lostTimer, wrong(7, store.ReasonTimeout)}.repairs(t)
@@ -249,7 +248,7 @@ func TestREC3_RetryAfterFailure(t *testing.T) {
 	decayed{(*repairtest.World).Retrying, lostTimer, wrong(7, store.ReasonRetryAfterFailure)}.repairs(t)
 }
 
-// Each kind of key is lost once, as a server does that evicts.
+// Each kind of key is lost once, as on a server that evicts keys.
 func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 	ownedUnread := func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) }
 	evicted := map[string]decayed{
@@ -307,7 +306,7 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 	repairtest.Each(t, evicted, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-// withStepData is a run with step data, such as a step leaves for its next attempt.
+// withStepData returns a run with step data that a step has stored for its next attempt.
 func withStepData(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
@@ -317,7 +316,7 @@ func withStepData(w *repairtest.World) *repairtest.Scene {
 	return recovers(w, s)
 }
 
-// recovered is a run whose owner has died once.
+// recovered returns a run whose owner has died once.
 func recovered(w *repairtest.World) *repairtest.Scene { return recovers(w, w.Owned(w.Sleeping())) }
 
 func recovers(w *repairtest.World, s *repairtest.Scene) *repairtest.Scene {
@@ -427,7 +426,7 @@ func TestREC8_ARebuiltRecordHasThePriorityOfItsLog(t *testing.T) {
 	}
 }
 
-// Everything of a repair is in one slot, and keys are found on the node that has it.
+// A repair uses keys of one slot only, and finds them on the node that has the slot.
 func TestREC8_RepairsOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"metadata": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
@@ -463,7 +462,8 @@ func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
 	w.Refuses()
 }
 
-// A heartbeat puts a run back that has lost its entry, before a repair that has seen the loss rebuilds the run.
+// A heartbeat restores the lost entry of a run, before a repair that has seen the loss rebuilds the
+// run.
 func TestREC8_ARebuildLeavesNoEntryThatAHeartbeatHasPutBack(t *testing.T) {
 	g := openGuarded(t)
 	alive := g.session()

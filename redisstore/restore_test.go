@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Each key by which sessions find runs is lost in turn. The heartbeats of a living session put the runs back without fsck.
+// Each key by which sessions find runs is lost in turn. The heartbeats of a live session restore
+// the entries without fsck.
 func TestREC10_AHeartbeatPutsBackRunsWhoseKeysWereLost(t *testing.T) {
 	route := routeCode(guardedRoute)
 	for what, sc := range map[string]struct {
@@ -102,7 +103,7 @@ func TestREC10_AHeartbeatPutsBackRunsWhoseKeysWereLost(t *testing.T) {
 	}
 }
 
-// The look goes round: 500 runs every 5 s, whatever ends in between.
+// The examination visits 500 runs every 5 s, in turn, whatever runs end in between.
 func TestREC10_HeartbeatsExamineEveryOpenRunInTurn(t *testing.T) {
 	g := openGuarded(t)
 	alive := g.session()

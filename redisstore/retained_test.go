@@ -16,17 +16,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// soon is within what a Wait must have been woken: far less than what covers for a
-// lost wake, which ends a Wait, too.
+// soon is the time in which a Wait must be woken. It is far less than cover, after which a Wait
+// ends in any case.
 const soon = cover - 2*time.Second
 
-// looks counts the looks of Waits, and may decide about them.
+// looks counts the probes of Waits, and may intercept them.
 type looks struct {
 	redis.Hook
 
 	done   atomic.Int64
-	around func(do func() error) error // nil: they are executed
-	claims func(do func() error) error // the same of claims
+	around func(do func() error) error // nil if they are executed directly
+	claims func(do func() error) error // the same for claims
 }
 
 func (l *looks) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -58,7 +58,7 @@ func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// waitingStore is a store whose Waits are watched, and a run that the session owns.
+// waitingStore is a store whose Waits are observed, with a run that the session owns.
 type waitingStore struct {
 	*guarded
 
@@ -85,12 +85,12 @@ func (e *waitingStore) drain() {
 	e.check(e.client.Del(e.ctx, e.parts[0].wakes()).Err())
 }
 
-// wait begins a Wait, which ends by itself only after all due times here.
+// wait begins a Wait whose end is later than all due times in these tests.
 func (e *waitingStore) wait(ctx context.Context, routes ...store.Route) <-chan store.Woken {
 	return e.waitFor(ctx, 1000*time.Hour, routes...)
 }
 
-// waitFor begins a Wait that knows of no due time before then.
+// waitFor begins a Wait whose end is d from its start: it reports only earlier due times.
 func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, routes ...store.Route) <-chan store.Woken {
 	until := e.clock.Now().Add(d)
 	got := make(chan store.Woken, 1)
@@ -104,7 +104,7 @@ func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, routes ...s
 	return got
 }
 
-// listening waits until that many looks are over: a Wait listens before it looks.
+// listening waits for the end of the n-th probe: a Wait subscribes before it probes.
 func (e *waitingStore) listening(n int64) {
 	e.t.Helper()
 	for e.looks.done.Load() < n {
@@ -116,7 +116,7 @@ func (e *waitingStore) listening(n int64) {
 	}
 }
 
-// woken fails the test unless a Wait says this, and says it soon.
+// woken fails the test unless a Wait returns the expected result within soon.
 func (e *waitingStore) woken(what string, got <-chan store.Woken, want store.Woken) {
 	e.t.Helper()
 	select {
@@ -130,7 +130,7 @@ func (e *waitingStore) woken(what string, got <-chan store.Woken, want store.Wok
 	}
 }
 
-// signal is an event that a Wait must report, and the answer that it gives then.
+// signal is an event that a Wait must report, with the expected result.
 type signal struct {
 	what  string
 	bring func(e *waitingStore)
@@ -157,7 +157,7 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 		t.Run(n.what, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
 			var routes []store.Route
-			if n.what == "a run" { // else the run that will park would wake it
+			if n.what == "a run" { // otherwise the parked run would wake it
 				routes = []store.Route{guardedRoute}
 			}
 			got := e.wait(e.ctx, routes...)
@@ -193,8 +193,7 @@ func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 	}
 }
 
-// A due time that did not wake a Wait is one to the next, which knows of later ones
-// only.
+// A due time that did not wake one Wait wakes the next, which expects a later one.
 func TestWait_IsToldOfADueTimeThatDidNotWakeTheOneBefore(t *testing.T) {
 	due, item := allSignals[2], allSignals[1]
 	for name, early := range map[string]bool{"it was there": true, "it was heard of": false} {
@@ -225,7 +224,7 @@ func (e *waitingStore) claim() {
 	}
 }
 
-// Whoever has claimed what was due knows that it is over.
+// After a claim has made due runs ready, the next Wait does not probe for their due times.
 func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
 	due, item := allSignals[2], allSignals[1]
 	e := openWaiting(t, redistest.Shared(t).Client(t))
@@ -237,7 +236,7 @@ func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
 	e.claim()
 	looks := e.looks.done.Load()
 	second := e.wait(e.ctx)
-	e.check(e.clock.AwaitAlarm(e.ctx)) // now it blocks
+	e.check(e.clock.AwaitAlarm(e.ctx)) // then it blocks
 	item.bring(e)
 	e.woken("the second Wait", second, item.want(e))
 	if n := e.looks.done.Load() - looks; n != 1 {
@@ -247,7 +246,7 @@ func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
 	e.woken("a Wait after another due time", e.wait(e.ctx), due.want(e))
 }
 
-// A claim that was sent before a Wait ended may know less than that.
+// A claim that was sent before the end of a Wait may not cover what the Wait has received.
 func TestWait_KnowsOfADueTimeThatAnEarlierClaimHasNotSeen(t *testing.T) {
 	due, item := allSignals[2], allSignals[1]
 	e := openWaiting(t, redistest.Shared(t).Client(t))
@@ -280,9 +279,9 @@ func TestWait_KnowsOfADueTimeThatAnEarlierClaimHasNotSeen(t *testing.T) {
 
 func TestWait_OfOtherRoutesThanBeforeLooks(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
-	first := e.wait(e.ctx) // for no route
+	first := e.wait(e.ctx) // without routes
 	e.listening(1)
-	e.start("") // is heard, and does not concern it
+	e.start("") // is received, but has another route
 	allSignals[1].bring(e)
 	e.woken("the first Wait", first, allSignals[1].want(e))
 	e.woken("a Wait for the route", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
@@ -316,11 +315,11 @@ func TestWait_LooksAgainWhenTheConnectionWasLost(t *testing.T) {
 	if err != nil || killed != 1 {
 		t.Fatalf("killed %d connections, %v, want the one that receives", killed, err)
 	}
-	e.start("") // nobody is told
+	e.start("") // no Wait is notified
 	e.woken("a run", got, store.Woken{Claim: []int{0}})
 }
 
-// A look takes wakes: whoever gives up meanwhile has taken them all the same.
+// A probe takes wakes. A canceled Wait that has taken them passes them on.
 func TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	ctx, cancel := context.WithCancel(e.ctx)

@@ -84,7 +84,7 @@ func TestReadPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing
 	}
 }
 
-// The owner of a run whose session was lost has no name; its trail can be read.
+// The owner of a run whose session was lost has no name; its audit entries can be read.
 func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
 	clock := storetest.NewClock()
 	client := redistest.Shared(t).Client(t)
@@ -112,7 +112,7 @@ func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
 	}
 }
 
-// To read a whole partition takes the server longer than other requests may.
+// Reading a whole partition may take longer than the timeout of other requests.
 func TestREC8_ACheckHasMoreTimeThanOtherRequests(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
@@ -140,9 +140,9 @@ func TestREC8_ACheckHasMoreTimeThanOtherRequests(t *testing.T) {
 	}
 }
 
-// pipelines is a hook that sees the pipelines of a client.
+// pipelines is a hook that observes the pipelines of a client.
 type pipelines struct {
-	after func(cmds []redis.Cmder) // one was answered
+	after func(cmds []redis.Cmder) // called after an answer
 }
 
 func (*pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -156,7 +156,8 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// watched returns a store of the scene that calls after once a pipeline was answered, with the number of logs that it has read.
+// watched returns a store of the scene that calls after when a pipeline was answered, with the
+// number of logs that it has read.
 func (s *limitScene) watched(after func(logs int, cmds []redis.Cmder)) *Store {
 	s.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Shared(s.t).Addr})
@@ -185,7 +186,7 @@ func TestREC8_ACheckReadsFewLogsInOneTransaction(t *testing.T) {
 	st := s.watched(func(logs int, cmds []redis.Cmder) {
 		most = max(most, logs)
 		for _, c := range cmds {
-			if c.Name() == "hlen" { // which only the transaction for all other keys has
+			if c.Name() == "hlen" { // sent only in the transaction for all other keys
 				rest = max(rest, logs)
 			}
 		}
@@ -198,7 +199,7 @@ func TestREC8_ACheckReadsFewLogsInOneTransaction(t *testing.T) {
 	}
 }
 
-// A log that grows while a check reads the others is read again, with what has led to it.
+// A log that grows while a check reads other logs is read again, together with its cause.
 func TestREC8_ACheckReadsALogAgainThatHasGrownMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))

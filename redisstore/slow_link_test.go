@@ -14,14 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// All that the worker reads and writes goes over one link, which carries far less than all
-// runs in the time in which an answer must come, and more than one run.
+// The worker reads and writes over one link. Within the timeout of an answer the link carries much
+// less than all runs, and more than one run.
 func TestREC10_ABatchThatIsTooLargeForTheLinkPassesInParts(t *testing.T) {
 	t.Parallel()
 	const (
 		runs = 12
 		size = 400 << 10
-		rate = 3 << 19 // bytes a second
+		rate = 3 << 19 // bytes per second
 	)
 	server, prefix := redistest.Start(t), redistest.Prefix()
 	f := newFleet(t, openURL(t, with(server.URL(), "partitions=1&prefix="+prefix)))

@@ -38,7 +38,7 @@ func TestCost_ACommitThatPublishesIsOneScript(t *testing.T) {
 	defer st.Close()
 	w := newWriter(t, st, st, 1)
 	r := w.runs[0]
-	w.commits(r, func(*store.Commit) {}) // the server gets to know the scripts
+	w.commits(r, func(*store.Commit) {}) // loads the scripts
 	w.commits(r, func(c *store.Commit) { c.Publish = []store.Publication{chunk("a", "1")} })
 	for _, tt := range []struct {
 		what, script string
@@ -56,7 +56,7 @@ func TestCost_ACommitThatPublishesIsOneScript(t *testing.T) {
 	}
 	all := commands.all.Load()
 	w.publish(r)
-	if got := commands.all.Load() - all; got > 2 { // once by its name, once with its text
+	if got := commands.all.Load() - all; got > 2 { // once by its hash, once with its text
 		t.Errorf("a publish takes %d commands, want at most 2", got)
 	}
 }
@@ -96,8 +96,7 @@ func TestStreams_PagesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The subscriptions of all followers are on one connection, which is replaced when it is
-// lost.
+// The subscriptions of all followers use one connection, which is replaced when it is lost.
 func TestRUN15_ThousandsOfFollowersShareTheConnectionsOfTheStore(t *testing.T) {
 	const followers, runs = 2000, 20
 	server := redistest.Start(t)
@@ -138,7 +137,7 @@ func TestRUN15_ThousandsOfFollowersShareTheConnectionsOfTheStore(t *testing.T) {
 	}
 }
 
-// awaits blocks until a stream has more than that many chunks.
+// awaits blocks until a stream has more than after chunks.
 func awaits(ctx context.Context, st *redisstore.Store, run event.RunID, stream string, after uint64) error {
 	for {
 		page, err := st.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})
@@ -151,7 +150,7 @@ func awaits(ctx context.Context, st *redisstore.Store, run event.RunID, stream s
 	}
 }
 
-// subscribed waits until somebody listens to that many channels of streams.
+// subscribed waits until a number of channels of streams have subscribers.
 func subscribed(t *testing.T, client *redis.Client, channels int) {
 	t.Helper()
 	limit := time.NewTimer(20 * time.Second)

@@ -18,17 +18,16 @@ import (
 
 var timers = flag.Int("timers", 2_000, "number of timers that TestREC6_TimersAreOnTimeAmongManyOthers sets besides")
 
-// lateBound is how late timers may be (p99) on an idle system.
+// lateBound is the maximum delay of timers (p99) on an idle system.
 const lateBound = 50 * time.Millisecond
 
-// hops bounds how many turns of the processor and round trips lie between the time of
-// a timer and the event that says so: the wake, the claim, the load, the commit, each
-// on two processes.
+// hops is the maximum number of scheduling delays and round trips between the time of a timer and
+// the event that records it: the wake, the claim, the load and the commit, each in two processes.
 const hops = 10
 
-// punctual measures how late the machine itself is for the same times: an alarm of
-// this process, and one round trip to the server. On an idle one that is nothing; on a
-// busy one the timers cannot be better.
+// punctual measures the delay of the machine itself at the same times, with an alarm of this
+// process and one round trip to the server. On an idle machine it is close to zero; on a busy one
+// timers cannot be faster.
 func punctual(t *testing.T, server *redis.Client, times []time.Time) (wait func() time.Duration) {
 	t.Helper()
 	late := make([]time.Duration, len(times))

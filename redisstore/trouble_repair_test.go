@@ -11,7 +11,7 @@ import (
 
 const troubleGroup = "f1-0a"
 
-// label labels the run of the scene as a commit does.
+// label adds the run of the scene to a failure group, as a commit does.
 func (k *keysOfScene) label() {
 	k.t.Helper()
 	created := k.client.HGet(k.ctx, k.meta(k.run), "a").Val()

@@ -16,16 +16,16 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
-// secret is a password of two halves, and a character between them that ends it early
-// or that no URL may hold.
+// secret is a password of two halves, with a character between them that must be escaped or that no
+// URL may contain.
 func secret(between string) string { return "tr0ubadour" + between + "staple" }
 
-// shows says which half of the secret a text has.
+// shows reports whether a text contains one of the halves of the secret.
 func shows(text string) bool {
 	return strings.Contains(text, "tr0ub") || strings.Contains(text, "adour") || strings.Contains(text, "stap")
 }
 
-// malformed are URLs as people write them that have a secret, and that no store can open.
+// malformed are URLs with a secret and a typical mistake, which no store can open.
 func malformed() []string {
 	var all []string
 	for _, between := range []string{"%zz", "%", " ", "\n", "/", "?", "#", "\\", "<", "\"", "^", "{", "[", "/?", "?x=", "#/"} {
@@ -82,7 +82,7 @@ func TestOpen_NoErrorShowsASecretOfAMalformedURL(t *testing.T) {
 	}
 }
 
-// spoken collects what go-redis logs.
+// spoken collects the log of go-redis.
 type spoken struct {
 	mu  sync.Mutex
 	all strings.Builder

@@ -40,8 +40,8 @@ func (h *onTags) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// Tags that are long are kept beside a run, and read after it: it may be purged between
-// the two.
+// Long tags are stored in a separate key that is read after the run. The run may be purged between
+// the two reads.
 func TestList_LeavesOutARunThatIsPurgedMeanwhile(t *testing.T) {
 	clock, client, hook := storetest.NewClock(), redistest.Shared(t).Client(t), &onTags{}
 	client.AddHook(hook)
@@ -80,7 +80,7 @@ func TestList_LeavesOutARunThatIsPurgedMeanwhile(t *testing.T) {
 			return len(page.Runs), err
 		},
 		func() (int, error) {
-			counts, err := st.Count(ctx, store.Query{From: time.UnixMilli(1)}) // which sets alone do not tell
+			counts, err := st.Count(ctx, store.Query{From: time.UnixMilli(1)}) // which the sizes of sets do not determine
 			return counts.ByStatus()[event.StatusCompleted], err
 		},
 		func() (int, error) {

@@ -22,8 +22,7 @@ func queueStateOf(ctx context.Context, st store.Store, run event.RunID) (store.Q
 	return loaded[0].Record.QueueState, loaded[0].Err
 }
 
-// looked lets the server get to know the script that looks, and returns how often it
-// was sent.
+// looked makes the server load the script of a Watch, and returns how often it was sent.
 func looked(ctx context.Context, t *testing.T, st *redisstore.Store, sent *counter) int {
 	t.Helper()
 	if err := st.Watch(ctx, event.NewRunID(st.Clock().Now(), 0), store.UntilEnd); !errors.Is(err, store.ErrRunNotFound) {
@@ -65,7 +64,7 @@ func TestWatch_UntilEndIsNotWokenByOtherFrames(t *testing.T) {
 	if n := sent.by["watch"] - before; n != 1 {
 		t.Errorf("it looked %d times, want once", n)
 	}
-	if err := st.Watch(f.ctx, run.ID(), store.UntilEnd); err != nil { // there is nothing to wait for
+	if err := st.Watch(f.ctx, run.ID(), store.UntilEnd); err != nil { // it returns at once
 		t.Error(err)
 	}
 }
@@ -77,7 +76,7 @@ func TestWatch_UntilEndEndsWithTheRunAndWithItsContext(t *testing.T) {
 	if err := st.Watch(f.ctx, unknown, store.UntilEnd); !errors.Is(err, store.ErrRunNotFound) {
 		t.Errorf("unknown run: got %v, want %v", err, store.ErrRunNotFound)
 	}
-	run := must(Ask.Start(f.ctx, f.client, workflow.None{})) // nobody works
+	run := must(Ask.Start(f.ctx, f.client, workflow.None{})) // without a worker
 	ctx, cancel := context.WithCancel(f.ctx)
 	gone := make(chan error, 2)
 	for range 2 {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these tests, as the generator would declare them.
+// The workflows of these tests, in the form that the generator would declare.
 
 type orderArgs struct {
 	Order string `json:"order"`
@@ -72,7 +72,7 @@ func ask(ctx workflow.Context, _ workflow.None) (string, error) {
 	return one + " " + two, err
 }
 
-// fleet is a store with a client, and workers that are stopped with the test.
+// fleet is a store with a client, and workers that are stopped at the end of the test.
 type fleet struct {
 	t      *testing.T
 	ctx    context.Context
@@ -97,7 +97,7 @@ func newClient(st *redisstore.Store) *workflow.Client {
 	return workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 }
 
-// work starts a worker on a store of its own and returns what stops it.
+// work starts a worker on its own store and returns a function that stops it.
 func (f *fleet) work(st *redisstore.Store, cfg worker.Config, step stepFunc) (stop func()) {
 	f.t.Helper()
 	client := newClient(st)
@@ -129,7 +129,7 @@ func (f *fleet) work(st *redisstore.Store, cfg worker.Config, step stepFunc) (st
 
 func done(context.Context, string) (string, error) { return "done", nil }
 
-// result is the result of a run, which must be a success.
+// result returns the result of a run, which must be a success.
 func result[T any](f *fleet, run *workflow.Run[T]) T {
 	f.t.Helper()
 	got, err := run.Result(f.ctx)
