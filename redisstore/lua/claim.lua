@@ -4,8 +4,8 @@
 -- ready. It grants the runs that the session may try and blocks the others.
 -- It mirrors Take, Recover and MakeReady of package protocol.
 --
--- KEYS  1 the session  2 leases  3 timers  4 pending notifications  5 runs of the session  6 and
---       on: ready runs of each route
+-- KEYS  1 the session  2 leases  3 timers  4 pending notifications  5 runs of the session
+--       6 and on: ready runs of each route
 -- ARGV  1 now  2 session  3 token  4 maximum number of runs to claim  5 maximum number of runs to
 --       recover and of runs to make due  6 number of recoveries that make a run exempt  7 free
 --       capacity of the worker's local limits as JSON, [free, total] by name; or ''  8 'hint' if

@@ -12,8 +12,8 @@
 --
 -- KEYS  1 metadata  2 log
 -- ARGV  1 now  2 the expected beginning of the header: no workflow ID, the fence and the log
---       position  3 its new beginning, including the status  4 frame  5 minimum retention  6
---       retention of a run that does not set its own
+--       position  3 its new beginning, including the status  4 frame  5 minimum retention
+--       6 retention of a run that does not set its own
 --
 -- Returns the number of frames; 0 if the caller must execute Commit.
 --

@@ -2,9 +2,9 @@
 -- fresh records of its outbox.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 log  4 seen items  5 number of later runs of each
---       chain  6 inbox  7 step data  8 extra  9 audit  10 records  11 bodies of the records  12
---       records by the time of their next action  13 and on: the sets in which the run was found;
---       then the keys of its streams
+--       chain  6 inbox  7 step data  8 extra  9 audit  10 records  11 bodies of the records
+--       12 records by the time of their next action  13 and on: the sets in which the run was
+--       found; then the keys of its streams
 -- ARGV  1 run  2 number of sets  3 number of records to be removed  4 and on: the members in the
 --       sets; then for each record its ID, its state and its body, both '' if absent
 --

@@ -4,8 +4,8 @@
 -- KEYS  1 metadata
 -- ARGV  1 now  2 key  3 'k' to keep the items of all starts  4 delay from the last start until the
 --       run is ready  5 maximum delay from the first start  6 number of items that makes it ready
---       7 ID of the item  8 the item  9 how long it is remembered that a start has joined  10 and
---       on: the run in the format of add_run; its header has the flag for an item
+--       7 ID of the item  8 the item  9 how long it is remembered that a start has joined
+--       10 and on: the run in the format of add_run; its header has the flag for an item
 --
 -- Returns {'too heavy', …} or {'full', …} as Create does, {'created'}, or {'existing', run}: the
 -- run that the start has joined in this or an earlier attempt. It fails with LOST if the run was

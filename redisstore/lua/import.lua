@@ -5,13 +5,13 @@
 --       the run that follows it, visible and hidden
 -- ARGV  1 now  2 when it was created  3 when it ended  4 how long to keep it from now  5 minimum
 --       retention  6 retention of a run that does not set its own  7 the run that it continued as,
---       or ''  8 its chain unless it is the first run, or ''  9 its workflow ID as a key, or ''  10
---       its failure group, or ''  11 the data common to the runs of the group  12 how long a group
---       without runs is kept  13 the importer  14 the reason  15 number of frames after the first
---       16 number of streams  17 number of chunks  18 its last rerun, or ''  19 and on: the frames;
---       for each stream its name, the numbers of its first and last chunk, the size of the longest
---       one in bytes, whether it is closed, and how many of its chunks follow; the chunks of all
---       streams; then the run in the format of add_run
+--       or ''  8 its chain unless it is the first run, or ''  9 its workflow ID as a key, or ''
+--       10 its failure group, or ''  11 the data common to the runs of the group  12 how long a
+--       group without runs is kept  13 the importer  14 the reason  15 number of frames after the
+--       first  16 number of streams  17 number of chunks  18 its last rerun, or ''  19 and on: the
+--       frames; for each stream its name, the numbers of its first and last chunk, the size of the
+--       longest one in bytes, whether it is closed, and how many of its chunks follow; the chunks
+--       of all streams; then the run in the format of add_run
 --
 -- Returns {'ok', overwritten key, …}, {'there'}, {'other'}, {'hidden'}, {'goes on'}, {'no chain'}
 -- or {'ends', run}. It fails with LOST if a repair must rewrite the metadata of the run.

@@ -2,8 +2,8 @@
 -- was seen.
 --
 -- KEYS  1 metadata  2 metadata of a hidden run  3 inbox  4 step data  5 extra  6 seen items of its
---       chain  7 routes  8 open runs  9 ended runs  10 ended runs whose purge is held back  11
---       active runs  12 latest runs  13 queue of its workflow ID  14 records  15 bodies of the
+--       chain  7 routes  8 open runs  9 ended runs  10 ended runs whose purge is held back
+--       11 active runs  12 latest runs  13 queue of its workflow ID  14 records  15 bodies of the
 --       records  16 records by the time of their next action  17 and on: the sets in which the run
 --       was found
 -- ARGV  1 now  2 run  3 queue state  4 route  5 name of the route  6 priority  7 due  8 purge time

@@ -4,8 +4,9 @@
 -- KEYS  1 routes  2 counts of limits  3 limiter queues  4 fairness states  5 and on: sets of runs
 --       in limiter queues, of queues at parts of limits, and of the passes of fairness keys, as
 --       they were seen
--- ARGV  1 now  2 number of sets in KEYS  3 number of queue entries that were seen elsewhere  4 and
---       on: for each of these its key and the entry; then runs that use limits, as they were seen
+-- ARGV  1 now  2 number of sets in KEYS  3 number of queue entries that were seen elsewhere
+--       4 and on: for each of these its key and the entry; then runs that use limits, as they were
+--       seen
 --
 -- Returns {'ok'}, or {'moved'} if everything was correct.
 --

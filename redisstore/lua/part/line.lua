@@ -108,7 +108,7 @@ local function everywhere(uses)
 end
 
 -- standing_of returns the uses at which a closed or admitted queue counts, and whether it is owed:
--- a nested queue has overtaken it.
+-- a nested queue has skipped it.
 local function standing_of(line)
   if line.mode == line_open then
     return 0, false
@@ -427,7 +427,7 @@ local function changed_at(line, was)
   return changed
 end
 
--- owe records that a nested queue overtakes others, which keep counting where they do. See owe of
+-- owe records that a nested queue skips others, which keep counting where they do. See owe of
 -- package protocol.
 local function owe(line)
   for _, u in ipairs(line.uses) do
