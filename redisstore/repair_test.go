@@ -462,8 +462,8 @@ func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
 	w.Refuses()
 }
 
-// A heartbeat restores the lost entry of a run, before a repair that has seen the loss rebuilds the
-// run.
+// A rebuild leaves no wrong entry of a run if a heartbeat has restored the lost entry between the
+// check, which saw the loss, and the rebuild.
 func TestREC8_ARebuildLeavesNoEntryThatAHeartbeatHasPutBack(t *testing.T) {
 	g := openGuarded(t)
 	alive := g.session()

@@ -18,9 +18,9 @@ import (
 
 var _ store.TroubleLister = (*Store)(nil)
 
-// labelOf returns the arguments of a script for the label of a commit: the failure group, '-' for
-// none, or an empty string to leave it unchanged, unless the run ends; the common properties of the
-// group; and the retention of a group without runs.
+// labelOf returns the arguments of a script for the label of a commit: the failure group, the
+// common properties of the group, and the retention of a group without runs. The group is '-' to
+// remove the label. It is empty to leave the label unchanged, except at the end of a run.
 func labelOf(c *store.Commit) []any {
 	label, set := c.Label()
 	switch {
@@ -311,7 +311,7 @@ func (v *view) readLabels(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// showLabels adds the labels by which runs are found to a snapshot. A label that no run has is
+// showLabels adds to a snapshot the labels by which runs are found. A label that no run has is
 // named by its code.
 func (v *view) showLabels(snap *store.Snapshot) {
 	if snap.Labels == nil {

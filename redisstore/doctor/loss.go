@@ -104,7 +104,7 @@ func checkReplicas(_ context.Context, n *node) []store.Finding {
 	return append(orFine(findings, fmt.Sprintf("%d replicas", count)), n.fewest(count)...)
 }
 
-// alone reports on a server without replicas, which may be intended.
+// alone reports that a server has no replicas, which may be intended.
 func (n *node) alone() store.Finding {
 	const fix = "Start a replica with replicaof in its redis.conf (in a cluster CLUSTER REPLICATE), and have Sentinel or the cluster promote it."
 	f := info("no replicas: runs stand still while this server is away", "1 replica", fix)
