@@ -20,14 +20,14 @@ type slowCatalog struct {
 	n      atomic.Int64  // number of queries
 }
 
-// Describe implements store.Cataloger.
-func (s *slowCatalog) Describe(ctx context.Context, name string, v store.CatalogVersion) error {
-	c, _ := store.As[store.Cataloger](s.Store)
-	return c.Describe(ctx, name, v)
+// WriteEntry implements store.Entries.
+func (s *slowCatalog) WriteEntry(ctx context.Context, w store.EntryWrite) error {
+	e, _ := store.As[store.Entries](s.Store)
+	return e.WriteEntry(ctx, w)
 }
 
-// Catalog implements store.Cataloger.
-func (s *slowCatalog) Catalog(ctx context.Context, q store.CatalogQuery) ([]store.CatalogEntry, error) {
+// Entries implements store.Entries.
+func (s *slowCatalog) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
 	s.n.Add(1)
 	s.asked <- struct{}{}
 	select {
@@ -38,8 +38,8 @@ func (s *slowCatalog) Catalog(ctx context.Context, q store.CatalogQuery) ([]stor
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	c, _ := store.As[store.Cataloger](s.Store)
-	return c.Catalog(ctx, q)
+	e, _ := store.As[store.Entries](s.Store)
+	return e.Entries(ctx, q)
 }
 
 type limitsAnswer struct {
@@ -71,8 +71,9 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 
 func slowDirect(t *testing.T) (*Service, *slowCatalog) {
 	t.Helper()
-	st := &slowCatalog{Store: memstore.New(), asked: make(chan struct{}, 1000), answer: make(chan error)}
-	if err := st.Describe(t.Context(), "shop.order", store.CatalogVersion{Build: "b", Queue: "default", Limits: []string{"carrier"}}); err != nil {
+	inner := memstore.New()
+	st := &slowCatalog{Store: inner, asked: make(chan struct{}, 1000), answer: make(chan error)}
+	if err := store.Describe(t.Context(), inner, "shop.order", store.CatalogVersion{Build: "b", Queue: "default", Limits: []string{"carrier"}}); err != nil {
 		t.Fatal(err)
 	}
 	client := workflow.NewClient(st, workflow.ClientConfig{})

@@ -249,17 +249,17 @@ type failing struct {
 
 func (f *failing) Unwrap() store.Store { return f.Store }
 
-func (f *failing) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
+func (f *failing) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	if f.left--; f.left < 0 {
 		return f.why
 	}
-	j, _ := store.As[store.Journaler](f.Store)
-	return j.WriteJournal(ctx, e, keep)
+	e, _ := store.As[store.Entries](f.Store)
+	return e.WriteEntry(ctx, w)
 }
 
-func (f *failing) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
-	j, _ := store.As[store.Journaler](f.Store)
-	return j.Journal(ctx, q)
+func (f *failing) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
+	e, _ := store.As[store.Entries](f.Store)
+	return e.Entries(ctx, q)
 }
 
 // Nothing is executed without an entry in the journal. If only the second write fails, the result

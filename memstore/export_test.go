@@ -26,22 +26,14 @@ func Passes(s *Store) (n int) {
 	return n
 }
 
-// Plant adds a line to the journal and an entry to the catalog, which may be invalid.
-func Plant(s *Store, line store.JournalLine, workflow string, entry []byte) {
-	j, c := &s.journal, &s.catalog
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i, _ := j.at(line.ID)
-	j.lines = slices.Insert(j.lines, i, line)
-	c.entries[workflow] = entry
-}
-
-// PlantView adds a view, which may be invalid.
-func PlantView(s *Store, name string, view []byte) {
-	a := &s.views
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.kept[name] = view
+// Plant adds an entry, which may be invalid.
+func Plant(s *Store, e store.Entry) {
+	s.entries.mu.Lock()
+	defer s.entries.mu.Unlock()
+	all := s.entries.of[e.Space]
+	if i, found := entryAt(all, e.Key); found {
+		all[i] = e
+	} else {
+		s.entries.of[e.Space] = slices.Insert(all, i, e)
+	}
 }

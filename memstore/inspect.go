@@ -25,7 +25,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		}
 	}()
 	snap := newSnapshot(s.clock.Now())
-	snap.Journal, snap.Catalog, snap.Views = s.journal.kept(), s.catalog.kept(), s.views.all()
+	snap.Entries = s.entries.all()
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
 		p.inspectSeen(snap)

@@ -13,9 +13,7 @@ import (
 type Store struct {
 	clock   store.Clock
 	parts   []*partition
-	journal journal
-	catalog catalog
-	views   views
+	entries entries
 	done    chan struct{} // closed by Close
 	close   sync.Once
 }
@@ -45,7 +43,7 @@ func NewWith(cfg Config) *Store {
 	if cfg.Clock == nil {
 		cfg.Clock = store.SystemClock
 	}
-	s := &Store{clock: cfg.Clock, done: make(chan struct{})}
+	s := &Store{clock: cfg.Clock, entries: entries{of: map[string][]store.Entry{}}, done: make(chan struct{})}
 	for n := range max(cfg.Partitions, 1) {
 		s.parts = append(s.parts, newPartition(n, cfg.Clock, s.done))
 	}

@@ -48,9 +48,7 @@ func (e *partitionState) look() {
 	e.lookAtLimits()
 	e.lookAtGathering()
 	e.lookAtTroubles()
-	e.lookAtJournal()
-	e.lookAtCatalog()
-	e.lookAtViews()
+	e.lookAtEntries()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)
 	}
@@ -270,7 +268,7 @@ func (e *partitionState) lookAtRun(run string) {
 		e.lookAtPlaces(run, r, found)
 	}
 	if e.misplaced[run] {
-		found(26, fmt.Sprintf("it was created at %d, and a set of one of its labels has it at another time", r.CreatedAt.UnixMilli()), "pages of them skip or repeat it")
+		found(25, fmt.Sprintf("it was created at %d, and a set of one of its labels has it at another time", r.CreatedAt.UnixMilli()), "pages of them skip or repeat it")
 	}
 	if r.Status == "" {
 		found(4, "it has no status", "it is not found by its status")

@@ -93,14 +93,11 @@
 //	                were; then the properties of the group: kind, workflow, step and text
 //	{p}E    zset   failure groups by the time when the last run was added
 //	{p}Z    zset   the same for failure groups without runs
-//	{p}N    zset   in partition 0, the journal of operators: IDs of 28 digits, each followed by its
-//	                entry as JSON; all scores are 0
-//	{p}V    hash   in partition 0, the catalogue: the descriptions of each workflow by its
-//	                builds, as JSON
+//	{p}R    zset   in partition 0, the entries: space, key and value, separated by zero bytes;
+//	                all scores are 0
 //	{p}c    string counter of runs that were made ready, and of outbox records
 //	{p}y           the copy of a log, during one script
 //	{p}-           a key that never exists: see keys.go
-//	{flowgen:0}:views hash views that operators share, by name, as JSON; see keys.go
 //	{flowgen:0}:format string format version and number of partitions; in a cluster each other
 //	                partition has a copy
 //
@@ -200,7 +197,7 @@
 // and send scripts, errors.go explains their failures, and pubsub.go receives notifications. The
 // other files have one subject each, and the same names as in the other stores: create.go,
 // session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go, limit.go,
-// trouble.go (failure groups), journal.go, catalog.go, view.go, stepdata.go and purge.go.
+// trouble.go (failure groups), entry.go, stepdata.go and purge.go.
 // inspect.go and snapshot.go read a partition; state.go, defect.go, defect_limit.go and rebuild.go
 // serve package fsck. Directory lua has one file per operation, with common functions in lua/part.
 // Package doctor examines the servers.

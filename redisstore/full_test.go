@@ -70,7 +70,7 @@ func TestSTORE4_AStoreOfAServerAtItsMemoryLimitIsOpenedAndRead(t *testing.T) {
 					t.Errorf("limits: %v", err)
 				}
 			}
-			if _, err := st.Journal(t.Context(), store.JournalQuery{}); err != nil {
+			if _, err := store.Journal(t.Context(), st, store.JournalQuery{}); err != nil {
 				t.Errorf("the journal: %v", err)
 			}
 			if _, err := create(st); err == nil || !strings.Contains(err.Error(), "memory limit") {

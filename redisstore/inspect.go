@@ -110,9 +110,8 @@ type view struct {
 	gathering                     *redis.MapStringStringCmd
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
 	flows, troubles               *redis.MapStringStringCmd
-	catalog, views                *redis.MapStringStringCmd
 	recent, idle, troubled        *redis.ZSliceCmd
-	journal                       *redis.ZSliceCmd
+	shared                        *redis.ZSliceCmd            // the entries
 	grouped                       map[string]*redis.ZSliceCmd // by failure group
 	labelled                      map[string]*redis.ZSliceCmd // by label
 }
@@ -146,8 +145,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 	v.readTroubles(ctx, tx)
 	v.readLabels(ctx, tx)
-	v.catalog, v.views = tx.HGetAll(ctx, p.catalog()), tx.HGetAll(ctx, p.views())
-	v.journal = tx.ZRangeWithScores(ctx, p.journal(), 0, -1)
+	v.shared = tx.ZRangeWithScores(ctx, p.entries(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
 	v.sent, v.bodies = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.runs, v.seen, v.audit = map[string]reading{}, map[string]*redis.ZSliceCmd{}, map[string]*redis.StringSliceCmd{}

@@ -134,16 +134,12 @@ func (p *partition) troubles() string       { return p.whole['H'] }
 func (p *partition) recent() string         { return p.whole['E'] }
 func (p *partition) idle() string           { return p.whole['Z'] }
 func (p *partition) troubled() string       { return p.whole['U'] }
-func (p *partition) journal() string        { return p.whole['N'] }
-func (p *partition) catalog() string        { return p.whole['V'] }
+func (p *partition) entries() string        { return p.whole['R'] }
 
 // format returns the key of the mark: the format version and the number of partitions. Its name is
 // the same in all formats. The mark of partition 0 decides; in a cluster the other partitions have
 // copies.
 func (p *partition) format() string { return p.hash + ":format" }
-
-// views returns the key of the shared views in partition 0. Its name has no format version.
-func (p *partition) views() string { return p.hash + ":views" }
 
 // never returns a key that never exists. Every script receives it after the keys that its header
 // names, and every transaction reads it. While a cluster moves a slot from one node to another, key

@@ -13,8 +13,8 @@ var scriptHeader = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARG
 
 func TestScripts_SayTheirContract(t *testing.T) {
 	files, err := fs.Glob(sources, "lua/*.lua")
-	if err != nil || len(files) != 36 {
-		t.Fatalf("scripts: got %d, %v, want 36", len(files), err)
+	if err != nil || len(files) != 35 {
+		t.Fatalf("scripts: got %d, %v, want 35", len(files), err)
 	}
 	for _, file := range files {
 		b, err := fs.ReadFile(sources, file)
@@ -63,7 +63,7 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.latestOfChains(), p.held(), p.outbox(),
 		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.unread("s"), p.line("w"), p.joined("r"),
 		p.waiting("l"), p.kept("u"), p.limits(), p.limitConfigs(), p.waitLines(), p.flows(), p.passes("f"),
-		p.grouped("g"), p.labelled("l"), p.troubles(), p.recent(), p.idle(), p.troubled(), p.journal(), p.catalog(),
+		p.grouped("g"), p.labelled("l"), p.troubles(), p.recent(), p.idle(), p.troubled(), p.entries(),
 		p.routes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.openRuns("k", true), p.doneRuns("k", true, '0'), p.chains(), p.counter(), p.purges(), p.heard(),
 		p.hints(), p.inboxSignal("s"), p.frames("r"), p.told("r"),
 	} {

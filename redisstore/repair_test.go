@@ -268,7 +268,7 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 		"n": {func(w *repairtest.World) *repairtest.Scene { return withStepData(w) }, func(k *keysOfScene) { k.del(k.stepData(k.run)) },
 			repairtest.Want{}},
 		"j":      {func(w *repairtest.World) *repairtest.Scene { return recovered(w) }, func(k *keysOfScene) { k.del(k.audit(k.run)) }, wrong(17, store.ReasonWrongRecord)},
-		"x":      {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, repairtest.Want{Invariants: []int{4, 26}, Reason: store.ReasonWrongRecord}},
+		"x":      {sleeps, func(k *keysOfScene) { k.del(k.extra(k.run)) }, repairtest.Want{Invariants: []int{4, 25}, Reason: store.ReasonWrongRecord}},
 		"g":      {deletes, func(k *keysOfScene) { k.del(k.hidden(k.run)) }, repairtest.Want{Invariants: []int{1, 2, 4, 5, 8}, Reason: store.ReasonStuckCompleted, Stays: true}},
 		"r":      {starts, func(k *keysOfScene) { k.del(k.ready(k.route)) }, wrong(5, store.ReasonStuckCreated)},
 		"b":      {blocked, func(k *keysOfScene) { k.del(k.blocked(k.route)) }, wrong(5, store.ReasonWrongRecord)},
@@ -296,7 +296,7 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 		"W":      {streaming, func(k *keysOfScene) { k.del(k.writers(k.run, "a:b")) }, repairtest.Want{}},
 		"T":      {continued, func(k *keysOfScene) { k.del(k.latestOfChains()) }, repairtest.Want{Invariants: []int{11}}},
 		"h":      {continued, func(k *keysOfScene) { k.del(k.chains()) }, repairtest.Want{Invariants: []int{8, 16}}},
-		"M":      {func(w *repairtest.World) *repairtest.Scene { return w.Sleeping(workflow.WithID("a")) }, func(k *keysOfScene) { k.del(k.labelled(labelCode(store.Label{WorkflowID: "a"}))) }, wrong(26, store.ReasonWrongRecord)},
+		"M":      {func(w *repairtest.World) *repairtest.Scene { return w.Sleeping(workflow.WithID("a")) }, func(k *keysOfScene) { k.del(k.labelled(labelCode(store.Label{WorkflowID: "a"}))) }, wrong(25, store.ReasonWrongRecord)},
 	}
 	for _, kind := range "mlsinjxgrbzoaqtewkuvpfdcOBDGThSCWM" {
 		if !slices.ContainsFunc(sortedKeys(evicted), func(name string) bool { return name[0] == byte(kind) }) {

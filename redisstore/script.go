@@ -59,9 +59,8 @@ var (
 	scriptStream       = newScript("stream")
 	scriptSetLimit     = newScript("set_limit")
 	scriptRepairLimits = newScript("repair_limits")
-	scriptJournal      = newScript("journal")
 	scriptImport       = newScript("import")
-	scriptView         = newScript("view")
+	scriptEntry        = newScript("entry")
 	scriptCount        = newScript("count")
 )
 

@@ -66,9 +66,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	}
 	v.showTroubles(snap)
 	v.showLabels(snap)
-	v.showJournal(snap)
-	v.showCatalog(snap)
-	v.showViews(snap)
+	v.showEntries(snap)
 	for _, z := range slices.Concat(v.purges.Val(), v.held.Val()) {
 		run, _ := z.Member.(string)
 		snap.Purges[long(run)] = timeOf(int64(z.Score))

@@ -216,7 +216,7 @@ func escaped(text string) string {
 }
 
 // partitionKeys are the letters of the keys that a partition has once.
-const partitionKeys = "tewkuvdhcTGDALKYFJQHEZUNV"
+const partitionKeys = "tewkuvdhcTGDALKYFJQHEZUR"
 
 // note adds the subject of a key to the set. name is the part of the key after the tag. It returns
 // false for a name that this release does not know.

@@ -18,23 +18,23 @@ func TestOPS2_ViewsSurviveAServerThatIsKilled(t *testing.T) {
 	for round := range 3 {
 		for n := range 40 {
 			v := store.View{Name: fmt.Sprint("view ", n), Filter: fmt.Sprint("id:", round)}
-			if err := st.SaveView(t.Context(), v); err != nil {
+			if err := store.SaveView(t.Context(), st, v); err != nil {
 				t.Fatal(err)
 			}
 			want[v.Name] = v.Filter
 		}
 		name := fmt.Sprint("view ", round)
-		if err := st.DeleteView(t.Context(), name); err != nil {
+		if err := store.DeleteView(t.Context(), st, name); err != nil {
 			t.Fatal(err)
 		}
 		delete(want, name)
 		server.Kill()
-		if _, err := st.Views(t.Context()); err == nil {
+		if _, err := store.Views(t.Context(), st); err == nil {
 			t.Error("views without a server: got no error")
 		}
 		server.Restart(t)
 		got := map[string]string{}
-		all, err := st.Views(t.Context())
+		all, err := store.Views(t.Context(), st)
 		if err != nil {
 			t.Fatal(err)
 		}

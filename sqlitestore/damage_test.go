@@ -343,9 +343,9 @@ func TestREC10_ADamagedPageOfTheJournalIsNamed(t *testing.T) {
 	s := newScene(t, napper, 30)
 	for n := range 300 {
 		e := store.JournalEntry{ID: store.NewJournalID(time.UnixMilli(int64(n))), Action: "pause", Reason: strings.Repeat("x", 200)}
-		check(t, s.store.WriteJournal(s.ctx, e, store.JournalKeep{}))
+		check(t, store.WriteJournal(s.ctx, s.store, e, store.JournalKeep{}))
 	}
-	s.overwrite("journal", middle)
+	s.overwrite("entries", middle)
 	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
 	check(t, err)
 	if len(report.Remaining) == 0 || report.Remaining[0].Invariant != 16 || !strings.Contains(report.Remaining[0].What, "the file is damaged") || report.Runs != 30 {

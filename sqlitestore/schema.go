@@ -374,18 +374,12 @@ var countSchema = []string{
 		total    INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX troubles_last ON troubles (last)`,
-	// The entries of the journal are sorted by their IDs.
-	`CREATE TABLE journal (
-		id    TEXT NOT NULL PRIMARY KEY,
-		entry BLOB NOT NULL
-	) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE catalog (
-		workflow TEXT NOT NULL PRIMARY KEY,
-		entry    BLOB NOT NULL
-	) STRICT, WITHOUT ROWID`,
-	`CREATE TABLE saved_views (
-		name TEXT NOT NULL PRIMARY KEY,
-		body BLOB NOT NULL
+	// See store.Entries.
+	`CREATE TABLE entries (
+		space TEXT NOT NULL,
+		key   TEXT NOT NULL,
+		value BLOB NOT NULL,
+		PRIMARY KEY (space, key)
 	) STRICT, WITHOUT ROWID`,
 }
 

@@ -20,7 +20,7 @@ func playSaver(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		for n := 0; ; n++ {
 			name := fmt.Sprintf("%s %d", args[1], n%40)
-			if err := s.SaveView(ctx, store.View{Name: name, Filter: fmt.Sprint("id:", n)}); err != nil {
+			if err := store.SaveView(ctx, s, store.View{Name: name, Filter: fmt.Sprint("id:", n)}); err != nil {
 				return err
 			}
 			fmt.Printf("%s=%d\n", name, n)
@@ -33,7 +33,7 @@ func playSaver(args []string) error {
 func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := openStore(t, path, nil)
-	if all, err := s.Views(testContext(t)); err != nil || len(all) != 0 {
+	if all, err := store.Views(testContext(t), s); err != nil || len(all) != 0 {
 		t.Fatalf("got %v, %v", all, err)
 	}
 	a, b := startChild(t, "views", path, "a"), startChild(t, "views", path, "b")
@@ -54,7 +54,7 @@ func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
 		acknowledged[name] = max(acknowledged[name], round)
 	}
 	for _, s := range []*sqlitestore.Store{s, openStore(t, path, nil)} {
-		all, err := s.Views(testContext(t))
+		all, err := store.Views(testContext(t), s)
 		check(t, err)
 		kept := map[string]int{}
 		for _, v := range all {

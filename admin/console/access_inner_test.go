@@ -139,12 +139,17 @@ func (still) Purge(context.Context, int, int) (int, time.Time, error) {
 	return 0, time.Time{}, unchanged{}
 }
 func (still) Delete(context.Context, flowevent.RunID) error          { return unchanged{} }
-func (still) SaveView(context.Context, store.View) error             { return unchanged{} }
-func (still) DeleteView(context.Context, string) error               { return unchanged{} }
 func (still) SetLimits(context.Context, int, []store.SetLimit) error { return unchanged{} }
-func (s still) Views(ctx context.Context) ([]store.View, error) {
-	k, _ := store.As[store.ViewKeeper](s.Store)
-	return k.Views(ctx)
+func (s still) WriteEntry(ctx context.Context, w store.EntryWrite) error {
+	if w.Space == store.ViewSpace {
+		return unchanged{}
+	}
+	e, _ := store.As[store.Entries](s.Store)
+	return e.WriteEntry(ctx, w)
+}
+func (s still) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
+	e, _ := store.As[store.Entries](s.Store)
+	return e.Entries(ctx, q)
 }
 func (s still) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
 	l, _ := store.As[store.Limiter](s.Store)

@@ -105,7 +105,7 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	s := newSiteOn(t, st, console.Config{Now: func() time.Time { return now }})
 	ref := s.Graph("hang", "")
 	s.GraphUntil(ref, "check", admin.NodeRunning)
-	kept, err := st.Catalog(t.Context(), store.CatalogQuery{Workflow: admintest.GraphWorkflow})
+	kept, err := store.Catalog(t.Context(), st, store.CatalogQuery{Workflow: admintest.GraphWorkflow})
 	if err != nil || len(kept) != 1 {
 		t.Fatal(kept, err)
 	}
@@ -114,7 +114,7 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 		t.Helper()
 		for i := range store.MaxCatalogVersions { // until no other version is kept
 			v := store.CatalogVersion{Build: build, Queue: fmt.Sprint("q", i), Graph: store.NewCatalogGraph(nodes)}
-			if err := st.Describe(t.Context(), admintest.GraphWorkflow, v); err != nil {
+			if err := store.Describe(t.Context(), st, admintest.GraphWorkflow, v); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -140,7 +140,7 @@ func TestOPS2_NodesOfHostileNamesAreShownAsTheyAre(t *testing.T) {
 	s := newSiteOn(t, st, console.Config{})
 	const hostile = `<script>alert(1)</script>"' ` + "\u202e"
 	v := store.CatalogVersion{Build: hostile, Graph: store.NewCatalogGraph([]store.CatalogNode{{ID: hostile}, {ID: "a", Needs: []string{hostile}}})}
-	if err := st.Describe(t.Context(), "nobody.serves", v); err != nil {
+	if err := store.Describe(t.Context(), st, "nobody.serves", v); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Direct.Start(t.Context(), admin.Start{Workflow: "nobody.serves", Input: admin.Payload(`{}`)})

@@ -20,7 +20,7 @@ var forms = map[string]string{
 	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HEXISTS": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K", "HLEN": "K",
 	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "INCRBY": "K 1", "LINDEX": "K 0", "LREM": "K 0 x", "LSET": "K 0 x", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
 	"LTRIM": "K 0 0", "RENAME": "K K", "RPUSH": "K x", "SADD": "K x", "SCARD": "K", "SET": "K x", "SMEMBERS": "K",
-	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "TYPE": "K", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0",
+	"SRANDMEMBER": "K", "SREM": "K x", "TIME": "", "TYPE": "K", "UNLINK": "K", "XADD": "K * x x", "ZADD": "K 1 x", "ZCOUNT": "K 0 0", "ZLEXCOUNT": "K - +",
 	"ZRANGE": "K 0 0", "ZRANGEBYLEX": "K - +", "ZRANGEBYSCORE": "K 0 0", "ZREM": "K x", "ZREMRANGEBYLEX": "K - +", "ZREMRANGEBYRANK": "K 0 0", "ZREMRANGEBYSCORE": "K 0 0", "ZSCORE": "K x",
 	"EVAL": "return 1 K", "EVALSHA": "x 1 K", "GET": "K", "PING": "", "PUBLISH": "C x", "PUBSUB": "NUMSUB C", "SETNX": "K x", "SUBSCRIBE": "C", "UNSUBSCRIBE": "C",
 	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZCARD": "K", "ZREVRANGEBYLEX": "K + -", "ZREVRANGEBYSCORE": "K +inf -inf",
@@ -29,7 +29,7 @@ var forms = map[string]string{
 // direct are the commands that the store sends outside of scripts.
 var direct = []string{
 	"EVAL", "EVALSHA", "EXISTS", "GET", "HGET", "HGETALL", "LRANGE", "PING", "SETNX", "SMEMBERS", "SUBSCRIBE", "TIME", "UNSUBSCRIBE",
-	"XRANGE", "XREVRANGE", "ZRANGE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE",
+	"XRANGE", "XREVRANGE", "ZRANGE", "ZRANGEBYLEX", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE",
 }
 
 var called = regexp.MustCompile(`redis\.call\('(\w+)'`)

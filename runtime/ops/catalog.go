@@ -20,11 +20,11 @@ type CatalogQuery = store.CatalogQuery
 // see event.StepOfRun. Workers of earlier releases register nothing. The error matches
 // workflow.ErrNotSupported if the store keeps no catalogue.
 func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error) {
-	catalog, err := capability[store.Cataloger](c, "read the catalogue")
+	entries, err := capability[store.Entries](c, "read the catalogue")
 	if err != nil {
 		return nil, err
 	}
-	return catalog.Catalog(ctx, q)
+	return store.Catalog(ctx, entries, q)
 }
 
 // Failure describes a failure group: runs that have failed, have a step that is being retried, or

@@ -19,11 +19,11 @@ var (
 // Views returns the views that the store keeps, sorted by name. The error matches
 // workflow.ErrNotSupported if it keeps none.
 func (c *Client) Views(ctx context.Context) ([]View, error) {
-	keeper, err := capability[store.ViewKeeper](c, "read views")
+	entries, err := capability[store.Entries](c, "read views")
 	if err != nil {
 		return nil, err
 	}
-	return keeper.Views(ctx)
+	return store.Views(ctx, entries)
 }
 
 // SaveView creates or replaces the view with this name; [workflow.OnBehalfOf] sets its author. When
@@ -31,42 +31,42 @@ func (c *Client) Views(ctx context.Context) ([]View, error) {
 // Errors: workflow.ErrNotSupported, [ErrViewsFull], or a *[store.InvalidError] from
 // [store.View.Check].
 func (c *Client) SaveView(ctx context.Context, name, filter string) error {
-	keeper, err := capability[store.ViewKeeper](c, "save view")
+	entries, err := capability[store.Entries](c, "save view")
 	if err != nil {
 		return err
 	}
-	return keeper.SaveView(ctx, View{Name: name, Filter: filter, By: engine.Behalf(ctx)})
+	return store.SaveView(ctx, entries, View{Name: name, Filter: filter, By: engine.Behalf(ctx)})
 }
 
 // DeleteView removes a view. Errors: workflow.ErrNotSupported or [ErrViewNotFound].
 func (c *Client) DeleteView(ctx context.Context, name string) error {
-	keeper, err := capability[store.ViewKeeper](c, "delete view")
+	entries, err := capability[store.Entries](c, "delete view")
 	if err != nil {
 		return err
 	}
-	return keeper.DeleteView(ctx, name)
+	return store.DeleteView(ctx, entries, name)
 }
 
 // Journal returns a page of the journal of operator requests, newest entry first. The error matches
 // workflow.ErrNotSupported if the store keeps no journal.
 func (c *Client) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
-	j, err := capability[store.Journaler](c, "read the journal")
+	entries, err := capability[store.Entries](c, "read the journal")
 	if err != nil {
 		return store.JournalPage{}, err
 	}
-	return j.Journal(ctx, q)
+	return store.Journal(ctx, entries, q)
 }
 
-// WriteJournal writes a journal entry, see [store.Journaler], and returns its ID. An entry without
+// WriteJournal writes a journal entry, see [store.WriteJournal], and returns its ID. An entry without
 // an ID gets one made from the time of the store's clock. The error matches
 // workflow.ErrNotSupported if the store keeps no journal.
 func (c *Client) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) (id string, err error) {
-	j, err := capability[store.Journaler](c, "write the journal")
+	entries, err := capability[store.Entries](c, "write the journal")
 	if err != nil {
 		return "", err
 	}
 	if e.ID == "" {
 		e.ID = store.NewJournalID(c.store.Clock().Now())
 	}
-	return e.ID, j.WriteJournal(ctx, e, keep)
+	return e.ID, store.WriteJournal(ctx, entries, e, keep)
 }

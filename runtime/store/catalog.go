@@ -3,21 +3,77 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// Cataloger is a store that keeps the descriptions of workflows that workers report when they
-// start, for readers that have only the names of workflows. Runs never write them.
-type Cataloger interface {
-	// Describe records the description of a workflow by a build, with the current time of the
-	// store's clock. It does not write a description that the entry already contains: see
-	// [DescribeIn]. It returns an *InvalidError if CheckCatalog refuses the description.
-	Describe(ctx context.Context, workflow string, v CatalogVersion) error
-	// Catalog returns the entries of workflows, ordered by name. It leaves out entries that cannot
-	// be read.
-	Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, error)
+// CatalogSpace is the space of the entries that contain the catalogue: the descriptions of workflows
+// that workers report when they start, for readers that have only the names of workflows. The key
+// is the name of the workflow. Runs never write them.
+const CatalogSpace = "catalog"
+
+// describeTries is how often Describe tries to write an entry that others write at the same time.
+const describeTries = 100
+
+// Describe records the description of a workflow by a build, with the current time of the store's
+// clock. It does not write a description that the entry already contains: see describeIn. It
+// returns an *InvalidError if CheckCatalog refuses the description, and an error that matches
+// ErrEntryChanged if others describe the workflow all the time.
+func Describe(ctx context.Context, s Entries, workflow string, v CatalogVersion) error {
+	err := ErrEntryChanged
+	for n := 0; n < describeTries && errors.Is(err, ErrEntryChanged); n++ {
+		err = describe(ctx, s, workflow, v)
+	}
+	if err != nil {
+		return fmt.Errorf("describe workflow %s: %w", workflow, err)
+	}
+	return nil
+}
+
+// describe replaces the entry only as it was read, so that of several workers that report
+// descriptions at once none overwrites another one.
+func describe(ctx context.Context, s Entries, workflow string, v CatalogVersion) error {
+	found, err := s.Entries(ctx, entryOf(CatalogSpace, workflow))
+	if err != nil {
+		return err
+	}
+	var kept []byte
+	if len(found) > 0 && found[0].Key == workflow {
+		kept = found[0].Value
+	}
+	packed, changed, err := describeIn(kept, workflow, v, s.Clock().Now())
+	if err != nil || !changed {
+		return err
+	}
+	return s.WriteEntry(ctx, EntryWrite{Entry: Entry{CatalogSpace, workflow, packed}, Match: true, Old: kept})
+}
+
+// Catalog returns the entries of workflows, ordered by name. It leaves out entries that cannot be
+// read.
+func Catalog(ctx context.Context, s Entries, q CatalogQuery) ([]CatalogEntry, error) {
+	found := []CatalogEntry{}
+	entries := EntryQuery{Space: CatalogSpace, Limit: q.Limit}
+	if q.After != "" {
+		entries.From = afterKey(q.After)
+	}
+	if q.Workflow != "" {
+		entries = entryOf(CatalogSpace, q.Workflow)
+	}
+	err := eachEntry(ctx, s, entries, func(e *Entry) bool {
+		if q.Workflow != "" && e.Key != q.Workflow || e.Key <= q.After {
+			return false
+		}
+		if c, err := unpackCatalog(e.Key, e.Value); err == nil {
+			found = append(found, c)
+		}
+		return q.Workflow == "" && len(found) < entries.Max()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read catalogue: %w", err)
+	}
+	return found, nil
 }
 
 // CatalogVersion is the description of a workflow by a build.
@@ -86,13 +142,12 @@ func CheckCatalog(workflow string, v *CatalogVersion) error {
 	return v.Graph.Check()
 }
 
-// Pack returns the encoding under which stores keep the entry. It does not contain the name of the
-// workflow.
-func (e *CatalogEntry) Pack() ([]byte, error) { return json.Marshal(e.Versions) }
+// pack returns the value of the entry. It does not contain the name of the workflow.
+func (e *CatalogEntry) pack() ([]byte, error) { return json.Marshal(e.Versions) }
 
-// UnpackCatalog decodes the entry of a workflow. It returns an error if body was not written by
-// Pack.
-func UnpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
+// unpackCatalog decodes the entry of a workflow. It returns an error if body was not written by
+// pack.
+func unpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	e := CatalogEntry{Workflow: workflow}
 	err := json.Unmarshal(body, &e.Versions)
 	if n := len(e.Versions); err == nil && (n == 0 || n > MaxCatalogVersions) {
@@ -109,7 +164,7 @@ func UnpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	return e, nil
 }
 
-// DescribeIn adds the description v to the stored entry of a workflow and returns the new entry. It
+// describeIn adds the description v to the stored entry of a workflow and returns the new entry. It
 // returns false if the entry stays as it is. kept is the stored entry, nil if there is none. An
 // entry that cannot be read counts as missing, because every worker reports its descriptions again
 // when it starts.
@@ -118,7 +173,7 @@ func UnpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 // a name, and an old build that starts again beside a newer one changes nothing. A build that
 // reports a description for the first time makes it the newest, even if an older build has reported
 // the same description.
-func DescribeIn(kept []byte, workflow string, v CatalogVersion, now time.Time) ([]byte, bool, error) {
+func describeIn(kept []byte, workflow string, v CatalogVersion, now time.Time) ([]byte, bool, error) {
 	if err := CheckCatalog(workflow, &v); err != nil {
 		return nil, false, err
 	}
@@ -127,7 +182,7 @@ func DescribeIn(kept []byte, workflow string, v CatalogVersion, now time.Time) (
 			*schema, _ = json.Marshal(*schema) // the stored form; CheckCatalog has checked that it is JSON
 		}
 	}
-	e, err := UnpackCatalog(workflow, kept)
+	e, err := unpackCatalog(workflow, kept)
 	if err != nil {
 		e = CatalogEntry{Workflow: workflow}
 	}
@@ -140,6 +195,6 @@ func DescribeIn(kept []byte, workflow string, v CatalogVersion, now time.Time) (
 	}
 	e.Versions = slices.Insert(e.Versions, 0, v)
 	e.Versions = e.Versions[:min(len(e.Versions), MaxCatalogVersions)]
-	packed, err := e.Pack()
+	packed, err := e.pack()
 	return packed, true, err
 }

@@ -65,6 +65,7 @@ func Unknown(err error) bool {
 	}
 	for _, answer := range []error{
 		ErrClosed, ErrRunNotFound, ErrFenced, ErrUnread, ErrExpired, ErrOwned, ErrNotClaimable, ErrLater, ErrStale, ErrStreamClosed, ErrForeign, ErrNoLimits, ErrViewNotFound, ErrViewsFull,
+		ErrEntryChanged, ErrEntryNotFound, ErrEntriesFull,
 	} {
 		if errors.Is(err, answer) {
 			return false

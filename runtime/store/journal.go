@@ -22,15 +22,23 @@ import (
 // outcome afterwards. So the journal contains every action: an entry without an outcome belongs to
 // an action that was interrupted and may have been carried out.
 
-// Journaler is a store that keeps a journal.
-type Journaler interface {
-	// WriteJournal writes an entry, or replaces the entry of the same ID. When it returns nil, the
-	// entry is as durable as a commit. It then deletes some of the entries that exceed the number
-	// or the age in keep: see JournalTrim. It returns an *InvalidError if the ID of the entry is
-	// invalid.
-	WriteJournal(ctx context.Context, e JournalEntry, keep JournalKeep) error
-	// Journal returns a page of entries, newest first.
-	Journal(ctx context.Context, q JournalQuery) (JournalPage, error)
+// JournalSpace is the space of the entries that contain the journal. The key is the ID.
+const JournalSpace = "journal"
+
+// WriteJournal writes an entry, or replaces the entry of the same ID. When it returns nil, the entry
+// is as durable as a commit. It then deletes some of the entries that exceed the number or the age
+// in keep: see EntryTrim. It returns an *InvalidError if the ID of the entry is invalid.
+func WriteJournal(ctx context.Context, s Entries, e JournalEntry, keep JournalKeep) error {
+	body, err := e.pack()
+	if err == nil {
+		err = s.WriteEntry(ctx, EntryWrite{
+			Entry: Entry{JournalSpace, e.ID, body}, Keep: EntryKeep{Most: max(keep.Most, 0), From: keep.oldest(e.ID)},
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	return nil
 }
 
 // JournalEntry is a request and its outcome. Texts are cut to MaxJournalText bytes each, and
@@ -61,14 +69,8 @@ type JournalKeep struct {
 	For  time.Duration // maximum age relative to the entry that is written; not positive means any age
 }
 
-const (
-	// MaxJournalText is the maximum length of each text of an entry, in bytes.
-	MaxJournalText = 1024
-	// JournalTrim is the maximum number of entries that are deleted when one is written, separately
-	// for their number and for their age: a journal whose limits were lowered becomes shorter with
-	// each entry.
-	JournalTrim = 1000
-)
+// MaxJournalText is the maximum length of each text of an entry, in bytes.
+const MaxJournalText = 1024
 
 // NewJournalID returns an ID for an entry with a time: its milliseconds since 1970 in 12 hex
 // digits, a counter within the millisecond in 4 digits, and 12 random ones. So IDs are sorted by
@@ -119,8 +121,8 @@ func CheckJournalID(id string) (time.Time, error) {
 	return time.Time{}, &InvalidError{What: "id of a journal entry", Value: strings.ToValidUTF8(id[:min(len(id), 100)], ""), Reason: "is not 28 hex digits"}
 }
 
-// Pack returns the encoding under which stores keep the entry. It does not contain the ID.
-func (e *JournalEntry) Pack() ([]byte, error) {
+// pack returns the value of the entry. It does not contain the ID.
+func (e *JournalEntry) pack() ([]byte, error) {
 	if _, err := CheckJournalID(e.ID); err != nil {
 		return nil, err
 	}
@@ -131,8 +133,8 @@ func (e *JournalEntry) Pack() ([]byte, error) {
 	return json.Marshal(&kept)
 }
 
-// UnpackJournal decodes the entry that is stored under an ID.
-func UnpackJournal(id string, body []byte) (JournalEntry, error) {
+// unpackJournal decodes the entry that is stored under an ID.
+func unpackJournal(id string, body []byte) (JournalEntry, error) {
 	var e JournalEntry
 	at, err := CheckJournalID(id)
 	if err == nil {
@@ -145,9 +147,9 @@ func UnpackJournal(id string, body []byte) (JournalEntry, error) {
 	return e, nil
 }
 
-// Oldest returns the lowest ID that is not too old when the entry written is stored; empty if there
+// oldest returns the lowest ID that is not too old when the entry written is stored; empty if there
 // is no maximum age.
-func (k JournalKeep) Oldest(written string) string {
+func (k JournalKeep) oldest(written string) string {
 	at, err := CheckJournalID(written)
 	if err != nil || k.For <= 0 {
 		return ""
@@ -200,15 +202,51 @@ func (q *JournalQuery) Range() (low, high string, err error) {
 	return low, high, nil
 }
 
-// Matches reports whether the query selects an entry in its range.
-func (q *JournalQuery) Matches(e *JournalEntry) bool {
+// matches reports whether the query selects an entry in its range.
+func (q *JournalQuery) matches(e *JournalEntry) bool {
 	one := func(all []string, is string) bool { return len(all) == 0 || slices.Contains(all, is) }
 	return one(q.Principals, e.Principal) && (q.Owner == "" || q.Owner == e.Owner) && one(q.Actions, e.Action) && one(q.Outcomes, e.Outcome) &&
 		(q.Target == "" || q.Target == e.Target || q.Target == e.Run || q.Target == e.New)
 }
 
-// JournalLine is an entry as stored.
-type JournalLine struct {
-	ID   string
-	Body []byte // of JournalEntry.Pack
+// journalRead bounds how many entries of a journal are read at once.
+const journalRead = 1000
+
+// Journal returns a page of the journal, newest entry first. It leaves out entries that cannot be
+// read.
+func Journal(ctx context.Context, s Entries, q JournalQuery) (JournalPage, error) {
+	low, high, err := q.Range()
+	if err != nil {
+		return JournalPage{}, err
+	}
+	limit, budget := q.Limit, q.Budget
+	if limit <= 0 {
+		limit = 100
+	}
+	if budget <= 0 {
+		budget = DefaultBudget
+	}
+	var page JournalPage
+	n := min(budget+1, limit+1, journalRead) // one more, to find out whether there are more
+	err = eachEntry(ctx, s, EntryQuery{Space: JournalSpace, From: low, Below: high, Newest: true, Limit: n}, func(found *Entry) bool {
+		if budget == 0 {
+			page.Cursor, page.Partial = high, true
+			return false
+		}
+		e, err := unpackJournal(found.Key, found.Value)
+		if err == nil && q.matches(&e) {
+			if len(page.Entries) == limit {
+				page.Cursor = page.Entries[limit-1].ID
+				return false
+			}
+			page.Entries = append(page.Entries, e)
+		}
+		budget--
+		high = found.Key
+		return true
+	})
+	if err != nil {
+		return JournalPage{}, fmt.Errorf("read journal: %w", err)
+	}
+	return page, nil
 }

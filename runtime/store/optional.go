@@ -203,12 +203,8 @@ type Snapshot struct {
 	// Label.String. It is nil if the store has no complete index of labels, or compares the index
 	// with the records itself.
 	Labels map[event.RunID][]string
-	// Journal contains the journal, oldest first.
-	Journal []JournalLine
-	// Catalog contains the catalogue entry of each workflow, as written by CatalogEntry.Pack.
-	Catalog map[string][]byte
-	// Views contains each view by name, as written by View.Pack.
-	Views map[string][]byte
+	// Entries contains all entries, ordered by space and key.
+	Entries []Entry
 }
 
 // WaitingLine is a limiter queue: the runs of one route that wait for the same permits.
@@ -270,7 +266,9 @@ type DamageTeller interface {
 
 // StepDataStore is a store that keeps data of a step for its next attempt, such as the details of
 // its last heartbeat. The data are not part of the log: they are written beside it, under the fence
-// of the run, and are removed when the run ends.
+// of the run, and are removed when the run ends. They are not [Entries], because a write of an entry
+// cannot check the fence of a run and reset its recoveries in the same action, and the entries of a
+// store are in one partition, while the end of a run removes its data in the partition of the run.
 type StepDataStore interface {
 	// SetStepData stores body under a key, replacing previous data. ErrFenced: the run is not owned
 	// under this fence, and nothing was written. If progress is set, a body that differs from the

@@ -1,28 +1,62 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 )
 
-// ViewKeeper is a store that keeps views of its list of runs: named filters that all users of the
-// store share. Views belong to no run, and workers do not read them.
-type ViewKeeper interface {
-	// SaveView stores a view with the time of the store's clock, replacing a view of the same name.
-	// When it returns nil, the view is as durable as a commit. It returns an *InvalidError if
-	// View.Check refuses the view, and ErrViewsFull if there are MaxViews views with other names.
-	SaveView(ctx context.Context, v View) error
-	// DeleteView removes a view. It returns ErrViewNotFound if there is none of that name.
-	DeleteView(ctx context.Context, name string) error
-	// Views returns all views, ordered by name. It leaves out views that cannot be read.
-	Views(ctx context.Context) ([]View, error)
+// ViewSpace is the space of the entries that contain views of the list of runs: named filters that
+// all users of a store share. The key is the name of the view.
+const ViewSpace = "views"
+
+// SaveView stores a view with the time of the store's clock, replacing a view of the same name. When
+// it returns nil, the view is as durable as a commit. It returns an *InvalidError if View.Check
+// refuses the view, and ErrViewsFull if there are MaxViews views with other names.
+func SaveView(ctx context.Context, s Entries, v View) error {
+	packed, err := v.pack(s.Clock().Now())
+	if err == nil {
+		err = s.WriteEntry(ctx, EntryWrite{Entry: Entry{ViewSpace, v.Name, packed}, Limit: MaxViews})
+	}
+	if errors.Is(err, ErrEntriesFull) {
+		err = ErrViewsFull
+	}
+	if err != nil {
+		return fmt.Errorf("save view: %w", err)
+	}
+	return nil
+}
+
+// DeleteView removes a view. It returns ErrViewNotFound if there is none of that name.
+func DeleteView(ctx context.Context, s Entries, name string) error {
+	err := s.WriteEntry(ctx, EntryWrite{Entry: Entry{Space: ViewSpace, Key: name}})
+	if errors.Is(err, ErrEntryNotFound) {
+		err = ErrViewNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("delete view: %w", err)
+	}
+	return nil
+}
+
+// Views returns all views, ordered by name. It leaves out views that cannot be read.
+func Views(ctx context.Context, s Entries) ([]View, error) {
+	all := []View{}
+	err := eachEntry(ctx, s, EntryQuery{Space: ViewSpace, Limit: MaxViews}, func(e *Entry) bool {
+		if v, err := unpackView(e.Key, e.Value); err == nil {
+			all = append(all, v)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read views: %w", err)
+	}
+	return all, nil
 }
 
 // View is a named filter.
@@ -70,9 +104,9 @@ func checkLine(what, text string, limit int) error {
 	return nil
 }
 
-// Pack returns the encoding under which stores keep the view, with now as the time at which it is
-// saved. It does not contain the name.
-func (v *View) Pack(now time.Time) ([]byte, error) {
+// pack returns the value of the entry of the view, with now as the time at which it is saved. It
+// does not contain the name.
+func (v *View) pack(now time.Time) ([]byte, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
@@ -81,9 +115,9 @@ func (v *View) Pack(now time.Time) ([]byte, error) {
 	return json.Marshal(&kept)
 }
 
-// UnpackView decodes the view that is stored under a name. It returns an error if body was not
-// written by Pack.
-func UnpackView(name string, body []byte) (View, error) {
+// unpackView decodes the view that is stored under a name. It returns an error if body was not
+// written by pack.
+func unpackView(name string, body []byte) (View, error) {
 	var v View
 	err := json.Unmarshal(body, &v)
 	if v.Name = name; err == nil {
@@ -93,16 +127,4 @@ func UnpackView(name string, body []byte) (View, error) {
 		return View{}, fmt.Errorf("read view %.60q: %w", name, err)
 	}
 	return v, nil
-}
-
-// UnpackViews returns the stored views that can be read, ordered by name.
-func UnpackViews[Body ~string | ~[]byte](kept map[string]Body) []View {
-	all := []View{}
-	for name, body := range kept {
-		if v, err := UnpackView(name, []byte(body)); err == nil {
-			all = append(all, v)
-		}
-	}
-	slices.SortFunc(all, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
-	return all
 }

@@ -11,7 +11,7 @@ import (
 // describe writes the catalogue entry of each workflow to the store, until that succeeds or ctx
 // ends. Nothing waits for it, because runs do not need a catalogue.
 func (w *Worker) describe(ctx context.Context) {
-	cataloger, ok := store.As[store.Cataloger](w.store)
+	entries, ok := store.As[store.Entries](w.store)
 	if !ok {
 		return
 	}
@@ -19,7 +19,7 @@ func (w *Worker) describe(ctx context.Context) {
 		v := e.Versions[0]
 		v.Build = w.build
 		for {
-			err := cataloger.Describe(ctx, e.Workflow, v)
+			err := store.Describe(ctx, entries, e.Workflow, v)
 			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 				return
 			}

@@ -43,7 +43,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 		w.Clock.Advance(flowtest.LookAtMost)
 		w.Look(p)
 		left := w.Snapshot()
-		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Catalog: left.Catalog} // the limits that the program declares stay
+		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Entries: left.Entries} // the limits that the program declares stay
 		if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("left behind (-want +got)\n%s", diff)
 		}

@@ -36,14 +36,14 @@ type stopping struct {
 
 func (s *stopping) Unwrap() store.Store { return s.Store }
 
-// Journal implements store.Journaler.
-func (s *stopping) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
-	j, _ := store.As[store.Journaler](s.Store)
-	return j.Journal(ctx, q)
+// Entries implements store.Entries.
+func (s *stopping) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
+	e, _ := store.As[store.Entries](s.Store)
+	return e.Entries(ctx, q)
 }
 
-// WriteJournal implements store.Journaler.
-func (s *stopping) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) error {
+// WriteEntry implements store.Entries.
+func (s *stopping) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	here := int(s.n.Add(1)) == s.at
 	stop := func() {
 		fmt.Println("midway")
@@ -52,8 +52,8 @@ func (s *stopping) WriteJournal(ctx context.Context, e store.JournalEntry, keep 
 	if here && !s.after {
 		stop()
 	}
-	j, _ := store.As[store.Journaler](s.Store)
-	err := j.WriteJournal(ctx, e, keep)
+	e, _ := store.As[store.Entries](s.Store)
+	err := e.WriteEntry(ctx, w)
 	if here {
 		stop()
 	}

@@ -2,7 +2,6 @@ package repairtest
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -30,7 +29,7 @@ func (w *World) Entries() *Scene {
 	for n := range 3 {
 		w.enter(n, store.JournalOK)
 	}
-	if err := w.catalog().Describe(w.Ctx, Described, store.CatalogVersion{Build: "b", Queue: "q"}); err != nil {
+	if err := store.Describe(w.Ctx, w.entries(), Described, store.CatalogVersion{Build: "b", Queue: "q"}); err != nil {
 		w.T.Fatal(err)
 	}
 	for _, name := range []string{"another", SavedView} {
@@ -52,9 +51,8 @@ func (w *World) Entries() *Scene {
 // enter writes an entry to the journal.
 func (w *World) enter(n int, outcome string) {
 	w.T.Helper()
-	j := able[store.Journaler](w)
 	e := store.JournalEntry{ID: EntryID(n), Principal: "ada", Face: "cli", Action: "pause", Outcome: outcome}
-	if err := j.WriteJournal(w.Ctx, e, store.JournalKeep{}); err != nil {
+	if err := store.WriteJournal(w.Ctx, w.entries(), e, store.JournalKeep{}); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -62,8 +60,7 @@ func (w *World) enter(n int, outcome string) {
 // entered fails the test unless the journal and the catalogue have the expected contents.
 func (w *World) entered() {
 	w.T.Helper()
-	j := able[store.Journaler](w)
-	page, err := j.Journal(w.Ctx, store.JournalQuery{})
+	page, err := store.Journal(w.Ctx, w.entries(), store.JournalQuery{})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -78,17 +75,15 @@ func (w *World) entered() {
 		w.T.Errorf("journal (-want +got)\n%s", diff)
 	}
 	w.until("the workflow is described", func() (bool, error) {
-		found, err := w.catalog().Catalog(w.Ctx, store.CatalogQuery{Workflow: Described})
+		found, err := store.Catalog(w.Ctx, w.entries(), store.CatalogQuery{Workflow: Described})
 		return len(found) == 1, err
 	})
 }
 
-func (w *World) views() store.ViewKeeper { return able[store.ViewKeeper](w) }
-
 // save saves a view.
 func (w *World) save(name string) {
 	w.T.Helper()
-	if err := w.views().SaveView(w.Ctx, store.View{Name: name, Filter: "status:failed"}); err != nil {
+	if err := store.SaveView(w.Ctx, w.entries(), store.View{Name: name, Filter: "status:failed"}); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -102,12 +97,14 @@ func (w *World) viewed(want ...string) {
 		w.T.Fatal(err)
 	}
 	var got []string
-	for _, name := range slices.Sorted(maps.Keys(snap.Views)) {
-		v, err := store.UnpackView(name, snap.Views[name])
-		if err != nil || v.Filter != "status:failed" {
-			w.T.Errorf("got %+v, %v", v, err)
+	for _, e := range snap.Entries {
+		if e.Space == store.ViewSpace {
+			got = append(got, e.Key)
 		}
-		got = append(got, name)
+	}
+	views, err := store.Views(w.Ctx, w.entries())
+	if err != nil || len(views) != len(want) || slices.ContainsFunc(views, func(v store.View) bool { return v.Filter != "status:failed" }) {
+		w.T.Errorf("got %+v, %v", views, err)
 	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -115,7 +112,7 @@ func (w *World) viewed(want ...string) {
 	}
 }
 
-func (w *World) catalog() store.Cataloger { return able[store.Cataloger](w) }
+func (w *World) entries() store.Entries { return able[store.Entries](w) }
 
 // able returns the store as an optional interface that it must implement.
 func able[T any](w *World) T {

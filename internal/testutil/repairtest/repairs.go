@@ -140,6 +140,9 @@ func newTogether(st store.Store) *together {
 	return g
 }
 
+// Unwrap returns the store.
+func (g *together) Unwrap() store.Store { return g.Store }
+
 // ReadPartition returns when all repairs have called it.
 func (g *together) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	r, ok := store.As[store.Rebuilder](g.Store)

@@ -27,8 +27,8 @@ type decider struct {
 
 // decide returns the fixes for a partition in the order of their execution, and the decider with
 // the data they are based on. A run with any finding is rebuilt completely: there is one repair for
-// all data that are derived from a log.
-func decide(part *store.PartitionState, opts *Options) (*decider, []Fix) {
+// all data that are derived from a log. entries removes entries; it may be nil if no fix is executed.
+func decide(part *store.PartitionState, entries store.Entries, opts *Options) (*decider, []Fix) {
 	cfg := Config{sends: effects.Sends}
 	if opts.check != nil {
 		cfg = *opts.check
@@ -48,6 +48,7 @@ func decide(part *store.PartitionState, opts *Options) (*decider, []Fix) {
 	for _, id := range d.strangers() {
 		fixes = append(fixes, d.forget(id, part))
 	}
+	fixes = append(fixes, d.entryFixes(entries)...)
 	d.nowhere = slices.DeleteFunc(d.nowhere, func(f Finding) bool { return answered(fixes, f) })
 	if len(d.nowhere) > 0 {
 		fixes = append(fixes, Fix{Findings: d.nowhere, Why: "there is nothing from which to repair it"})

@@ -56,7 +56,7 @@
 // # Reading order
 //
 // fsck.go contains Check; log.go, run.go, session.go, name.go, chain.go, outbox.go, orphan.go,
-// stream.go, limit.go, trouble.go, journal.go and catalog.go contain the invariants.
+// stream.go, limit.go, trouble.go and entry.go contain the invariants.
 // repair.go contains Repair, decide.go chooses the repair of each finding, rebuild.go derives a
 // record from a log, lead.go determines the runs of workflow IDs, resend.go repairs outboxes, and
 // links.go relations between partitions.
@@ -93,9 +93,7 @@
 //	22  counters and sorted indexes of runs are correct
 //	23  a run is in the failure group that its record names; a run that was deleted, has
 //	    ended without a failure, or was retried is in none; a retried run refers to its rerun
-//	24  the entries of the journal of operators can be read, and are in order
-//	25  the entries of the catalog of workflows can be read
-//	26  a run is found by its workflow ID and its tags, and by no others; a deleted run by
+//	24  the entries of the store can be read, and are in order
+//	25  a run is found by its workflow ID and its tags, and by no others; a deleted run by
 //	    none
-//	27  the shared views of operators can be read
 package fsck

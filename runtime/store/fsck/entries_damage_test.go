@@ -1,48 +1,75 @@
 package fsck_test
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// entries adds two entries of the journal, one of the catalog and a view, and damages them.
+// entries adds an entry of the catalogue, two of the journal and a view, in this order, and damages
+// them.
 func entries(do func(s *state), want ...int) damage {
 	return damage{want, func(s *state) {
+		ctx, m := context.Background(), memstore.New()
+		check := func(err error) {
+			if err != nil {
+				panic(err)
+			}
+		}
 		for n := range 2 {
 			e := store.JournalEntry{ID: store.NewJournalID(s.Now.Add(time.Duration(n) * time.Second)), Principal: "ada", Face: "cli", Action: "pause"}
-			body, _ := e.Pack() // its ID is valid
-			s.Journal = append(s.Journal, store.JournalLine{ID: e.ID, Body: body})
+			check(store.WriteJournal(ctx, m, e, store.JournalKeep{}))
 		}
-		e := store.CatalogEntry{Workflow: "w", Versions: []store.CatalogVersion{{Build: "b", At: s.Now, Queue: "q"}}}
-		body, _ := e.Pack() // text and times can always be encoded
-		s.Catalog = map[string][]byte{"w": body}
-		v := store.View{Name: "v", Filter: "troubled"}
-		packed, _ := v.Pack(s.Now) // its name and its filter are valid
-		s.Views = map[string][]byte{"v": packed}
+		check(store.Describe(ctx, m, "w", store.CatalogVersion{Build: "b", Queue: "q"}))
+		check(store.SaveView(ctx, m, store.View{Name: "v", Filter: "troubled"}))
+		snap, err := m.Inspect(ctx)
+		check(err)
+		s.Entries = snap.Entries
 		do(s)
 	}}
 }
 
+// entry damages the nth entry.
+func entry(n int, do func(e *store.Entry)) damage {
+	return entries(func(s *state) { do(&s.Entries[n]) }, 24)
+}
+
+// value gives the nth entry another value.
+func value(n int, value string) damage {
+	return entry(n, func(e *store.Entry) { e.Value = []byte(value) })
+}
+
+// shorten cuts the value of the nth entry.
+func shorten(n int) damage {
+	return entry(n, func(e *store.Entry) { e.Value = e.Value[:len(e.Value)-1] })
+}
+
 var entryDamage = map[string]damage{
-	"24, 25 and 27 all is well":            entries(func(*state) {}),
-	"24 an entry is cut short":             entries(func(s *state) { l := &s.Journal[1]; l.Body = l.Body[:len(l.Body)-1] }, 24),
-	"24 an entry is empty":                 entries(func(s *state) { s.Journal[0].Body = nil }, 24),
-	"24 an entry is something else":        entries(func(s *state) { s.Journal[0].Body = []byte(`["pause"]`) }, 24),
-	"24 an id is none":                     entries(func(s *state) { s.Journal[0].ID = "0" }, 24),
-	"24 an id is that of no time":          entries(func(s *state) { s.Journal[1].ID = "z" + s.Journal[1].ID[1:] }, 24),
-	"24 an entry comes before an older":    entries(func(s *state) { slices.Reverse(s.Journal) }, 24),
-	"24 an entry is there twice":           entries(func(s *state) { s.Journal = append(s.Journal, s.Journal[1]) }, 24),
-	"25 an entry is cut short":             entries(func(s *state) { s.Catalog["w"] = s.Catalog["w"][:9] }, 25),
-	"25 an entry is empty":                 entries(func(s *state) { s.Catalog["w"] = nil }, 25),
-	"25 an entry has no version":           entries(func(s *state) { s.Catalog["w"] = []byte(`[]`) }, 25),
-	"25 an entry has too many":             entries(func(s *state) { s.Catalog["w"] = []byte(`[{},{},{},{},{}]`) }, 25),
-	"25 an entry is of a workflow unnamed": entries(func(s *state) { s.Catalog[""] = s.Catalog["w"] }, 25),
-	"25 a build has a name that is none":   entries(func(s *state) { s.Catalog["w"] = []byte(`[{"build":"\u0000","queue":"q"}]`) }, 25),
-	"27 a view is cut short":               entries(func(s *state) { s.Views["v"] = s.Views["v"][:9] }, 27),
-	"27 a view is empty":                   entries(func(s *state) { s.Views["v"] = nil }, 27),
-	"27 a view has no name":                entries(func(s *state) { s.Views[""] = s.Views["v"] }, 27),
-	"27 a view has no filter":              entries(func(s *state) { s.Views["v"] = []byte(`{}`) }, 27),
-	"27 a view has a filter of two lines":  entries(func(s *state) { s.Views["v"] = []byte(`{"f":"a\nb"}`) }, 27),
+	"24 all is well":                      entries(func(*state) {}),
+	"24 a space is unknown":               entries(func(s *state) { s.Entries[3] = store.Entry{Space: "zoo", Key: "k", Value: []byte("x")} }),
+	"24 a space has no name":              entry(0, func(e *store.Entry) { e.Space = "" }),
+	"24 a space has a long name":          entry(3, func(e *store.Entry) { e.Space = strings.Repeat("z", store.MaxEntrySpace+1) }),
+	"24 an entry comes before another":    entries(func(s *state) { s.Entries[1], s.Entries[2] = s.Entries[2], s.Entries[1] }, 24),
+	"24 a space comes before another":     entries(func(s *state) { slices.Reverse(s.Entries[2:]) }, 24),
+	"24 an entry is there twice":          entries(func(s *state) { s.Entries = append(s.Entries, s.Entries[3]) }, 24),
+	"24 a workflow is cut short":          shorten(0),
+	"24 a workflow is empty":              value(0, ""),
+	"24 a workflow has no version":        value(0, `[]`),
+	"24 a workflow has too many":          value(0, `[{},{},{},{},{}]`),
+	"24 a workflow is unnamed":            entry(0, func(e *store.Entry) { e.Key = "" }),
+	"24 a build has a name that is none":  value(0, `[{"build":"\u0000","queue":"q"}]`),
+	"24 a request is cut short":           shorten(2),
+	"24 a request is empty":               value(1, ""),
+	"24 a request is something else":      value(1, `["pause"]`),
+	"24 an id is none":                    entry(1, func(e *store.Entry) { e.Key = "0" }),
+	"24 an id is that of no time":         entry(2, func(e *store.Entry) { e.Key = "z" + e.Key[1:] }),
+	"24 a view is cut short":              shorten(3),
+	"24 a view is empty":                  value(3, ""),
+	"24 a view has no name":               entry(3, func(e *store.Entry) { e.Key = "" }),
+	"24 a view has no filter":             value(3, `{}`),
+	"24 a view has a filter of two lines": value(3, `{"f":"a\nb"}`),
 }

@@ -91,9 +91,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkFlows()
 	c.checkTroubles()
 	c.checkLabels()
-	c.checkJournal()
-	c.checkCatalog()
-	c.checkViews()
+	c.checkEntries()
 	sortFindings(c.findings)
 	return c
 }

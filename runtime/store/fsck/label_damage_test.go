@@ -19,11 +19,11 @@ func labelled(do func(s *state, r *store.RunState), want ...int) damage {
 }
 
 var labelDamage = map[string]damage{
-	"26 all is well":                                   labelled(func(*state, *store.RunState) {}),
-	"26 the store has no such index":                   labelled(func(s *state, _ *store.RunState) { s.Labels = nil }),
-	"26 a run is found by nothing":                     labelled(func(s *state, r *store.RunState) { delete(s.Labels, r.Run) }, 26),
-	"26 a run is found by another tag":                 labelled(func(s *state, r *store.RunState) { s.Labels[r.Run] = append(s.Labels[r.Run], `tag "x"="y"`) }, 26),
-	"26 a run is found twice by a label":               labelled(func(s *state, r *store.RunState) { s.Labels[r.Run] = append(s.Labels[r.Run], s.Labels[r.Run][0]) }, 26),
-	"26 a deleted run is found by its labels":          labelled(func(s *state, _ *store.RunState) { s.hide(s.ended) }, 26),
+	"25 all is well":                                   labelled(func(*state, *store.RunState) {}),
+	"25 the store has no such index":                   labelled(func(s *state, _ *store.RunState) { s.Labels = nil }),
+	"25 a run is found by nothing":                     labelled(func(s *state, r *store.RunState) { delete(s.Labels, r.Run) }, 25),
+	"25 a run is found by another tag":                 labelled(func(s *state, r *store.RunState) { s.Labels[r.Run] = append(s.Labels[r.Run], `tag "x"="y"`) }, 25),
+	"25 a run is found twice by a label":               labelled(func(s *state, r *store.RunState) { s.Labels[r.Run] = append(s.Labels[r.Run], s.Labels[r.Run][0]) }, 25),
+	"25 a deleted run is found by its labels":          labelled(func(s *state, _ *store.RunState) { s.hide(s.ended) }, 25),
 	"16 a run that does not exist is found by a label": labelled(func(s *state, _ *store.RunState) { s.Labels["wrun_x"] = []string{`tag "x"="y"`} }, 16),
 }

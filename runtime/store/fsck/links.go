@@ -104,7 +104,7 @@ func (l *linker) read(ctx context.Context, partition int) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	d, _ := decide(part, l.opts)
+	d, _ := decide(part, nil, l.opts)
 	return view{d, part, partition}, nil
 }
 

@@ -104,7 +104,8 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(Progress) {}
 	}
-	f := &repairer{store: r, runs: s, partitions: s.Partitions(), opts: &opts, report: report}
+	entries, _ := store.As[store.Entries](s)
+	f := &repairer{store: r, entries: entries, runs: s, partitions: s.Partitions(), opts: &opts, report: report}
 	l := &linker{repairer: f, doubtful: map[int]bool{}}
 	for p := range f.partitions {
 		f.progress = Progress{Partition: p, Partitions: f.partitions, Runs: report.Runs}
@@ -121,6 +122,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 // repairer repairs one partition after the other.
 type repairer struct {
 	store      store.Rebuilder
+	entries    store.Entries
 	runs       store.Store // the same store
 	partitions int
 	opts       *Options
@@ -135,7 +137,7 @@ func (f *repairer) partition(ctx context.Context, partition int, l *linker) erro
 		if err != nil {
 			return err
 		}
-		d, repairs := decide(part, f.opts)
+		d, repairs := decide(part, f.entries, f.opts)
 		f.report.Runs = before + len(part.Snapshot.Runs)
 		f.progress.Runs, f.progress.Planned, f.progress.Done = f.report.Runs, 0, 0
 		for _, r := range repairs {

@@ -87,7 +87,7 @@ func outOfTrouble(q store.QueueState, status event.Status, hidden bool) bool {
 	return hidden || q == store.StateEnded && status != event.StatusFailed
 }
 
-// checkLabels checks invariant 26: a run is found by its labels if the store has an index of them.
+// checkLabels checks invariant 25: a run is found by its labels if the store has an index of them.
 func (c *checker) checkLabels() {
 	if c.Labels == nil {
 		return
@@ -104,7 +104,7 @@ func (c *checker) checkLabels() {
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(slices.Values(c.Labels[r.Run])); !slices.Equal(got, want) {
-			c.find(26, r.Run, fmt.Sprintf("it has %q, deleted: %v, and is found by %q", r.Labels(), r.Hidden, got), "lists by workflow id or tag have others than there are")
+			c.find(25, r.Run, fmt.Sprintf("it has %q, deleted: %v, and is found by %q", r.Labels(), r.Hidden, got), "lists by workflow id or tag have others than there are")
 		}
 	}
 }

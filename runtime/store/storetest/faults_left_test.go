@@ -46,10 +46,37 @@ func (s blaming) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 	return s.wrapper.Claim(ctx, c)
 }
 
-// leftFaults are mistakes in what a receiver remembers of an outbox record.
+// careless is a store with a mistake in writing entries.
+type careless struct {
+	wrapper
+	edit func(w *store.EntryWrite)
+}
+
+func (s careless) WriteEntry(ctx context.Context, w store.EntryWrite) error {
+	s.edit(&w)
+	e, _ := store.As[store.Entries](s.Store)
+	return e.WriteEntry(ctx, w)
+}
+
+func (s careless) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
+	e, _ := store.As[store.Entries](s.Store)
+	return e.Entries(ctx, q)
+}
+
+// writing returns a constructor of stores with a mistake in writing entries.
+func writing(edit func(w *store.EntryWrite)) func(wrapper) store.Store {
+	return func(w wrapper) store.Store { return careless{w, edit} }
+}
+
+// leftFaults are mistakes in what a store keeps beside runs: the records that a receiver remembers,
+// step data and entries.
 var leftFaults = map[string]fault{
-	"an item is kept for a day":           {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
-	"no run is exempt when it is claimed": {"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(w wrapper) store.Store { return blaming{w} }},
+	"an entry is replaced whatever it is":        {"OfThoseThatReplaceTheSameValueOneDoes", writing(func(w *store.EntryWrite) { w.Match = false })},
+	"entries have no limit":                      {"V1_ThereAreNoMoreViewsThanMayBe", writing(func(w *store.EntryWrite) { w.Limit = 0 })},
+	"a space keeps more entries than it should":  {"WritesOfEntriesDoWhatTheModelDoes", writing(func(w *store.EntryWrite) { w.Keep.Most = 0 })},
+	"a space keeps older entries than it should": {"J1_TheOldestAreForgottenOnceTheyAreTooOld", writing(func(w *store.EntryWrite) { w.Keep.From = "" })},
+	"an item is kept for a day":                  {"O2_AKeptItemIsRememberedForLongerThanADay", keepsNothing},
+	"no run is exempt when it is claimed":        {"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(w wrapper) store.Store { return blaming{w} }},
 	"an exemption lasts": {"TheEndOfASessionDoesNotCountForRunsThatAreExempt", func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(_ context.Context, c *store.Commit) *store.Committed {
 			c.Exempt = store.ExemptUnchanged

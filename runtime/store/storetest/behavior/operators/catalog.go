@@ -12,18 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// cataloger returns the store as a store.Cataloger.
-func (h *harness) cataloger() store.Cataloger {
-	c, _ := store.As[store.Cataloger](h.Store)
-	return c
-}
-
 // describe describes a workflow for a build, with says as the title of its input. It returns the
 // version that the catalogue must now contain.
 func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
 	h.Helper()
 	v := store.CatalogVersion{Build: build, Queue: "q", Input: json.RawMessage(fmt.Sprintf(`{"title":%q}`, says)), Output: json.RawMessage(`{}`)}
-	h.Check("describe", h.cataloger().Describe(h.Ctx, workflow, v))
+	h.Check("describe", store.Describe(h.Ctx, h.entries(), workflow, v))
 	v.At = time.UnixMilli(h.Clock.Now().UnixMilli()).UTC()
 	return v
 }
@@ -39,7 +33,7 @@ func aGraph() []store.CatalogNode {
 // catalogued returns the catalogue entries that match a query.
 func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
 	h.Helper()
-	all, err := h.cataloger().Catalog(h.Ctx, q)
+	all, err := store.Catalog(h.Ctx, h.entries(), q)
 	h.Check("catalog", err)
 	return all
 }
@@ -76,7 +70,7 @@ var catalogBehaviors = []behavior{
 		h.Clock.Advance(time.Hour)
 		spaced := v
 		spaced.Input = json.RawMessage(" " + string(v.Input) + "\n")
-		h.Check("describe", h.cataloger().Describe(h.Ctx, "w", spaced))
+		h.Check("describe", store.Describe(h.Ctx, h.entries(), "w", spaced))
 		h.Equal("versions", h.catalogued(store.CatalogQuery{})[0].Versions, []store.CatalogVersion{v})
 	}},
 	{"CAT1_ABuildThatSaysWhatAnotherHasSaidTakesItsPlace", func(h *harness) {
@@ -104,7 +98,7 @@ var catalogBehaviors = []behavior{
 		} {
 			other := v
 			change(&other)
-			h.Check("describe", h.cataloger().Describe(h.Ctx, "w", other))
+			h.Check("describe", store.Describe(h.Ctx, h.entries(), "w", other))
 			got := h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0]
 			h.Equal("the newest", got.Same(&other), true)
 		}
@@ -113,8 +107,8 @@ var catalogBehaviors = []behavior{
 	{"CAT1_AGraphIsKeptAsItWasSaid", func(h *harness) {
 		h.describe("w", "b1", "a") // this build describes no graph
 		v := store.CatalogVersion{Build: "b2", Queue: "q", Graph: store.NewCatalogGraph(aGraph())}
-		h.Check("describe", h.cataloger().Describe(h.Ctx, "w", v))
-		h.Check("describe again", h.cataloger().Describe(h.Ctx, "w", v))
+		h.Check("describe", store.Describe(h.Ctx, h.entries(), "w", v))
+		h.Check("describe again", store.Describe(h.Ctx, h.entries(), "w", v))
 		got := h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions
 		if len(got) != 2 || got[0].Graph == nil || got[1].Graph != nil {
 			h.Fatalf("got %+v", got)
@@ -122,7 +116,7 @@ var catalogBehaviors = []behavior{
 		h.Equal("nodes", got[0].Graph.Nodes, aGraph())
 		h.Equal("is the same", got[0].Same(&v), true)
 		v.Graph = store.NewCatalogGraph(aGraph()[:3]) // the same build with another graph
-		h.Check("describe another one", h.cataloger().Describe(h.Ctx, "w", v))
+		h.Check("describe another one", store.Describe(h.Ctx, h.entries(), "w", v))
 		h.Equal("nodes of the other one", h.catalogued(store.CatalogQuery{Workflow: "w"})[0].Versions[0].Graph.Nodes, aGraph()[:3])
 	}},
 	{"CAT1_OfAGraphThatIsTooLongTheNumberOfNodesIsKept", func(h *harness) {
@@ -131,11 +125,11 @@ var catalogBehaviors = []behavior{
 			nodes[i].ID = fmt.Sprint("n", i)
 		}
 		v := store.CatalogVersion{Build: "b1", Graph: store.NewCatalogGraph(nodes)}
-		h.Check("describe", h.cataloger().Describe(h.Ctx, "w", v))
+		h.Check("describe", store.Describe(h.Ctx, h.entries(), "w", v))
 		h.Equal("graph", *h.catalogued(store.CatalogQuery{})[0].Versions[0].Graph, store.CatalogGraph{TooMany: 10_000})
 		kept := store.NewCatalogGraph(nodes[:1000])
 		h.Equal("nodes of a shorter one", len(kept.Nodes), 1000)
-		h.Check("describe a shorter one", h.cataloger().Describe(h.Ctx, "w", store.CatalogVersion{Build: "b2", Graph: kept}))
+		h.Check("describe a shorter one", store.Describe(h.Ctx, h.entries(), "w", store.CatalogVersion{Build: "b2", Graph: kept}))
 	}},
 	{"CAT1_OldVersionsAreForgotten", func(h *harness) {
 		for i := range store.MaxCatalogVersions + 3 {
@@ -193,12 +187,12 @@ var catalogBehaviors = []behavior{
 			"nodes, and too many":      {Graph: &store.CatalogGraph{Nodes: aGraph(), TooMany: 3}},
 			"too long a graph":         {Graph: &store.CatalogGraph{Nodes: []store.CatalogNode{{ID: "a"}, {ID: "b", Needs: slices.Repeat([]string{"a"}, store.MaxCatalogGraph/4)}}}},
 		} {
-			if err := h.cataloger().Describe(h.Ctx, "w", v); !errors.As(err, new(*store.InvalidError)) {
+			if err := store.Describe(h.Ctx, h.entries(), "w", v); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("%s: got %v", what, err)
 			}
 		}
 		for _, name := range []string{"", "\x00", strings.Repeat("x", store.MaxName+1)} {
-			if err := h.cataloger().Describe(h.Ctx, name, store.CatalogVersion{}); !errors.As(err, new(*store.InvalidError)) {
+			if err := store.Describe(h.Ctx, h.entries(), name, store.CatalogVersion{}); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("workflow %.10q: got %v", name, err)
 			}
 		}
@@ -210,7 +204,7 @@ var catalogBehaviors = []behavior{
 			wg.Go(func() {
 				for n := range store.MaxCatalogVersions {
 					v := store.CatalogVersion{Build: fmt.Sprint("b", n), Input: json.RawMessage(fmt.Sprint(n))}
-					if err := h.cataloger().Describe(h.Ctx, fmt.Sprint("w", i%2), v); err != nil {
+					if err := store.Describe(h.Ctx, h.entries(), fmt.Sprint("w", i%2), v); err != nil {
 						h.Errorf("describe: %v", err)
 					}
 				}
@@ -222,12 +216,12 @@ var catalogBehaviors = []behavior{
 		}
 	}},
 	{"CAT1_AClosedStoreSaysNothing", func(h *harness) {
-		c := h.cataloger()
+		c := h.entries()
 		h.Check("close", h.Store.Close())
-		if err := c.Describe(h.Ctx, "w", store.CatalogVersion{}); err == nil {
+		if err := store.Describe(h.Ctx, c, "w", store.CatalogVersion{}); err == nil {
 			h.Errorf("a workflow was described")
 		}
-		if _, err := c.Catalog(h.Ctx, store.CatalogQuery{}); err == nil {
+		if _, err := store.Catalog(h.Ctx, c, store.CatalogQuery{}); err == nil {
 			h.Errorf("the catalogue was read")
 		}
 	}},

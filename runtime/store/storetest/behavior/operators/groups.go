@@ -1,5 +1,5 @@
 // Package operators contains the behaviours of requests that operators and the console make: lists,
-// failure groups, the fleet, the audit, the catalog, the journal, views, imports and step data.
+// failure groups, the fleet, the audit, entries (catalogue, journal, views), imports and step data.
 package operators
 
 import (
@@ -18,12 +18,8 @@ var Groups = []suite.Group{
 	{Behaviors: suite.Tests(stepDataBehaviors), Needs: suite.Has[store.StepDataStore]},
 	{Behaviors: suite.Tests(troubleBehaviors), Needs: suite.Has[store.TroubleLister]},
 	{Behaviors: suite.Tests(listTroubleBehaviors), Needs: all(suite.Has[store.TroubleLister], suite.Has[store.Lister])},
-	{Behaviors: suite.Tests(catalogBehaviors), Needs: suite.Has[store.Cataloger]},
-	{Behaviors: suite.Tests(reopenCatalogBehaviors), Needs: suite.Has[store.Cataloger], Reopens: true},
-	{Behaviors: suite.Tests(journalBehaviors), Needs: suite.Has[store.Journaler]},
-	{Behaviors: suite.Tests(reopenJournalBehaviors), Needs: suite.Has[store.Journaler], Reopens: true},
-	{Behaviors: suite.Tests(viewBehaviors), Needs: suite.Has[store.ViewKeeper]},
-	{Behaviors: suite.Tests(reopenViewBehaviors), Needs: suite.Has[store.ViewKeeper], Reopens: true},
+	{Behaviors: suite.Tests(entryBehaviors, catalogBehaviors, journalBehaviors, viewBehaviors), Needs: suite.Has[store.Entries]},
+	{Behaviors: suite.Tests(reopenEntryBehaviors, reopenCatalogBehaviors, reopenJournalBehaviors, reopenViewBehaviors), Needs: suite.Has[store.Entries], Reopens: true},
 	{Behaviors: suite.Tests(importBehaviors), Needs: suite.Has[store.Importer]},
 	{Behaviors: suite.Tests(importTroubleBehaviors), Needs: all(suite.Has[store.Importer], suite.Has[store.TroubleLister], suite.Has[store.Lister])},
 	{Behaviors: suite.Tests(labelImportBehaviors), Needs: all(suite.Has[store.Importer], suite.Has[store.Lister])},

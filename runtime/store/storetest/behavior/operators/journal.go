@@ -10,12 +10,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// journal returns the store as a store.Journaler.
-func (h *harness) journal() store.Journaler {
-	j, _ := store.As[store.Journaler](h.Store)
-	return j
-}
-
 // note writes an entry with the current time, and returns it.
 func (h *harness) note(e store.JournalEntry, keep store.JournalKeep) store.JournalEntry {
 	h.Helper()
@@ -27,7 +21,7 @@ func (h *harness) note(e store.JournalEntry, keep store.JournalKeep) store.Journ
 // rewrite writes an entry again.
 func (h *harness) rewrite(e *store.JournalEntry, keep store.JournalKeep) {
 	h.Helper()
-	h.Check("write journal", h.journal().WriteJournal(h.Ctx, *e, keep))
+	h.Check("write journal", store.WriteJournal(h.Ctx, h.entries(), *e, keep))
 	e.Time = time.UnixMilli(h.Clock.Now().UnixMilli()).UTC()
 	if at, err := store.CheckJournalID(e.ID); err == nil {
 		e.Time = at
@@ -38,7 +32,7 @@ func (h *harness) rewrite(e *store.JournalEntry, keep store.JournalKeep) {
 func (h *harness) noted(q store.JournalQuery) (all []store.JournalEntry, pages int) {
 	h.Helper()
 	for {
-		page, err := h.journal().Journal(h.Ctx, q)
+		page, err := store.Journal(h.Ctx, h.entries(), q)
 		h.Check("read journal", err)
 		all, pages = append(all, page.Entries...), pages+1
 		if q.Cursor = page.Cursor; q.Cursor == "" {
@@ -160,14 +154,14 @@ var journalBehaviors = []behavior{
 	{"J1_NoQueryLooksAtMoreThanItsBudget", func(h *harness) {
 		h.noteMany(store.JournalKeep{}, "rare", "a", "b", "c", "d")
 		q := store.JournalQuery{Actions: []string{"rare"}, Budget: 2}
-		page, err := h.journal().Journal(h.Ctx, q)
+		page, err := store.Journal(h.Ctx, h.entries(), q)
 		h.Check("read journal", err)
 		h.Equal("entries of the first page", len(page.Entries), 0)
 		h.Equal("partial", page.Partial, true)
 		all, pages := h.noted(q)
 		h.Equal("entries of all pages", len(all), 1)
 		h.Equal("pages", pages, 3)
-		page, err = h.journal().Journal(h.Ctx, store.JournalQuery{Budget: 5})
+		page, err = store.Journal(h.Ctx, h.entries(), store.JournalQuery{Budget: 5})
 		h.Check("read journal", err)
 		h.Equal("partial with enough", page.Partial, false)
 	}},
@@ -198,26 +192,26 @@ var journalBehaviors = []behavior{
 	}},
 	{"J1_SomeAreForgottenAtATime", func(h *harness) {
 		for what, keep := range map[string]store.JournalKeep{"their number": {Most: 1}, "their age": {For: time.Minute}} {
-			for range store.JournalTrim + 10 {
+			for range store.EntryTrim + 10 {
 				h.note(store.JournalEntry{Action: "a"}, store.JournalKeep{})
 			}
 			h.Clock.Advance(time.Hour)
 			before := len(h.notes(store.JournalQuery{Limit: 1000}))
 			h.note(store.JournalEntry{Action: "b"}, keep)
-			h.Equal("forgotten for "+what, before+1-len(h.notes(store.JournalQuery{Limit: 1000})), store.JournalTrim)
+			h.Equal("forgotten for "+what, before+1-len(h.notes(store.JournalQuery{Limit: 1000})), store.EntryTrim)
 		}
 	}},
 	{"J1_WhatIsNoEntryIsRefused", func(h *harness) {
 		good := store.NewJournalID(h.Clock.Now())
 		for _, id := range []string{"", "x", good + "0", good[1:], strings.ToUpper(good[:27]) + "A", good[:27] + "~", good[:27] + "\x00"} {
-			err := h.journal().WriteJournal(h.Ctx, store.JournalEntry{ID: id, Action: "a"}, store.JournalKeep{})
+			err := store.WriteJournal(h.Ctx, h.entries(), store.JournalEntry{ID: id, Action: "a"}, store.JournalKeep{})
 			if err == nil {
 				h.Errorf("an entry with the id %q was accepted", id)
 			}
 			if id == "" {
 				continue
 			}
-			if _, err := h.journal().Journal(h.Ctx, store.JournalQuery{Cursor: id}); err == nil {
+			if _, err := store.Journal(h.Ctx, h.entries(), store.JournalQuery{Cursor: id}); err == nil {
 				h.Errorf("the cursor %q was accepted", id)
 			}
 		}
@@ -237,7 +231,7 @@ var journalBehaviors = []behavior{
 			wg.Go(func() {
 				e := store.JournalEntry{ID: store.NewJournalID(h.Clock.Now()), Action: fmt.Sprint(i)}
 				for _, e.Outcome = range []string{"", store.JournalOK} {
-					if err := h.journal().WriteJournal(h.Ctx, e, store.JournalKeep{Most: 50, For: time.Hour}); err != nil {
+					if err := store.WriteJournal(h.Ctx, h.entries(), e, store.JournalKeep{Most: 50, For: time.Hour}); err != nil {
 						h.Errorf("write journal: %v", err)
 					}
 				}
@@ -253,12 +247,12 @@ var journalBehaviors = []behavior{
 		h.Equal("different ones", len(seen), 50)
 	}},
 	{"J1_AClosedStoreWritesNoJournal", func(h *harness) {
-		j := h.journal()
+		j := h.entries()
 		h.Check("close", h.Store.Close())
-		if err := j.WriteJournal(h.Ctx, store.JournalEntry{ID: store.NewJournalID(h.Clock.Now())}, store.JournalKeep{}); err == nil {
+		if err := store.WriteJournal(h.Ctx, j, store.JournalEntry{ID: store.NewJournalID(h.Clock.Now())}, store.JournalKeep{}); err == nil {
 			h.Errorf("an entry was written")
 		}
-		if _, err := j.Journal(h.Ctx, store.JournalQuery{}); err == nil {
+		if _, err := store.Journal(h.Ctx, j, store.JournalQuery{}); err == nil {
 			h.Errorf("the journal was read")
 		}
 	}},

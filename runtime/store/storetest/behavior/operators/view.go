@@ -11,17 +11,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// viewKeeper returns the store as a store.ViewKeeper.
-func (h *harness) viewKeeper() store.ViewKeeper {
-	k, _ := store.As[store.ViewKeeper](h.Store)
-	return k
-}
-
 // save saves a view, and returns it as the store must return it.
 func (h *harness) save(name, filter string) store.View {
 	h.Helper()
 	v := store.View{Name: name, Filter: filter, By: "ada"}
-	h.Check("save view", h.viewKeeper().SaveView(h.Ctx, v))
+	h.Check("save view", store.SaveView(h.Ctx, h.entries(), v))
 	v.At = time.UnixMilli(h.Clock.Now().UnixMilli()).UTC()
 	return v
 }
@@ -29,7 +23,7 @@ func (h *harness) save(name, filter string) store.View {
 // views returns all views.
 func (h *harness) views() []store.View {
 	h.Helper()
-	all, err := h.viewKeeper().Views(h.Ctx)
+	all, err := store.Views(h.Ctx, h.entries())
 	h.Check("read views", err)
 	return all
 }
@@ -59,11 +53,11 @@ var viewBehaviors = []behavior{
 	{"V1_AViewThatIsDeletedIsGone", func(h *harness) {
 		h.save("a", "x")
 		b := h.save("b", "y")
-		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "a"))
+		h.Check("delete view", store.DeleteView(h.Ctx, h.entries(), "a"))
 		h.Equal("views", h.views(), []store.View{b})
-		h.Is("delete it again", h.viewKeeper().DeleteView(h.Ctx, "a"), store.ErrViewNotFound)
-		h.Is("delete one that never was", h.viewKeeper().DeleteView(h.Ctx, ""), store.ErrViewNotFound)
-		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "b"))
+		h.Is("delete it again", store.DeleteView(h.Ctx, h.entries(), "a"), store.ErrViewNotFound)
+		h.Is("delete one that never was", store.DeleteView(h.Ctx, h.entries(), ""), store.ErrViewNotFound)
+		h.Check("delete view", store.DeleteView(h.Ctx, h.entries(), "b"))
 		h.Equal("views", h.views(), []store.View{})
 		c := h.save("a", "z")
 		h.Equal("views", h.views(), []store.View{c})
@@ -87,14 +81,14 @@ var viewBehaviors = []behavior{
 			"an escape":              {Name: "\x1b[31m", Filter: "x"},
 			"a zero":                 {Name: "a\x00", Filter: "x"},
 		} {
-			if err := h.viewKeeper().SaveView(h.Ctx, bad); !errors.As(err, new(*store.InvalidError)) {
+			if err := store.SaveView(h.Ctx, h.entries(), bad); !errors.As(err, new(*store.InvalidError)) {
 				h.Errorf("%s: got %v", what, err)
 			}
 		}
 		h.Equal("views", h.views(), []store.View{v})
 	}},
 	{"V1_WhoHasSavedAViewIsKeptAsFarAsItIsText", func(h *harness) {
-		h.Check("save view", h.viewKeeper().SaveView(h.Ctx, store.View{Name: "a", Filter: "x", By: "\xff\x00" + strings.Repeat("x", store.MaxJournalText)}))
+		h.Check("save view", store.SaveView(h.Ctx, h.entries(), store.View{Name: "a", Filter: "x", By: "\xff\x00" + strings.Repeat("x", store.MaxJournalText)}))
 		by := h.views()[0].By
 		h.Equal("by", by, store.KeptText(by, store.MaxJournalText))
 		h.Equal("its length", len(by) > store.MaxJournalText-8, true)
@@ -103,11 +97,11 @@ var viewBehaviors = []behavior{
 		for i := range store.MaxViews {
 			h.save(fmt.Sprintf("view %02d", i), "x")
 		}
-		h.Is("one more", h.viewKeeper().SaveView(h.Ctx, store.View{Name: "one more", Filter: "x"}), store.ErrViewsFull)
+		h.Is("one more", store.SaveView(h.Ctx, h.entries(), store.View{Name: "one more", Filter: "x"}), store.ErrViewsFull)
 		h.Equal("views", len(h.views()), store.MaxViews)
 		v := h.save("view 07", "y") // this view exists already
 		h.Equal("one that was replaced", h.views()[7], v)
-		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "view 08"))
+		h.Check("delete view", store.DeleteView(h.Ctx, h.entries(), "view 08"))
 		h.save("one more", "x")
 		h.Equal("views", len(h.views()), store.MaxViews)
 	}},
@@ -119,7 +113,7 @@ var viewBehaviors = []behavior{
 			all.Go(func() {
 				for n := range each {
 					for range 2 {
-						err := h.viewKeeper().SaveView(h.Ctx, store.View{Name: fmt.Sprint(i, ".", n), Filter: "x"})
+						err := store.SaveView(h.Ctx, h.entries(), store.View{Name: fmt.Sprint(i, ".", n), Filter: "x"})
 						if errors.Is(err, store.ErrViewsFull) {
 							refused.Add(1)
 						} else if err != nil {
@@ -140,7 +134,7 @@ var viewBehaviors = []behavior{
 		var deleted atomic.Int64
 		for range 8 {
 			all.Go(func() {
-				switch err := h.viewKeeper().DeleteView(h.Ctx, "a"); {
+				switch err := store.DeleteView(h.Ctx, h.entries(), "a"); {
 				case err == nil:
 					deleted.Add(1)
 				case !errors.Is(err, store.ErrViewNotFound):
@@ -157,16 +151,16 @@ var viewBehaviors = []behavior{
 		before := h.Inspect()
 		h.save("a", "x")
 		after := h.Inspect()
-		h.Equal("views", len(after.Views), 1)
-		after.Views = before.Views
+		h.Equal("entries", len(after.Entries), 1)
+		after.Entries = before.Entries
 		h.Equal("everything else", after, before)
 	}},
 	{"V1_AClosedStoreKeepsNoViews", func(h *harness) {
-		k := h.viewKeeper()
+		k := h.entries()
 		h.Check("close", h.Store.Close())
-		h.Is("save view", k.SaveView(h.Ctx, store.View{Name: "a", Filter: "x"}), store.ErrClosed)
-		h.Is("delete view", k.DeleteView(h.Ctx, "a"), store.ErrClosed)
-		_, err := k.Views(h.Ctx)
+		h.Is("save view", store.SaveView(h.Ctx, k, store.View{Name: "a", Filter: "x"}), store.ErrClosed)
+		h.Is("delete view", store.DeleteView(h.Ctx, k, "a"), store.ErrClosed)
+		_, err := store.Views(h.Ctx, k)
 		h.Is("read views", err, store.ErrClosed)
 	}},
 }
@@ -177,7 +171,7 @@ var reopenViewBehaviors = []behavior{
 		h.Equal("views of a store that was never told of any", h.views(), []store.View{})
 		v := h.save("a", "x")
 		h.save("b", "x")
-		h.Check("delete view", h.viewKeeper().DeleteView(h.Ctx, "b"))
+		h.Check("delete view", store.DeleteView(h.Ctx, h.entries(), "b"))
 		h.Reopen()
 		h.Equal("views", h.views(), []store.View{v})
 	}},

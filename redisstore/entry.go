@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var _ store.Entries = (*Store)(nil)
+
+// WriteEntry writes or removes an entry, in partition 0, and waits for replicas as a commit does.
+func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
+	err := s.enter(ctx)
+	if err == nil {
+		err = w.Check()
+	}
+	if err != nil {
+		return err
+	}
+	if strings.Contains(w.Space+w.Key, "\x00") { // a removal: see Check
+		return store.ErrEntryNotFound
+	}
+	match := ""
+	if w.Match {
+		match = "1"
+	}
+	p := s.parts[0]
+	c := &call{
+		script: scriptEntry, p: p, keys: []string{p.entries()}, size: len(w.Value) + len(w.Old),
+		args: []any{w.Space, w.Key, w.Value, match, w.Old, max(w.Limit, 0), max(w.Keep.Most, 0), w.Keep.From, store.EntryTrim},
+	}
+	if err := s.doReplicated(ctx, c); err != nil {
+		return err
+	}
+	switch c.answer().word() {
+	case "changed":
+		return store.ErrEntryChanged
+	case "none":
+		return store.ErrEntryNotFound
+	case "full":
+		return store.ErrEntriesFull
+	}
+	return nil
+}
+
+// Entries returns entries of a space.
+func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	p := s.parts[0]
+	by := &redis.ZRangeBy{Min: "[" + q.Space + "\x00" + q.From, Max: "(" + q.Space + "\x01", Count: int64(q.Max())}
+	if q.Below != "" {
+		by.Max = "(" + q.Space + "\x00" + q.Below
+	}
+	var found *redis.StringSliceCmd
+	err := s.transaction(ctx, p, func(tx redis.Pipeliner) {
+		if q.Newest {
+			found = tx.ZRevRangeByLex(ctx, p.entries(), by)
+		} else {
+			found = tx.ZRangeByLex(ctx, p.entries(), by)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]store.Entry, len(found.Val()))
+	for i, member := range found.Val() {
+		all[i] = unpackEntry(member)
+	}
+	return all, nil
+}
+
+// unpackEntry takes a member of the entries apart. One that is none has no space.
+func unpackEntry(member string) store.Entry {
+	parts := strings.SplitN(member, "\x00", 3)
+	if len(parts) < 3 {
+		return store.Entry{Key: member}
+	}
+	return store.Entry{Space: parts[0], Key: parts[1], Value: []byte(parts[2])}
+}
+
+func (v *view) showEntries(snap *store.Snapshot) {
+	for _, member := range members(v.shared) {
+		snap.Entries = append(snap.Entries, unpackEntry(member))
+	}
+}
+
+// lookAtEntries finds members that are no entries, that are there more than once, or stand where
+// queries do not find them. Of several members of a key the longest stays of those that can be read:
+// what is written again has more to tell. The others are shown in the snapshot.
+func (e *partitionState) lookAtEntries() {
+	type id struct{ space, key string }
+	stays := map[id]string{}
+	for _, member := range members(e.shared) {
+		entry := unpackEntry(member)
+		at, readable := id{entry.Space, entry.Key}, entry.Damage() == nil
+		stay, there := stays[at]
+		old := unpackEntry(stay)
+		if !there || readable && (old.Damage() != nil || len(member) > len(stay)) {
+			stays[at] = member
+		}
+	}
+	for _, z := range e.shared.Val() {
+		member, _ := z.Member.(string)
+		entry, score := unpackEntry(member), strconv.FormatFloat(z.Score, 'g', -1, 64)
+		f, repair, to := store.Defect{Invariant: 24}, "remove it", ""
+		switch stay := stays[id{entry.Space, entry.Key}]; {
+		case entry.Space == "":
+			f.What, f.Explain = fmt.Sprintf("there is %.60q among the entries, which is none", member), "nothing reads it"
+		case stay != member:
+			f.What, f.Explain = fmt.Sprintf("entry %.60q of %s is there twice", entry.Key, entry.Space), "it is shown twice, with two values"
+		case z.Score != 0:
+			f.What, f.Explain = fmt.Sprintf("entry %.60q of %s stands at %s", entry.Key, entry.Space, score), "it is out of order"
+			repair, to = "put it into order", "0"
+		default:
+			e.snap.Entries = append(e.snap.Entries, entry)
+			continue
+		}
+		e.repairable(f, repair, swap{key: e.p.entries(), kind: inZSet, field: member, seen: score, value: to})
+	}
+}

@@ -1,0 +1,58 @@
+package fsck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// checkEntries is invariant 24: the entries can be read, in order.
+func (c *checker) checkEntries() {
+	var before store.Entry
+	for _, e := range c.Entries {
+		order := cmp.Or(cmp.Compare(e.Space, before.Space), cmp.Compare(e.Key, before.Key))
+		switch {
+		case e.Damage() != nil:
+			c.findings = append(c.findings, damaged(&e))
+		case c.cfg.partial: // the store itself finds the others
+		case order == 0:
+			c.find(24, "", fmt.Sprintf("entry %.60q of %s is there twice", e.Key, e.Space), "it is shown twice, with two values")
+		case order < 0:
+			c.find(24, "", fmt.Sprintf("entry %.60q of %s comes after %.60q", e.Key, e.Space, before.Key), "it is out of order")
+		}
+		before = e
+	}
+}
+
+// damaged returns the finding about an entry that cannot be read.
+func damaged(e *store.Entry) Finding {
+	return Finding{Invariant: 24, What: fmt.Sprintf("%s has %.60q under %.60q, which is no entry", cmp.Or(e.Space, "no space"), e.Value, e.Key), Explain: "it is shown to nobody"}
+}
+
+// entryFixes returns a fix for each entry that cannot be read. It removes the entry, because there
+// is nothing from which to make it again, if its value is still the one that was seen.
+func (d *decider) entryFixes(entries store.Entries) (fixes []Fix) {
+	if entries == nil {
+		return nil
+	}
+	for _, e := range d.Entries {
+		if e.Damage() == nil {
+			continue
+		}
+		found := damaged(&e)
+		d.nowhere = slices.DeleteFunc(d.nowhere, func(f Finding) bool { return f == found })
+		remove := store.EntryWrite{Entry: store.Entry{Space: e.Space, Key: e.Key}, Match: true, Old: e.Value}
+		fixes = append(fixes, Fix{Findings: []Finding{found}, Action: "remove it", do: func(ctx context.Context) (bool, error) {
+			err := entries.WriteEntry(ctx, remove)
+			if errors.Is(err, store.ErrEntryChanged) || errors.Is(err, store.ErrEntryNotFound) {
+				return false, nil
+			}
+			return err == nil, err
+		}})
+	}
+	return fixes
+}
