@@ -333,7 +333,7 @@ func (s *Service) bulkPage(ctx context.Context, f Filter, cursor string, visit f
 func matches(f Filter, i *workflow.RunInfo) bool {
 	q := store.Query{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
-		Roots: !f.Children && f.Parent == "" && f.Root == "", From: f.Since, To: f.Until, Group: f.Group, Troubled: f.Troubled,
+		Roots: !f.Children && f.Parent == "" && f.Root == "", From: f.Since, To: f.Until, Group: f.Group, Failing: f.Failing,
 	}
 	for _, s := range f.Statuses {
 		q.Statuses = append(q.Statuses, workflow.Status(s))

@@ -50,7 +50,7 @@ type FailurePage struct {
 // retried, and blocked runs.
 func FailureKinds() []string {
 	var all []string
-	for _, k := range store.TroubleKinds() {
+	for _, k := range store.FailureKinds() {
 		all = append(all, string(k))
 	}
 	return all
@@ -87,7 +87,7 @@ func checkGroup(group string) error {
 // Failures returns a page of failure groups: runs that have failed, that retry a step, or that are
 // blocked. Numbers and messages of a group cover the runs of all owners.
 func (s *Service) Failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
-	if err := s.all(RoleViewer, "see failures", "list runs with the filter troubled"); err != nil {
+	if err := s.all(RoleViewer, "see failures", "list runs with the filter failing"); err != nil {
 		return FailurePage{}, err
 	}
 	page, err := s.failures(ctx, f)

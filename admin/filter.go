@@ -19,11 +19,11 @@ type Filter struct {
 	WorkflowID string            `json:"workflowId,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"` // all of these
 	Parent     string            `json:"parent,omitempty"`
-	Root       string            `json:"root,omitempty"`     // this run and its descendants
-	Since      time.Time         `json:"since,omitzero"`     // created at this time or later
-	Until      time.Time         `json:"until,omitzero"`     // created before
-	Group      string            `json:"group,omitempty"`    // a failure group, see [FailureGroup]
-	Troubled   bool              `json:"troubled,omitempty"` // only runs in a failure group
+	Root       string            `json:"root,omitempty"`    // this run and its descendants
+	Since      time.Time         `json:"since,omitzero"`    // created at this time or later
+	Until      time.Time         `json:"until,omitzero"`    // created before
+	Group      string            `json:"group,omitempty"`   // a failure group, see [FailureGroup]
+	Failing    bool              `json:"failing,omitempty"` // only runs in a failure group
 	// Children includes runs that were started by other runs.
 	Children bool `json:"children,omitempty"`
 	// System includes the runs of the runtime itself, such as those of schedules and of steps on
@@ -61,7 +61,7 @@ func (f *Filter) filter() (workflow.Filter, error) {
 	got := workflow.Filter{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
 		Roots: !f.Children && f.Parent == "" && f.Root == "", From: f.Since, To: f.Until, Internal: f.System, Oldest: f.Oldest, Cursor: f.Cursor, Budget: f.Budget,
-		Group: f.Group, Troubled: f.Troubled,
+		Group: f.Group, Failing: f.Failing,
 	}
 	for _, s := range f.Statuses {
 		if err := checkOneOf("status", s, Statuses()); err != nil {
@@ -141,11 +141,11 @@ func SplitWords(s string) []string {
 
 // ParseFilter parses a typed filter, such as
 //
-//	status:failed,canceled workflow:orders.fulfil tag:region=eu since:24h troubled
+//	status:failed,canceled workflow:orders.fulfil tag:region=eu since:24h failing
 //
 // The names before a colon are status, workflow, queue, id, tag, since, until, parent, root and
 // group. A repeated name replaces the earlier value, except for status and tag, whose values
-// accumulate. The single words are troubled, children, system and oldest; any other word is a
+// accumulate. The single words are failing, children, system and oldest; any other word is a
 // workflow ID. Times are in the forms of [ParseTime]. An empty line is the zero Filter. Errors are
 // of type *InputError.
 func ParseFilter(line string, now time.Time) (Filter, error) {
@@ -154,8 +154,8 @@ func ParseFilter(line string, now time.Time) (Filter, error) {
 		name, value, ok := strings.Cut(w, ":")
 		if !ok {
 			switch w {
-			case "troubled":
-				f.Troubled = true
+			case "failing":
+				f.Failing = true
 			case "children":
 				f.Children = true
 			case "system":
@@ -204,7 +204,7 @@ func readTerm(f *Filter, name, value string, now time.Time) (err error) {
 		}
 		f.Tags[key] = v
 	default:
-		return &InputError{What: fmt.Sprintf("a filter has no %q", name), Fix: "use status, workflow, queue, id, tag, since, until, parent, root, group; troubled, children, system, oldest; or the id of a run"}
+		return &InputError{What: fmt.Sprintf("a filter has no %q", name), Fix: "use status, workflow, queue, id, tag, since, until, parent, root, group; failing, children, system, oldest; or the id of a run"}
 	}
 	return err
 }

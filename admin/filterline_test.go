@@ -26,7 +26,7 @@ func TestOPS1_FiltersAreReadAsTyped(t *testing.T) {
 		"status:failed,canceled\tstatus:blocked queue:q  id:x": {Statuses: []string{"failed", "canceled", "blocked"}, Queue: "q", WorkflowID: "x"},
 		`tag:region=eu tag:"note=a b=c"`:                       {Tags: map[string]string{"region": "eu", "note": "a b=c"}},
 		"parent:p root:r group:f1-9c0e11a2b3d4":                {Parent: "p", Root: "r", Group: "f1-9c0e11a2b3d4"},
-		"troubled children system oldest":                      {Troubled: true, Children: true, System: true, Oldest: true},
+		"failing children system oldest":                       {Failing: true, Children: true, System: true, Oldest: true},
 		"since:90m until:2026-11-26":                           {Since: typed.Add(-90 * time.Minute), Until: typed.Truncate(24 * time.Hour)},
 		"since:2026-11-26T08:30 until:2026-11-26T12:00:00+02:00": {
 			Since: time.Date(2026, 11, 26, 8, 30, 0, 0, time.UTC), Until: typed.Add(-2 * time.Hour),

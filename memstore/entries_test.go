@@ -29,7 +29,7 @@ func TestREC8_FindsDamageOfJournalCatalogueAndViews(t *testing.T) {
 		f.check(store.Describe(t.Context(), f.Store, workflow, store.CatalogVersion{Build: "b", Queue: "q"}))
 	}
 	for _, name := range []string{"one", "two"} {
-		f.check(store.SaveView(t.Context(), f.Store, store.View{Name: name, Filter: "troubled"}))
+		f.check(store.SaveView(t.Context(), f.Store, store.View{Name: name, Filter: "failing"}))
 	}
 	for _, e := range []store.Entry{
 		{Space: store.ViewSpace, Key: "one", Value: []byte(`{"f":"trou`)},
@@ -84,7 +84,7 @@ func TestREC8_FindsDamageOfJournalCatalogueAndViews(t *testing.T) {
 	if diff := cmp.Diff([]string{"two"}, viewed()); diff != "" {
 		t.Errorf("views (-want +got)\n%s", diff)
 	}
-	f.check(store.SaveView(t.Context(), f.Store, store.View{Name: "one", Filter: "troubled"}))
+	f.check(store.SaveView(t.Context(), f.Store, store.View{Name: "one", Filter: "failing"}))
 	if diff := cmp.Diff([]string{"one", "two"}, viewed()); diff != "" {
 		t.Errorf("views once it is saved again (-want +got)\n%s", diff)
 	}

@@ -36,7 +36,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 		p.inspectWork(snap)
 		p.inspectLimits(snap)
 		p.inspectSessions(snap)
-		p.inspectTroubles(snap)
+		p.inspectFailureGroups(snap)
 	}
 	slices.SortStableFunc(snap.Audit, func(a, b store.AuditEntry) int { return a.Time.Compare(b.Time) })
 	return snap, nil
@@ -44,25 +44,25 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 
 func newSnapshot(now time.Time) *store.Snapshot {
 	return &store.Snapshot{
-		Now:       now,
-		Runs:      map[event.RunID]*store.RunState{},
-		Active:    map[string]event.RunID{},
-		LastEnded: map[string]event.RunID{},
-		Lines:     map[string][]event.RunID{},
-		Gathering: map[string]event.RunID{},
-		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
-		Ready:     map[store.Route][]event.RunID{},
-		Timers:    map[event.RunID]time.Time{},
-		Leases:    map[store.SessionID]store.Lease{},
-		Owned:     map[store.SessionID][]event.RunID{},
-		Unread:    map[store.SessionID][]event.RunID{},
-		Wakes:     map[store.Route]bool{},
-		Purges:    map[event.RunID]time.Time{},
-		Kept:      map[event.RunID][]event.ItemID{},
-		Streams:   map[event.RunID]map[string]store.StreamState{},
-		Limits:    map[store.LimitID]store.LimitState{},
-		Flows:     map[store.FlowID]int{},
-		Troubles:  map[string]store.TroubleState{},
+		Now:           now,
+		Runs:          map[event.RunID]*store.RunState{},
+		Active:        map[string]event.RunID{},
+		LastEnded:     map[string]event.RunID{},
+		Lines:         map[string][]event.RunID{},
+		Gathering:     map[string]event.RunID{},
+		Seen:          map[event.RunID]map[event.ItemID]time.Time{},
+		Ready:         map[store.Route][]event.RunID{},
+		Timers:        map[event.RunID]time.Time{},
+		Leases:        map[store.SessionID]store.Lease{},
+		Owned:         map[store.SessionID][]event.RunID{},
+		Unread:        map[store.SessionID][]event.RunID{},
+		Wakes:         map[store.Route]bool{},
+		Purges:        map[event.RunID]time.Time{},
+		Kept:          map[event.RunID][]event.ItemID{},
+		Streams:       map[event.RunID]map[string]store.StreamState{},
+		Limits:        map[store.LimitID]store.LimitState{},
+		Flows:         map[store.FlowID]int{},
+		FailureGroups: map[string]store.FailureGroupState{},
 	}
 }
 

@@ -15,30 +15,30 @@ type partition struct {
 	number int
 	clock  store.Clock
 
-	mu       sync.Mutex
-	runs     map[event.RunID]*run
-	ids      index // the same sorted, for List
-	names    map[string]*name
-	seen     map[event.RunID]*seen                  // by chain
-	kept     map[event.RunID]map[event.ItemID]int64 // by chain: accepted items that are remembered until Confirm
-	chains   map[event.RunID]*chain                 // chains of more than one run
-	streams  map[event.RunID]map[string]*stream     // by chain
-	outbox   outbox
-	routes   map[store.Route]*route
-	timers   timers
-	limits   limits
-	gathers  gathers
-	troubles troubles
-	flows    map[store.FlowID]*flow
-	purges   timers // of all ended runs
-	sessions map[store.SessionID]*session
-	expiry   int64 // no lease ends before
-	up       int64 // accumulated time during which any session was heard, see package store on dead sessions
-	heard    int64 // the last such time
-	looked   int64 // time of the last search for runs without a worker
-	turn     store.UnservedTurn
-	order    uint64 // of the last run that was made ready
-	most     int    // maximum number of runs since the maps were last copied
+	mu            sync.Mutex
+	runs          map[event.RunID]*run
+	ids           index // the same sorted, for List
+	names         map[string]*name
+	seen          map[event.RunID]*seen                  // by chain
+	kept          map[event.RunID]map[event.ItemID]int64 // by chain: accepted items that are remembered until Confirm
+	chains        map[event.RunID]*chain                 // chains of more than one run
+	streams       map[event.RunID]map[string]*stream     // by chain
+	outbox        outbox
+	routes        map[store.Route]*route
+	timers        timers
+	limits        limits
+	gathers       gathers
+	failureGroups failureGroups
+	flows         map[store.FlowID]*flow
+	purges        timers // of all ended runs
+	sessions      map[store.SessionID]*session
+	expiry        int64 // no lease ends before
+	up            int64 // accumulated time during which any session was heard, see package store on dead sessions
+	heard         int64 // the last such time
+	looked        int64 // time of the last search for runs without a worker
+	turn          store.UnservedTurn
+	order         uint64 // of the last run that was made ready
+	most          int    // maximum number of runs since the maps were last copied
 
 	op protocol.Op[*run, *session] // executes the protocol on this partition
 
@@ -49,23 +49,23 @@ type partition struct {
 
 func newPartition(number int, clock store.Clock, done <-chan struct{}) *partition {
 	p := &partition{
-		number:   number,
-		clock:    clock,
-		runs:     map[event.RunID]*run{},
-		names:    map[string]*name{},
-		seen:     map[event.RunID]*seen{},
-		kept:     map[event.RunID]map[event.ItemID]int64{},
-		chains:   map[event.RunID]*chain{},
-		streams:  map[event.RunID]map[string]*stream{},
-		routes:   map[store.Route]*route{},
-		sessions: map[store.SessionID]*session{},
-		limits:   newLimits(),
-		gathers:  newGathers(),
-		troubles: troubles{groups: map[string]*troubleGroup{}},
-		flows:    map[store.FlowID]*flow{},
-		waiters:  notify.NewWaiters(),
-		frames:   notify.New[event.RunID, uint64](done),
-		chunks:   notify.New[event.RunID, struct{}](done),
+		number:        number,
+		clock:         clock,
+		runs:          map[event.RunID]*run{},
+		names:         map[string]*name{},
+		seen:          map[event.RunID]*seen{},
+		kept:          map[event.RunID]map[event.ItemID]int64{},
+		chains:        map[event.RunID]*chain{},
+		streams:       map[event.RunID]map[string]*stream{},
+		routes:        map[store.Route]*route{},
+		sessions:      map[store.SessionID]*session{},
+		limits:        newLimits(),
+		gathers:       newGathers(),
+		failureGroups: failureGroups{groups: map[string]*failureGroup{}},
+		flows:         map[store.FlowID]*flow{},
+		waiters:       notify.NewWaiters(),
+		frames:        notify.New[event.RunID, uint64](done),
+		chunks:        notify.New[event.RunID, struct{}](done),
 	}
 	p.op.Tx = p
 	return p

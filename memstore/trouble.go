@@ -11,47 +11,47 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-var _ store.TroubleLister = (*Store)(nil)
+var _ store.FailureGroupLister = (*Store)(nil)
 
 // troubles contains the failure groups of a partition and the runs in them.
-type troubles struct {
-	groups map[string]*troubleGroup
+type failureGroups struct {
+	groups map[string]*failureGroup
 	all    index // the runs of all groups
 }
 
-// troubleGroup contains a failure group.
-type troubleGroup struct {
-	store.Trouble
+// failureGroup contains a failure group.
+type failureGroup struct {
+	store.FailureGroup
 	first, last int64
 	total, open int
 	runs        index
 }
 
-// EnterTrouble records that a run enters a group.
-func (p *partition) EnterTrouble(t store.Trouble, at int64) (fresh bool, err error) {
-	g := p.troubles.groups[t.Group]
+// EnterFailureGroup records that a run enters a group.
+func (p *partition) EnterFailureGroup(t store.FailureGroup, at int64) (fresh bool, err error) {
+	g := p.failureGroups.groups[t.Group]
 	if fresh = g == nil; fresh {
-		g = &troubleGroup{first: at}
-		p.troubles.groups[t.Group] = g
+		g = &failureGroup{first: at}
+		p.failureGroups.groups[t.Group] = g
 	}
-	g.Trouble, g.last, g.total = t, max(g.last, at), g.total+1
+	g.FailureGroup, g.last, g.total = t, max(g.last, at), g.total+1
 	return fresh, nil
 }
 
-// ForgetTroubles removes groups that are not needed any more. It visits all groups, because new
+// ForgetFailureGroups removes groups that are not needed any more. It visits all groups, because new
 // ones are rare.
-func (p *partition) ForgetTroubles(before int64, limit int) error {
-	var idle []*troubleGroup
-	for _, g := range p.troubles.groups {
+func (p *partition) ForgetFailureGroups(before int64, limit int) error {
+	var idle []*failureGroup
+	for _, g := range p.failureGroups.groups {
 		if g.open == 0 && g.last < before {
 			idle = append(idle, g)
 		}
 	}
-	slices.SortFunc(idle, func(a, b *troubleGroup) int {
+	slices.SortFunc(idle, func(a, b *failureGroup) int {
 		return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.Group, b.Group))
 	})
 	for _, g := range idle[:min(limit, len(idle))] {
-		delete(p.troubles.groups, g.Group)
+		delete(p.failureGroups.groups, g.Group)
 	}
 	return nil
 }
@@ -75,75 +75,75 @@ func (p *partition) regroup(r *run, group string) {
 	}
 	r.rare().group = group
 	if group != "" {
-		g := p.troubles.groups[group]
+		g := p.failureGroups.groups[group]
 		g.runs.add(r)
 		g.open++
-		p.troubles.all.add(r)
+		p.failureGroups.all.add(r)
 	}
 }
 
 func (p *partition) leaveGroup(r *run) {
-	g := p.troubles.groups[r.extra.group]
+	g := p.failureGroups.groups[r.extra.group]
 	g.runs.remove(r)
 	g.open--
-	p.troubles.all.remove(r)
+	p.failureGroups.all.remove(r)
 }
 
 // inOrder returns the index with the runs that may match a query, or nil if there are none.
 func (p *partition) inOrder(q *store.Query) *index {
 	switch {
 	case q.Group != "":
-		if g := p.troubles.groups[q.Group]; g != nil {
+		if g := p.failureGroups.groups[q.Group]; g != nil {
 			return &g.runs
 		}
 		return nil
-	case q.Troubled:
-		return &p.troubles.all
+	case q.Failing:
+		return &p.failureGroups.all
 	}
 	return &p.ids
 }
 
-// Troubles returns a page of the failure groups.
-func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+// FailureGroups returns a page of the failure groups.
+func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	if err := s.enter(ctx); err != nil {
-		return store.TroublePage{}, err
+		return store.FailureGroupPage{}, err
 	}
-	var found []store.TroubleGroup
-	cut, share := false, paging.TroubleShare(&q, len(s.parts))
+	var found []store.FailureGroupInfo
+	cut, share := false, paging.FailureGroupShare(&q, len(s.parts))
 	for _, p := range s.parts {
-		some := p.listTroubles()
-		slices.SortFunc(some, func(a, b store.TroubleGroup) int { return b.Last.Compare(a.Last) })
+		some := p.listFailureGroups()
+		slices.SortFunc(some, func(a, b store.FailureGroupInfo) int { return b.Last.Compare(a.Last) })
 		if len(some) > share {
 			some, cut = some[:share], true
 		}
 		found = append(found, some...)
 	}
-	page, err := paging.Troubles(&q, found, cut)
+	page, err := paging.FailureGroups(&q, found, cut)
 	if err != nil {
-		return store.TroublePage{}, fmt.Errorf("list troubles: %w", err)
+		return store.FailureGroupPage{}, fmt.Errorf("list troubles: %w", err)
 	}
 	return page, nil
 }
 
-func (p *partition) listTroubles() []store.TroubleGroup {
+func (p *partition) listFailureGroups() []store.FailureGroupInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make([]store.TroubleGroup, 0, len(p.troubles.groups))
-	for _, g := range p.troubles.groups {
+	all := make([]store.FailureGroupInfo, 0, len(p.failureGroups.groups))
+	for _, g := range p.failureGroups.groups {
 		all = append(all, g.state())
 	}
 	return all
 }
 
-func (g *troubleGroup) state() store.TroubleGroup {
-	return store.TroubleGroup{Trouble: g.Trouble, First: timeOf(g.first), Last: timeOf(g.last), Total: g.total, Open: g.open}
+func (g *failureGroup) state() store.FailureGroupInfo {
+	return store.FailureGroupInfo{FailureGroup: g.FailureGroup, First: timeOf(g.first), Last: timeOf(g.last), Total: g.total, Open: g.open}
 }
 
-func (p *partition) inspectTroubles(snap *store.Snapshot) {
-	for _, g := range p.troubles.groups {
-		snap.AddTrouble(g.state(), g.runs.ids())
+func (p *partition) inspectFailureGroups(snap *store.Snapshot) {
+	for _, g := range p.failureGroups.groups {
+		snap.AddFailureGroup(g.state(), g.runs.ids())
 	}
-	snap.AddTroubled(p.troubles.all.ids())
+	snap.AddFailing(p.failureGroups.all.ids())
 }
 
 func (x *index) ids() (ids []event.RunID) {

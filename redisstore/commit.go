@@ -117,7 +117,7 @@ func returnBuffers(all *[]usualCall) {
 // commit returns the call for a commit: one of the short scripts if the commit allows it, as nearly
 // all do.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
-	if c.Frame == nil || c.Next != nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.Trouble != nil || c.Exempt != store.ExemptUnchanged {
+	if c.Frame == nil || c.Next != nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.FailureGroup != nil || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
 	}
 	switch {

@@ -47,7 +47,7 @@ func (e *partitionState) look() {
 	e.lookAtStreams()
 	e.lookAtLimits()
 	e.lookAtGathering()
-	e.lookAtTroubles()
+	e.examineFailureGroups()
 	e.lookAtEntries()
 	for _, run := range sortedKeys(e.runs) {
 		e.lookAtRun(run)

@@ -66,9 +66,9 @@ func TestREC8_RepairsJournalCatalogueAndViews(t *testing.T) {
 		"24 a build has no name":          described("another", `[{"build":"\u0000","queue":"q"}]`),
 		"24 a view is cut short":          view(repairtest.SavedView, `{"f":"trou`),
 		"24 a view is empty":              view("x", ""),
-		"24 a view has no name":           view("", `{"f":"troubled"}`),
+		"24 a view has no name":           view("", `{"f":"failing"}`),
 		"24 a view has no filter":         view("x", "{}"),
 		"24 a view is not text":           view("x", "\xff\x00"),
-		"24 a name is no text":            view("\xff\x00\xfe", `{"f":"troubled"}`),
+		"24 a name is no text":            view("\xff\x00\xfe", `{"f":"failing"}`),
 	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }

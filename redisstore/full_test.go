@@ -59,7 +59,7 @@ func TestSTORE4_AStoreOfAServerAtItsMemoryLimitIsOpenedAndRead(t *testing.T) {
 			if got, err := st.Count(t.Context(), store.Query{}); err != nil || got.Total() != 1 {
 				t.Errorf("a count: %+v, %v", got, err)
 			}
-			if _, err := st.Troubles(t.Context(), store.TroubleQuery{}); err != nil {
+			if _, err := st.FailureGroups(t.Context(), store.FailureGroupQuery{}); err != nil {
 				t.Errorf("failures: %v", err)
 			}
 			if _, err := st.Fleet(t.Context()); err != nil {

@@ -109,8 +109,8 @@ type view struct {
 	standing                      *redis.MapStringStringCmd
 	gathering                     *redis.MapStringStringCmd
 	waiting, kept, passes         map[string]*redis.ZSliceCmd
-	flows, troubles               *redis.MapStringStringCmd
-	recent, idle, troubled        *redis.ZSliceCmd
+	flows, failureGroups          *redis.MapStringStringCmd
+	recent, idle, failing         *redis.ZSliceCmd
 	shared                        *redis.ZSliceCmd            // the entries
 	grouped                       map[string]*redis.ZSliceCmd // by failure group
 	labelled                      map[string]*redis.ZSliceCmd // by label
@@ -143,7 +143,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	for _, use := range v.keys.kept {
 		v.kept[use] = tx.ZRangeWithScores(ctx, p.kept(use), 0, -1)
 	}
-	v.readTroubles(ctx, tx)
+	v.readFailureGroups(ctx, tx)
 	v.readLabels(ctx, tx)
 	v.shared = tx.ZRangeWithScores(ctx, p.entries(), 0, -1)
 	v.hidden = map[string]*redis.MapStringStringCmd{}
@@ -182,7 +182,7 @@ func (v *view) found() *keySet {
 		runs: slices.Concat(members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
 		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())), flows: slices.Sorted(maps.Keys(v.flows.Val())),
-		groups: slices.Sorted(maps.Keys(v.troubles.Val())), labels: v.knownLabels(),
+		groups: slices.Sorted(maps.Keys(v.failureGroups.Val())), labels: v.knownLabels(),
 	}
 	for _, set := range v.listed {
 		k.runs = append(k.runs, members(set)...)

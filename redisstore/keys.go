@@ -130,10 +130,10 @@ func (p *partition) gathering() string      { return p.whole['J'] }
 func (p *partition) flows() string          { return p.whole['Q'] }
 func (p *partition) waitLines() string      { return p.whole['Y'] }
 func (p *partition) standing() string       { return p.whole['F'] }
-func (p *partition) troubles() string       { return p.whole['H'] }
+func (p *partition) failureGroups() string  { return p.whole['H'] }
 func (p *partition) recent() string         { return p.whole['E'] }
 func (p *partition) idle() string           { return p.whole['Z'] }
-func (p *partition) troubled() string       { return p.whole['U'] }
+func (p *partition) failing() string        { return p.whole['U'] }
 func (p *partition) entries() string        { return p.whole['R'] }
 
 // format returns the key of the mark: the format version and the number of partitions. Its name is

@@ -145,8 +145,8 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	switch { // a group has few runs compared with a route
 	case q.Group != "":
 		return []runSet{{key: p.grouped(q.Group)}}, nil
-	case q.Troubled:
-		return []runSet{{key: p.troubled()}}, nil
+	case q.Failing:
+		return []runSet{{key: p.failing()}}, nil
 	}
 	labels := labelSets(p, q)
 	ofSome := len(q.Statuses) > 0 || q.Workflow != "" || q.Queue != "" || q.Roots || q.Parent != ""
@@ -381,7 +381,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	q.Cursor = ""
 	c := &counting{s: s, q: &q, counter: paging.Count(&q)}
 	var err error
-	if len(q.Tags) > 0 || q.Group != "" || q.Troubled || q.Parent != "" || q.Root != "" || q.WorkflowID != "" || !q.From.IsZero() || !q.To.IsZero() {
+	if len(q.Tags) > 0 || q.Group != "" || q.Failing || q.Parent != "" || q.Root != "" || q.WorkflowID != "" || !q.From.IsZero() || !q.To.IsZero() {
 		err = c.look(ctx)
 	} else {
 		err = c.bySets(ctx)

@@ -286,7 +286,7 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 	if rec.Chain != rec.Run {
 		chain = short(rec.Chain)
 	}
-	label := m.Trouble.Kept()
+	label := m.FailureGroup.Kept()
 	about := ""
 	if label.Group != "" {
 		about = packAbout(&label)
@@ -307,7 +307,7 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 	}
 	args := []any{
 		s.at(), millis(rec.CreatedAt), millis(rec.EndedAt), durationMillis(m.Retention(rec.EndedAt)), store.Horizon.Milliseconds(),
-		store.DefaultRetention.Milliseconds(), short(rec.Next), chain, widKey(rec.WorkflowID), label.Group, about, store.TroubleKept.Milliseconds(),
+		store.DefaultRetention.Milliseconds(), short(rec.Next), chain, widKey(rec.WorkflowID), label.Group, about, store.FailureGroupKept.Milliseconds(),
 		string(m.By), string(store.ReasonImported), len(m.Frames) - 1, len(m.Streams), len(bodies), short(rec.Rerun),
 	}
 	for i := range m.Frames {

@@ -64,7 +64,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	if err := s.showLimits(v, snap, known); err != nil {
 		return err
 	}
-	v.showTroubles(snap)
+	v.showFailureGroups(snap)
 	v.showLabels(snap)
 	v.showEntries(snap)
 	for _, z := range slices.Concat(v.purges.Val(), v.held.Val()) {
@@ -244,24 +244,24 @@ func (v *view) showSessions(snap *store.Snapshot) {
 
 func newSnapshot() *store.Snapshot {
 	return &store.Snapshot{
-		Runs:      map[event.RunID]*store.RunState{},
-		Active:    map[string]event.RunID{},
-		LastEnded: map[string]event.RunID{},
-		Lines:     map[string][]event.RunID{},
-		Gathering: map[string]event.RunID{},
-		Seen:      map[event.RunID]map[event.ItemID]time.Time{},
-		Kept:      map[event.RunID][]event.ItemID{},
-		Ready:     map[store.Route][]event.RunID{},
-		Timers:    map[event.RunID]time.Time{},
-		Leases:    map[store.SessionID]store.Lease{},
-		Owned:     map[store.SessionID][]event.RunID{},
-		Unread:    map[store.SessionID][]event.RunID{},
-		Wakes:     map[store.Route]bool{},
-		Purges:    map[event.RunID]time.Time{},
-		Streams:   map[event.RunID]map[string]store.StreamState{},
-		Limits:    map[store.LimitID]store.LimitState{},
-		Flows:     map[store.FlowID]int{},
-		Troubles:  map[string]store.TroubleState{},
+		Runs:          map[event.RunID]*store.RunState{},
+		Active:        map[string]event.RunID{},
+		LastEnded:     map[string]event.RunID{},
+		Lines:         map[string][]event.RunID{},
+		Gathering:     map[string]event.RunID{},
+		Seen:          map[event.RunID]map[event.ItemID]time.Time{},
+		Kept:          map[event.RunID][]event.ItemID{},
+		Ready:         map[store.Route][]event.RunID{},
+		Timers:        map[event.RunID]time.Time{},
+		Leases:        map[store.SessionID]store.Lease{},
+		Owned:         map[store.SessionID][]event.RunID{},
+		Unread:        map[store.SessionID][]event.RunID{},
+		Wakes:         map[store.Route]bool{},
+		Purges:        map[event.RunID]time.Time{},
+		Streams:       map[event.RunID]map[string]store.StreamState{},
+		Limits:        map[store.LimitID]store.LimitState{},
+		Flows:         map[store.FlowID]int{},
+		FailureGroups: map[string]store.FailureGroupState{},
 	}
 }
 

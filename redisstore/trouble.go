@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-var _ store.TroubleLister = (*Store)(nil)
+var _ store.FailureGroupLister = (*Store)(nil)
 
 // labelOf returns the arguments of a script for the label of a commit: the failure group, the
 // common properties of the group, and the retention of a group without runs. The group is '-' to
@@ -24,23 +24,23 @@ var _ store.TroubleLister = (*Store)(nil)
 func labelOf(c *store.Commit) []any {
 	label, set := c.Label()
 	switch {
-	case !set || c.Trouble == nil:
+	case !set || c.FailureGroup == nil:
 		return []any{"", "", 0}
 	case label.Group == "":
 		return []any{"-", "", 0}
 	}
-	return []any{label.Group, packAbout(&label), store.TroubleKept.Milliseconds()}
+	return []any{label.Group, packAbout(&label), store.FailureGroupKept.Milliseconds()}
 }
 
 // packAbout encodes the properties that the runs of a failure group have in common. None of them
 // contains a zero byte.
-func packAbout(t *store.Trouble) string {
+func packAbout(t *store.FailureGroup) string {
 	return strings.Join([]string{string(t.Kind), t.Workflow, t.Step, t.Text}, "\x00")
 }
 
-// unpackTrouble decodes a stored failure group. It returns false for an invalid value.
-func unpackTrouble(group, packed string) (store.TroubleGroup, bool) {
-	g := store.TroubleGroup{Trouble: store.Trouble{Group: group}}
+// unpackFailureGroup decodes a stored failure group. It returns false for an invalid value.
+func unpackFailureGroup(group, packed string) (store.FailureGroupInfo, bool) {
+	g := store.FailureGroupInfo{FailureGroup: store.FailureGroup{Group: group}}
 	words := strings.SplitN(packed, " ", 4)
 	if len(words) != 4 {
 		return g, false
@@ -50,34 +50,34 @@ func unpackTrouble(group, packed string) (store.TroubleGroup, bool) {
 		return g, false
 	}
 	g.First, g.Last, g.Total = timeOf(parseNumber(words[0])), timeOf(parseNumber(words[1])), int(parseNumber(words[2]))
-	g.Kind, g.Workflow, g.Step, g.Text = store.TroubleKind(about[0]), about[1], about[2], about[3]
+	g.Kind, g.Workflow, g.Step, g.Text = store.FailureKind(about[0]), about[1], about[2], about[3]
 	return g, true
 }
 
-// Troubles returns a page of the failure groups. In each partition it reads the groups to which a
+// FailureGroups returns a page of the failure groups. In each partition it reads the groups to which a
 // run was added last.
-func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	err := s.enter(ctx)
 	if err == nil {
 		_, _, err = q.After()
 	}
-	var page store.TroublePage
+	var page store.FailureGroupPage
 	if err == nil {
-		page, err = s.listTroubles(ctx, q)
+		page, err = s.listFailureGroups(ctx, q)
 	}
 	if err != nil {
-		return store.TroublePage{}, fmt.Errorf("list troubles: %w", err)
+		return store.FailureGroupPage{}, fmt.Errorf("list troubles: %w", err)
 	}
 	return page, nil
 }
 
-func (s *Store) listTroubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+func (s *Store) listFailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	var (
 		mu    sync.Mutex
-		found []store.TroubleGroup
+		found []store.FailureGroupInfo
 		cut   bool
 	)
-	share := paging.TroubleShare(&q, len(s.parts))
+	share := paging.FailureGroupShare(&q, len(s.parts))
 	err := each(s.all(), func(p *partition, _ struct{}) error {
 		var ids *redis.StringSliceCmd
 		err := s.transaction(ctx, p, func(tx redis.Pipeliner) { ids = tx.ZRevRange(ctx, p.recent(), 0, int64(share)) })
@@ -99,17 +99,17 @@ func (s *Store) listTroubles(ctx context.Context, q store.TroubleQuery) (store.T
 		return nil
 	})
 	if err != nil {
-		return store.TroublePage{}, err
+		return store.FailureGroupPage{}, err
 	}
-	return paging.Troubles(&q, found, cut)
+	return paging.FailureGroups(&q, found, cut)
 }
 
 // readGroups reads failure groups. It leaves out a group that is damaged or was removed in between.
-func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (found []store.TroubleGroup, err error) {
+func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (found []store.FailureGroupInfo, err error) {
 	var kept *redis.SliceCmd
 	open := make([]*redis.IntCmd, len(ids))
 	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
-		kept = tx.HMGet(ctx, p.troubles(), ids...)
+		kept = tx.HMGet(ctx, p.failureGroups(), ids...)
 		for i, id := range ids {
 			open[i] = tx.ZCard(ctx, p.grouped(id))
 		}
@@ -119,7 +119,7 @@ func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (fou
 	}
 	for i, packed := range kept.Val() {
 		text, _ := packed.(string)
-		if g, ok := unpackTrouble(ids[i], text); ok {
+		if g, ok := unpackFailureGroup(ids[i], text); ok {
 			g.Open = int(open[i].Val())
 			found = append(found, g)
 		}
@@ -127,41 +127,41 @@ func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (fou
 	return found, nil
 }
 
-func (v *view) readTroubles(ctx context.Context, tx redis.Pipeliner) {
-	v.troubles = tx.HGetAll(ctx, v.p.troubles())
+func (v *view) readFailureGroups(ctx context.Context, tx redis.Pipeliner) {
+	v.failureGroups = tx.HGetAll(ctx, v.p.failureGroups())
 	v.recent, v.idle = tx.ZRangeWithScores(ctx, v.p.recent(), 0, -1), tx.ZRangeWithScores(ctx, v.p.idle(), 0, -1)
-	v.troubled, v.grouped = tx.ZRangeWithScores(ctx, v.p.troubled(), 0, -1), map[string]*redis.ZSliceCmd{}
+	v.failing, v.grouped = tx.ZRangeWithScores(ctx, v.p.failing(), 0, -1), map[string]*redis.ZSliceCmd{}
 	for _, group := range v.keys.groups {
 		v.grouped[group] = tx.ZRangeWithScores(ctx, v.p.grouped(group), 0, -1)
 	}
 }
 
-// showTroubles adds the failure groups to a snapshot, with the runs in their sets.
-func (v *view) showTroubles(snap *store.Snapshot) {
-	for group, packed := range v.troubles.Val() {
-		g, _ := unpackTrouble(group, packed)
-		snap.AddTrouble(g, longAll(members(v.grouped[group])))
+// showFailureGroups adds the failure groups to a snapshot, with the runs in their sets.
+func (v *view) showFailureGroups(snap *store.Snapshot) {
+	for group, packed := range v.failureGroups.Val() {
+		g, _ := unpackFailureGroup(group, packed)
+		snap.AddFailureGroup(g, longAll(members(v.grouped[group])))
 	}
-	snap.AddTroubled(longAll(members(v.troubled)))
+	snap.AddFailing(longAll(members(v.failing)))
 }
 
-// showGroups is like showTroubles, without the excluded runs. It records the entries of each run.
+// showGroups is like showFailureGroups, without the excluded runs. It records the entries of each run.
 func (e *partitionState) showGroups() {
 	for _, group := range sortedKeys(e.grouped) {
 		runs := e.judged(members(e.grouped[group]))
 		for _, run := range runs {
 			e.at(run, e.p.grouped(group), run)
 		}
-		g, _ := unpackTrouble(group, e.troubles.Val()[group])
-		if e.troubles.Val()[group] != "" || len(runs) > 0 {
-			e.snap.AddTrouble(g, longAll(runs))
+		g, _ := unpackFailureGroup(group, e.failureGroups.Val()[group])
+		if e.failureGroups.Val()[group] != "" || len(runs) > 0 {
+			e.snap.AddFailureGroup(g, longAll(runs))
 		}
 	}
-	runs := e.judged(members(e.troubled))
+	runs := e.judged(members(e.failing))
 	for _, run := range runs {
-		e.at(run, e.p.troubled(), run)
+		e.at(run, e.p.failing(), run)
 	}
-	e.snap.AddTroubled(longAll(runs))
+	e.snap.AddFailing(longAll(runs))
 }
 
 // groupsOf returns the keys of the sets of labelled runs that contain a run.
@@ -176,7 +176,7 @@ func (e *partitionState) groupsOf(run string) (keys []string) {
 
 // lookAtPlaces finds a labelled run whose time in a set is wrong.
 func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(invariant int, what, explain string)) {
-	for _, set := range []*redis.ZSliceCmd{e.grouped[r.Group], e.troubled} {
+	for _, set := range []*redis.ZSliceCmd{e.grouped[r.Group], e.failing} {
 		if set == nil {
 			continue
 		}
@@ -188,9 +188,9 @@ func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(
 	}
 }
 
-// lookAtTroubles compares the stored failure groups with the runs that have their labels. The sets
+// examineFailureGroups compares the stored failure groups with the runs that have their labels. The sets
 // of runs are repaired with the runs.
-func (e *partitionState) lookAtTroubles() {
+func (e *partitionState) examineFailureGroups() {
 	if e.unread != nil {
 		return // runs that were not read are in groups as well
 	}
@@ -206,7 +206,7 @@ func (e *partitionState) lookAtTroubles() {
 	}
 	recent, idle := scores(e.recent), scores(e.idle)
 	groups := map[string]bool{}
-	for _, known := range []map[string]string{recent, idle, e.troubles.Val()} {
+	for _, known := range []map[string]string{recent, idle, e.failureGroups.Val()} {
 		for g := range known {
 			groups[g] = true
 		}
@@ -215,8 +215,8 @@ func (e *partitionState) lookAtTroubles() {
 		groups[g] = true
 	}
 	for _, g := range sortedKeys(groups) {
-		packed := e.troubles.Val()[g]
-		kept, ok := unpackTrouble(g, packed)
+		packed := e.failureGroups.Val()[g]
+		kept, ok := unpackFailureGroup(g, packed)
 		var swaps []swap
 		fix := func(key, kind, seen, value string) {
 			if seen != value {
@@ -227,10 +227,10 @@ func (e *partitionState) lookAtTroubles() {
 		switch {
 		case !ok && open[g] > 0:
 			at = number(last[g])
-			fix(e.p.troubles(), inHash, packed, fmt.Sprintf("%d %d %d ", first[g], last[g], open[g])+packAbout(&store.Trouble{}))
+			fix(e.p.failureGroups(), inHash, packed, fmt.Sprintf("%d %d %d ", first[g], last[g], open[g])+packAbout(&store.FailureGroup{}))
 		case !ok:
 			at = ""
-			fix(e.p.troubles(), inHash, packed, "")
+			fix(e.p.failureGroups(), inHash, packed, "")
 		}
 		if open[g] == 0 {
 			none = at

@@ -38,9 +38,9 @@ func TestREC8_RepairsJournalCatalogueAndViews(t *testing.T) {
 		"24 a space without a name":       planted("", `'x'`, `'x'`),
 		"24 a view is cut short":          entries(`UPDATE entries SET value = substr(value, 1, 9) WHERE key = '` + repairtest.SavedView + `'`),
 		"24 a view is empty":              view(`'x'`, `x''`),
-		"24 a view has no name":           view(`''`, `'{"f":"troubled"}'`),
+		"24 a view has no name":           view(`''`, `'{"f":"failing"}'`),
 		"24 a view has no filter":         view(`'x'`, `'{}'`),
 		"24 a view is not text":           view(`'x'`, `x'ff00'`),
-		"24 a name is no text":            view(`CAST(x'ff00fe' AS TEXT)`, `'{"f":"troubled"}'`),
+		"24 a name is no text":            view(`CAST(x'ff00fe' AS TEXT)`, `'{"f":"failing"}'`),
 	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }

@@ -98,15 +98,15 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 type index string
 
 const (
-	byCreation   index = `runs r INDEXED BY runs_created WHERE true`
-	byClass      index = `runs r INDEXED BY runs_class WHERE r.class = +? AND r.child = +? AND r.status = +?`
-	byParent     index = `runs r INDEXED BY runs_parent WHERE r.parent = +?`
-	byRoot       index = `runs r INDEXED BY runs_root WHERE r.root = +?`
-	byID         index = `runs r WHERE r.id = +? AND r.root IS NULL`
-	byWorkflowID index = `runs r INDEXED BY runs_wid WHERE r.wid = +?`
-	byGroup      index = `runs r INDEXED BY runs_trouble WHERE r.trouble = +?`
-	byTrouble    index = `runs r INDEXED BY runs_troubled WHERE r.trouble IS NOT NULL`
-	byTag        index = `tags t INDEXED BY tags_value CROSS JOIN runs r ON r.key = t.run WHERE t.name = +? AND t.value = +?`
+	byCreation     index = `runs r INDEXED BY runs_created WHERE true`
+	byClass        index = `runs r INDEXED BY runs_class WHERE r.class = +? AND r.child = +? AND r.status = +?`
+	byParent       index = `runs r INDEXED BY runs_parent WHERE r.parent = +?`
+	byRoot         index = `runs r INDEXED BY runs_root WHERE r.root = +?`
+	byID           index = `runs r WHERE r.id = +? AND r.root IS NULL`
+	byWorkflowID   index = `runs r INDEXED BY runs_wid WHERE r.wid = +?`
+	byGroup        index = `runs r INDEXED BY runs_failure_group WHERE r.failure_group = +?`
+	byFailureGroup index = `runs r INDEXED BY runs_failing WHERE r.failure_group IS NOT NULL`
+	byTag          index = `tags t INDEXED BY tags_value CROSS JOIN runs r ON r.key = t.run WHERE t.name = +? AND t.value = +?`
 )
 
 // created returns the column with the time in an index.
@@ -164,8 +164,8 @@ func (c *conn) search(q *store.Query) (*search, error) {
 		return nil, err
 	case q.Group != "":
 		s.by, s.ranges = byGroup, [][]any{{q.Group}}
-	case q.Troubled:
-		s.by, s.ranges = byTrouble, [][]any{nil}
+	case q.Failing:
+		s.by, s.ranges = byFailureGroup, [][]any{nil}
 	case q.Root != "":
 		s.by, s.ranges = byRoot, [][]any{{q.Root}}
 		top := *s
@@ -396,10 +396,10 @@ func conditions(q *store.Query) *condition {
 		where.add(`r.wid = (SELECT id FROM workflow_ids WHERE name = +?)`, q.WorkflowID)
 	}
 	if q.Group != "" {
-		where.add(`r.trouble = +?`, q.Group)
+		where.add(`r.failure_group = +?`, q.Group)
 	}
-	if q.Troubled {
-		where.add(`r.trouble IS NOT NULL`)
+	if q.Failing {
+		where.add(`r.failure_group IS NOT NULL`)
 	}
 	if q.Roots {
 		where.add(`r.parent IS NULL`)

@@ -93,7 +93,7 @@ func scanStored(r row) (stored, error) {
 	} else {
 		s.Rerun = next
 	}
-	s.Fair, s.Share, s.Group = v.fair, v.share, v.trouble
+	s.Fair, s.Share, s.Group = v.fair, v.share, v.failureGroup
 	if v.uses != "" {
 		var err error
 		if s.Uses, err = decodeUses(v.uses); err != nil {

@@ -28,7 +28,7 @@ func stateOf(r *run) protocol.Run[int64] {
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
 		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, CalledOff: r.calledOff, Place: r.place(), WaitsSince: r.waitsSince, Fair: r.fair != "",
-		Gather: r.gather, Group: r.trouble,
+		Gather: r.gather, Group: r.failureGroup,
 	}
 }
 
@@ -57,7 +57,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
-	r.permits, r.calledOff, r.waitsSince, r.gather, r.trouble = s.Permits, s.CalledOff, s.WaitsSince, s.Gather, s.Group
+	r.permits, r.calledOff, r.waitsSince, r.gather, r.failureGroup = s.Permits, s.CalledOff, s.WaitsSince, s.Gather, s.Group
 
 	if err := t.saveColumns(r, changed(&before, &s, r, line)); err != nil {
 		return err
@@ -443,7 +443,7 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	granted := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.workflowID, Route: route, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Unread: r.inbox > 0,
-		CalledOff: r.calledOff, Group: r.trouble,
+		CalledOff: r.calledOff, Group: r.failureGroup,
 	}
 	if r.permits {
 		granted.Waited = timeOf(r.waitsSince)

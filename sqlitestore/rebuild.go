@@ -152,7 +152,7 @@ func (t *tx) rewrite(r *run, m *store.Rebuild) error {
 	before := r.chain
 	r.chain, r.status, r.n, r.seq, r.last, r.epoch = rec.Chain, rec.Status, rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
 	r.recoveries, r.closing, r.retention, r.hidden, r.created = rec.Recoveries, rec.Closing, rec.Retention, m.Hidden, millis(rec.CreatedAt)
-	r.ended, r.purge, r.createdBy, r.fair, r.share, r.trouble = 0, 0, rec.CreatedBy, rec.Fair, rec.Share, rec.Group
+	r.ended, r.purge, r.createdBy, r.fair, r.share, r.failureGroup = 0, 0, rec.CreatedBy, rec.Fair, rec.Share, rec.Group
 	err = t.exec(`UPDATE runs SET chain = ?, wid = ?, class = ?, priority = ?, created = ?, retention = ?, hidden = ?, parent = ?, child = ?, root = ?, tags = ?,
 		next = ?, created_by = ?, fair = ?, share = ? WHERE key = +?`, chain, nonZero(r.wid), r.route, rec.Priority, r.created, int64(r.retention), r.hidden,
 		rec.Parent, rec.Parent != "", rec.Root, nonEmpty(tags), cmp.Or(rec.Next, rec.Rerun), nonEmpty(string(rec.CreatedBy)), nonEmpty(r.fair), nonZero(int64(r.share)), r.key)

@@ -34,7 +34,7 @@ var columnNames = []string{
 	"place, epoch, token, owner, ord",
 	"due",
 	"status, ended, purge",
-	"misfits, created_by, line, waits, gather, trouble",
+	"misfits, created_by, line, waits, gather, failure_group",
 	"hidden",
 }
 
@@ -85,7 +85,7 @@ func (b *binder) bindColumns(r *run, c columns) {
 		b.nonZero(r.line)
 		b.nonZero(r.waitsSince)
 		b.nonEmpty(r.gather)
-		b.nonEmpty(r.trouble)
+		b.nonEmpty(r.failureGroup)
 	}
 	if c&hiddenColumn != 0 {
 		b.bool(r.hidden)

@@ -82,7 +82,7 @@ var runSchema = []string{
 		fair       TEXT,
 		share      INTEGER,
 		child      INTEGER NOT NULL DEFAULT 0,
-		trouble    TEXT
+		failure_group    TEXT
 	) STRICT`,
 	`CREATE INDEX runs_ready ON runs (class, priority DESC, ord) WHERE place = 1`,
 	`CREATE INDEX runs_blocked ON runs (class, misfits) WHERE place = 4`,
@@ -101,8 +101,8 @@ var runSchema = []string{
 	`CREATE INDEX runs_wid ON runs (wid, created) WHERE wid IS NOT NULL`,
 	`CREATE INDEX runs_parent ON runs (parent, created) WHERE parent IS NOT NULL`,
 	`CREATE INDEX runs_root ON runs (root, created) WHERE root IS NOT NULL`,
-	`CREATE INDEX runs_trouble ON runs (trouble, created) WHERE trouble IS NOT NULL`,
-	`CREATE INDEX runs_troubled ON runs (created) WHERE trouble IS NOT NULL`,
+	`CREATE INDEX runs_failure_group ON runs (failure_group, created) WHERE failure_group IS NOT NULL`,
+	`CREATE INDEX runs_failing ON runs (created) WHERE failure_group IS NOT NULL`,
 
 	`CREATE TABLE tags (
 		name    TEXT NOT NULL,
@@ -363,7 +363,7 @@ var countSchema = []string{
 		PRIMARY KEY (class, child, status)
 	) STRICT, WITHOUT ROWID`,
 	// A failure group without runs is kept for a while, see package protocol.
-	`CREATE TABLE troubles (
+	`CREATE TABLE failure_groups (
 		name     TEXT NOT NULL PRIMARY KEY,
 		kind     TEXT NOT NULL,
 		workflow TEXT NOT NULL,
@@ -373,7 +373,7 @@ var countSchema = []string{
 		last     INTEGER NOT NULL,
 		total    INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID`,
-	`CREATE INDEX troubles_last ON troubles (last)`,
+	`CREATE INDEX failure_groups_last ON failure_groups (last)`,
 	// See store.Entries.
 	`CREATE TABLE entries (
 		space TEXT NOT NULL,

@@ -51,7 +51,7 @@ func (e *partitionState) read(c *conn) error {
 		}
 	}
 	for _, part := range []func(*store.Snapshot) error{
-		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes, c.inspectLimits, c.inspectTroubles,
+		c.inspectWorkflowIDs, c.inspectIndexes, c.inspectSeen, c.scanStreams, c.scanOutbox, c.inspectSessions, c.inspectWakes, c.inspectLimits, c.inspectFailureGroups,
 	} {
 		if err := part(e.snap); err != nil {
 			return err
@@ -253,9 +253,9 @@ var repairs = []repair{
 	},
 	{
 		invariant: 23,
-		count:     `SELECT count(DISTINCT trouble) FROM runs WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles)`,
-		repair: `INSERT INTO troubles SELECT trouble, '', '', '', '', min(created), max(created), count(*) FROM runs
-			WHERE trouble IS NOT NULL AND trouble NOT IN (SELECT name FROM troubles) GROUP BY trouble`,
+		count:     `SELECT count(DISTINCT failure_group) FROM runs WHERE failure_group IS NOT NULL AND failure_group NOT IN (SELECT name FROM failure_groups)`,
+		repair: `INSERT INTO failure_groups SELECT failure_group, '', '', '', '', min(created), max(created), count(*) FROM runs
+			WHERE failure_group IS NOT NULL AND failure_group NOT IN (SELECT name FROM failure_groups) GROUP BY failure_group`,
 		what: "%d groups of trouble have runs, and nothing is kept of them", explain: "they are not listed", repairing: "list them, without what they are about",
 	},
 	{
@@ -393,7 +393,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
 		Limits: map[store.LimitID]store.LimitState{},
-		Flows:  map[store.FlowID]int{}, Troubles: map[string]store.TroubleState{},
+		Flows:  map[store.FlowID]int{}, FailureGroups: map[string]store.FailureGroupState{},
 	}
 }
 

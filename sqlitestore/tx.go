@@ -224,7 +224,7 @@ type run struct {
 	calledOff    bool
 	waitsSince   int64
 	gather       string // the key whose starts it collects; empty if none or claimed
-	trouble      string // its failure group; empty if none
+	failureGroup string // its failure group; empty if none
 	fair         string // fairness key; empty if none
 	share        int
 
@@ -242,7 +242,7 @@ const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.misfits, r.bits, r.inbox, r.created, r.ended,
-		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child, r.trouble`
+		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child, r.failure_group`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -257,7 +257,7 @@ func scanRun(r row) *run {
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
 		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, calledOff: r.ColumnInt(20)&isCalledOff != 0,
-		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34), trouble: r.ColumnText(35),
+		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34), failureGroup: r.ColumnText(35),
 	}
 	if v.epoch == 0 {
 		v.gather = r.ColumnText(31)

@@ -68,7 +68,7 @@ func groupsFailures(s *Scene) {
 			s.Errorf("%s: found %d groups", what, len(got.Groups))
 		}
 	}
-	for what, f := range map[string]admin.Filter{"group": {Group: failed.Group}, "troubled": {Troubled: true}} {
+	for what, f := range map[string]admin.Filter{"group": {Group: failed.Group}, "failing": {Failing: true}} {
 		got, err := s.Service.Runs(s.ctx(), f)
 		if err != nil || len(got.Runs) < 2 || got.Runs[0].Group != failed.Group {
 			s.Errorf("runs by %s: %+v, %v, want those that have failed alike", what, got.Runs, err)

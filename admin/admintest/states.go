@@ -22,8 +22,8 @@ var long = shim.NewWorkflow[int, int]("admintest.long", "n", shim.WorkflowPolicy
 var (
 	again = shim.NewStep("admintest.again", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Hour}}, plain)
 	hang  = shim.NewStep("admintest.hang", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, plain)
-	// troubled calls the step again or hang, depending on its input.
-	troubled = shim.NewWorkflow[string, string]("admintest.troubled", "what", shim.WorkflowPolicy{})
+	// failing calls the step again or hang, depending on its input.
+	failing = shim.NewWorkflow[string, string]("admintest.failing", "what", shim.WorkflowPolicy{})
 )
 
 func plain(f func(context.Context, string) (string, error)) shim.Handler {
@@ -41,7 +41,7 @@ func bindStates(w *worker.Worker) (release func()) {
 		}
 		return what, nil
 	})
-	shim.BindWorkflow(w, troubled, func(ctx workflow.Context, what string) (string, error) {
+	shim.BindWorkflow(w, failing, func(ctx workflow.Context, what string) (string, error) {
 		if what == "again" {
 			return shim.Call[string](ctx, again, what)
 		}
@@ -73,18 +73,18 @@ func bindStates(w *worker.Worker) (release func()) {
 // Retrying starts a run, and waits until a step of it is due for a retry in an hour.
 func (s *Scene) Retrying(id string) string {
 	s.Helper()
-	return s.troubled("again", id, func(r *admin.Run) bool { return len(r.Retries) > 0 && !r.Retries[0].Next.IsZero() })
+	return s.failing("again", id, func(r *admin.Run) bool { return len(r.Retries) > 0 && !r.Retries[0].Next.IsZero() })
 }
 
 // Busy starts a run, and waits until a step of it is in progress, which takes until the scene ends.
 func (s *Scene) Busy(id string) string {
 	s.Helper()
-	return s.troubled("hang", id, func(r *admin.Run) bool { return r.Status == "running" && r.Events > 3 })
+	return s.failing("hang", id, func(r *admin.Run) bool { return r.Status == "running" && r.Events > 3 })
 }
 
-func (s *Scene) troubled(what, id string, is func(*admin.Run) bool) string {
+func (s *Scene) failing(what, id string, is func(*admin.Run) bool) string {
 	s.Helper()
-	run, err := troubled.Start(s.ctx(), s.Client, what, workflow.WithID(id))
+	run, err := failing.Start(s.ctx(), s.Client, what, workflow.WithID(id))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -58,9 +58,9 @@ func savesViews(s *Scene) {
 		want[name] = filter
 	}
 	same(s, "views", s.views(), want)
-	s.save("a/b", "troubled children") // replaces the filter
-	want["a/b"] = "troubled children"
-	s.save("a/b", "troubled children") // repeated
+	s.save("a/b", "failing children") // replaces the filter
+	want["a/b"] = "failing children"
+	s.save("a/b", "failing children") // repeated
 	same(s, "views", s.views(), want)
 	for _, name := range hostileViews {
 		got, err := s.Service.DeleteView(s.ctx(), name, admin.Because{})

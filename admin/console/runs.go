@@ -190,7 +190,7 @@ func conditions(f admin.Filter) (all []condition) {
 	for _, word := range []struct {
 		name string
 		on   bool
-	}{{"troubled", f.Troubled}, {"children", f.Children}, {"system", f.System}} {
+	}{{"failing", f.Failing}, {"children", f.Children}, {"system", f.System}} {
 		if word.on {
 			all = append(all, condition{name: word.name})
 		}

@@ -19,7 +19,7 @@ type savedView struct {
 // views lists the built-in views.
 var views = []savedView{
 	{Name: "All"}, {Name: "Running", Line: "status:running,sleeping,waiting"}, {Name: "Failed today", Line: "status:failed since:24h"},
-	{Name: "In trouble", Line: "troubled children"}, {Name: "Blocked", Line: "status:blocked children"},
+	{Name: "In trouble", Line: "failing children"}, {Name: "Blocked", Line: "status:blocked children"},
 }
 
 // viewTabs are the views above a list of runs.

@@ -87,16 +87,16 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	has(t, other.get(html.UnescapeString(href[1]), 200), ` aria-current="true" `+shown)
 
 	sent = hiddenOf(s.get(at, 200)) // which replaces it
-	sent["name"], sent["filter"] = []string{hostileView}, []string{"troubled"}
+	sent["name"], sent["filter"] = []string{hostileView}, []string{"failing"}
 	s.post(at, sent, 200)
 	list := other.get("runs", 200)
-	has(t, list, `title="troubled, shared by local">Night`)
+	has(t, list, `title="failing, shared by local">Night`)
 	hasNot(t, list, shown)
-	has(t, other.get(html.UnescapeString(href[1]), 200), `aria-current="true">Night`, `title="troubled, shared by local">Night`) // a bookmarked URL remains valid
+	has(t, other.get(html.UnescapeString(href[1]), 200), `aria-current="true">Night`, `title="failing, shared by local">Night`) // a bookmarked URL remains valid
 
 	gone := "views/delete?" + url.Values{"view": {hostileView}}.Encode()
 	form = other.get(gone, 200)
-	has(t, form, `Delete view Night &lt;b&gt;\u202e`, "its filter is troubled", `flowctl views delete &#39;Night &lt;b&gt;\u202e &#34;&amp;&#39;\&#39;&#39; shift&#39;`)
+	has(t, form, `Delete view Night &lt;b&gt;\u202e`, "its filter is failing", `flowctl views delete &#39;Night &lt;b&gt;\u202e &#34;&amp;&#39;\&#39;&#39; shift&#39;`)
 	sent = hiddenOf(form)
 	sent.Set("reason", "nobody looks at these")
 	has(t, other.post(gone, sent, 200), "The view is deleted")
@@ -124,9 +124,9 @@ func TestOPS2_ManySharedViewsStandInAMenu(t *testing.T) {
 	}
 	has(t, tabs, "view 07<", `aria-current="true">view 99<`)
 	has(t, menu, "view 08<", "view 98<")
-	form := hiddenOf(s.get("views/save?q=troubled", 200))
-	form["name"], form["filter"] = []string{"one more"}, []string{"troubled"}
-	has(t, s.post("views/save?q=troubled", form, 409), "there are 100 views", "delete one that nobody uses")
+	form := hiddenOf(s.get("views/save?q=failing", 200))
+	form["name"], form["filter"] = []string{"one more"}, []string{"failing"}
+	has(t, s.post("views/save?q=failing", form, 409), "there are 100 views", "delete one that nobody uses")
 }
 
 // Shared views and their forms are offered only to roles that may use them.
@@ -143,15 +143,15 @@ func TestOPS2_SharedViewsAreForTheirRoles(t *testing.T) {
 		if sees := strings.Contains(s.get("runs", 200), ">mine</a>"); sees != (role != owned) {
 			t.Errorf("%s sees the view: %v", role, sees)
 		}
-		form := url.Values{"name": {"other"}, "filter": {"troubled"}}
-		for _, at := range []string{"views/save?q=troubled", "views/delete?view=mine"} {
+		form := url.Values{"name": {"other"}, "filter": {"failing"}}
+		for _, at := range []string{"views/save?q=failing", "views/delete?view=mine"} {
 			s.get(at, 403)
 			s.post(at, form, 403)
 		}
 	}
 	login(admin.RoleOperator)
 	has(t, s.get(at, 200), ">Delete for all</a>")
-	has(t, s.get("runs?q=troubled", 200), ">+ Save for all</a>")
+	has(t, s.get("runs?q=failing", 200), ">+ Save for all</a>")
 }
 
 // plain is a store without views.
@@ -180,7 +180,7 @@ func TestOPS2_AListIsShownWithoutSharedViewsThatCannotBeRead(t *testing.T) {
 // Shared views are read when a page is loaded, but not for its updates.
 func TestOPS2_ALiveListDoesNotAskForViews(t *testing.T) {
 	s := newTabs(t)
-	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "troubled"}); err != nil {
+	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "failing"}); err != nil {
 		t.Fatal(err)
 	}
 	has(t, s.page("/runs"), ">mine</a>")

@@ -54,7 +54,7 @@ var rules = []rule{
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},
 	{packages: "runtime/internal/engine", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/handover", module: []string{"runtime/event", "runtime/store"}, external: none},
-	{packages: "runtime/internal/trouble", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
+	{packages: "runtime/internal/failuregroup", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/flowtest", module: append(slices.Clone(anyPackage), "internal/testutil/..."), helper: true},
 	{packages: "runtime/internal/...", module: []string{"runtime/event", "runtime/internal/..."}, external: none},

@@ -171,7 +171,7 @@ var limitMutants = []Mutant{
 	working("limits/worker/next-busy", "commits of a worker that has much to do claim", "nextclaim.go",
 		"t.steps.slots.taken() >= min(", "t.steps.slots.taken() < 0*min(", "TestREC11_AWorkerLeavesPermitsToOthers"),
 	working("limits/worker/next-fails", "commits of runs that fail claim", "nextclaim.go",
-		"t.draft.trouble(c.req.Effect).Group != \"\" ||", "", "TestREC11_AWorkerLeavesPermitsToOthers"),
+		"t.draft.failuregroup(c.req.Effect).Group != \"\" ||", "", "TestREC11_AWorkerLeavesPermitsToOthers"),
 	working("limits/worker/next-claiming", "what a commit claims is looked for before it has an answer", "nextclaim.go",
 		"t.lease.Claiming()}", "func() {}}", "TestREC5_WhatIsHandedOnIsNotGivenBackBeforeTheAnswerComes"),
 	onRedis("limits/redis/set-heavy", "a lower limit ends nobody", "lua/set_limit.lua",

@@ -31,36 +31,36 @@ func (c *Client) Catalog(ctx context.Context, q CatalogQuery) ([]CatalogEntry, e
 // are blocked, for the same reason as far as code, error types, step and message show. IDs,
 // numbers, times and quoted text in messages are ignored, as are line numbers.
 // workflow.RunInfo.Group is the group of a run.
-type Failure = store.Trouble
+type Failure = store.FailureGroup
 
 // FailureKind is the kind of failure of a group.
-type FailureKind = store.TroubleKind
+type FailureKind = store.FailureKind
 
 // The kinds of failure groups.
 const (
-	FailureFailed   = store.TroubleFailed
-	FailureRetrying = store.TroubleRetrying
-	FailureBlocked  = store.TroubleBlocked
+	FailureFailed   = store.FailureKindFailed
+	FailureRetrying = store.FailureKindRetrying
+	FailureBlocked  = store.FailureKindBlocked
 )
 
 // FailureGroup is a failure group with the number of runs that have entered it, and the number of
 // runs in it.
-type FailureGroup = store.TroubleGroup
+type FailureGroup = store.FailureGroupInfo
 
 // FailureFilter selects failure groups. The zero FailureFilter selects all.
-type FailureFilter = store.TroubleQuery
+type FailureFilter = store.FailureGroupQuery
 
 // FailurePage is one page of a list of failure groups.
-type FailurePage = store.TroublePage
+type FailurePage = store.FailureGroupPage
 
 // FailureGroups returns a page of the failure groups, the most recently entered ones first. A group
 // is kept for 30 days after the last run entered it, and as long as a run is in it; a failed run
 // stays in its group until it is purged or deleted. The error matches workflow.ErrNotSupported if
 // the store keeps no groups.
 func (c *Client) FailureGroups(ctx context.Context, f FailureFilter) (FailurePage, error) {
-	groups, err := capability[store.TroubleLister](c, "list failure groups")
+	groups, err := capability[store.FailureGroupLister](c, "list failure groups")
 	if err != nil {
 		return FailurePage{}, err
 	}
-	return groups.Troubles(ctx, f)
+	return groups.FailureGroups(ctx, f)
 }

@@ -73,9 +73,9 @@ type Commit struct {
 	// Unused determines what happens to the permits of a run that parks without having begun
 	// anything with them. It requires EffectPark.
 	Unused Unused
-	// Trouble sets the failure group of the run. Nil leaves it unchanged; a Trouble without a group
-	// removes it. Label returns the effect at the end of a run. See [Trouble].
-	Trouble *Trouble
+	// FailureGroup sets the failure group of the run. Nil leaves it unchanged; a FailureGroup without a group
+	// removes it. Label returns the effect at the end of a run. See [FailureGroup].
+	FailureGroup *FailureGroup
 	// Next claims runs that become ready when this commit gives its run back, mainly runs that wait
 	// for its permits. A store may claim them for the session in the same action, by the rules of
 	// Store.Claim, without notifying other workers. Or it ignores Next and notifies workers of

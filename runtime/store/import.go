@@ -39,9 +39,9 @@ type Import struct {
 	Frames [][]byte // the whole log
 	// Streams are the streams of the chain. Only its first run has any.
 	Streams []ImportedStream
-	// Trouble is the failure group of the record; the zero value means none.
-	Trouble Trouble
-	By      SessionID // the importing session, for the audit trail
+	// FailureGroup is the failure group of the record; the zero value means none.
+	FailureGroup FailureGroup
+	By           SessionID // the importing session, for the audit trail
 }
 
 // ImportedStream is a stream of a chain. Its chunks are those up to Last that are kept, in order.
@@ -158,7 +158,7 @@ func (m *Import) Check() error {
 	if err := m.checkLog(); err != nil {
 		return err
 	}
-	if err := m.checkTrouble(); err != nil {
+	if err := m.checkFailureGroup(); err != nil {
 		return err
 	}
 	if err := m.checkRerun(); err != nil {
@@ -235,10 +235,10 @@ func (m *Import) checkRecord(log *event.LogState) error {
 	return nil
 }
 
-func (m *Import) checkTrouble() error {
+func (m *Import) checkFailureGroup() error {
 	switch group := m.Record.Group; {
-	case group != m.Trouble.Group:
-		return m.differs("its record has group %q, and comes with group %q", group, m.Trouble.Group)
+	case group != m.FailureGroup.Group:
+		return m.differs("its record has group %q, and comes with group %q", group, m.FailureGroup.Group)
 	case group == "":
 		return nil
 	case m.Record.Status != event.StatusFailed:

@@ -59,7 +59,7 @@ func (q *Query) Matches(r *Record) bool {
 	if !q.OfStatus(r.Status) || !q.OfRoute(r.Route) ||
 		q.WorkflowID != "" && q.WorkflowID != r.WorkflowID ||
 		q.Group != "" && q.Group != r.Group ||
-		q.Troubled && r.Group == "" ||
+		q.Failing && r.Group == "" ||
 		q.Roots && r.Parent != "" ||
 		q.Parent != "" && q.Parent != r.Parent ||
 		q.Root != "" && q.Root != cmp.Or(r.Root, r.Run) ||

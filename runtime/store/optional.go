@@ -55,9 +55,9 @@ type Query struct {
 	Parent     event.RunID
 	Root       event.RunID // selects this run, if it has no parent, and all its descendants
 	From, To   time.Time   // created in [From, To)
-	// Group selects the runs of a failure group, Troubled the runs of any group: see [Trouble].
-	Group    string
-	Troubled bool
+	// Group selects the runs of a failure group, Failing the runs of any group: see [FailureGroup].
+	Group   string
+	Failing bool
 	// Roots excludes runs that have a parent.
 	Roots bool
 	// Started excludes runs that no user has started, as defined by event.Internal.
@@ -195,10 +195,10 @@ type Snapshot struct {
 	// Flows contains the number of runs with fairness keys for each route and priority. Zeros are
 	// absent.
 	Flows map[FlowID]int
-	// Troubles contains the failure groups, and Troubled the runs that are indexed as members of
+	// FailureGroups contains the failure groups, and Failing the runs that are indexed as members of
 	// any group, sorted.
-	Troubles map[string]TroubleState
-	Troubled []event.RunID
+	FailureGroups map[string]FailureGroupState
+	Failing       []event.RunID
 	// Labels contains for each run the labels under which it is indexed, as returned by
 	// Label.String. It is nil if the store has no complete index of labels, or compares the index
 	// with the records itself.

@@ -432,7 +432,7 @@ type ClaimedRun struct {
 	Waited time.Time
 	// Uses are the uses of the run if some are local, otherwise nil.
 	Uses []Use
-	// Group is the failure group of the run; empty if there is none. See [Trouble].
+	// Group is the failure group of the run; empty if there is none. See [FailureGroup].
 	Group string
 	// Loaded is the result that Load would return now for the whole log and the inbox. Its Record
 	// is empty, because a worker needs only the fields above. A store sets it if that costs less
@@ -521,7 +521,7 @@ type Record struct {
 	CreatedAt  time.Time
 	EndedAt    time.Time
 	Retention  time.Duration // always positive: the default is filled in
-	// Group is the failure group of the run; empty if there is none. See [Trouble]. The log does
+	// Group is the failure group of the run; empty if there is none. See [FailureGroup]. The log does
 	// not record whether a run is blocked: a repair keeps Group or clears it.
 	Group string
 

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The failure group of a run (a Trouble in code) is set while the run has failed, a step of it is
+// The failure group of a run (a FailureGroup in code) is set while the run has failed, a step of it is
 // being retried, or it is blocked. Runs with the same failure have the same group. The worker that
 // commits sets or clears the group with the commit that changes the state, so that both always
 // agree. A store keeps the group as given and never refuses a commit because of it. The store keeps
@@ -21,42 +21,42 @@ import (
 // A run keeps its group until a commit changes it, with two exceptions: a run that ends without
 // failing has none, and a run that was deleted or purged is in no group.
 
-// TroubleKind is the kind of failure of a group.
-type TroubleKind string
+// FailureKind is the kind of failure of a group.
+type FailureKind string
 
 // The kinds of trouble.
 const (
-	TroubleFailed   TroubleKind = "failed"   // the run has failed
-	TroubleRetrying TroubleKind = "retrying" // a step of it has failed and is being retried
-	TroubleBlocked  TroubleKind = "blocked"  // the code cannot replay the run, or its stored data are damaged or too large
+	FailureKindFailed   FailureKind = "failed"   // the run has failed
+	FailureKindRetrying FailureKind = "retrying" // a step of it has failed and is being retried
+	FailureKindBlocked  FailureKind = "blocked"  // the code cannot replay the run, or its stored data are damaged or too large
 )
 
-// TroubleKinds returns all kinds.
-func TroubleKinds() []TroubleKind {
-	return []TroubleKind{TroubleFailed, TroubleRetrying, TroubleBlocked}
+// FailureKinds returns all kinds.
+func FailureKinds() []FailureKind {
+	return []FailureKind{FailureKindFailed, FailureKindRetrying, FailureKindBlocked}
 }
 
-// Trouble is a failure group with the data common to its runs. The zero value means no group.
-type Trouble struct {
+// FailureGroup is a failure group with the data common to its runs. The zero value means no group.
+type FailureGroup struct {
 	// Group is the ID: letters, digits and hyphens, at most MaxGroup bytes.
 	Group    string
-	Kind     TroubleKind
+	Kind     FailureKind
 	Workflow string
 	Step     string // empty if the failure concerns no step
-	// Text describes the failure, in at most MaxTroubleText bytes. It may be kept longer than any
+	// Text describes the failure, in at most MaxFailureGroupText bytes. It may be kept longer than any
 	// of the runs, so it contains no data of a single run.
 	Text string
 }
 
-// The limits of a Trouble, in bytes.
+// The limits of a FailureGroup, in bytes.
 const (
-	MaxGroup       = 32
-	MaxTroubleText = 512
+	MaxGroup            = 32
+	MaxFailureGroupText = 512
 )
 
-// TroubleKept is the minimum duration for which an empty group is kept after the last run has
+// FailureGroupKept is the minimum duration for which an empty group is kept after the last run has
 // entered it.
-const TroubleKept = 30 * 24 * time.Hour
+const FailureGroupKept = 30 * 24 * time.Hour
 
 // CheckGroup returns an *InvalidError if the ID of a group is not valid.
 func CheckGroup(group string) error {
@@ -72,13 +72,13 @@ func CheckGroup(group string) error {
 // Kept returns the part of t that every store keeps: texts that are too long are cut, and invalid
 // text is replaced. It returns the zero value if the ID of the group is invalid, because a group
 // never makes a commit fail.
-func (t *Trouble) Kept() Trouble {
+func (t *FailureGroup) Kept() FailureGroup {
 	if CheckGroup(t.Group) != nil {
-		return Trouble{}
+		return FailureGroup{}
 	}
-	return Trouble{
-		Group: t.Group, Kind: TroubleKind(KeptText(string(t.Kind), MaxGroup)), Workflow: KeptText(t.Workflow, MaxName),
-		Step: KeptText(t.Step, MaxName), Text: KeptText(t.Text, MaxTroubleText),
+	return FailureGroup{
+		Group: t.Group, Kind: FailureKind(KeptText(string(t.Kind), MaxGroup)), Workflow: KeptText(t.Workflow, MaxName),
+		Step: KeptText(t.Step, MaxName), Text: KeptText(t.Text, MaxFailureGroupText),
 	}
 }
 
@@ -93,29 +93,29 @@ func KeptText(s string, limit int) string {
 
 // Label returns the failure group that the commit sets. If set is true, the zero value removes the
 // group.
-func (c *Commit) Label() (label Trouble, set bool) {
+func (c *Commit) Label() (label FailureGroup, set bool) {
 	ends := c.Effect == EffectFinish || c.Effect == EffectContinue
-	if c.Trouble == nil {
-		return Trouble{}, ends
+	if c.FailureGroup == nil {
+		return FailureGroup{}, ends
 	}
-	label = c.Trouble.Kept()
-	if ends && (label.Kind != TroubleFailed || c.Status != event.StatusFailed) {
-		label = Trouble{}
+	label = c.FailureGroup.Kept()
+	if ends && (label.Kind != FailureKindFailed || c.Status != event.StatusFailed) {
+		label = FailureGroup{}
 	}
 	return label, true
 }
 
-// TroubleLister is a store that lists the failure groups of its runs.
-type TroubleLister interface {
-	// Troubles returns a page of groups, ordered by the time at which a run last entered them,
+// FailureGroupLister is a store that lists the failure groups of its runs.
+type FailureGroupLister interface {
+	// FailureGroups returns a page of groups, ordered by the time at which a run last entered them,
 	// newest first.
-	Troubles(ctx context.Context, q TroubleQuery) (TroublePage, error)
+	FailureGroups(ctx context.Context, q FailureGroupQuery) (FailureGroupPage, error)
 }
 
-// TroubleQuery selects groups. The zero value selects all; all fields must match.
-type TroubleQuery struct {
+// FailureGroupQuery selects groups. The zero value selects all; all fields must match.
+type FailureGroupQuery struct {
 	Groups   []string // any of these
-	Kinds    []TroubleKind
+	Kinds    []FailureKind
 	Workflow string
 	Step     string
 	Since    time.Time // selects groups that a run has entered at this time or later
@@ -129,9 +129,9 @@ type TroubleQuery struct {
 	Budget int
 }
 
-// TroublePage is a page of failure groups.
-type TroublePage struct {
-	Groups []TroubleGroup
+// FailureGroupPage is a page of failure groups.
+type FailureGroupPage struct {
+	Groups []FailureGroupInfo
 	Cursor string // of the next page; empty for the last page
 	// Partial reports that the budget was smaller than the number of groups: the numbers may be too
 	// low, and groups that no run has entered recently may be missing.
@@ -139,24 +139,24 @@ type TroublePage struct {
 	Looked  int
 }
 
-// TroubleGroup is a failure group with its counts.
-type TroubleGroup struct {
-	Trouble
+// FailureGroupInfo is a failure group with its counts.
+type FailureGroupInfo struct {
+	FailureGroup
 	First, Last time.Time // when a run first and last entered the group
 	// Total is the number of times a run has entered the group, and Open the number of runs in it
 	// now.
 	Total, Open int
 }
 
-// TroubleState is a failure group in a snapshot.
-type TroubleState struct {
-	TroubleGroup
+// FailureGroupState is a failure group in a snapshot.
+type FailureGroupState struct {
+	FailureGroupInfo
 	Runs []event.RunID // the runs in its index, sorted
 }
 
 // After returns the last group of the previous page, and the time at which a run last entered it.
 // The group is empty if the query begins with the first one.
-func (q *TroubleQuery) After() (last time.Time, group string, err error) {
+func (q *FailureGroupQuery) After() (last time.Time, group string, err error) {
 	if q.Cursor == "" {
 		return time.Time{}, "", nil
 	}
@@ -171,10 +171,10 @@ func (q *TroubleQuery) After() (last time.Time, group string, err error) {
 	return time.UnixMilli(ms).UTC(), group, nil
 }
 
-// MergeTroubles merges the counts of several partitions for the same groups, and sorts the groups
+// MergeFailureGroups merges the counts of several partitions for the same groups, and sorts the groups
 // by the time of their last entry, newest first.
-func MergeTroubles(found []TroubleGroup) []TroubleGroup {
-	all := make([]TroubleGroup, 0, len(found))
+func MergeFailureGroups(found []FailureGroupInfo) []FailureGroupInfo {
+	all := make([]FailureGroupInfo, 0, len(found))
 	at := make(map[string]int, len(found))
 	for _, g := range found {
 		i, known := at[g.Group]
@@ -184,13 +184,13 @@ func MergeTroubles(found []TroubleGroup) []TroubleGroup {
 		}
 		all[i].add(g)
 	}
-	slices.SortFunc(all, func(a, b TroubleGroup) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Group, b.Group)) })
+	slices.SortFunc(all, func(a, b FailureGroupInfo) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Group, b.Group)) })
 	return all
 }
 
 // add adds the counts of another partition. Text that was lost in one partition is taken from the
 // other.
-func (g *TroubleGroup) add(o TroubleGroup) {
+func (g *FailureGroupInfo) add(o FailureGroupInfo) {
 	if o.First.Before(g.First) {
 		g.First = o.First
 	}
@@ -198,27 +198,27 @@ func (g *TroubleGroup) add(o TroubleGroup) {
 		g.Last = o.Last
 	}
 	if g.Kind == "" {
-		g.Trouble = o.Trouble
+		g.FailureGroup = o.FailureGroup
 	}
 	g.Total, g.Open = g.Total+o.Total, g.Open+o.Open
 }
 
-// AddTrouble adds the counts of a group in a partition, and the runs in its index there.
-func (s *Snapshot) AddTrouble(g TroubleGroup, runs []event.RunID) {
+// AddFailureGroup adds the counts of a group in a partition, and the runs in its index there.
+func (s *Snapshot) AddFailureGroup(g FailureGroupInfo, runs []event.RunID) {
 	g.Open = len(runs)
-	state, known := s.Troubles[g.Group]
+	state, known := s.FailureGroups[g.Group]
 	if known {
 		state.add(g)
 	} else {
-		state.TroubleGroup = g
+		state.FailureGroupInfo = g
 	}
 	state.Runs = append(state.Runs, runs...)
 	slices.Sort(state.Runs)
-	s.Troubles[g.Group] = state
+	s.FailureGroups[g.Group] = state
 }
 
-// AddTroubled adds the runs in the index of a partition for all groups.
-func (s *Snapshot) AddTroubled(runs []event.RunID) {
-	s.Troubled = append(s.Troubled, runs...)
-	slices.Sort(s.Troubled)
+// AddFailing adds the runs in the index of a partition for all groups.
+func (s *Snapshot) AddFailing(runs []event.RunID) {
+	s.Failing = append(s.Failing, runs...)
+	slices.Sort(s.Failing)
 }

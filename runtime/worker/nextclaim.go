@@ -42,7 +42,7 @@ func (t *runLoop) claimNext(c *commit) {
 		return
 	}
 	if !t.givesPermits(c.req.Effect) || !t.alive() || len(t.cfg.Capacity) > 0 ||
-		t.draft.trouble(c.req.Effect).Group != "" || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
+		t.draft.failuregroup(c.req.Effect).Group != "" || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
 		return
 	}
 	routes := t.runs.reserve(t.route)

@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/failuregroup"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/trouble"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -80,7 +80,7 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	c.req.Effect, c.req.Due, c.req.Status = effect, due, status
 	c.req.Progress, c.req.Exempt, c.req.Unused = progress(events), exempt, d.unused(effect)
 	if len(events) == len(d.unsaved) {
-		c.req.Trouble = d.label(effect)
+		c.req.FailureGroup = d.label(effect)
 		c.starts, c.cancels, c.took, c.read = d.stepping.starts, d.stepping.cancels, len(d.inbox.taken), d.inbox.read
 		c.opened = d.stepping.opened
 		d.stepping.starts, d.stepping.cancels, d.stepping.opened = nil, nil, nil
@@ -109,8 +109,8 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 
 // label returns the label that a commit gives the run. Nil keeps the current label, or leaves the
 // label at the end of the run to the store.
-func (d *draft) label(effect store.Effect) *store.Trouble {
-	t := d.trouble(effect)
+func (d *draft) label(effect store.Effect) *store.FailureGroup {
+	t := d.failuregroup(effect)
 	if t.Group == d.group || t.Group == "" && (effect == store.EffectFinish || effect == store.EffectContinue) {
 		return nil
 	}
@@ -121,21 +121,21 @@ func (d *draft) label(effect store.Effect) *store.Trouble {
 // trouble returns the failure group of the run after a commit; the zero value means none. If
 // several steps are being retried, the first one that began counts, so the label does not change
 // with each of their failures.
-func (d *draft) trouble(effect store.Effect) store.Trouble {
+func (d *draft) failuregroup(effect store.Effect) store.FailureGroup {
 	if effect == store.EffectBlock {
-		return trouble.Blocked(d.route.Workflow, whatBlocks(d.blocked))
+		return failuregroup.Blocked(d.route.Workflow, whatBlocks(d.blocked))
 	}
 	if d.run == nil {
-		return store.Trouble{Group: d.group} // the log could not be read, so there is no reason to change the label
+		return store.FailureGroup{Group: d.group} // the log could not be read, so there is no reason to change the label
 	}
 	state := d.run.State()
 	if effect == store.EffectFinish && state.Run == event.StateFailed {
-		return trouble.Failed(d.route.Workflow, state.Failure)
+		return failuregroup.Failed(d.route.Workflow, state.Failure)
 	}
 	if o := state.Failing(); o != nil {
-		return trouble.Retrying(d.route.Workflow, o.Name, o.Failure)
+		return failuregroup.Retrying(d.route.Workflow, o.Name, o.Failure)
 	}
-	return store.Trouble{}
+	return store.FailureGroup{}
 }
 
 // whatBlocks returns why a run is blocked, without details of that run. For code that does not

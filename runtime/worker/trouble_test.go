@@ -51,7 +51,7 @@ func inGroup(w *flowtest.World, run flowtest.Follows, kind ops.FailureKind, step
 	})
 }
 
-func troubles(w *flowtest.World, f ops.FailureFilter) []ops.FailureGroup {
+func failureGroups(w *flowtest.World, f ops.FailureFilter) []ops.FailureGroup {
 	w.T.Helper()
 	page, err := ops.New(w.Client).FailureGroups(w.Ctx, f)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestOPS1_ARunIsInTroubleWhileAStepIsRetriedAndNoLonger(t *testing.T) {
 		inGroup(w, one, ops.FailureRetrying, "test.shipping.ship", "busy: order §")
 		inGroup(w, other, ops.FailureRetrying, "test.shipping.ship", "busy: order §")
 		w.Reach(one, event.StepRetrying, 5)
-		groups := troubles(w, ops.FailureFilter{})
+		groups := failureGroups(w, ops.FailureFilter{})
 		if len(groups) != 1 || groups[0].Open != 2 || groups[0].Total != 2 || groups[0].Workflow != "test.shipping" {
 			t.Errorf("groups: got %+v, want one with both runs, each counted once", groups)
 		}
@@ -80,7 +80,7 @@ func TestOPS1_ARunIsInTroubleWhileAStepIsRetriedAndNoLonger(t *testing.T) {
 		busy.fails("")
 		inGroup(w, one, "", "", "")
 		inGroup(w, other, "", "", "")
-		if got := w.List(workflow.Filter{Troubled: true}); len(got) != 0 {
+		if got := w.List(workflow.Filter{Failing: true}); len(got) != 0 {
 			t.Errorf("runs in trouble: got %v, want none", got)
 		}
 		for _, run := range []*workflow.Run[int]{one, other} {
@@ -109,7 +109,7 @@ func TestOPS1_OfTwoStepsThatAreRetriedTheFirstLabelsTheRun(t *testing.T) {
 	w.Reach(run, event.StepRetrying, 20)
 	inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "first §")
 	w.Reach(run, event.StepRetrying, 100)
-	for _, g := range troubles(w, ops.FailureFilter{}) {
+	for _, g := range failureGroups(w, ops.FailureFilter{}) {
 		if g.Total > 2 { // the second may, once, have failed before the first
 			t.Errorf("the run came %d times into group %+v: it went to and fro", g.Total, g)
 		}
@@ -137,11 +137,11 @@ func TestOPS1_RunsThatHaveFailedForTheSameReasonAreInOneGroup(t *testing.T) {
 			}
 		}
 		w.StopWorkers()
-		of := troubles(w, ops.FailureFilter{Kinds: []ops.FailureKind{ops.FailureFailed}, Step: "test.shipping.pay"})
+		of := failureGroups(w, ops.FailureFilter{Kinds: []ops.FailureKind{ops.FailureFailed}, Step: "test.shipping.pay"})
 		if len(of) != 1 || of[0].Open != 4 || of[0].Total != 4 || of[0].Text != "declined: card §" {
 			t.Errorf("groups of the step: got %+v, want one of 4 runs that a card has been declined", of)
 		}
-		if all := troubles(w, ops.FailureFilter{}); len(all) != 2 || all[0].Total+all[1].Total != 5 {
+		if all := failureGroups(w, ops.FailureFilter{}); len(all) != 2 || all[0].Total+all[1].Total != 5 {
 			t.Errorf("all groups: got %+v, want that and one of one run: nothing was retried", all)
 		}
 		w.Healthy()
@@ -164,7 +164,7 @@ func TestOPS1_ABlockedRunIsInTroubleUntilCodeThatFitsGoesOnWithIt(t *testing.T) 
 			w.Blocked(run)
 			inGroup(w, run, ops.FailureBlocked, "", "log: step_created test.deploy.reserve, code: step_created test.deploy.charge")
 		}
-		if groups := troubles(w, ops.FailureFilter{}); len(groups) != 1 || groups[0].Open != 2 {
+		if groups := failureGroups(w, ops.FailureFilter{}); len(groups) != 1 || groups[0].Open != 2 {
 			t.Errorf("groups: got %+v, want one with both runs", groups)
 		}
 		second.Stop()

@@ -29,7 +29,7 @@ type Filter struct {
 	Roots      bool      // only runs without a parent
 	From, To   time.Time // created in [From, To)
 	Group      string    // failure group: see ops.FailureGroup
-	Troubled   bool      // only runs in a failure group
+	Failing    bool      // only runs in a failure group
 	Oldest     bool      // oldest first
 	Cursor     string    // Cursor of a [RunPage] or a store.Page in the same order; empty: the first page
 	// Budget is the maximum number of runs that the store examines for one page or count; 0 means
@@ -50,7 +50,7 @@ func (f Filter) query() store.Query {
 	return store.Query{
 		Statuses: f.Statuses, Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags,
 		Parent: f.Parent, Root: f.Root, Roots: f.Roots, From: f.From, To: f.To, Oldest: f.Oldest, Cursor: f.Cursor, Budget: f.Budget,
-		Group: f.Group, Troubled: f.Troubled,
+		Group: f.Group, Failing: f.Failing,
 		Started: !f.Internal && !event.Internal(f.Workflow),
 	}
 }

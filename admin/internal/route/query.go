@@ -21,7 +21,7 @@ var filterParams = []Param{
 	{Name: "parent", About: "the run that has started them", Type: "string"},
 	{Name: "root", About: "that run and all below it", Type: "string"},
 	{Name: "group", About: "their group of failures", Type: "string"},
-	{Name: "troubled", About: "that are in any group of failures", Type: "boolean"},
+	{Name: "failing", About: "that are in any group of failures", Type: "boolean"},
 	{Name: "since", About: "created then or later", Type: "string", Form: "date-time"},
 	{Name: "until", About: "created before", Type: "string", Form: "date-time"},
 	{Name: "children", About: "take the runs that another one has started, too", Type: "boolean"},
@@ -101,7 +101,7 @@ func FilterQuery(f admin.Filter) url.Values {
 	w.text("parent", f.Parent)
 	w.text("root", f.Root)
 	w.text("group", f.Group)
-	w.flag("troubled", f.Troubled)
+	w.flag("failing", f.Failing)
 	w.moment("since", f.Since)
 	w.moment("until", f.Until)
 	w.flag("children", f.Children)
@@ -169,7 +169,7 @@ func ReadFailureFilter(q *Query) admin.FailureFilter {
 func ReadFilter(q *Query) admin.Filter {
 	f := admin.Filter{
 		Statuses: q.values["status"], Workflow: q.Text("workflow"), Queue: q.Text("queue"), WorkflowID: q.Text("workflowId"),
-		Parent: q.Text("parent"), Root: q.Text("root"), Group: q.Text("group"), Troubled: q.flag("troubled"), Since: q.moment("since"), Until: q.moment("until"),
+		Parent: q.Text("parent"), Root: q.Text("root"), Group: q.Text("group"), Failing: q.flag("failing"), Since: q.moment("since"), Until: q.moment("until"),
 		Children: q.flag("children"), System: q.flag("system"), Oldest: q.flag("oldest"),
 		Cursor: q.Text("cursor"), Limit: q.Number("limit"), Budget: q.Number("budget"),
 	}

@@ -352,6 +352,7 @@ export interface Filter {
   budget?: number;
   children?: boolean;
   cursor?: string;
+  failing?: boolean;
   group?: string;
   limit?: number;
   oldest?: boolean;
@@ -362,7 +363,6 @@ export interface Filter {
   statuses?: string[];
   system?: boolean;
   tags?: Record<string, string>;
-  troubled?: boolean;
   until?: string;
   workflow?: string;
   workflowId?: string;
@@ -850,6 +850,8 @@ export interface CountRunsQuery {
   children?: boolean;
   /** of the page before */
   cursor?: string;
+  /** that are in any group of failures */
+  failing?: boolean;
   /** their group of failures */
   group?: string;
   /** of a page; 100 if it is not given, at most 1,000 */
@@ -870,8 +872,6 @@ export interface CountRunsQuery {
   system?: boolean;
   /** as name=value; all of them */
   tag?: string[];
-  /** that are in any group of failures */
-  troubled?: boolean;
   /** created before */
   until?: string;
   /** its stored name */
@@ -1004,6 +1004,8 @@ export interface ListRunsQuery {
   children?: boolean;
   /** of the page before */
   cursor?: string;
+  /** that are in any group of failures */
+  failing?: boolean;
   /** their group of failures */
   group?: string;
   /** of a page; 100 if it is not given, at most 1,000 */
@@ -1024,8 +1026,6 @@ export interface ListRunsQuery {
   system?: boolean;
   /** as name=value; all of them */
   tag?: string[];
-  /** that are in any group of failures */
-  troubled?: boolean;
   /** created before */
   until?: string;
   /** its stored name */

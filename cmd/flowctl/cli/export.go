@@ -74,7 +74,7 @@ func (c *command) export() *cobra.Command {
 // check requires either runs or a filter.
 func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	filter := ""
-	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "system", "all"} {
+	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "failing", "system", "all"} {
 		if cmd.Flags().Changed(one) {
 			filter = one
 		}

@@ -37,7 +37,7 @@ func TestOPS1_AnExportIsReadLikeTheStore(t *testing.T) {
 	for _, args := range [][]string{
 		{"runs", "-o", "jsonl"}, {"runs", "--oldest", "--limit", "3", "--all", "-o", "name"}, {"runs", "--limit", "1", "--all", "-o", "name"}, {"runs", "--limit", "1", "--oldest", "--all", "-o", "name"},
 		{"runs", "--status", "failed", "-o", "name"}, {"runs", "--tag", "region=eu", "-o", "jsonl"}, {"runs", "count"},
-		{"failures", "--kind", "failed", "-o", "jsonl"}, {"runs", "--troubled"},
+		{"failures", "--kind", "failed", "-o", "jsonl"}, {"runs", "--failing"},
 		{"show", s.runs["good"], "--events"}, {"show", s.runs["good"], "--entities"}, {"show", "id:order-good", "--json"}, {"show", s.runs["bad"], "--tree"},
 		{"follow", s.runs["good"]}, {"value", s.runs["good"], "nothing"}, {"wait", s.runs["bad"]}, {"show", s.runs["nobody"]},
 	} {

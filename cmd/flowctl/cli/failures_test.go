@@ -39,8 +39,8 @@ func TestOPS1_FailuresAreGroupedAndShown(t *testing.T) {
 		t.Errorf("as JSON: %v\n%s", err, g.stdout)
 	}
 	s.wants(0, []string{s.runs["bad"] + "\n"}, nil, "runs", "--group", group.Group, "-o", "name")
-	s.wants(0, []string{s.runs["bad"] + "\n"}, nil, "runs", "--troubled", "-o", "name")
-	s.wants(0, []string{"failed", "1"}, nil, "runs", "count", "--troubled")
+	s.wants(0, []string{s.runs["bad"] + "\n"}, nil, "runs", "--failing", "-o", "name")
+	s.wants(0, []string{"failed", "1"}, nil, "runs", "count", "--failing")
 	s.wants(0, []string{`"total": 1`}, nil, "runs", "count", "--group", group.Group, "--json")
 	s.wants(0, []string{`"group": "` + group.Group + `"`}, nil, "show", s.runs["bad"], "--json")
 	for _, g := range []got{s.flowctl("failures"), s.flowctl("failures", "show", group.Group)} {

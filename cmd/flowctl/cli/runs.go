@@ -28,7 +28,7 @@ func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 	flags.StringVar(&f.since, "since", "", "runs created then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
 	flags.StringVar(&f.until, "until", "", "runs created before then")
 	flags.StringVar(&f.Group, "group", "", "runs of this group of failures: see flowctl failures")
-	flags.BoolVar(&f.Troubled, "troubled", false, "runs that have failed, that are blocked, or of which a step is being retried")
+	flags.BoolVar(&f.Failing, "failing", false, "runs that have failed, that are blocked, or of which a step is being retried")
 	flags.IntVar(&f.Budget, "budget", 0, "how many runs may be looked at; 0: 20,000")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(admin.Statuses(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
@@ -50,7 +50,7 @@ func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 }
 
 // filterNames lists the flags for common properties of runs.
-var filterNames = []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "troubled", "children", "system"}
+var filterNames = []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "failing", "children", "system"}
 
 // changed returns the first given flag of a list, or the empty string.
 func changed(cmd *cobra.Command, names []string) string {

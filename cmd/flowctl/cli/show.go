@@ -169,7 +169,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	line("input", string(r.Input))
 	line("result", string(r.Result))
 	line("next", r.Next)
-	headTrouble(line, r)
+	headFailureGroup(line, r)
 	headStreams(line, r, streams)
 	line("actions", strings.Join(r.Actions, " "))
 	return t.end()
@@ -214,8 +214,8 @@ func headTimes(line func(name, value string), r *admin.Run) {
 	}
 }
 
-// headTrouble prints why a run does not progress, its failed attempts, and its failure.
-func headTrouble(line func(name, value string), r *admin.Run) {
+// headFailureGroup prints why a run does not progress, its failed attempts, and its failure.
+func headFailureGroup(line func(name, value string), r *admin.Run) {
 	if r.Unserved {
 		line("unserved", "no worker that lives serves this workflow and queue: start one")
 	}

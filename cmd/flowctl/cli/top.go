@@ -25,7 +25,7 @@ func (c *command) top() *cobra.Command {
 		Use: "top [FILTER]", Short: "Watch runs, failures, queues and workers in the terminal, and act on runs", Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Top shows runs, failures, queues and workers as they change; it asks once a second. Its FILTER is made of words as\n" +
-			"status:failed workflow:orders.fulfil queue:gpu id:ORDER-17 tag:region=eu group:f1-9c0e11a2b3d4 since:24h troubled children.\n" +
+			"status:failed workflow:orders.fulfil queue:gpu id:ORDER-17 tag:region=eu group:f1-9c0e11a2b3d4 since:24h failing children.\n" +
 			"Keys: j k move, enter opens a run, tab changes the list, / changes the filter, ? lists the keys, q leaves.",
 		Example: "  flowctl top status:running since:1h",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -209,9 +209,9 @@ func TestOPS1_TopKeepsTheSelectedRun(t *testing.T) {
 
 func TestOPS1_TopReadsFilters(t *testing.T) {
 	top := topOf(80, 24)
-	err := top.setFilter(" status:failed,running workflow:a.b queue:q id:x tag:region=eu troubled children system group:f1-9c0e11a2b3d4 parent:p root:r")
+	err := top.setFilter(" status:failed,running workflow:a.b queue:q id:x tag:region=eu failing children system group:f1-9c0e11a2b3d4 parent:p root:r")
 	want := admin.Filter{
-		Statuses: []string{"failed", "running"}, Workflow: "a.b", Queue: "q", WorkflowID: "x", Tags: map[string]string{"region": "eu"}, Troubled: true, Children: true, System: true,
+		Statuses: []string{"failed", "running"}, Workflow: "a.b", Queue: "q", WorkflowID: "x", Tags: map[string]string{"region": "eu"}, Failing: true, Children: true, System: true,
 		Group: "f1-9c0e11a2b3d4", Parent: "p", Root: "r", Limit: topPage,
 	}
 	if diff := cmp.Diff(want, top.filter); diff != "" || err != nil {

@@ -19,7 +19,7 @@ var topHelp = []string{
 	"enter             open a run, or the runs of a group or a queue",
 	"esc               back",
 	"tab               the next list: runs, failures, queues, workers",
-	"/                 the filter: status: workflow: queue: id: tag: group: since: troubled children",
+	"/                 the filter: status: workflow: queue: id: tag: group: since: failing children",
 	"c p r t           cancel, pause, resume, retry the run, once you have said yes",
 	"?                 these keys",
 	"q, ctrl+c         leave",

@@ -73,13 +73,13 @@ func (s *site) furnish() []string {
 	if err != nil || len(hooks.Hooks) == 0 {
 		s.Fatalf("there are no hooks: %v", err)
 	}
-	const view, troubled = "Night <b>\u202e shift of the whole blue team!!", "troubled tag:team=blue since:24h"
+	const view, failing = "Night <b>\u202e shift of the whole blue team!!", "failing tag:team=blue since:24h"
 	for n := range 15 {
-		if _, err := s.Direct.SaveView(s.Context(), fmt.Sprintf("%.40s", fmt.Sprintf("%d %s", n, view)), admin.NewView{Filter: troubled}); err != nil {
+		if _, err := s.Direct.SaveView(s.Context(), fmt.Sprintf("%.40s", fmt.Sprintf("%d %s", n, view)), admin.NewView{Filter: failing}); err != nil {
 			s.Fatal(err)
 		}
 	}
-	shared := url.Values{"q": {troubled}, "view": {fmt.Sprintf("%.40s", "3 "+view)}}.Encode()
+	shared := url.Values{"q": {failing}, "view": {fmt.Sprintf("%.40s", "3 "+view)}}.Encode()
 	at := "schedules/" + url.PathEscape(nightly)
 	return []string{
 		"inbox/resume?" + url.Values{"run": {hooks.Hooks[0].Run}, "id": {hooks.Hooks[0].ID}}.Encode(),

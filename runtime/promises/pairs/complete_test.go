@@ -70,7 +70,7 @@ var methods = map[string]map[string]string{
 		"CancelMany": commanding, "Delete": commanding, "CallHook": commanding, "FailHook": commanding, "SendToHook": commanding,
 		"WriteJournal": commanding, "SaveView": commanding, "DeleteView": commanding,
 		"Catalog": reading, "Count": reading, "Fleet": reading, "Hook": reading, "Infos": reading, "Journal": reading, "List": reading, "Page": reading,
-		"Tree": reading, "Troubles": reading, "Views": reading,
+		"Tree": reading, "FailureGroups": reading, "Views": reading,
 		"Close": neither, "Limits": neither, "Run": neither, "RunByID": neither, "Schedules": neither, "Store": neither,
 	},
 	"Schedules": {

@@ -225,7 +225,7 @@ func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) 
 		if id := w.Record(run).Rerun; id != "" {
 			t.Errorf("it was tried again as %s", id)
 		}
-		if diff := cmp.Diff([]workflow.RunID{run.ID()}, w.List(workflow.Filter{Troubled: true})); diff != "" {
+		if diff := cmp.Diff([]workflow.RunID{run.ID()}, w.List(workflow.Filter{Failing: true})); diff != "" {
 			t.Errorf("open failures (-want +got):\n%s", diff)
 		}
 	})

@@ -154,7 +154,7 @@ func TestRUN17_RerunsAreBoundedAndTheLastFailureStaysOpen(t *testing.T) {
 			t.Errorf("the last run is tried again as %q at %v, after %d attempts", id, end.Due, s.charged.Load())
 		}
 		var open []workflow.RunID
-		for info, err := range w.Client.List(w.Ctx, workflow.Filter{Troubled: true}) {
+		for info, err := range w.Client.List(w.Ctx, workflow.Filter{Failing: true}) {
 			flowtest.Order(t, err)
 			open = append(open, info.ID)
 		}

@@ -27,7 +27,7 @@ func openFailures(w *flowtest.World) (inGroups, listed int) {
 	for _, g := range page.Groups {
 		inGroups += g.Open
 	}
-	for _, err := range w.Client.List(w.Ctx, workflow.Filter{Troubled: true}) {
+	for _, err := range w.Client.List(w.Ctx, workflow.Filter{Failing: true}) {
 		flowtest.Order(w.T, err)
 		listed++
 	}

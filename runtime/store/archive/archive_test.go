@@ -52,7 +52,7 @@ func newSource(t *testing.T) *source {
 	fence = s.own(second)
 	s.end(second, fence, event.StatusCompleted, nil)
 	bad, fence := s.start(event.Spec{Retention: time.Hour})
-	s.end(bad, fence, event.StatusFailed, &store.Trouble{Group: "f1-0a", Kind: store.TroubleFailed, Workflow: route.Workflow, Step: "charge", Text: "declined: §"})
+	s.end(bad, fence, event.StatusFailed, &store.FailureGroup{Group: "f1-0a", Kind: store.FailureKindFailed, Workflow: route.Workflow, Step: "charge", Text: "declined: §"})
 	open, fence := s.start(event.Spec{Parent: second.Run, Root: first.Run})
 	work := open.Commit(fence, open.Work()...)
 	work.Status = event.StatusRunning
@@ -96,10 +96,10 @@ func (s *source) commit(l *storetest.Log, c store.Commit) {
 	l.Accept(c)
 }
 
-func (s *source) end(l *storetest.Log, fence store.Fence, status event.Status, label *store.Trouble) {
+func (s *source) end(l *storetest.Log, fence store.Fence, status event.Status, label *store.FailureGroup) {
 	s.t.Helper()
 	c := l.Commit(fence, l.End(status)...)
-	c.Effect, c.Status, c.Trouble = store.EffectFinish, status, label
+	c.Effect, c.Status, c.FailureGroup = store.EffectFinish, status, label
 	s.commit(l, c)
 }
 
@@ -174,7 +174,7 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 		}
 		same(t, "streams", s.Store, got, func(st store.Store) (any, error) { return st.(store.StreamLister).StreamNames(ctx, run) })
 	}
-	for _, q := range []store.Query{{}, {Oldest: true}, {Limit: 1}, {Limit: 2, Oldest: true}, {Roots: true}, {Troubled: true}, {Group: "f1-0a"}, {Parent: s.runs[1]}, {Root: s.runs[0]}, {Budget: 2}, {Statuses: []event.Status{event.StatusRunning}}} {
+	for _, q := range []store.Query{{}, {Oldest: true}, {Limit: 1}, {Limit: 2, Oldest: true}, {Roots: true}, {Failing: true}, {Group: "f1-0a"}, {Parent: s.runs[1]}, {Root: s.runs[0]}, {Budget: 2}, {Statuses: []event.Status{event.StatusRunning}}} {
 		for range 9 {
 			var next string
 			same(t, fmt.Sprint(q), s.Store, got, func(st store.Store) (any, error) {
@@ -199,7 +199,9 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 		}
 	}
 	same(t, "resolve", s.Store, got, func(st store.Store) (any, error) { return st.Resolve(ctx, "order-\xff\x00") })
-	same(t, "troubles", s.Store, got, func(st store.Store) (any, error) { return st.(store.TroubleLister).Troubles(ctx, store.TroubleQuery{}) })
+	same(t, "troubles", s.Store, got, func(st store.Store) (any, error) {
+		return st.(store.FailureGroupLister).FailureGroups(ctx, store.FailureGroupQuery{})
+	})
 }
 
 // same compares the results of two stores.
@@ -346,7 +348,7 @@ func TestOPS1_AnEditedLogIsNotTakenForTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := &loaded[0].Record
-	label := store.Trouble{Group: rec.Group}
+	label := store.FailureGroup{Group: rec.Group}
 	if err := errors.Join(w.Run(rec, label, 0), w.Frame(1, edited), w.Frame(2, loaded[0].Frames[1]), w.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func many(t *testing.T, runs int) (string, []event.RunID) {
 			c.Publish = []store.Publication{{Stream: "progress", Body: bytes.Repeat([]byte{byte(n)}, 2000)}}
 			s.commit(l, c)
 		}
-		s.end(l, fence, event.StatusFailed, &store.Trouble{Group: "f1-0b", Kind: store.TroubleFailed, Workflow: route.Workflow, Text: "no"})
+		s.end(l, fence, event.StatusFailed, &store.FailureGroup{Group: "f1-0b", Kind: store.FailureKindFailed, Workflow: route.Workflow, Text: "no"})
 	}
 	ended := append(append([]event.RunID{}, s.runs[:3]...), s.runs[4:]...)
 	return file(t, s.export(ended...)), ended

@@ -18,7 +18,7 @@ type Exporter struct {
 	from    store.Store
 	to      *Writer
 	done    map[event.RunID]bool
-	groups  map[string]store.Trouble
+	groups  map[string]store.FailureGroup
 	tell    func(Counts)
 	streams store.StreamLister
 }
@@ -30,7 +30,7 @@ func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 		tell = func(Counts) {}
 	}
 	lister, _ := store.As[store.StreamLister](from)
-	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.Trouble{}, tell: tell, streams: lister}
+	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.FailureGroup{}, tell: tell, streams: lister}
 }
 
 // Run writes the chain of a run: the first run, which has the streams, and the later runs that are
@@ -90,7 +90,7 @@ func (e *Exporter) load(ctx context.Context, l store.Load) (store.Loaded, error)
 
 // write writes a run up to the last commit in its record. Later commits are omitted.
 func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
-	label, err := e.trouble(ctx, rec)
+	label, err := e.failureGroup(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -164,21 +164,21 @@ func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) err
 }
 
 // trouble returns the failure group of a record with its description.
-func (e *Exporter) trouble(ctx context.Context, rec *store.Record) (store.Trouble, error) {
+func (e *Exporter) failureGroup(ctx context.Context, rec *store.Record) (store.FailureGroup, error) {
 	if rec.Group == "" {
-		return store.Trouble{}, nil
+		return store.FailureGroup{}, nil
 	}
 	if t, known := e.groups[rec.Group]; known {
 		return t, nil
 	}
-	t := store.Trouble{Group: rec.Group, Workflow: rec.Route.Workflow}
-	if l, ok := store.As[store.TroubleLister](e.from); ok {
-		page, err := l.Troubles(ctx, store.TroubleQuery{Groups: []string{rec.Group}, Limit: 1})
+	t := store.FailureGroup{Group: rec.Group, Workflow: rec.Route.Workflow}
+	if l, ok := store.As[store.FailureGroupLister](e.from); ok {
+		page, err := l.FailureGroups(ctx, store.FailureGroupQuery{Groups: []string{rec.Group}, Limit: 1})
 		if err != nil {
 			return t, err
 		}
 		if len(page.Groups) > 0 {
-			t = page.Groups[0].Trouble
+			t = page.Groups[0].FailureGroup
 		}
 	}
 	e.groups[rec.Group] = t

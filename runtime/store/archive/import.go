@@ -85,7 +85,7 @@ func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.Sessi
 			if err := add(); err != nil {
 				return err
 			}
-			m = &store.Import{Record: l.Record, Trouble: l.Trouble}
+			m = &store.Import{Record: l.Record, FailureGroup: l.FailureGroup}
 			continue
 		}
 		collect(m, &l)

@@ -112,37 +112,37 @@ func (t *text) UnmarshalJSON(b []byte) error {
 
 // record is the encoded form of a store.Record.
 type record struct {
-	ID         event.RunID       `json:"id"`
-	Chain      event.RunID       `json:"chain,omitempty"` // its first run; empty for the run itself
-	WorkflowID text              `json:"workflowId,omitempty"`
-	Queue      string            `json:"queue"`
-	Workflow   string            `json:"workflow"`
-	Priority   int               `json:"priority,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
-	Parent     event.RunID       `json:"parent,omitempty"`
-	Root       event.RunID       `json:"root,omitempty"`
-	State      string            `json:"state"`
-	Status     event.Status      `json:"status"`
-	Events     uint64            `json:"events"`
-	Commit     string            `json:"commit"` // the last commit
-	Epoch      uint64            `json:"epoch,omitempty"`
-	Due        time.Time         `json:"due,omitzero"`
-	Next       event.RunID       `json:"next,omitempty"`
-	Rerun      event.RunID       `json:"rerun,omitempty"` // the last rerun
-	CreatedAt  time.Time         `json:"createdAt"`
-	EndedAt    time.Time         `json:"endedAt,omitzero"`
-	Retention  string            `json:"retention"`
-	Trouble    *trouble          `json:"trouble,omitempty"`
-	Uses       []use             `json:"uses,omitempty"`
-	Whole      bool              `json:"whole,omitempty"`
-	WaitsSince time.Time         `json:"waitsSince,omitzero"`
-	Fair       string            `json:"fair,omitempty"`
-	Share      int               `json:"share,omitempty"`
+	ID           event.RunID       `json:"id"`
+	Chain        event.RunID       `json:"chain,omitempty"` // its first run; empty for the run itself
+	WorkflowID   text              `json:"workflowId,omitempty"`
+	Queue        string            `json:"queue"`
+	Workflow     string            `json:"workflow"`
+	Priority     int               `json:"priority,omitempty"`
+	Tags         map[string]string `json:"tags,omitempty"`
+	Parent       event.RunID       `json:"parent,omitempty"`
+	Root         event.RunID       `json:"root,omitempty"`
+	State        string            `json:"state"`
+	Status       event.Status      `json:"status"`
+	Events       uint64            `json:"events"`
+	Commit       string            `json:"commit"` // the last commit
+	Epoch        uint64            `json:"epoch,omitempty"`
+	Due          time.Time         `json:"due,omitzero"`
+	Next         event.RunID       `json:"next,omitempty"`
+	Rerun        event.RunID       `json:"rerun,omitempty"` // the last rerun
+	CreatedAt    time.Time         `json:"createdAt"`
+	EndedAt      time.Time         `json:"endedAt,omitzero"`
+	Retention    string            `json:"retention"`
+	FailureGroup *failureGroup     `json:"trouble,omitempty"`
+	Uses         []use             `json:"uses,omitempty"`
+	Whole        bool              `json:"whole,omitempty"`
+	WaitsSince   time.Time         `json:"waitsSince,omitzero"`
+	Fair         string            `json:"fair,omitempty"`
+	Share        int               `json:"share,omitempty"`
 }
 
-type trouble struct {
+type failureGroup struct {
 	Group    string            `json:"group"`
-	Kind     store.TroubleKind `json:"kind,omitempty"`
+	Kind     store.FailureKind `json:"kind,omitempty"`
 	Workflow string            `json:"workflow,omitempty"`
 	Step     string            `json:"step,omitempty"`
 	Text     string            `json:"text,omitempty"`
@@ -157,7 +157,7 @@ type use struct {
 }
 
 // recordOf encodes a record.
-func recordOf(r *store.Record, t store.Trouble) *record {
+func recordOf(r *store.Record, t store.FailureGroup) *record {
 	w := &record{
 		ID: r.Run, WorkflowID: text(r.WorkflowID), Queue: r.Route.Queue, Workflow: r.Route.Workflow, Priority: r.Priority, Tags: r.Tags,
 		Parent: r.Parent, Root: r.Root, State: r.QueueState.String(), Status: r.Status, Events: r.Seq, Commit: r.Last.String(), Epoch: r.Fence.Epoch,
@@ -168,7 +168,7 @@ func recordOf(r *store.Record, t store.Trouble) *record {
 		w.Chain = r.Chain
 	}
 	if t.Group != "" {
-		w.Trouble = &trouble{t.Group, t.Kind, t.Workflow, t.Step, t.Text}
+		w.FailureGroup = &failureGroup{t.Group, t.Kind, t.Workflow, t.Step, t.Text}
 	}
 	for _, u := range r.Uses {
 		w.Uses = append(w.Uses, use{u.Name, u.Key, u.Weight, u.Nested, u.Local})
@@ -177,7 +177,7 @@ func recordOf(r *store.Record, t store.Trouble) *record {
 }
 
 // record is the inverse of recordOf.
-func (w *record) record() (r store.Record, t store.Trouble, err error) {
+func (w *record) record() (r store.Record, t store.FailureGroup, err error) {
 	r = store.Record{
 		Run: w.ID, Chain: w.Chain, WorkflowID: string(w.WorkflowID), Route: store.Route{Queue: w.Queue, Workflow: w.Workflow}, Priority: w.Priority, Tags: w.Tags,
 		Parent: w.Parent, Root: w.Root, Status: w.Status, Seq: w.Events, Fence: store.Fence{Epoch: w.Epoch}, Due: w.Due, Next: w.Next, Rerun: w.Rerun,
@@ -189,8 +189,8 @@ func (w *record) record() (r store.Record, t store.Trouble, err error) {
 	for _, u := range w.Uses {
 		r.Uses = append(r.Uses, store.Use{LimitID: store.LimitID{Name: u.Limit, Key: u.Key}, Weight: u.Weight, Nested: u.Nested, Local: u.Local})
 	}
-	if w.Trouble != nil {
-		r.Group, t = w.Trouble.Group, store.Trouble{Group: w.Trouble.Group, Kind: w.Trouble.Kind, Workflow: w.Trouble.Workflow, Step: w.Trouble.Step, Text: w.Trouble.Text}
+	if w.FailureGroup != nil {
+		r.Group, t = w.FailureGroup.Group, store.FailureGroup{Group: w.FailureGroup.Group, Kind: w.FailureGroup.Kind, Workflow: w.FailureGroup.Workflow, Step: w.FailureGroup.Step, Text: w.FailureGroup.Text}
 	}
 	for s := store.StateReady; s <= store.StateEnded; s++ {
 		if s.String() == w.State {

@@ -38,11 +38,11 @@ type Line struct {
 	Number int   // of the line, from 1
 	Offset int64 // position of the line in the file
 
-	Record  store.Record // of a run
-	Trouble store.Trouble
-	N       uint64 // of a frame or a chunk
-	Stream  Stream
-	Body    []byte // of a frame or a chunk
+	Record       store.Record // of a run
+	FailureGroup store.FailureGroup
+	N            uint64 // of a frame or a chunk
+	Stream       Stream
+	Body         []byte // of a frame or a chunk
 }
 
 // Reader reads a file line by line and checks each line.
@@ -139,7 +139,7 @@ func (r *Reader) take(l *line, got *Line) (err error) {
 			return fmt.Errorf("the run has %d frames and %d streams", l.Frames, l.Streams)
 		}
 		r.frames, r.frame, r.streams = l.Frames, 0, l.Streams
-		got.Record, got.Trouble, err = l.Run.record()
+		got.Record, got.FailureGroup, err = l.Run.record()
 		got.Record.N = l.Frames
 		return err
 	case l.Kind == KindEnd && !open && r.streams == 0:

@@ -30,11 +30,11 @@ type Store struct {
 
 // kept contains the record of a run and the positions of its lines.
 type kept struct {
-	rec     store.Record
-	line    int // position of its first line
-	trouble store.Trouble
-	frames  []int64 // positions of its frames
-	streams map[string]*keptStream
+	rec          store.Record
+	line         int // position of its first line
+	failureGroup store.FailureGroup
+	frames       []int64 // positions of its frames
+	streams      map[string]*keptStream
 }
 
 type keptStream struct {
@@ -43,10 +43,10 @@ type keptStream struct {
 }
 
 var (
-	_ store.Store         = (*Store)(nil)
-	_ store.Lister        = (*Store)(nil)
-	_ store.TroubleLister = (*Store)(nil)
-	_ store.StreamLister  = (*Store)(nil)
+	_ store.Store              = (*Store)(nil)
+	_ store.Lister             = (*Store)(nil)
+	_ store.FailureGroupLister = (*Store)(nil)
+	_ store.StreamLister       = (*Store)(nil)
 )
 
 // scheme is the scheme of the URLs with which store.Open opens a file.
@@ -97,7 +97,7 @@ func (s *Store) index() error {
 			if s.runs[l.Record.Run] != nil {
 				return &LineError{l.Number, fmt.Errorf("run %s comes for the second time", l.Record.Run)}
 			}
-			run = &kept{rec: l.Record, line: l.Number, trouble: l.Trouble, streams: map[string]*keptStream{}}
+			run = &kept{rec: l.Record, line: l.Number, failureGroup: l.FailureGroup, streams: map[string]*keptStream{}}
 			s.runs[l.Record.Run], s.order = run, append(s.order, run)
 		case KindFrame:
 			run.frames = append(run.frames, l.Offset)
@@ -263,25 +263,25 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return counter.Counts, nil
 }
 
-// Troubles returns a page of the failure groups of the runs in the file. The file does not contain
+// FailureGroups returns a page of the failure groups of the runs in the file. The file does not contain
 // the time at which a run entered its group, so the end of the run is used, or its creation if it
 // has not ended.
-func (s *Store) Troubles(ctx context.Context, q store.TroubleQuery) (store.TroublePage, error) {
+func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	if err := s.enter(ctx); err != nil {
-		return store.TroublePage{}, err
+		return store.FailureGroupPage{}, err
 	}
-	var found []store.TroubleGroup
+	var found []store.FailureGroupInfo
 	for _, r := range s.order {
-		if r.trouble.Group == "" {
+		if r.failureGroup.Group == "" {
 			continue
 		}
 		at := r.rec.EndedAt
 		if at.IsZero() {
 			at = r.rec.CreatedAt
 		}
-		found = append(found, store.TroubleGroup{Trouble: r.trouble, First: at, Last: at, Total: 1, Open: 1})
+		found = append(found, store.FailureGroupInfo{FailureGroup: r.failureGroup, First: at, Last: at, Total: 1, Open: 1})
 	}
-	page, err := paging.Troubles(&q, found, false)
+	page, err := paging.FailureGroups(&q, found, false)
 	if err != nil {
 		return page, fmt.Errorf("list troubles: %w", err)
 	}

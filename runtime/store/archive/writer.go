@@ -46,7 +46,7 @@ func (w *Writer) write(l *line) error {
 
 // Run begins a run. It must be followed by the number of frames in its record and the given number
 // of streams.
-func (w *Writer) Run(r *store.Record, t store.Trouble, streams int) error {
+func (w *Writer) Run(r *store.Record, t store.FailureGroup, streams int) error {
 	return w.write(&line{Kind: KindRun, Run: recordOf(r, t), Frames: r.N, Streams: streams})
 }
 

@@ -25,7 +25,7 @@ func entries(do func(s *state), want ...int) damage {
 			check(store.WriteJournal(ctx, m, e, store.JournalKeep{}))
 		}
 		check(store.Describe(ctx, m, "w", store.CatalogVersion{Build: "b", Queue: "q"}))
-		check(store.SaveView(ctx, m, store.View{Name: "v", Filter: "troubled"}))
+		check(store.SaveView(ctx, m, store.View{Name: "v", Filter: "failing"}))
 		snap, err := m.Inspect(ctx)
 		check(err)
 		s.Entries = snap.Entries

@@ -89,7 +89,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkStands()
 	c.checkGathering()
 	c.checkFlows()
-	c.checkTroubles()
+	c.checkFailureGroups()
 	c.checkLabels()
 	c.checkEntries()
 	sortFindings(c.findings)

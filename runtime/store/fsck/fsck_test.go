@@ -219,7 +219,7 @@ func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 }
 
 func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
-	for _, group := range []map[string]damage{logDamage, chainDamage, queueStateDamage, indexDamage, streamDamage, limitDamage, troubleDamage, entryDamage, labelDamage} {
+	for _, group := range []map[string]damage{logDamage, chainDamage, queueStateDamage, indexDamage, streamDamage, limitDamage, failureGroupDamage, entryDamage, labelDamage} {
 		for name, d := range group {
 			t.Run(name, func(t *testing.T) {
 				got := found(t, d.do)

@@ -42,7 +42,7 @@ func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
 	if rec.QueueState != store.StateEnded {
 		rec.Rerun = ""
 	}
-	if rec.Rerun != "" || outOfTrouble(rec.QueueState, rec.Status, m.Hidden) {
+	if rec.Rerun != "" || outOfFailureGroup(rec.QueueState, rec.Status, m.Hidden) {
 		rec.Group = ""
 	}
 	m.Remember, m.Drop = d.items(r, rec.Chain)

@@ -37,18 +37,18 @@ func tried(r *store.RunState) bool {
 	return r.QueueState == store.StateEnded && (r.Status == event.StatusFailed || r.Status == event.StatusCanceled) && !r.EndedAt.IsZero()
 }
 
-// checkTroubles checks invariant 23: runs are in the failure groups of their records, and retried
+// checkFailureGroups checks invariant 23: runs are in the failure groups of their records, and retried
 // runs refer to their reruns.
-func (c *checker) checkTroubles() {
+func (c *checker) checkFailureGroups() {
 	in := map[event.RunID][]string{}
-	for _, group := range slices.Sorted(maps.Keys(c.Troubles)) {
-		for _, run := range c.Troubles[group].Runs {
+	for _, group := range slices.Sorted(maps.Keys(c.FailureGroups)) {
+		for _, run := range c.FailureGroups[group].Runs {
 			in[run] = append(in[run], group)
 		}
 	}
-	troubled := map[event.RunID]int{}
-	for _, run := range c.Troubled {
-		troubled[run]++
+	failing := map[event.RunID]int{}
+	for _, run := range c.Failing {
+		failing[run]++
 	}
 	for r := range c.runs {
 		want, times := []string(nil), 0
@@ -58,8 +58,8 @@ func (c *checker) checkTroubles() {
 		if !slices.Equal(in[r.Run], want) {
 			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and found in those of %q", r.Group, in[r.Run]), "lists of the groups have others than there are")
 		}
-		if troubled[r.Run] != times {
-			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and %d times among all runs in trouble", r.Group, troubled[r.Run]), "lists of runs in trouble have others than there are")
+		if failing[r.Run] != times {
+			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and %d times among all runs in trouble", r.Group, failing[r.Run]), "lists of runs in trouble have others than there are")
 		}
 		if made := c.rerunOf(r); made != "" && r.Rerun == "" {
 			c.find(23, r.Run, fmt.Sprintf("it was tried again as run %s, and does not say so", made), "it counts as one that nobody has tried again")
@@ -67,7 +67,7 @@ func (c *checker) checkTroubles() {
 		if r.Group != "" && r.Rerun != "" {
 			c.find(23, r.Run, fmt.Sprintf("it was tried again as run %s, and is in group %q", r.Rerun, r.Group), "it is listed as one in trouble")
 		}
-		if r.Group != "" && outOfTrouble(r.QueueState, r.Status, r.Hidden) {
+		if r.Group != "" && outOfFailureGroup(r.QueueState, r.Status, r.Hidden) {
 			c.find(23, r.Run, fmt.Sprintf("it is %s, deleted: %v, and in group %q", r.Status, r.Hidden, r.Group), "it is listed as one in trouble")
 		}
 	}
@@ -75,15 +75,15 @@ func (c *checker) checkTroubles() {
 
 // grouped returns the runs that are found in failure groups.
 func (c *checker) grouped() []event.RunID {
-	all := slices.Clone(c.Troubled)
-	for _, g := range c.Troubles {
+	all := slices.Clone(c.Failing)
+	for _, g := range c.FailureGroups {
 		all = append(all, g.Runs...)
 	}
 	return all
 }
 
-// outOfTrouble reports whether a run in this state belongs in no failure group.
-func outOfTrouble(q store.QueueState, status event.Status, hidden bool) bool {
+// outOfFailureGroup reports whether a run in this state belongs in no failure group.
+func outOfFailureGroup(q store.QueueState, status event.Status, hidden bool) bool {
 	return hidden || q == store.StateEnded && status != event.StatusFailed
 }
 

@@ -29,5 +29,5 @@
 // several parts between which runs move, such as ended and unfinished runs, it must read all of
 // them as of one moment, so that no run is missed because it has moved meanwhile.
 //
-// [Troubles] does the same for failure groups, of which there are few.
+// [FailureGroups] does the same for failure groups, of which there are few.
 package paging

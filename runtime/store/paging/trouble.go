@@ -7,9 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// TroubleShare returns how many failure groups a query may examine in each of the given number of
+// FailureGroupShare returns how many failure groups a query may examine in each of the given number of
 // partitions.
-func TroubleShare(q *store.TroubleQuery, partitions int) int {
+func FailureGroupShare(q *store.FailureGroupQuery, partitions int) int {
 	budget := q.Budget
 	if budget <= 0 {
 		budget = store.DefaultBudget
@@ -17,19 +17,19 @@ func TroubleShare(q *store.TroubleQuery, partitions int) int {
 	return max(budget/max(partitions, 1), 1)
 }
 
-// Troubles returns a page of the failure groups found in the partitions, in each of them up to its
-// [TroubleShare]. cut reports that a partition has more. An invalid cursor is an error.
-func Troubles(q *store.TroubleQuery, found []store.TroubleGroup, cut bool) (store.TroublePage, error) {
+// FailureGroups returns a page of the failure groups found in the partitions, in each of them up to its
+// [FailureGroupShare]. cut reports that a partition has more. An invalid cursor is an error.
+func FailureGroups(q *store.FailureGroupQuery, found []store.FailureGroupInfo, cut bool) (store.FailureGroupPage, error) {
 	last, group, err := q.After()
 	if err != nil {
-		return store.TroublePage{}, err
+		return store.FailureGroupPage{}, err
 	}
 	limit := q.Limit
 	if limit <= 0 {
 		limit = 100
 	}
-	page := store.TroublePage{Partial: cut, Looked: len(found)}
-	for _, g := range store.MergeTroubles(found) {
+	page := store.FailureGroupPage{Partial: cut, Looked: len(found)}
+	for _, g := range store.MergeFailureGroups(found) {
 		behind := group == "" || g.Last.Before(last) || g.Last.Equal(last) && g.Group > group
 		if !behind || !matches(q, &g) {
 			continue
@@ -45,7 +45,7 @@ func Troubles(q *store.TroubleQuery, found []store.TroubleGroup, cut bool) (stor
 }
 
 // matches reports whether a query selects a group, ignoring Cursor, Limit and Budget.
-func matches(q *store.TroubleQuery, g *store.TroubleGroup) bool {
+func matches(q *store.FailureGroupQuery, g *store.FailureGroupInfo) bool {
 	return (len(q.Groups) == 0 || slices.Contains(q.Groups, g.Group)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, g.Kind)) &&
 		(q.Workflow == "" || q.Workflow == g.Workflow) && (q.Step == "" || q.Step == g.Step) && (!q.Open || g.Open > 0) &&
 		(q.Since.IsZero() || !g.Last.Before(q.Since))

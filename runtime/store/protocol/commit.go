@@ -257,17 +257,17 @@ func (o *Op[R, S]) label(s *Run[S], c *store.Commit) error {
 	if s.Group == "" {
 		return nil
 	}
-	return o.enterTrouble(t, o.Tx.Now().UnixMilli())
+	return o.enterFailureGroup(t, o.Tx.Now().UnixMilli())
 }
 
-// enterTrouble records that a run enters a failure group at a time. A new group causes some old
+// enterFailureGroup records that a run enters a failure group at a time. A new group causes some old
 // ones to be removed.
-func (o *Op[R, S]) enterTrouble(t store.Trouble, at int64) error {
-	fresh, err := o.Tx.EnterTrouble(t, at)
+func (o *Op[R, S]) enterFailureGroup(t store.FailureGroup, at int64) error {
+	fresh, err := o.Tx.EnterFailureGroup(t, at)
 	if err != nil || !fresh {
 		return err
 	}
-	return o.Tx.ForgetTroubles(o.Tx.Now().Add(-store.TroubleKept).UnixMilli(), forgottenAtOnce) // [T3]
+	return o.Tx.ForgetFailureGroups(o.Tx.Now().Add(-store.FailureGroupKept).UnixMilli(), forgottenAtOnce) // [T3]
 }
 
 // forgottenAtOnce is how many old groups are removed for each new one. It is more than one, so that

@@ -114,9 +114,9 @@ func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 	s := o.Tx.State(r)
 	s.N, s.Seq, s.Last, s.Fence.Epoch = rec.N, rec.Seq, rec.Last, rec.Fence.Epoch
 	s.QueueState, s.Status, s.Ended = store.StateEnded, rec.Status, Millis(rec.EndedAt)
-	if label := m.Trouble.Kept(); label.Group != "" {
+	if label := m.FailureGroup.Kept(); label.Group != "" {
 		s.Group = label.Group
-		if err := o.enterTrouble(label, s.Ended); err != nil {
+		if err := o.enterFailureGroup(label, s.Ended); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ type Tx[R, S comparable] interface {
 	StreamTx
 	SessionTx[R, S]
 	PurgeTx[R]
-	TroubleTx
+	FailureGroupTx
 
 	// Limits returns the limits of the partition, or nil if the store keeps none.
 	Limits() LimitTx[R]
@@ -180,16 +180,16 @@ type Session struct {
 	Over bool
 }
 
-// TroubleTx is the access to the failure groups. Save and Remove maintain which runs are in them,
+// FailureGroupTx is the access to the failure groups. Save and Remove maintain which runs are in them,
 // by Run.Group.
-type TroubleTx interface {
-	// EnterTrouble records that a run enters a group at a time. It reports whether the group is
+type FailureGroupTx interface {
+	// EnterFailureGroup records that a run enters a group at a time. It reports whether the group is
 	// new.
-	EnterTrouble(t store.Trouble, at int64) (fresh bool, err error)
-	// ForgetTroubles removes up to limit groups that contain no run and that no run has entered
+	EnterFailureGroup(t store.FailureGroup, at int64) (fresh bool, err error)
+	// ForgetFailureGroups removes up to limit groups that contain no run and that no run has entered
 	// since a time. Groups that no run has entered for longest come first, and of those the one
 	// with the smallest id.
-	ForgetTroubles(before int64, limit int) error
+	ForgetFailureGroups(before int64, limit int) error
 }
 
 // PurgeTx removes runs.

@@ -116,8 +116,8 @@ func end(n int, c *store.Create) (store.Commit, error) {
 		commit.Status = event.StatusFailed
 		group := n / 100 % groups
 		last = event.Event{Seq: 3, Type: event.RunFailed, Time: now, Failure: &event.Failure{Code: "declined", Message: fmt.Sprintf("card %d of order-%d was declined", group, n)}}
-		commit.Trouble = &store.Trouble{
-			Group: fmt.Sprintf("f1-%012x", group), Kind: store.TroubleFailed, Workflow: c.Route.Workflow, Step: "bench.charge", Text: fmt.Sprintf("card %d of § was declined", group),
+		commit.FailureGroup = &store.FailureGroup{
+			Group: fmt.Sprintf("f1-%012x", group), Kind: store.FailureKindFailed, Workflow: c.Route.Workflow, Step: "bench.charge", Text: fmt.Sprintf("card %d of § was declined", group),
 		}
 	case 42:
 		commit.Status = event.StatusCanceled

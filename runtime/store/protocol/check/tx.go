@@ -43,10 +43,10 @@ var _ protocol.Tx[uint8, uint8] = (*tx)(nil)
 
 func (t *tx) run(r uint8) *run { return &t.p.runs[r-1] }
 
-// EnterTrouble and ForgetTroubles do nothing, because no commit here has a label.
-func (t *tx) EnterTrouble(store.Trouble, int64) (bool, error) { return false, nil }
+// EnterFailureGroup and ForgetFailureGroups do nothing, because no commit here has a label.
+func (t *tx) EnterFailureGroup(store.FailureGroup, int64) (bool, error) { return false, nil }
 
-func (t *tx) ForgetTroubles(int64, int) error { return nil }
+func (t *tx) ForgetFailureGroups(int64, int) error { return nil }
 
 // SetRerun does nothing, because no run here is rerun.
 func (t *tx) SetRerun(uint8, event.RunID) error { return nil }

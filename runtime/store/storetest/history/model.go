@@ -35,7 +35,7 @@ type model struct {
 	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has reported
 	audit   []store.AuditEntry
 
-	troubles map[string]store.TroubleGroup // without the number of runs in them
+	failureGroups map[string]store.FailureGroupInfo // without the number of runs in them
 
 	limits modelLimits
 	flows  map[store.FlowID]*modelFlow
@@ -78,7 +78,7 @@ func newModel(clock store.Clock) *model {
 		limits:  newModelLimits(),
 		flows:   map[store.FlowID]*modelFlow{},
 
-		troubles: map[string]store.TroubleGroup{},
+		failureGroups: map[string]store.FailureGroupInfo{},
 	}
 	m.op.Tx = m
 	return m
@@ -224,7 +224,7 @@ func (m *model) snapshot() *store.Snapshot {
 			}
 		}
 	}
-	s.Troubles, s.Troubled = m.knownTroubles()
+	s.FailureGroups, s.Failing = m.knownFailureGroups()
 	for _, r := range m.timers() {
 		s.Timers[r.Run] = r.Due
 	}

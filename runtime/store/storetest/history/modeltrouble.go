@@ -12,34 +12,34 @@ import (
 
 // The failure groups of the model. Their runs, and the numbers of them, are computed.
 
-func (m *model) EnterTrouble(t store.Trouble, at int64) (bool, error) {
-	g, known := m.troubles[t.Group]
+func (m *model) EnterFailureGroup(t store.FailureGroup, at int64) (bool, error) {
+	g, known := m.failureGroups[t.Group]
 	if !known {
 		g.First = protocol.Time(at)
 	}
-	g.Trouble, g.Last, g.Total = t, protocol.Time(at), g.Total+1
-	m.troubles = maps.Clone(m.troubles)
-	m.troubles[t.Group] = g
+	g.FailureGroup, g.Last, g.Total = t, protocol.Time(at), g.Total+1
+	m.failureGroups = maps.Clone(m.failureGroups)
+	m.failureGroups[t.Group] = g
 	return !known, nil
 }
 
-func (m *model) ForgetTroubles(before int64, limit int) error {
+func (m *model) ForgetFailureGroups(before int64, limit int) error {
 	var idle []string
-	for _, id := range slices.Sorted(maps.Keys(m.troubles)) {
-		if len(m.inTrouble(id)) == 0 && m.troubles[id].Last.Before(protocol.Time(before)) {
+	for _, id := range slices.Sorted(maps.Keys(m.failureGroups)) {
+		if len(m.inFailureGroup(id)) == 0 && m.failureGroups[id].Last.Before(protocol.Time(before)) {
 			idle = append(idle, id)
 		}
 	}
-	slices.SortStableFunc(idle, func(a, b string) int { return m.troubles[a].Last.Compare(m.troubles[b].Last) })
-	m.troubles = maps.Clone(m.troubles)
+	slices.SortStableFunc(idle, func(a, b string) int { return m.failureGroups[a].Last.Compare(m.failureGroups[b].Last) })
+	m.failureGroups = maps.Clone(m.failureGroups)
 	for _, id := range idle[:min(limit, len(idle))] {
-		delete(m.troubles, id)
+		delete(m.failureGroups, id)
 	}
 	return nil
 }
 
-// inTrouble returns the runs of a failure group, or of all groups if group is empty.
-func (m *model) inTrouble(group string) (runs []event.RunID) {
+// inFailureGroup returns the runs of a failure group, or of all groups if group is empty.
+func (m *model) inFailureGroup(group string) (runs []event.RunID) {
 	for _, r := range m.sorted() {
 		if r.Group == cmp.Or(group, r.Group) && r.Group != "" {
 			runs = append(runs, r.Run)
@@ -48,23 +48,23 @@ func (m *model) inTrouble(group string) (runs []event.RunID) {
 	return runs
 }
 
-func (m *model) knownTroubles() (groups map[string]store.TroubleState, troubled []event.RunID) {
-	groups = map[string]store.TroubleState{}
-	for id, g := range m.troubles {
-		runs := m.inTrouble(id)
+func (m *model) knownFailureGroups() (groups map[string]store.FailureGroupState, failing []event.RunID) {
+	groups = map[string]store.FailureGroupState{}
+	for id, g := range m.failureGroups {
+		runs := m.inFailureGroup(id)
 		g.Open = len(runs)
-		groups[id] = store.TroubleState{TroubleGroup: g, Runs: runs}
+		groups[id] = store.FailureGroupState{FailureGroupInfo: g, Runs: runs}
 	}
-	return groups, m.inTrouble("")
+	return groups, m.inFailureGroup("")
 }
 
-// troubleGroups returns the failure groups in the order of lists.
-func (m *model) troubleGroups() (all []store.TroubleGroup) {
-	groups, _ := m.knownTroubles()
+// listedFailureGroups returns the failure groups in the order of lists.
+func (m *model) listedFailureGroups() (all []store.FailureGroupInfo) {
+	groups, _ := m.knownFailureGroups()
 	for _, g := range groups {
-		all = append(all, g.TroubleGroup)
+		all = append(all, g.FailureGroupInfo)
 	}
-	slices.SortFunc(all, func(a, b store.TroubleGroup) int {
+	slices.SortFunc(all, func(a, b store.FailureGroupInfo) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Group, b.Group))
 	})
 	return all

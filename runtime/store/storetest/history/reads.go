@@ -115,10 +115,10 @@ func (h *history) drawFind(t *rapid.T) {
 		h.compareList(h.drawQuery(t))
 	}
 	h.compareFleet()
-	if l, ok := store.As[store.TroubleLister](h.Store); ok {
-		page, err := l.Troubles(h.Ctx, store.TroubleQuery{})
+	if l, ok := store.As[store.FailureGroupLister](h.Store); ok {
+		page, err := l.FailureGroups(h.Ctx, store.FailureGroupQuery{})
 		h.Check("troubles", err)
-		h.Equal("troubles", page.Groups, h.m.troubleGroups())
+		h.Equal("troubles", page.Groups, h.m.listedFailureGroups())
 	}
 	if suite.Has[store.Auditor](h.Store) {
 		run := h.log(t, func(r *modelRun) bool { return r.Recoveries > 0 }).Run
@@ -154,9 +154,9 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 	if chance(t, "by parent", 30) {
 		q.Parent, q.Root = h.ghost.Run, h.ghost.Run
 	}
-	if suite.Has[store.TroubleLister](h.Store) && chance(t, "by group", 20) {
-		q.Troubled = chance(t, "any group", 50)
-		if !q.Troubled || chance(t, "and one", 30) {
+	if suite.Has[store.FailureGroupLister](h.Store) && chance(t, "by group", 20) {
+		q.Failing = chance(t, "any group", 50)
+		if !q.Failing || chance(t, "and one", 30) {
 			q.Group = rapid.SampledFrom([]string{"f1-a", "f1-b"}).Draw(t, "group")
 		}
 	}
@@ -205,7 +205,7 @@ func selects(q store.Query, r *modelRun) bool {
 		(q.WorkflowID == "" || r.WorkflowID == q.WorkflowID) &&
 		(!q.Roots || r.Parent == "") &&
 		(q.Group == "" || r.Group == q.Group) &&
-		(!q.Troubled || r.Group != "") &&
+		(!q.Failing || r.Group != "") &&
 		(!q.Started || !event.Internal(r.Route.Workflow)) &&
 		(q.Parent == "" || r.Parent == q.Parent) &&
 		(q.Root == "" || r.Root == q.Root) &&

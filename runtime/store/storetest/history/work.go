@@ -425,9 +425,9 @@ func (h *history) newCommit(t *rapid.T, l *suite.Log) store.Commit {
 	if h.limits.on && chance(t, "hold back", 60) {
 		c.HoldBack = rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second, 2 * time.Second}).Draw(t, "held back")
 	}
-	if suite.Has[store.TroubleLister](h.Store) && chance(t, "label", 40) {
-		c.Trouble = &store.Trouble{Group: rapid.SampledFrom([]string{"", "f1-a", "f1-b"}).Draw(t, "group"), Text: "§"}
-		c.Trouble.Kind = rapid.SampledFrom(store.TroubleKinds()).Draw(t, "kind")
+	if suite.Has[store.FailureGroupLister](h.Store) && chance(t, "label", 40) {
+		c.FailureGroup = &store.FailureGroup{Group: rapid.SampledFrom([]string{"", "f1-a", "f1-b"}).Draw(t, "group"), Text: "§"}
+		c.FailureGroup.Kind = rapid.SampledFrom(store.FailureKinds()).Draw(t, "kind")
 	}
 	c.Progress, c.Closing = rapid.Bool().Draw(t, "progress"), chance(t, "closing", 20)
 	if c.Effect == store.EffectNone {

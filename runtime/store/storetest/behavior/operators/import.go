@@ -31,8 +31,8 @@ func (h *harness) exported(run event.RunID) store.Import {
 	got := h.Load(run)
 	m := store.Import{Record: got.Record, Frames: got.Frames, By: "somebody"}
 	if got.Record.Group != "" {
-		for _, g := range h.troubles(store.TroubleQuery{Groups: []string{got.Record.Group}}) {
-			m.Trouble = g.Trouble
+		for _, g := range h.failureGroups(store.FailureGroupQuery{Groups: []string{got.Record.Group}}) {
+			m.FailureGroup = g.FailureGroup
 		}
 	}
 	if got.Record.Chain != run {
@@ -360,7 +360,7 @@ var importBehaviors = []behavior{
 			"the end":             func(m *store.Import) { m.Record.EndedAt = time.Time{} },
 			"the creation":        func(m *store.Import) { m.Record.CreatedAt = time.Unix(0, 1) },
 			"a group":             func(m *store.Import) { m.Record.Group = "f1-a" },
-			"a group of success":  func(m *store.Import) { m.Record.Group, m.Trouble.Group = "f1-a", "f1-a" },
+			"a group of success":  func(m *store.Import) { m.Record.Group, m.FailureGroup.Group = "f1-a", "f1-a" },
 			"a rerun of success":  func(m *store.Import) { m.Record.Rerun = h.RunID() },
 			"a stream twice":      func(m *store.Import) { m.Streams = []store.ImportedStream{{Name: "a"}, {Name: "a"}} },
 			"too many chunks":     func(m *store.Import) { m.Streams = []store.ImportedStream{{Name: "a", Chunks: [][]byte{{1}}}} },
@@ -411,7 +411,7 @@ var importBehaviors = []behavior{
 	}},
 }
 
-var importTroubleBehaviors = []behavior{
+var importFailureGroupBehaviors = []behavior{
 	{"AnImportedRunIsInItsGroupOfTrouble", func(h *harness) {
 		src := h.elsewhere()
 		var all []store.Import
@@ -427,7 +427,7 @@ var importTroubleBehaviors = []behavior{
 			h.opens(declined.Group, i+1, i+1)
 			h.Unchanged("another import", func() { h.imports(m, false) })
 		}
-		h.Equal("groups", h.troubles(store.TroubleQuery{}), src.troubles(store.TroubleQuery{}))
+		h.Equal("groups", h.failureGroups(store.FailureGroupQuery{}), src.failureGroups(store.FailureGroupQuery{}))
 		h.Check("delete", h.Delete(all[0].Record.Run))
 		h.opens(declined.Group, 1, 2)
 	}},
@@ -442,7 +442,7 @@ var importTroubleBehaviors = []behavior{
 		h.Equal("rerun in the other store", m.Record.Rerun, made.Run)
 		h.imports(m, true)
 		h.Equal("record", h.asItWas(m), m.Record)
-		h.Equal("groups", len(h.troubles(store.TroubleQuery{})), 0)
+		h.Equal("groups", len(h.failureGroups(store.FailureGroupQuery{})), 0)
 		h.Unchanged("another import", func() { h.imports(m, false) })
 	}},
 }

@@ -14,22 +14,22 @@ import (
 // The failures of the tests, one of each kind. Two failed runs of different workflows may have the
 // same text but never the same group. Identifiers call a failure group a trouble.
 var (
-	declined = store.Trouble{Group: "f1-0a", Kind: store.TroubleFailed, Workflow: suite.Orders.Workflow, Step: "charge", Text: "declined: §"}
-	busy     = store.Trouble{Group: "f1-0b", Kind: store.TroubleRetrying, Workflow: suite.Orders.Workflow, Step: "ship", Text: "503"}
-	misfit   = store.Trouble{Group: "f1-0c", Kind: store.TroubleBlocked, Workflow: suite.Refunds.Workflow, Text: "charge v reserve"}
+	declined = store.FailureGroup{Group: "f1-0a", Kind: store.FailureKindFailed, Workflow: suite.Orders.Workflow, Step: "charge", Text: "declined: §"}
+	busy     = store.FailureGroup{Group: "f1-0b", Kind: store.FailureKindRetrying, Workflow: suite.Orders.Workflow, Step: "ship", Text: "503"}
+	misfit   = store.FailureGroup{Group: "f1-0c", Kind: store.FailureKindBlocked, Workflow: suite.Refunds.Workflow, Text: "charge v reserve"}
 )
 
 // labeled returns a commit that sets the failure label of its run.
-func labeled(c store.Commit, t store.Trouble) store.Commit {
-	c.Trouble = &t
+func labeled(c store.Commit, t store.FailureGroup) store.Commit {
+	c.FailureGroup = &t
 	return c
 }
 
 // cleared returns a commit that removes the failure label of its run.
-func cleared(c store.Commit) store.Commit { return labeled(c, store.Trouble{}) }
+func cleared(c store.Commit) store.Commit { return labeled(c, store.FailureGroup{}) }
 
-// startTroubled starts a run that a session owns, with a failure label.
-func (h *harness) startTroubled(s store.SessionID, t store.Trouble) (*suite.Log, store.Fence) {
+// startFailing starts a run that a session owns, with a failure label.
+func (h *harness) startFailing(s store.SessionID, t store.FailureGroup) (*suite.Log, store.Fence) {
 	h.Helper()
 	l, fence := h.StartOwned(s)
 	h.Commit(l, labeled(l.Commit(fence, l.Work()...), t))
@@ -43,18 +43,18 @@ func (h *harness) group(run event.RunID, want string) {
 	if !suite.Has[store.Lister](h.Store) {
 		return
 	}
-	h.Equal("in trouble", slices.Contains(h.List(store.Query{Troubled: true}), run), want != "")
-	for _, t := range []store.Trouble{declined, busy, misfit} {
+	h.Equal("in trouble", slices.Contains(h.List(store.Query{Failing: true}), run), want != "")
+	for _, t := range []store.FailureGroup{declined, busy, misfit} {
 		h.Equal("in group "+t.Group, slices.Contains(h.List(store.Query{Group: t.Group}), run), want == t.Group)
 	}
 }
 
 // troubles returns all failure groups that match, read page by page.
-func (h *harness) troubles(q store.TroubleQuery) (all []store.TroubleGroup) {
+func (h *harness) failureGroups(q store.FailureGroupQuery) (all []store.FailureGroupInfo) {
 	h.Helper()
-	l, _ := store.As[store.TroubleLister](h.Store)
+	l, _ := store.As[store.FailureGroupLister](h.Store)
 	for range 1000 {
-		page, err := l.Troubles(h.Ctx, q)
+		page, err := l.FailureGroups(h.Ctx, q)
 		h.Check("troubles", err)
 		if q.Limit > 0 && len(page.Groups) > q.Limit {
 			h.Fatalf("troubles: got %d groups on a page of %d", len(page.Groups), q.Limit)
@@ -72,7 +72,7 @@ func (h *harness) troubles(q store.TroubleQuery) (all []store.TroubleGroup) {
 	return nil
 }
 
-func groupsOf(all []store.TroubleGroup) (ids []string) {
+func groupsOf(all []store.FailureGroupInfo) (ids []string) {
 	for _, g := range all {
 		ids = append(ids, g.Group)
 	}
@@ -82,7 +82,7 @@ func groupsOf(all []store.TroubleGroup) (ids []string) {
 // opens fails the test unless a failure group has open runs now and has had total runs.
 func (h *harness) opens(group string, open, total int) {
 	h.Helper()
-	for _, g := range h.troubles(store.TroubleQuery{}) {
+	for _, g := range h.failureGroups(store.FailureGroupQuery{}) {
 		if g.Group == group {
 			h.Equal("runs of group "+group+", now and ever", []int{g.Open, g.Total}, []int{open, total})
 			return
@@ -91,7 +91,7 @@ func (h *harness) opens(group string, open, total int) {
 	h.Fatalf("group %s is not listed", group)
 }
 
-var troubleBehaviors = []behavior{
+var failureGroupBehaviors = []behavior{
 	{"T1_ACommitLabelsItsRun", func(h *harness) {
 		s := h.Session()
 		l, fence := h.StartOwned(s)
@@ -125,7 +125,7 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T1_OtherCommitsLeaveTheLabel", func(h *harness) {
 		s := h.Session()
-		l, fence := h.startTroubled(s, busy)
+		l, fence := h.startFailing(s, busy)
 		h.Commit(l, l.Commit(fence, l.Work()...))
 		h.group(l.Run, busy.Group)
 		i := h.Deliver(l.Run)
@@ -136,7 +136,7 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T1_OnlyCommitsChangeTheLabelOfARunThatGoesOn", func(h *harness) {
 		s := h.Session()
-		l, fence := h.startTroubled(s, busy)
+		l, fence := h.startFailing(s, busy)
 		h.Check("release", h.Store.Release(h.Ctx, l.Run, fence))
 		h.group(l.Run, busy.Group)
 		h.Own(s, l)
@@ -151,7 +151,7 @@ var troubleBehaviors = []behavior{
 		h.group(l.Run, busy.Group)
 	}},
 	{"T1_ACommitTakesTheLabelAway", func(h *harness) {
-		l, fence := h.startTroubled(h.Session(), busy)
+		l, fence := h.startFailing(h.Session(), busy)
 		h.Commit(l, cleared(l.Commit(fence, l.Work()...)))
 		h.group(l.Run, "")
 		h.opens(busy.Group, 0, 1)
@@ -160,7 +160,7 @@ var troubleBehaviors = []behavior{
 		h.group(l.Run, "")
 	}},
 	{"T1_ARefusedCommitLabelsNothing", func(h *harness) {
-		l, fence := h.startTroubled(h.Session(), busy)
+		l, fence := h.startFailing(h.Session(), busy)
 		h.Unchanged("refused commits", func() {
 			c := labeled(l.Commit(fence, l.Work()...), declined)
 			c.Fence.Token = h.IDs.Token()
@@ -173,7 +173,7 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T1_AClaimTellsTheLabel", func(h *harness) {
 		s := h.Session()
-		l, fence := h.startTroubled(s, busy)
+		l, fence := h.startFailing(s, busy)
 		h.Commit(l, suite.WithEffect(l.Commit(fence, l.Work()...), store.EffectYield, ""))
 		token := h.IDs.Token()
 		for n := range 2 {
@@ -224,7 +224,7 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T1_AFailedRunKeepsTheLabelOfItsLastCommit", func(h *harness) {
 		s := h.Session()
-		for _, before := range []store.Trouble{{}, busy, declined} {
+		for _, before := range []store.FailureGroup{{}, busy, declined} {
 			l, fence := h.StartOwned(s)
 			h.Commit(l, labeled(l.Commit(fence, l.Work()...), before))
 			h.Commit(l, labeled(suite.WithEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
@@ -235,10 +235,10 @@ var troubleBehaviors = []behavior{
 	{"T1_ARunThatEndsOtherwiseHasNoLabel", func(h *harness) {
 		s := h.Session()
 		for _, status := range []event.Status{event.StatusCompleted, event.StatusCanceled, event.StatusFailed} {
-			l, fence := h.startTroubled(s, busy)
+			l, fence := h.startFailing(s, busy)
 			h.Finish(l, fence, status) // the commit does not mention the label
 			h.group(l.Run, "")
-			l, fence = h.startTroubled(s, busy)
+			l, fence = h.startFailing(s, busy)
 			end := suite.WithEffect(l.Commit(fence, l.End(status)...), store.EffectFinish, status)
 			end.Progress = true // like nearly all commits that end a run
 			h.Commit(l, end)
@@ -256,8 +256,8 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T1_NeitherARunThatContinuesNorTheNextHasALabel", func(h *harness) {
 		s := h.Session()
-		for _, label := range []store.Trouble{busy, declined} {
-			l, fence := h.startTroubled(s, label)
+		for _, label := range []store.FailureGroup{busy, declined} {
+			l, fence := h.startFailing(s, label)
 			c, next := l.Continue(fence, nil)
 			h.Commit(l, c)
 			h.group(l.Run, "")
@@ -271,11 +271,11 @@ var troubleBehaviors = []behavior{
 		}
 	}},
 	{"T1_ADeletedRunIsInNoGroup", func(h *harness) {
-		l, fence := h.startTroubled(h.Session(), declined)
+		l, fence := h.startFailing(h.Session(), declined)
 		h.Commit(l, labeled(suite.WithEffect(l.Commit(fence, l.End(event.StatusFailed)...), store.EffectFinish, event.StatusFailed), declined))
 		h.Check("delete", h.Delete(l.Run))
 		h.opens(declined.Group, 0, 1)
-		h.Equal("runs in trouble", h.List(store.Query{Troubled: true}), []event.RunID(nil))
+		h.Equal("runs in trouble", h.List(store.Query{Failing: true}), []event.RunID(nil))
 		h.Clock.Advance(suite.Long)
 		h.Purged(1)
 	}},
@@ -285,27 +285,27 @@ var troubleBehaviors = []behavior{
 		h.Clock.Advance(store.DefaultRetention + store.Horizon)
 		h.Purged(1)
 		h.opens(declined.Group, 0, 1)
-		h.Equal("runs in trouble", h.List(store.Query{Troubled: true}), []event.RunID(nil))
+		h.Equal("runs in trouble", h.List(store.Query{Failing: true}), []event.RunID(nil))
 		h.Equal("runs of the group", h.List(store.Query{Group: declined.Group}), []event.RunID(nil))
 	}},
 	{"T1_NoLabelRefusesACommit", func(h *harness) {
 		s := h.Session()
 		for _, group := range []string{"", "no group", "f1:0a", strings.Repeat("f", store.MaxGroup+1), "f1-\x00"} {
 			l, fence := h.StartOwned(s)
-			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.Trouble{Group: group, Text: "x"}))
+			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.FailureGroup{Group: group, Text: "x"}))
 			h.group(l.Run, "")
 			h.Finish(l, fence, event.StatusCompleted)
 		}
-		wild := store.Trouble{Group: strings.Repeat("f", store.MaxGroup), Kind: store.TroubleKind(strings.Repeat("k", 100)), Workflow: strings.Repeat("w", 2000), Step: "a\x00\xff b", Text: strings.Repeat("é ", 1000)}
-		l, _ := h.startTroubled(s, wild)
+		wild := store.FailureGroup{Group: strings.Repeat("f", store.MaxGroup), Kind: store.FailureKind(strings.Repeat("k", 100)), Workflow: strings.Repeat("w", 2000), Step: "a\x00\xff b", Text: strings.Repeat("é ", 1000)}
+		l, _ := h.startFailing(s, wild)
 		h.Equal("group of the run", h.Record(l.Run).Group, wild.Group)
-		h.Equal("the group", h.troubles(store.TroubleQuery{})[0].Trouble, store.Trouble{
-			Group: wild.Group, Kind: store.TroubleKind(strings.Repeat("k", store.MaxGroup)), Workflow: strings.Repeat("w", store.MaxName),
+		h.Equal("the group", h.failureGroups(store.FailureGroupQuery{})[0].FailureGroup, store.FailureGroup{
+			Group: wild.Group, Kind: store.FailureKind(strings.Repeat("k", store.MaxGroup)), Workflow: strings.Repeat("w", store.MaxName),
 			Step: "a\uFFFD\uFFFD b", Text: strings.Repeat("é ", 170) + "é", // 512 bytes
 		})
 	}},
 	{"T4_ARunThatIsTriedAgainLeavesItsGroupAndNamesTheLastRerun", func(h *harness) {
-		l, fence := h.startTroubled(h.Session(), busy)
+		l, fence := h.startFailing(h.Session(), busy)
 		again := func() store.Create {
 			made := h.NewLog(suite.Orders, "").Create()
 			made.RerunOf = l.Run
@@ -332,24 +332,24 @@ var troubleBehaviors = []behavior{
 	{"T2_AGroupCountsTheRunsThatComeIntoIt", func(h *harness) {
 		s := h.Session()
 		first := h.Clock.Now()
-		l, fence := h.startTroubled(s, busy)
+		l, fence := h.startFailing(s, busy)
 		h.Clock.Advance(time.Minute)
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), busy)) // the run is already in the group
-		h.Equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: first, Last: first, Total: 1, Open: 1}})
-		h.startTroubled(s, busy)
+		h.Equal("groups", h.failureGroups(store.FailureGroupQuery{}), []store.FailureGroupInfo{{FailureGroup: busy, First: first, Last: first, Total: 1, Open: 1}})
+		h.startFailing(s, busy)
 		last := h.Clock.Now()
-		h.Equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: first, Last: last, Total: 2, Open: 2}})
+		h.Equal("groups", h.failureGroups(store.FailureGroupQuery{}), []store.FailureGroupInfo{{FailureGroup: busy, First: first, Last: last, Total: 2, Open: 2}})
 		h.Commit(l, cleared(l.Commit(fence, l.Work()...)))
 		h.Clock.Advance(time.Minute)
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), busy))
-		h.Equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: first, Last: h.Clock.Now(), Total: 3, Open: 2}})
+		h.Equal("groups", h.failureGroups(store.FailureGroupQuery{}), []store.FailureGroupInfo{{FailureGroup: busy, First: first, Last: h.Clock.Now(), Total: 3, Open: 2}})
 	}},
 	{"T2_AGroupStaysInOrderThoughTheClockIsSetBack", func(h *harness) {
 		s, at := h.Session(), h.Clock.Now()
-		h.startTroubled(s, busy)
+		h.startFailing(s, busy)
 		h.Clock.Advance(-time.Hour) // the clock was set back
-		h.startTroubled(s, busy)
-		h.Equal("groups", h.troubles(store.TroubleQuery{}), []store.TroubleGroup{{Trouble: busy, First: at, Last: at, Total: 2, Open: 2}})
+		h.startFailing(s, busy)
+		h.Equal("groups", h.failureGroups(store.FailureGroupQuery{}), []store.FailureGroupInfo{{FailureGroup: busy, First: at, Last: at, Total: 2, Open: 2}})
 	}},
 	{"T2_TheSameCommitSentAgainCountsOnce", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
@@ -365,23 +365,23 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T3_AGroupWithoutRunsIsForgottenAfterAWhile", func(h *harness) {
 		s := h.Session()
-		l, fence := h.startTroubled(s, busy)
-		kept, _ := h.startTroubled(s, declined)
+		l, fence := h.startFailing(s, busy)
+		kept, _ := h.startFailing(s, declined)
 		h.Commit(l, cleared(l.Commit(fence, l.Work()...)))
-		h.Clock.Advance(store.TroubleKept)
+		h.Clock.Advance(store.FailureGroupKept)
 		fresh := func(id string) {
 			s := h.Session()
 			l, fence := h.StartOwned(s)
-			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.Trouble{Group: id}))
+			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.FailureGroup{Group: id}))
 			h.Commit(l, cleared(l.Commit(fence, l.Work()...)))
 		}
 		fresh("f1-1")
-		h.Equal("groups in time", slices.Sorted(slices.Values(groupsOf(h.troubles(store.TroubleQuery{})))), []string{declined.Group, busy.Group, "f1-1"})
+		h.Equal("groups in time", slices.Sorted(slices.Values(groupsOf(h.failureGroups(store.FailureGroupQuery{})))), []string{declined.Group, busy.Group, "f1-1"})
 		h.Clock.Advance(time.Millisecond)
 		fresh("f1-1") // the group exists already
 		h.opens(busy.Group, 0, 1)
 		fresh("f1-2")
-		h.Equal("groups", slices.Sorted(slices.Values(groupsOf(h.troubles(store.TroubleQuery{})))), []string{declined.Group, "f1-1", "f1-2"})
+		h.Equal("groups", slices.Sorted(slices.Values(groupsOf(h.failureGroups(store.FailureGroupQuery{})))), []string{declined.Group, "f1-1", "f1-2"})
 		h.group(kept.Run, declined.Group)
 		l, fence = h.StartOwned(h.Session())
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), busy))
@@ -389,41 +389,41 @@ var troubleBehaviors = []behavior{
 	}},
 	{"T3_AGroupIntoWhichARunHasComeAgainIsKept", func(h *harness) {
 		s := h.Session()
-		l, fence := h.startTroubled(s, declined)
+		l, fence := h.startFailing(s, declined)
 		h.Commit(l, cleared(l.Commit(fence, l.Work()...))) // leaves the group without runs
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), declined))
-		h.Clock.Advance(store.TroubleKept + time.Millisecond)
-		h.startTroubled(h.Session(), busy)
-		h.Equal("groups", groupsOf(h.troubles(store.TroubleQuery{})), []string{busy.Group, declined.Group})
+		h.Clock.Advance(store.FailureGroupKept + time.Millisecond)
+		h.startFailing(h.Session(), busy)
+		h.Equal("groups", groupsOf(h.failureGroups(store.FailureGroupQuery{})), []string{busy.Group, declined.Group})
 		h.opens(declined.Group, 1, 2)
 	}},
 	{"T3_ANewGroupForgetsTwoAtMostTheOldestFirst", func(h *harness) {
 		s := h.Session()
 		l, fence := h.StartOwned(s)
 		for _, id := range []string{"f1-3", "f1-1", "f1-2", "f1-4"} {
-			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.Trouble{Group: id}))
+			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.FailureGroup{Group: id}))
 		}
 		h.Commit(l, cleared(l.Commit(fence, l.Work()...)))
-		h.Clock.Advance(store.TroubleKept + time.Millisecond)
+		h.Clock.Advance(store.FailureGroupKept + time.Millisecond)
 		l, fence = h.StartOwned(h.Session())
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), busy))
-		h.Equal("groups", slices.Sorted(slices.Values(groupsOf(h.troubles(store.TroubleQuery{})))), []string{busy.Group, "f1-3", "f1-4"})
+		h.Equal("groups", slices.Sorted(slices.Values(groupsOf(h.failureGroups(store.FailureGroupQuery{})))), []string{busy.Group, "f1-3", "f1-4"})
 	}},
 	{"TroublesArePagedThoseFirstThatSomeRunCameIntoLast", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
 		var want []string
 		for n := range 9 {
 			id := "f1-" + string(rune('a'+n%7))
-			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.Trouble{Group: id}))
+			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.FailureGroup{Group: id}))
 			want = slices.Insert(slices.DeleteFunc(want, func(known string) bool { return known == id }), 0, id)
 			h.Clock.Advance(time.Second)
 		}
 		for limit := range 9 {
-			h.Equal("groups", groupsOf(h.troubles(store.TroubleQuery{Limit: limit})), want)
+			h.Equal("groups", groupsOf(h.failureGroups(store.FailureGroupQuery{Limit: limit})), want)
 		}
-		lister, _ := store.As[store.TroubleLister](h.Store)
+		lister, _ := store.As[store.FailureGroupLister](h.Store)
 		for _, cursor := range []string{"x", "12", "12.f1:a", ".f1-a"} {
-			if _, err := lister.Troubles(h.Ctx, store.TroubleQuery{Cursor: cursor}); err == nil {
+			if _, err := lister.FailureGroups(h.Ctx, store.FailureGroupQuery{Cursor: cursor}); err == nil {
 				h.Fatalf("troubles: the cursor %q is accepted", cursor)
 			}
 		}
@@ -431,65 +431,65 @@ var troubleBehaviors = []behavior{
 	{"TroublesOfOneMillisecondArePagedByTheirGroups", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
 		for _, id := range []string{"f1-c", "f1-a", "f1-b"} {
-			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.Trouble{Group: id}))
+			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.FailureGroup{Group: id}))
 		}
 		for limit := range 4 {
-			h.Equal("groups", groupsOf(h.troubles(store.TroubleQuery{Limit: limit})), []string{"f1-a", "f1-b", "f1-c"})
+			h.Equal("groups", groupsOf(h.failureGroups(store.FailureGroupQuery{Limit: limit})), []string{"f1-a", "f1-b", "f1-c"})
 		}
 	}},
 	{"TroublesAreSelected", func(h *harness) {
 		s := h.Session()
-		l, fence := h.startTroubled(s, misfit)
+		l, fence := h.startFailing(s, misfit)
 		h.Clock.Advance(time.Second)
 		since := h.Clock.Now()
-		h.startTroubled(s, busy)
+		h.startFailing(s, busy)
 		h.Clock.Advance(time.Second)
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), declined))
 		for what, c := range map[string]struct {
-			q    store.TroubleQuery
+			q    store.FailureGroupQuery
 			want []string
 		}{
-			"all":        {store.TroubleQuery{}, []string{declined.Group, busy.Group, misfit.Group}},
-			"groups":     {store.TroubleQuery{Groups: []string{misfit.Group, "f1-unknown", busy.Group}}, []string{busy.Group, misfit.Group}},
-			"kinds":      {store.TroubleQuery{Kinds: []store.TroubleKind{store.TroubleFailed, store.TroubleBlocked}}, []string{declined.Group, misfit.Group}},
-			"workflow":   {store.TroubleQuery{Workflow: suite.Orders.Workflow}, []string{declined.Group, busy.Group}},
-			"step":       {store.TroubleQuery{Step: "ship"}, []string{busy.Group}},
-			"since":      {store.TroubleQuery{Since: since}, []string{declined.Group, busy.Group}},
-			"since then": {store.TroubleQuery{Since: since.Add(time.Millisecond)}, []string{declined.Group}},
-			"open":       {store.TroubleQuery{Open: true}, []string{declined.Group, busy.Group}},
-			"several":    {store.TroubleQuery{Workflow: suite.Orders.Workflow, Step: "ship", Since: since, Open: true}, []string{busy.Group}},
-			"none":       {store.TroubleQuery{Workflow: suite.Refunds.Workflow, Step: "ship"}, nil},
+			"all":        {store.FailureGroupQuery{}, []string{declined.Group, busy.Group, misfit.Group}},
+			"groups":     {store.FailureGroupQuery{Groups: []string{misfit.Group, "f1-unknown", busy.Group}}, []string{busy.Group, misfit.Group}},
+			"kinds":      {store.FailureGroupQuery{Kinds: []store.FailureKind{store.FailureKindFailed, store.FailureKindBlocked}}, []string{declined.Group, misfit.Group}},
+			"workflow":   {store.FailureGroupQuery{Workflow: suite.Orders.Workflow}, []string{declined.Group, busy.Group}},
+			"step":       {store.FailureGroupQuery{Step: "ship"}, []string{busy.Group}},
+			"since":      {store.FailureGroupQuery{Since: since}, []string{declined.Group, busy.Group}},
+			"since then": {store.FailureGroupQuery{Since: since.Add(time.Millisecond)}, []string{declined.Group}},
+			"open":       {store.FailureGroupQuery{Open: true}, []string{declined.Group, busy.Group}},
+			"several":    {store.FailureGroupQuery{Workflow: suite.Orders.Workflow, Step: "ship", Since: since, Open: true}, []string{busy.Group}},
+			"none":       {store.FailureGroupQuery{Workflow: suite.Refunds.Workflow, Step: "ship"}, nil},
 		} {
-			h.Equal("groups, selected by "+what, groupsOf(h.troubles(c.q)), c.want)
+			h.Equal("groups, selected by "+what, groupsOf(h.failureGroups(c.q)), c.want)
 			c.q.Limit = 1
-			h.Equal("groups one by one, selected by "+what, groupsOf(h.troubles(c.q)), c.want)
+			h.Equal("groups one by one, selected by "+what, groupsOf(h.failureGroups(c.q)), c.want)
 		}
 	}},
 	{"NoListOfTroublesLooksAtMoreThanItsBudget", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
 		for n := range 5 {
-			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.Trouble{Group: "f1-" + string(rune('a'+n))}))
+			h.Commit(l, labeled(l.Commit(fence, l.Work()...), store.FailureGroup{Group: "f1-" + string(rune('a'+n))}))
 			h.Clock.Advance(time.Second)
 		}
-		lister, _ := store.As[store.TroubleLister](h.Store)
+		lister, _ := store.As[store.FailureGroupLister](h.Store)
 		each := h.Store.Partitions() // all groups are in one partition
-		page, err := lister.Troubles(h.Ctx, store.TroubleQuery{Budget: 3 * each})
+		page, err := lister.FailureGroups(h.Ctx, store.FailureGroupQuery{Budget: 3 * each})
 		h.Check("troubles", err)
 		h.Equal("groups", groupsOf(page.Groups), []string{"f1-e", "f1-d", "f1-c"})
 		h.Equal("partial, and looked at", []any{page.Partial, page.Looked}, []any{true, 3})
-		page, err = lister.Troubles(h.Ctx, store.TroubleQuery{Budget: 5 * each})
+		page, err = lister.FailureGroups(h.Ctx, store.FailureGroupQuery{Budget: 5 * each})
 		h.Check("troubles", err)
 		h.Equal("partial, and looked at", []any{page.Partial, page.Looked}, []any{false, 5})
 	}},
 }
 
-// listTroubleBehaviors test lists of runs by failure group.
-var listTroubleBehaviors = []behavior{
+// listFailureGroupBehaviors test lists of runs by failure group.
+var listFailureGroupBehaviors = []behavior{
 	{"ListSelectsAGroup", func(h *harness) {
 		s := h.Session()
 		var want, others []event.RunID
 		for n := range 6 {
-			l, _ := h.startTroubled(s, []store.Trouble{busy, declined, {}}[n%3])
+			l, _ := h.startFailing(s, []store.FailureGroup{busy, declined, {}}[n%3])
 			h.Clock.Advance(time.Duration(n/3) * time.Second) // some are created in the same millisecond
 			switch n % 3 {
 			case 0:
@@ -507,15 +507,15 @@ var listTroubleBehaviors = []behavior{
 		}
 		for limit := range 6 {
 			h.Equal("runs of a group", h.List(store.Query{Group: busy.Group, Limit: limit}), want)
-			h.Equal("runs in trouble", h.List(store.Query{Troubled: true, Limit: limit}), all)
+			h.Equal("runs in trouble", h.List(store.Query{Failing: true, Limit: limit}), all)
 			h.Equal("runs of a group and a workflow", h.List(store.Query{Group: busy.Group, Workflow: suite.Orders.Workflow, Limit: limit}), want)
 			h.Equal("runs of a group and another workflow", h.List(store.Query{Group: busy.Group, Workflow: suite.Refunds.Workflow, Limit: limit}), []event.RunID(nil))
 		}
 		slices.Reverse(all)
-		h.Equal("runs in trouble, the oldest first", h.List(store.Query{Troubled: true, Oldest: true, Limit: 2}), all)
+		h.Equal("runs in trouble, the oldest first", h.List(store.Query{Failing: true, Oldest: true, Limit: 2}), all)
 		h.Equal("runs of no group", h.List(store.Query{Group: "f1-unknown"}), []event.RunID(nil))
 		h.Equal("count of a group", h.Count(store.Query{Group: busy.Group}), map[event.Status]int{event.StatusPending: 2})
-		h.Equal("count of runs in trouble", h.Count(store.Query{Troubled: true}), map[event.Status]int{event.StatusPending: 4})
+		h.Equal("count of runs in trouble", h.Count(store.Query{Failing: true}), map[event.Status]int{event.StatusPending: 4})
 		h.Equal("count of a group and a root", h.Count(store.Query{Group: busy.Group, Root: want[0]}), map[event.Status]int{event.StatusPending: 1})
 	}},
 	{"AListOfAGroupLooksAtNoOtherRun", func(h *harness) {
@@ -523,9 +523,9 @@ var listTroubleBehaviors = []behavior{
 		for range 20 {
 			h.StartOwned(s)
 		}
-		l, _ := h.startTroubled(s, busy)
+		l, _ := h.startFailing(s, busy)
 		lister, _ := store.As[store.Lister](h.Store)
-		for _, q := range []store.Query{{Group: busy.Group, Budget: 2}, {Troubled: true, Budget: 2}} {
+		for _, q := range []store.Query{{Group: busy.Group, Budget: 2}, {Failing: true, Budget: 2}} {
 			page, err := lister.List(h.Ctx, q)
 			h.Check("list", err)
 			h.Equal("runs", runsOfPages([]store.Page{page}), []event.RunID{l.Run})

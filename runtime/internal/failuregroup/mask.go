@@ -1,4 +1,4 @@
-package trouble
+package failuregroup
 
 import (
 	"strings"
@@ -38,7 +38,7 @@ func Mask(message string) string {
 			b.WriteString(":") // another part of the message follows
 		}
 	}
-	return cut(b.String(), store.MaxTroubleText/2)
+	return cut(b.String(), store.MaxFailureGroupText/2)
 }
 
 // words splits at spaces and at characters that cannot be in an id; commas stay with the word

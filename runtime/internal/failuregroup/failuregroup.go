@@ -1,7 +1,7 @@
-// Package trouble computes the failure groups of runs; see [store.Trouble]. Runs with the same
+// Package failuregroup computes the failure groups of runs; see [store.FailureGroup]. Runs with the same
 // failure are in the same group, whatever ids, numbers and times the failure contains, and even if
 // the lines of the code have moved meanwhile.
-package trouble
+package failuregroup
 
 import (
 	"crypto/sha256"
@@ -47,26 +47,26 @@ var (
 )
 
 // Failed returns the failure group of a run that has failed.
-func Failed(workflow string, f *event.Failure) store.Trouble {
-	return of(store.TroubleFailed, workflow, stepIn(f), f)
+func Failed(workflow string, f *event.Failure) store.FailureGroup {
+	return of(store.FailureKindFailed, workflow, stepIn(f), f)
 }
 
 // Retrying returns the failure group of a run in which an attempt of a step has failed and is
 // retried.
-func Retrying(workflow, step string, f *event.Failure) store.Trouble {
-	return of(store.TroubleRetrying, workflow, step, f)
+func Retrying(workflow, step string, f *event.Failure) store.FailureGroup {
+	return of(store.FailureKindRetrying, workflow, step, f)
 }
 
 // Blocked returns the failure group of a run that is blocked. what must be the same for all runs
 // with the same cause: two operations, without data of one run.
-func Blocked(workflow, what string) store.Trouble {
-	return group(store.Trouble{Kind: store.TroubleBlocked, Workflow: workflow, Text: Mask(what)}, Mask(what))
+func Blocked(workflow, what string) store.FailureGroup {
+	return group(store.FailureGroup{Kind: store.FailureKindBlocked, Workflow: workflow, Text: Mask(what)}, Mask(what))
 }
 
 // of returns the group of a failure: by its code, the types of the error and of its causes, and, if
 // these are not significant, the innermost message. A panic is identified by the user's function.
-func of(kind store.TroubleKind, workflow, step string, f *event.Failure) store.Trouble {
-	t := store.Trouble{Kind: kind, Workflow: workflow, Step: step}
+func of(kind store.FailureKind, workflow, step string, f *event.Failure) store.FailureGroup {
+	t := store.FailureGroup{Kind: kind, Workflow: workflow, Step: step}
 	if f == nil {
 		return group(t)
 	}
@@ -84,7 +84,7 @@ func of(kind store.TroubleKind, workflow, step string, f *event.Failure) store.T
 }
 
 // group sets the id of a failure group.
-func group(t store.Trouble, what ...string) store.Trouble {
+func group(t store.FailureGroup, what ...string) store.FailureGroup {
 	parts := append([]string{string(t.Kind), t.Workflow, t.Step}, what...)
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	t.Group = version + hex.EncodeToString(sum[:6])

@@ -1,4 +1,4 @@
-package trouble_test
+package failuregroup_test
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/trouble"
+	"github.com/flowgen/flowgen/runtime/internal/failuregroup"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -79,7 +79,7 @@ var messages = []string{
 // named is a failure group with a description.
 type named struct {
 	name string
-	t    store.Trouble
+	t    store.FailureGroup
 }
 
 // shortage is an error with a type.
@@ -89,20 +89,20 @@ func (e *shortage) Error() string { return fmt.Sprintf("no stock of item %d", e.
 
 // golden returns examples with their groups. Two of them with one id are in one group.
 func golden() (all []named) {
-	add := func(name string, t store.Trouble) { all = append(all, named{name, t}) }
+	add := func(name string, t store.FailureGroup) { all = append(all, named{name, t}) }
 	for _, m := range messages {
-		add("says "+fmt.Sprintf("%q", m), trouble.Failed("orders.fulfil", said(event.CodeError, m)))
+		add("says "+fmt.Sprintf("%q", m), failuregroup.Failed("orders.fulfil", said(event.CodeError, m)))
 	}
 	declined := typed(event.CodeError, "orders.Declined", "card 4711 declined")
-	add("typed", trouble.Failed("orders.fulfil", declined))
-	add("typed, of another workflow", trouble.Failed("orders.refund", declined))
-	add("typed, wrapped without a type", trouble.Failed("orders.fulfil", &event.Failure{Code: event.CodeError, Message: "charge: card 1 declined", Causes: []*event.Failure{declined}}))
-	add("typed, in another type", trouble.Failed("orders.fulfil", typed(event.CodeError, "orders.Charge", "charge", declined)))
-	add("of a step", trouble.Failed("orders.fulfil", ofStep("charge", declined)))
-	add("of another step", trouble.Failed("orders.fulfil", ofStep("ship", declined)))
-	add("of a step, untyped", trouble.Failed("orders.fulfil", ofStep("charge", said(event.CodeError, "503"))))
-	add("of a child", trouble.Failed("orders.fulfil", ofRun(ofStep("charge", declined))))
-	add("of a child, untyped", trouble.Failed("orders.fulfil", ofRun(said(event.CodeError, "no stock of item 5"))))
+	add("typed", failuregroup.Failed("orders.fulfil", declined))
+	add("typed, of another workflow", failuregroup.Failed("orders.refund", declined))
+	add("typed, wrapped without a type", failuregroup.Failed("orders.fulfil", &event.Failure{Code: event.CodeError, Message: "charge: card 1 declined", Causes: []*event.Failure{declined}}))
+	add("typed, in another type", failuregroup.Failed("orders.fulfil", typed(event.CodeError, "orders.Charge", "charge", declined)))
+	add("of a step", failuregroup.Failed("orders.fulfil", ofStep("charge", declined)))
+	add("of another step", failuregroup.Failed("orders.fulfil", ofStep("ship", declined)))
+	add("of a step, untyped", failuregroup.Failed("orders.fulfil", ofStep("charge", said(event.CodeError, "503"))))
+	add("of a child", failuregroup.Failed("orders.fulfil", ofRun(ofStep("charge", declined))))
+	add("of a child, untyped", failuregroup.Failed("orders.fulfil", ofRun(said(event.CodeError, "no stock of item 5"))))
 	_, notThere := os.Open("/no/such/file")
 	_, noNumber := strconv.Atoi("x17")
 	for name, err := range map[string]error{
@@ -113,22 +113,22 @@ func golden() (all []named) {
 		"a refusal": &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}, "a reset": &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNRESET},
 		"a type": &shortage{5}, "a type, wrapped": fmt.Errorf("order 17: %w", &shortage{6}),
 	} {
-		add("stored from "+name, trouble.Failed("orders.fulfil", failure.Encode(err, event.CodeError)))
+		add("stored from "+name, failuregroup.Failed("orders.fulfil", failure.Encode(err, event.CodeError)))
 	}
 	slices.SortStableFunc(all[len(all)-13:], func(a, b named) int { return strings.Compare(a.name, b.name) })
-	add("with another code", trouble.Failed("orders.fulfil", said(event.CodeTimeout, "card declined")))
-	add("without a failure", trouble.Failed("orders.fulfil", nil))
-	add("panic", trouble.Failed("orders.fulfil", panicked("index out of range [6] with length 0", indexes)))
-	add("panic in a literal", trouble.Failed("orders.fulfil", panicked("in a literal", divides)))
-	add("panic in a library", trouble.Failed("orders.fulfil", panicked("nil pointer", nilDeref)))
-	add("panic of a step", trouble.Failed("orders.fulfil", ofStep("charge", panicked("index out of range", indexes))))
-	add("panic without a stack", trouble.Failed("orders.fulfil", said(event.CodePanic, "boom 5")))
-	add("retrying", trouble.Retrying("orders.fulfil", "charge", said(event.CodeError, "503")))
-	add("retrying, typed", trouble.Retrying("orders.fulfil", "charge", declined))
-	add("retrying, timed out", trouble.Retrying("orders.fulfil", "charge", said(event.CodeTimeout, "no answer within 30s")))
-	add("blocked", trouble.Blocked("orders.fulfil", "log: step_created charge, code: step_created reserve"))
-	add("blocked the other way round", trouble.Blocked("orders.fulfil", "log: step_created reserve, code: step_created charge"))
-	add("damaged", trouble.Blocked("orders.fulfil", "frame 17 of the log of run wrun_01Q3G996480000000000009K90: corrupt log"))
+	add("with another code", failuregroup.Failed("orders.fulfil", said(event.CodeTimeout, "card declined")))
+	add("without a failure", failuregroup.Failed("orders.fulfil", nil))
+	add("panic", failuregroup.Failed("orders.fulfil", panicked("index out of range [6] with length 0", indexes)))
+	add("panic in a literal", failuregroup.Failed("orders.fulfil", panicked("in a literal", divides)))
+	add("panic in a library", failuregroup.Failed("orders.fulfil", panicked("nil pointer", nilDeref)))
+	add("panic of a step", failuregroup.Failed("orders.fulfil", ofStep("charge", panicked("index out of range", indexes))))
+	add("panic without a stack", failuregroup.Failed("orders.fulfil", said(event.CodePanic, "boom 5")))
+	add("retrying", failuregroup.Retrying("orders.fulfil", "charge", said(event.CodeError, "503")))
+	add("retrying, typed", failuregroup.Retrying("orders.fulfil", "charge", declined))
+	add("retrying, timed out", failuregroup.Retrying("orders.fulfil", "charge", said(event.CodeTimeout, "no answer within 30s")))
+	add("blocked", failuregroup.Blocked("orders.fulfil", "log: step_created charge, code: step_created reserve"))
+	add("blocked the other way round", failuregroup.Blocked("orders.fulfil", "log: step_created reserve, code: step_created charge"))
+	add("damaged", failuregroup.Blocked("orders.fulfil", "frame 17 of the log of run wrun_01Q3G996480000000000009K90: corrupt log"))
 	return all
 }
 
@@ -199,12 +199,12 @@ func TestOPS1_TenThousandMessagesThatVaryAreOneGroup(t *testing.T) {
 			err = fmt.Errorf("%s: %w", id(), err)
 		}
 		f := ofStep("charge", failure.Encode(err, event.CodeError))
-		g := trouble.Failed("orders.fulfil", f)
+		g := failuregroup.Failed("orders.fulfil", f)
 		groups[g.Group] = message
 	}
 	if len(groups) != 1 {
 		for _, m := range groups {
-			t.Log(trouble.Mask(m), " <- ", m)
+			t.Log(failuregroup.Mask(m), " <- ", m)
 		}
 		t.Errorf("they are %d groups, want 1", len(groups))
 	}
@@ -215,12 +215,12 @@ func TestOPS1_NoGroupDependsOnLinesOrKeys(t *testing.T) {
 	f := panicked("index out of range", indexes)
 	moved := *f
 	moved.Stack = strings.ReplaceAll(f.Stack, "trouble_test.go:", "trouble_test.go:1")
-	if a, b := trouble.Failed("w", f), trouble.Failed("w", &moved); a != b || !strings.Contains(a.Text, "indexes") {
+	if a, b := failuregroup.Failed("w", f), failuregroup.Failed("w", &moved); a != b || !strings.Contains(a.Text, "indexes") {
 		t.Errorf("a panic is in group %+v, and with other lines in %+v", a, b)
 	}
 	one, other := ofStep("charge", said(event.CodeError, "busy")), ofStep("charge", said(event.CodeError, "busy"))
 	other.Data, _ = json.Marshal(map[string]any{"run": "wrun_9", "step": "charge", "key": "fulfil/go#17/charge#4", "attempts": 5})
-	if a, b := trouble.Failed("w", one), trouble.Failed("w", other); a != b {
+	if a, b := failuregroup.Failed("w", one), failuregroup.Failed("w", other); a != b {
 		t.Errorf("a failed step is in group %+v, and with another key in %+v", a, b)
 	}
 }
@@ -229,17 +229,17 @@ func TestOPS1_NoGroupDependsOnLinesOrKeys(t *testing.T) {
 func TestOPS1_NoTextHoldsWhatIsAboutOneRun(t *testing.T) {
 	for _, secret := range []string{"4111-1111-1111-1111", "ada@example.com", `"Ada Lovelace"`, "'Ada'", "10.0.0.1:80", "/data/ada/cv.pdf", "https://example.com/ada", "2026-11-26"} {
 		for _, where := range []string{"%s", "card %s declined", "declined (%s)", "[%s]: declined", "for=%s,", "%s: no"} {
-			if text := trouble.Mask(fmt.Sprintf(where, secret)); strings.Contains(text, strings.Trim(secret, `"'`)) || !strings.Contains(text, "§") {
+			if text := failuregroup.Mask(fmt.Sprintf(where, secret)); strings.Contains(text, strings.Trim(secret, `"'`)) || !strings.Contains(text, "§") {
 				t.Errorf("%s is masked as %q", fmt.Sprintf(where, secret), text)
 			}
 		}
 	}
 	for _, kept := range []string{"card declined", "x509: certificate signed by unknown authority", "json: cannot unmarshal", "it isn't valid"} {
-		if got := trouble.Mask(kept); got != kept {
+		if got := failuregroup.Mask(kept); got != kept {
 			t.Errorf("%q is masked as %q", kept, got)
 		}
 	}
-	if got := trouble.Mask(strings.Repeat("word ", 1000)); len(got) > store.MaxTroubleText {
+	if got := failuregroup.Mask(strings.Repeat("word ", 1000)); len(got) > store.MaxFailureGroupText {
 		t.Errorf("a long message becomes one of %d bytes", len(got))
 	}
 }
@@ -247,10 +247,10 @@ func TestOPS1_NoTextHoldsWhatIsAboutOneRun(t *testing.T) {
 func TestFailed_EndsWithCausesThatHaveNoEnd(t *testing.T) {
 	f := said(event.CodeError, "a")
 	f.Causes = []*event.Failure{f}
-	if g := trouble.Failed("w", f); g.Group == "" {
+	if g := failuregroup.Failed("w", f); g.Group == "" {
 		t.Error("it has no group")
 	}
-	if g := trouble.Failed("w", &event.Failure{Causes: []*event.Failure{nil}}); g.Group == "" {
+	if g := failuregroup.Failed("w", &event.Failure{Causes: []*event.Failure{nil}}); g.Group == "" {
 		t.Error("one without a cause has no group")
 	}
 }
