@@ -17,7 +17,7 @@ type Column[T any] struct {
 	Name  string // of the field in JSON, or of the combination of several fields; unique in the list
 	Title string
 	Kind  ColumnKind
-	Room  Room
+	Width Width
 	// Value returns the value of the column for a row: a string, a []string, an int, a uint64, an
 	// [About], a time.Time or a time.Duration. Zero values are drawn as empty cells, except for
 	// numbers.
@@ -37,16 +37,16 @@ const (
 )
 
 // Room determines where a column is drawn.
-type Room int
+type Width int
 
 // The values of Room.
 const (
-	RoomAlways    Room = iota
-	RoomMedium         // in the console except on phones
-	RoomWide           // in the console on wide screens only
-	RoomTable          // not in the console, where another column or the page of the row contains it
-	RoomWideTable      // only by the command with -o wide
-	RoomPage           // only in the console, on wide screens
+	WidthAlways    Width = iota
+	WidthMedium          // in the console except on phones
+	WidthWide            // in the console on wide screens only
+	WidthTable           // not in the console, where another column or the page of the row contains it
+	WidthWideTable       // only by the command with -o wide
+	WidthPage            // only in the console, on wide screens
 )
 
 // About is a lower bound of a number.
@@ -56,14 +56,14 @@ type About int
 var RunColumns = []Column[Run]{
 	{Name: "status", Title: "Status", Value: func(r *Run, _ time.Time) any { return r.Status }},
 	{Name: "workflow", Title: "Workflow", Value: func(r *Run, _ time.Time) any { return r.Workflow }},
-	{Name: "workflowId", Title: "ID", Kind: KindCode, Room: RoomWide, Value: func(r *Run, _ time.Time) any { return cmp.Or(r.WorkflowID, r.ID) }},
+	{Name: "workflowId", Title: "ID", Kind: KindCode, Width: WidthWide, Value: func(r *Run, _ time.Time) any { return cmp.Or(r.WorkflowID, r.ID) }},
 	{Name: "createdAt", Title: "Created", Kind: KindTime, Value: func(r *Run, _ time.Time) any { return r.CreatedAt }},
-	{Name: "took", Title: "Took", Kind: KindSpan, Room: RoomMedium, Value: func(r *Run, now time.Time) any { return r.Took(now) }},
-	{Name: "events", Title: "Events", Kind: KindNumber, Room: RoomWide, Value: func(r *Run, _ time.Time) any { return r.Events }},
-	{Name: "id", Title: "Run", Kind: KindCode, Room: RoomWideTable, Value: func(r *Run, _ time.Time) any { return r.ID }},
-	{Name: "queue", Title: "Queue", Room: RoomWideTable, Value: func(r *Run, _ time.Time) any { return r.Queue }},
-	{Name: "tags", Title: "Tags", Room: RoomWideTable, Value: func(r *Run, _ time.Time) any { return tagList(r.Tags) }},
-	{Name: "now", Title: "Now", Room: RoomWide, Value: func(r *Run, _ time.Time) any { return r.doing() }},
+	{Name: "took", Title: "Took", Kind: KindSpan, Width: WidthMedium, Value: func(r *Run, now time.Time) any { return r.Took(now) }},
+	{Name: "events", Title: "Events", Kind: KindNumber, Width: WidthWide, Value: func(r *Run, _ time.Time) any { return r.Events }},
+	{Name: "id", Title: "Run", Kind: KindCode, Width: WidthWideTable, Value: func(r *Run, _ time.Time) any { return r.ID }},
+	{Name: "queue", Title: "Queue", Width: WidthWideTable, Value: func(r *Run, _ time.Time) any { return r.Queue }},
+	{Name: "tags", Title: "Tags", Width: WidthWideTable, Value: func(r *Run, _ time.Time) any { return tagList(r.Tags) }},
+	{Name: "now", Title: "Now", Width: WidthWide, Value: func(r *Run, _ time.Time) any { return r.doing() }},
 }
 
 // Took returns how long a run has taken until its end, or until now if it is open.
@@ -117,14 +117,14 @@ func (r *Run) doing() string {
 
 // FailureColumns are the columns of lists of failure groups.
 var FailureColumns = []Column[FailureGroup]{
-	{Name: "group", Title: "Group", Kind: KindCode, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Group }},
+	{Name: "group", Title: "Group", Kind: KindCode, Width: WidthWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Group }},
 	{Name: "kind", Title: "Kind", Value: func(g *FailureGroup, _ time.Time) any { return g.Kind }},
-	{Name: "runs", Title: "Runs", Kind: KindNumber, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Runs }},
+	{Name: "runs", Title: "Runs", Kind: KindNumber, Width: WidthWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Runs }},
 	{Name: "open", Title: "Open", Kind: KindNumber, Value: func(g *FailureGroup, _ time.Time) any { return g.Open }},
-	{Name: "first", Title: "First", Kind: KindTime, Room: RoomTable, Value: func(g *FailureGroup, _ time.Time) any { return g.First }},
-	{Name: "last", Title: "Last", Kind: KindTime, Room: RoomWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Last }},
+	{Name: "first", Title: "First", Kind: KindTime, Width: WidthTable, Value: func(g *FailureGroup, _ time.Time) any { return g.First }},
+	{Name: "last", Title: "Last", Kind: KindTime, Width: WidthWide, Value: func(g *FailureGroup, _ time.Time) any { return g.Last }},
 	{Name: "place", Title: "Workflow/step", Value: func(g *FailureGroup, _ time.Time) any { return g.Place() }},
-	{Name: "message", Title: "Message", Room: RoomTable, Value: func(g *FailureGroup, _ time.Time) any { return g.Message }},
+	{Name: "message", Title: "Message", Width: WidthTable, Value: func(g *FailureGroup, _ time.Time) any { return g.Message }},
 }
 
 // Place returns the workflow, or the workflow and the step, in which the runs of a group failed.
@@ -135,12 +135,12 @@ var ScheduleColumns = []Column[Schedule]{
 	{Name: "name", Title: "Name", Value: func(s *Schedule, _ time.Time) any { return s.Name }},
 	{Name: "state", Title: "State", Value: func(s *Schedule, _ time.Time) any { return s.State() }},
 	{Name: "when", Title: "When", Kind: KindCode, Value: func(s *Schedule, _ time.Time) any { return s.When }},
-	{Name: "workflow", Title: "Workflow", Kind: KindCode, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Workflow }},
+	{Name: "workflow", Title: "Workflow", Kind: KindCode, Width: WidthWide, Value: func(s *Schedule, _ time.Time) any { return s.Workflow }},
 	{Name: "next", Title: "Next", Kind: KindTime, Value: func(s *Schedule, _ time.Time) any { return s.Next }},
-	{Name: "started", Title: "Started", Kind: KindNumber, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Started }},
-	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Skipped }},
-	{Name: "missed", Title: "Missed", Kind: KindNumber, Room: RoomWide, Value: func(s *Schedule, _ time.Time) any { return s.Missed }},
-	{Name: "note", Title: "Note", Room: RoomTable, Value: func(s *Schedule, _ time.Time) any { return cmp.Or(s.Problem, s.Note) }},
+	{Name: "started", Title: "Started", Kind: KindNumber, Width: WidthWide, Value: func(s *Schedule, _ time.Time) any { return s.Started }},
+	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Width: WidthWide, Value: func(s *Schedule, _ time.Time) any { return s.Skipped }},
+	{Name: "missed", Title: "Missed", Kind: KindNumber, Width: WidthWide, Value: func(s *Schedule, _ time.Time) any { return s.Missed }},
+	{Name: "note", Title: "Note", Width: WidthTable, Value: func(s *Schedule, _ time.Time) any { return cmp.Or(s.Problem, s.Note) }},
 }
 
 // State returns paused, unserved, problem or active.
@@ -161,13 +161,13 @@ var PoolColumns = []Column[Pool]{
 	{Name: "name", Title: "Name", Kind: KindCode, Value: func(p *Pool, _ time.Time) any { return p.Name }},
 	{Name: "key", Title: "Key", Kind: KindCode, Value: func(p *Pool, _ time.Time) any { return p.Key }},
 	{Name: "inUse", Title: "In use", Kind: KindNumber, Value: func(p *Pool, _ time.Time) any { return p.InUse }},
-	{Name: "atOnce", Title: "Limit", Kind: KindNumber, Room: RoomTable, Value: func(p *Pool, _ time.Time) any { return p.atOnce() }},
-	{Name: "rate", Title: "Rate", Room: RoomTable, Value: func(p *Pool, _ time.Time) any { return p.rate() }},
-	{Name: "allows", Title: "Allows", Room: RoomPage},
+	{Name: "atOnce", Title: "Limit", Kind: KindNumber, Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.atOnce() }},
+	{Name: "rate", Title: "Rate", Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.rate() }},
+	{Name: "allows", Title: "Allows", Width: WidthPage},
 	{Name: "waits", Title: "Waits", Kind: KindNumber, Value: func(p *Pool, _ time.Time) any { return p.Waits }},
-	{Name: "next", Title: "Next", Kind: KindTime, Room: RoomTable, Value: func(p *Pool, _ time.Time) any { return p.Next }},
-	{Name: "state", Title: "State", Room: RoomMedium, Value: func(p *Pool, _ time.Time) any { return p.state() }},
-	{Name: "holders", Title: "Held by", Room: RoomWide, Value: func(p *Pool, _ time.Time) any { return p.heldBy() }},
+	{Name: "next", Title: "Next", Kind: KindTime, Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.Next }},
+	{Name: "state", Title: "State", Width: WidthMedium, Value: func(p *Pool, _ time.Time) any { return p.state() }},
+	{Name: "holders", Title: "Held by", Width: WidthWide, Value: func(p *Pool, _ time.Time) any { return p.heldBy() }},
 }
 
 func (c *PoolConfig) atOnce() string {
@@ -224,23 +224,23 @@ func (p *Pool) heldBy() string {
 var HookColumns = []Column[Hook]{
 	{Name: "name", Title: "Name", Value: func(h *Hook, _ time.Time) any { return h.Name }},
 	{Name: "run", Title: "Run", Kind: KindCode, Value: func(h *Hook, _ time.Time) any { return h.Run }},
-	{Name: "token", Title: "Token", Kind: KindCode, Room: RoomTable, Value: func(h *Hook, _ time.Time) any { return h.Token }},
-	{Name: "answerers", Title: "Answered by", Room: RoomPage, Value: func(h *Hook, _ time.Time) any { return h.Answerers }},
-	{Name: "opened", Title: "Opened", Kind: KindTime, Room: RoomWide, Value: func(h *Hook, _ time.Time) any { return h.Opened }},
-	{Name: "due", Title: "Due", Kind: KindTime, Room: RoomTable, Value: func(h *Hook, _ time.Time) any { return h.Due }},
-	{Name: "title", Title: "Title", Room: RoomTable, Value: func(h *Hook, _ time.Time) any { return h.Title }},
+	{Name: "token", Title: "Token", Kind: KindCode, Width: WidthTable, Value: func(h *Hook, _ time.Time) any { return h.Token }},
+	{Name: "answerers", Title: "Answered by", Width: WidthPage, Value: func(h *Hook, _ time.Time) any { return h.Answerers }},
+	{Name: "opened", Title: "Opened", Kind: KindTime, Width: WidthWide, Value: func(h *Hook, _ time.Time) any { return h.Opened }},
+	{Name: "due", Title: "Due", Kind: KindTime, Width: WidthTable, Value: func(h *Hook, _ time.Time) any { return h.Due }},
+	{Name: "title", Title: "Title", Width: WidthTable, Value: func(h *Hook, _ time.Time) any { return h.Title }},
 }
 
 // WorkerColumns are the columns of lists of workers.
 var WorkerColumns = []Column[Worker]{
 	{Name: "name", Title: "Worker", Kind: KindCode, Value: func(w *Worker, _ time.Time) any { return w.Name }},
 	{Name: "live", Title: "State", Value: func(w *Worker, _ time.Time) any { return w.state() }},
-	{Name: "build", Title: "Build", Kind: KindCode, Room: RoomMedium, Value: func(w *Worker, _ time.Time) any { return w.Build[:min(len(w.Build), shownBuild)] }},
+	{Name: "build", Title: "Build", Kind: KindCode, Width: WidthMedium, Value: func(w *Worker, _ time.Time) any { return w.Build[:min(len(w.Build), shownBuild)] }},
 	{Name: "running", Title: "Running", Kind: KindNumber, Value: func(w *Worker, _ time.Time) any { return w.Running }},
-	{Name: "lease", Title: "Lease", Kind: KindTime, Room: RoomMedium, Value: func(w *Worker, _ time.Time) any { return w.Lease }},
-	{Name: "serves", Title: "Serves", Room: RoomWide, Value: func(w *Worker, _ time.Time) any { return w.serves(false) }},
-	{Name: "buildId", Title: "Build ID", Kind: KindCode, Room: RoomWideTable, Value: func(w *Worker, _ time.Time) any { return w.Build }},
-	{Name: "workflows", Title: "Workflows", Room: RoomWideTable, Value: func(w *Worker, _ time.Time) any { return w.serves(true) }},
+	{Name: "lease", Title: "Lease", Kind: KindTime, Width: WidthMedium, Value: func(w *Worker, _ time.Time) any { return w.Lease }},
+	{Name: "serves", Title: "Serves", Width: WidthWide, Value: func(w *Worker, _ time.Time) any { return w.serves(false) }},
+	{Name: "buildId", Title: "Build ID", Kind: KindCode, Width: WidthWideTable, Value: func(w *Worker, _ time.Time) any { return w.Build }},
+	{Name: "workflows", Title: "Workflows", Width: WidthWideTable, Value: func(w *Worker, _ time.Time) any { return w.serves(true) }},
 }
 
 // shownBuild is the number of characters of a build ID that a list contains.
@@ -268,15 +268,15 @@ func (w *Worker) serves(whole bool) []string {
 
 // QueueColumns are the columns of lists of queues.
 var QueueColumns = []Column[Queue]{
-	{Name: "queue", Title: "Queue", Kind: KindCode, Room: RoomMedium, Value: func(q *Queue, _ time.Time) any { return q.Queue }},
+	{Name: "queue", Title: "Queue", Kind: KindCode, Width: WidthMedium, Value: func(q *Queue, _ time.Time) any { return q.Queue }},
 	{Name: "workflow", Title: "Workflow", Value: func(q *Queue, _ time.Time) any { return q.work() }},
 	{Name: "ready", Title: "Ready", Kind: KindNumber, Value: func(q *Queue, _ time.Time) any { return q.number(q.Ready) }},
-	{Name: "oldest", Title: "Oldest", Kind: KindSpan, Room: RoomWide, Value: func(q *Queue, now time.Time) any { return since(now, q.Oldest) }},
-	{Name: "running", Title: "Running", Kind: KindNumber, Room: RoomMedium, Value: func(q *Queue, _ time.Time) any { return q.number(q.Running) }},
-	{Name: "waiting", Title: "Waiting", Kind: KindNumber, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Waiting) }},
-	{Name: "parked", Title: "Parked", Kind: KindNumber, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Parked) }},
-	{Name: "blocked", Title: "Blocked", Kind: KindNumber, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Blocked) }},
-	{Name: "limits", Title: "Limits", Kind: KindCode, Room: RoomWide, Value: func(q *Queue, _ time.Time) any { return q.Limits }},
+	{Name: "oldest", Title: "Oldest", Kind: KindSpan, Width: WidthWide, Value: func(q *Queue, now time.Time) any { return since(now, q.Oldest) }},
+	{Name: "running", Title: "Running", Kind: KindNumber, Width: WidthMedium, Value: func(q *Queue, _ time.Time) any { return q.number(q.Running) }},
+	{Name: "waiting", Title: "Waiting", Kind: KindNumber, Width: WidthWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Waiting) }},
+	{Name: "parked", Title: "Parked", Kind: KindNumber, Width: WidthWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Parked) }},
+	{Name: "blocked", Title: "Blocked", Kind: KindNumber, Width: WidthWide, Value: func(q *Queue, _ time.Time) any { return q.number(q.Blocked) }},
+	{Name: "limits", Title: "Limits", Kind: KindCode, Width: WidthWide, Value: func(q *Queue, _ time.Time) any { return q.Limits }},
 	{Name: "workers", Title: "Served by", Kind: KindNumber, Value: func(q *Queue, _ time.Time) any { return q.servedBy() }},
 }
 
@@ -320,32 +320,32 @@ func since(now, t time.Time) time.Duration {
 // BulkColumns are the columns of lists of bulk actions.
 var BulkColumns = []Column[Bulk]{
 	{Name: "status", Title: "Status", Value: func(b *Bulk, _ time.Time) any { return b.Status }},
-	{Name: "id", Title: "Bulk", Kind: KindCode, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.ID }},
+	{Name: "id", Title: "Bulk", Kind: KindCode, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return b.ID }},
 	{Name: "action", Title: "Action", Value: func(b *Bulk, _ time.Time) any { return b.Action.Verb }},
-	{Name: "filter", Title: "Runs that match", Kind: KindCode, Room: RoomPage},
-	{Name: "by", Title: "By", Room: RoomWide, Value: func(b *Bulk, _ time.Time) any { return cmp.Or(b.By, "-") }},
+	{Name: "filter", Title: "Runs that match", Kind: KindCode, Width: WidthPage},
+	{Name: "by", Title: "By", Width: WidthWide, Value: func(b *Bulk, _ time.Time) any { return cmp.Or(b.By, "-") }},
 	{Name: "createdAt", Title: "Created", Kind: KindTime, Value: func(b *Bulk, _ time.Time) any { return b.Created }},
-	{Name: "total", Title: "Runs", Kind: KindNumber, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.Total }},
+	{Name: "total", Title: "Runs", Kind: KindNumber, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return b.Total }},
 	{Name: "done", Title: "Done", Kind: KindNumber, Value: func(b *Bulk, _ time.Time) any { return b.Done }},
-	{Name: "failed", Title: "Failed", Kind: KindNumber, Room: RoomWide, Value: func(b *Bulk, _ time.Time) any { return b.Failed }},
-	{Name: "refused", Title: "Refused", Kind: KindNumber, Room: RoomWide, Value: func(b *Bulk, _ time.Time) any { return b.Refused }},
-	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.Skipped }},
-	{Name: "remaining", Title: "Remain", Kind: KindNumber, Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return b.Left }},
-	{Name: "rate", Title: "Rate", Room: RoomTable, Value: func(b *Bulk, _ time.Time) any { return fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate) }},
+	{Name: "failed", Title: "Failed", Kind: KindNumber, Width: WidthWide, Value: func(b *Bulk, _ time.Time) any { return b.Failed }},
+	{Name: "refused", Title: "Refused", Kind: KindNumber, Width: WidthWide, Value: func(b *Bulk, _ time.Time) any { return b.Refused }},
+	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return b.Skipped }},
+	{Name: "remaining", Title: "Remain", Kind: KindNumber, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return b.Left }},
+	{Name: "rate", Title: "Rate", Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate) }},
 }
 
 // JournalColumns are the columns of lists of entries of the journal.
 var JournalColumns = []Column[JournalEntry]{
 	{Name: "time", Title: "Time", Kind: KindTime, Value: func(e *JournalEntry, _ time.Time) any { return e.Time }},
 	{Name: "principal", Title: "Principal", Value: func(e *JournalEntry, _ time.Time) any { return e.Principal }},
-	{Name: "face", Title: "Face", Room: RoomWide, Value: func(e *JournalEntry, _ time.Time) any { return e.Face }},
+	{Name: "face", Title: "Face", Width: WidthWide, Value: func(e *JournalEntry, _ time.Time) any { return e.Face }},
 	{Name: "action", Title: "Action", Value: func(e *JournalEntry, _ time.Time) any { return e.Action }},
 	{Name: "target", Title: "Target", Kind: KindCode, Value: func(e *JournalEntry, _ time.Time) any { return cmp.Or(e.Target, e.Run, e.Detail) }},
 	{Name: "outcome", Title: "Outcome", Value: func(e *JournalEntry, _ time.Time) any { return e.Outcome }},
-	{Name: "reason", Title: "Reason", Room: RoomWide, Value: func(e *JournalEntry, _ time.Time) any { return e.Reason }},
-	{Name: "run", Title: "Run", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Run }},
-	{Name: "new", Title: "New", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.New }},
-	{Name: "detail", Title: "Detail", Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Detail }},
-	{Name: "key", Title: "Key", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Key }},
-	{Name: "id", Title: "ID", Kind: KindCode, Room: RoomWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.ID }},
+	{Name: "reason", Title: "Reason", Width: WidthWide, Value: func(e *JournalEntry, _ time.Time) any { return e.Reason }},
+	{Name: "run", Title: "Run", Kind: KindCode, Width: WidthWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Run }},
+	{Name: "new", Title: "New", Kind: KindCode, Width: WidthWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.New }},
+	{Name: "detail", Title: "Detail", Width: WidthWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Detail }},
+	{Name: "key", Title: "Key", Kind: KindCode, Width: WidthWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.Key }},
+	{Name: "id", Title: "ID", Kind: KindCode, Width: WidthWideTable, Value: func(e *JournalEntry, _ time.Time) any { return e.ID }},
 }

@@ -38,7 +38,7 @@ func checkColumns[T any](t *testing.T, list string, all []admin.Column[T]) {
 			t.Errorf("%s: column %q is no field of %v in JSON: %v", list, c.Name, reflect.TypeFor[T](), fields)
 		}
 		if c.Value == nil {
-			if c.Room != admin.RoomPage {
+			if c.Width != admin.WidthPage {
 				t.Errorf("%s: column %q of tables has no value", list, c.Name)
 			}
 			continue

@@ -32,11 +32,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	p.makeDue(chores)
 	served := p.served(c.Routes)
 	p.unblock(served, l, c.Max)
-	room := protocol.RoomOf(&c)
-	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c, room)}
+	free := protocol.FreeCapacityOf(&c)
+	claimed := store.Claimed{Runs: p.take(served, c.Max, l, &c, free)}
 	p.announce()
-	if room != nil {
-		claimed.Passed = room.Passed
+	if free != nil {
+		claimed.Skipped = free.Skipped
 	}
 	for _, route := range served {
 		if route.head(nil) != nil {
@@ -59,19 +59,19 @@ func (p *partition) served(routes []store.Route) []*route {
 }
 
 // take visits the first ready runs of the routes, and grants those that the session may execute.
-func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim, room *protocol.Room) (taken []store.ClaimedRun) {
+func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim, free *protocol.FreeCapacity) (taken []store.ClaimedRun) {
 	for vain := 0; len(taken) < limit && vain <= protocol.VainTries; {
-		r := next(routes, room)
+		r := next(routes, free)
 		if r == nil {
 			break
 		}
-		if granted, _ := p.op.Take(r, to, c, room); granted { // a Tx in memory does not fail
+		if granted, _ := p.op.Take(r, to, c, free); granted { // a Tx in memory does not fail
 			taken = append(taken, r.claimed())
 			continue
 		}
 		vain++
-		if room.HasPassed(r.id) {
-			room.Passed[len(room.Passed)-1].Route = r.route.Route
+		if free.HasSkipped(r.id) {
+			free.Skipped[len(free.Skipped)-1].Route = r.route.Route
 		}
 	}
 	return taken

@@ -53,10 +53,10 @@ func (p *partition) claimNext(c *store.Claim) (claimed store.Claimed) {
 	if err != nil {
 		return claimed // it is announced to others
 	}
-	room := protocol.RoomOf(c)
-	claimed.Runs = p.take(served, c.Max, to, c, room)
-	if room != nil {
-		claimed.Passed = room.Passed
+	free := protocol.FreeCapacityOf(c)
+	claimed.Runs = p.take(served, c.Max, to, c, free)
+	if free != nil {
+		claimed.Skipped = free.Skipped
 	}
 	changes.Ready = slices.DeleteFunc(changes.Ready, ours)
 	for _, t := range changes.Turns {

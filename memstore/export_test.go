@@ -19,7 +19,7 @@ func Blocked(s *Store) (waits, watches int) {
 // Passes returns the number of fairness keys with a stored pass.
 func Passes(s *Store) (n int) {
 	for _, p := range s.parts {
-		for _, f := range p.flows {
+		for _, f := range p.fairKeys {
 			n += len(f.passes)
 		}
 	}

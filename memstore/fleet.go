@@ -40,7 +40,7 @@ func (p *partition) fleet(sessions []store.FleetSession, loads []store.RouteLoad
 		for i := range l.levels {
 			waiting[l.route] += l.levels[i].size()
 		}
-		if l.mode != protocol.LineShut {
+		if l.mode != protocol.QueueClosed {
 			waiting[l.route]--
 		}
 	}

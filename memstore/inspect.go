@@ -61,7 +61,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Kept:          map[event.RunID][]event.ItemID{},
 		Streams:       map[event.RunID]map[string]store.StreamState{},
 		Limits:        map[store.LimitID]store.LimitState{},
-		Flows:         map[store.FlowID]int{},
+		FairKeys:      map[store.FairID]int{},
 		FailureGroups: map[string]store.FailureGroupState{},
 	}
 }

@@ -23,7 +23,7 @@ type limited struct {
 	line      *line // the limiter queue in which it waits
 	permits   bool
 	whole     bool
-	calledOff bool
+	leftQueue bool
 	since     int64 // when it began to wait, see protocol.Run.WaitsSince
 
 	fair   string
@@ -76,7 +76,7 @@ type line struct {
 	route  *route
 	uses   []store.Use
 	levels []level
-	mode   protocol.LineMode
+	mode   protocol.QueueMode
 	until  int64
 	owed   bool
 	counts uint16 // the uses at which it counts
@@ -168,13 +168,13 @@ func (l *line) level(priority int) (int, bool) {
 
 // countsAt reports whether a queue counts at one of its uses.
 func (l *line) countsAt(use int) bool {
-	return l.mode != protocol.LineOpen && l.counts>>use&1 == 1
+	return l.mode != protocol.QueueOpen && l.counts>>use&1 == 1
 }
 
 // away returns the weights of the runs of a closed queue that does not count at one of its uses,
 // otherwise 0.
 func (l *line) away(use int) (weights int) {
-	if l.mode != protocol.LineShut || l.uses[use].Local || l.countsAt(use) {
+	if l.mode != protocol.QueueClosed || l.uses[use].Local || l.countsAt(use) {
 		return 0
 	}
 	for i := range l.levels {
@@ -195,7 +195,7 @@ func (x *limits) sort(l *line) {
 			p.rest.add(l)
 		}
 	}
-	if l.mode != protocol.LineShut {
+	if l.mode != protocol.QueueClosed {
 		l.route.open.add(l)
 	}
 	if l.until != 0 {
@@ -214,7 +214,7 @@ func (x *limits) unsort(l *line) {
 			p.rest.remove(l)
 		}
 	}
-	if l.mode != protocol.LineShut {
+	if l.mode != protocol.QueueClosed {
 		l.route.open.remove(l)
 	}
 	if l.timer >= 0 {
@@ -382,23 +382,23 @@ func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	return all, nil
 }
 
-func (l *line) stands() protocol.WaitLine {
-	return protocol.WaitLine{ID: l.id, First: l.first().id, Priority: l.priority, Place: l.place, Mode: l.mode, Until: l.until, Stands: l.counts, Owed: l.owed}
+func (l *line) stands() protocol.LimiterQueue {
+	return protocol.LimiterQueue{ID: l.id, First: l.first().id, Priority: l.priority, Place: l.place, Mode: l.mode, Until: l.until, Stands: l.counts, Owed: l.owed}
 }
 
-// LineOf returns the limiter queue of a run.
-func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) { return r.line.stands(), nil }
+// QueueOf returns the limiter queue of a run.
+func (t limitTx) QueueOf(r *run) (protocol.LimiterQueue, error) { return r.line.stands(), nil }
 
-// WaitLine returns a limiter queue.
-func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
+// LimiterQueue returns a limiter queue.
+func (t limitTx) LimiterQueue(id string) (protocol.LimiterQueue, error) {
 	if l := t.p.limits.lines[id]; l != nil {
 		return l.stands(), nil
 	}
-	return protocol.WaitLine{ID: id}, nil
+	return protocol.LimiterQueue{ID: id}, nil
 }
 
-// SaveLine stores the mode of a limiter queue.
-func (t limitTx) SaveLine(saved protocol.WaitLine) error {
+// SaveQueue stores the mode of a limiter queue.
+func (t limitTx) SaveQueue(saved protocol.LimiterQueue) error {
 	x := &t.p.limits
 	if l := x.lines[saved.ID]; l != nil {
 		x.unsort(l)
@@ -408,29 +408,29 @@ func (t limitTx) SaveLine(saved protocol.WaitLine) error {
 	return nil
 }
 
-// WaitLines returns the limiter queues of a limit or key.
-func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
+// LimiterQueues returns the limiter queues of a limit or key.
+func (t limitTx) LimiterQueues(id store.LimitID) ([]protocol.LimiterQueue, error) {
 	p := t.p.limits.parts[id]
 	if p == nil {
 		return nil, nil
 	}
 	all := slices.Concat(p.kept, p.rest)
 	slices.SortFunc(all, (*line).compare)
-	lines := make([]protocol.WaitLine, len(all))
+	lines := make([]protocol.LimiterQueue, len(all))
 	for i, l := range all {
 		lines[i] = l.stands()
 	}
 	return lines, nil
 }
 
-// ShutLines returns the first closed queues of a limit or key.
-func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
+// ClosedQueues returns the first closed queues of a limit or key.
+func (t limitTx) ClosedQueues(id store.LimitID, limit int) (lines []protocol.LimiterQueue, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept { // few are admitted at a time
 			if len(lines) == limit {
 				break
 			}
-			if l.mode == protocol.LineShut {
+			if l.mode == protocol.QueueClosed {
 				lines = append(lines, l.stands())
 			}
 		}
@@ -438,11 +438,11 @@ func (t limitTx) ShutLines(id store.LimitID, limit int) (lines []protocol.WaitLi
 	return lines, nil
 }
 
-// NestedShut returns the closed queues of a limit or key with nested uses.
-func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err error) {
+// NestedClosed returns the closed queues of a limit or key with nested uses.
+func (t limitTx) NestedClosed(id store.LimitID) (lines []protocol.LimiterQueue, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept {
-			if l.mode == protocol.LineShut && l.uses[0].Nested {
+			if l.mode == protocol.QueueClosed && l.uses[0].Nested {
 				lines = append(lines, l.stands())
 			}
 		}
@@ -450,8 +450,8 @@ func (t limitTx) NestedShut(id store.LimitID) (lines []protocol.WaitLine, err er
 	return lines, nil
 }
 
-// KeptLines returns the first closed or admitted queues of a limit or key.
-func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLine, err error) {
+// KeptQueues returns the first closed or admitted queues of a limit or key.
+func (t limitTx) KeptQueues(id store.LimitID, limit int) (lines []protocol.LimiterQueue, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept[:min(limit, len(p.kept))] {
 			lines = append(lines, l.stands())
@@ -461,55 +461,57 @@ func (t limitTx) KeptLines(id store.LimitID, limit int) (lines []protocol.WaitLi
 }
 
 // FirstKept returns the first closed or admitted queue of a limit or key.
-func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
+func (t limitTx) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
 	if p := t.p.limits.parts[id]; p != nil && len(p.kept) > 0 {
 		return p.kept[0].stands(), nil
 	}
-	return protocol.WaitLine{}, nil
+	return protocol.LimiterQueue{}, nil
 }
 
 // flow contains the ready runs of a route and a priority that have fairness keys.
-type flow struct {
-	protocol.Flow
+type fairKey struct {
+	protocol.FairKey
 	passes map[string]int64 // by key
 	sweep  int              // number of passes at which obsolete ones are removed
 }
 
 // Share returns the fairness key of a run.
 func (t limitTx) Share(r *run) (protocol.Share, error) {
-	return protocol.Share{FlowID: store.FlowID{Route: r.route.Route, Priority: r.priority}, Key: r.fair, Weight: r.share}, nil
+	return protocol.Share{FairID: store.FairID{Route: r.route.Route, Priority: r.priority}, Key: r.fair, Weight: r.share}, nil
 }
 
 // Flow returns the state of the fairness keys of a route and priority.
-func (t limitTx) Flow(id store.FlowID) (protocol.Flow, error) {
-	if f := t.p.flows[id]; f != nil {
-		return f.Flow, nil
+func (t limitTx) FairKey(id store.FairID) (protocol.FairKey, error) {
+	if f := t.p.fairKeys[id]; f != nil {
+		return f.FairKey, nil
 	}
-	return protocol.Flow{}, nil
+	return protocol.FairKey{}, nil
 }
 
-// SaveFlow stores that state.
-func (t limitTx) SaveFlow(id store.FlowID, saved protocol.Flow) error {
+// SaveFairKey stores that state.
+func (t limitTx) SaveFairKey(id store.FairID, saved protocol.FairKey) error {
 	if saved.Waits == 0 {
-		delete(t.p.flows, id)
+		delete(t.p.fairKeys, id)
 		return nil
 	}
-	f := t.p.flows[id]
+	f := t.p.fairKeys[id]
 	if f == nil {
-		f = &flow{passes: map[string]int64{}, sweep: 64}
-		t.p.flows[id] = f
+		f = &fairKey{passes: map[string]int64{}, sweep: 64}
+		t.p.fairKeys[id] = f
 	}
-	f.Flow = saved
+	f.FairKey = saved
 	return nil
 }
 
 // Pass returns the pass of a fairness key.
-func (t limitTx) Pass(s protocol.Share) (int64, error) { return t.p.flows[s.FlowID].passes[s.Key], nil }
+func (t limitTx) Pass(s protocol.Share) (int64, error) {
+	return t.p.fairKeys[s.FairID].passes[s.Key], nil
+}
 
 // SavePass stores it. Occasionally it removes the passes of keys that have nothing waiting and
 // whose pass would equal that of a new key.
 func (t limitTx) SavePass(s protocol.Share, pass int64) error {
-	f := t.p.flows[s.FlowID]
+	f := t.p.fairKeys[s.FairID]
 	f.passes[s.Key] = pass
 	if len(f.passes) < f.sweep {
 		return nil

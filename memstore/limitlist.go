@@ -99,13 +99,13 @@ func (p *partition) inspectLimits(snap *store.Snapshot) {
 	for _, id := range p.limits.known() {
 		snap.Limits[id] = p.limitState(id)
 	}
-	for id, f := range p.flows {
-		snap.Flows[id] = f.Waits
+	for id, f := range p.fairKeys {
+		snap.FairKeys[id] = f.Waits
 	}
 	for _, l := range slices.SortedFunc(maps.Values(p.limits.lines), (*line).compare) {
-		shown := store.WaitingLine{
+		shown := store.WaitingQueue{
 			Route: l.route.Route, Uses: l.uses, Until: timeOf(l.until),
-			Shut: l.mode == protocol.LineShut, Called: l.mode == protocol.LineCalled, Stands: l.counts, Owed: l.owed,
+			Closed: l.mode == protocol.QueueClosed, Admitted: l.mode == protocol.QueueAdmitted, Stands: l.counts, Owed: l.owed,
 		}
 		for r := range l.runs {
 			shown.Runs = append(shown.Runs, r.id)

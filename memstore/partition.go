@@ -29,7 +29,7 @@ type partition struct {
 	limits        limits
 	gathers       gathers
 	failureGroups failureGroups
-	flows         map[store.FlowID]*flow
+	fairKeys      map[store.FairID]*fairKey
 	purges        timers // of all ended runs
 	sessions      map[store.SessionID]*session
 	expiry        int64 // no lease ends before
@@ -62,7 +62,7 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 		limits:        newLimits(),
 		gathers:       newGathers(),
 		failureGroups: failureGroups{groups: map[string]*failureGroup{}},
-		flows:         map[store.FlowID]*flow{},
+		fairKeys:      map[store.FairID]*fairKey{},
 		waiters:       notify.NewWaiters(),
 		frames:        notify.New[event.RunID, uint64](done),
 		chunks:        notify.New[event.RunID, struct{}](done),

@@ -80,9 +80,9 @@ func (l *level) all(yield func(*run) bool) bool {
 }
 
 // head returns the run that the next claim visits, or nil. It omits the runs that room skips.
-func (c *route) head(room *protocol.Room) *run {
+func (c *route) head(free *protocol.FreeCapacity) *run {
 	var first *run
-	if room == nil {
+	if free == nil {
 		if len(c.levels) > 0 {
 			first = c.levels[0].first()
 		}
@@ -92,13 +92,13 @@ func (c *route) head(room *protocol.Room) *run {
 		return first
 	}
 	for r := range c.ready() {
-		if first = r; !room.HasPassed(r.id) {
+		if first = r; !free.HasSkipped(r.id) {
 			break
 		}
 		first = nil
 	}
 	for _, l := range c.open {
-		if r := l.first(); !room.HasPassed(r.id) {
+		if r := l.first(); !free.HasSkipped(r.id) {
 			if first == nil || r.sooner(first) {
 				first = r
 			}
@@ -168,10 +168,10 @@ func (c *route) claimable() iter.Seq[*run] {
 
 // next returns the first run to claim of several routes: by priority, then by the time since which
 // it is ready. It returns nil if there is none.
-func next(routes []*route, room *protocol.Room) *run {
+func next(routes []*route, free *protocol.FreeCapacity) *run {
 	var best *run
 	for _, c := range routes {
-		r := c.head(room)
+		r := c.head(free)
 		if r == nil {
 			continue
 		}

@@ -83,7 +83,7 @@ func (r *run) claimed() store.ClaimedRun {
 		N: uint64(len(r.frames)), Seq: r.seq, Last: r.last, Unread: len(r.inbox) > 0, Group: r.group(),
 	}
 	if r.limited != nil {
-		if c.CalledOff = r.calledOff; r.permits {
+		if c.LeftQueue = r.leftQueue; r.permits {
 			c.Waited = timeOf(r.since)
 		}
 		c.Uses = store.LocalOf(r.uses)
@@ -111,7 +111,7 @@ func (r *run) record() store.Record {
 		rec.Next, rec.CreatedBy = r.links.next, r.links.createdBy
 	}
 	if r.limited != nil {
-		rec.Uses, rec.Whole, rec.Permits, rec.CalledOff = r.uses, r.whole, r.permits, r.calledOff
+		rec.Uses, rec.Whole, rec.Permits, rec.LeftQueue = r.uses, r.whole, r.permits, r.leftQueue
 		rec.WaitsSince = timeOf(r.since)
 		rec.Fair, rec.Share = r.fair, r.share
 	}

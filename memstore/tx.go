@@ -32,7 +32,7 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 	}
 	if r.limited != nil {
 		s.Limited, s.Fair = len(r.uses) > 0, r.fair != ""
-		s.Permits, s.Whole, s.CalledOff, s.Place, s.WaitsSince = r.permits, r.whole, r.calledOff, r.place, r.since
+		s.Permits, s.Whole, s.LeftQueue, s.Place, s.WaitsSince = r.permits, r.whole, r.leftQueue, r.place, r.since
 	}
 	if r.queueState == store.StateEnded && r.timer != unpurged {
 		s.Purge = p.purges[r.timer].at
@@ -46,7 +46,7 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	moved := s.QueueState != r.queueState || s.Due != r.due
 	if r.limited != nil {
 		moved = moved || s.Waits() != (r.line != nil)
-		r.permits, r.calledOff, r.place, r.since = s.Permits, s.CalledOff, s.Place, s.WaitsSince
+		r.permits, r.leftQueue, r.place, r.since = s.Permits, s.LeftQueue, s.Place, s.WaitsSince
 	}
 	if moved {
 		p.leave(r)
@@ -269,8 +269,8 @@ func (p *partition) FindSession(id store.SessionID) (*session, error) { return p
 // IsActive reports whether r is the active run of its workflow ID.
 func (p *partition) IsActive(r *run) (bool, error) { return p.name(r.wid).active == r, nil }
 
-// NextInLine returns the run that follows the active one.
-func (p *partition) NextInLine(r *run) (*run, error) {
+// NextInQueue returns the run that follows the active one.
+func (p *partition) NextInQueue(r *run) (*run, error) {
 	if n := p.name(r.wid); len(n.line) > 0 {
 		return n.line[0], nil
 	}

@@ -46,7 +46,7 @@ func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []a
 	keys = make([]string, 0, 5+len(c.Routes))
 	keys = append(keys, p.session(session), p.leases(), p.timers(), p.wakes(), p.owned(session))
 	args = make([]any, 0, 8+len(c.Routes))
-	args = append(args, s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packRoom(c.Room), "")
+	args = append(args, s.at(), session, c.Token[:], min(max(c.Max, 0), mostClaimed), chores, max(c.Exempt, 0), packFree(c.FreeCapacity), "")
 	hinted := len(args) - 1
 	for _, route := range c.Routes {
 		code := s.names.codeOf(route)
@@ -74,7 +74,7 @@ func (s *Store) claimed(ctx context.Context, p *partition, a answer) (store.Clai
 			if err != nil {
 				return claimed, err
 			}
-			claimed.Passed = append(claimed.Passed, passed)
+			claimed.Skipped = append(claimed.Skipped, passed)
 			continue
 		}
 		run, err := s.claimedRun(ctx, p, a[i])
@@ -86,14 +86,14 @@ func (s *Store) claimed(ctx context.Context, p *partition, a answer) (store.Clai
 	return claimed, nil
 }
 
-// packRoom returns the free capacity of the local limits of a worker, in the form that the script
+// packFree returns the free capacity of the local limits of a worker, in the form that the script
 // reads. It returns an empty string if there are none.
-func packRoom(room []store.Room) string {
-	if len(room) == 0 {
+func packFree(free []store.FreeCapacity) string {
+	if len(free) == 0 {
 		return ""
 	}
-	packed := make(map[string][2]int, len(room))
-	for _, r := range room {
+	packed := make(map[string][2]int, len(free))
+	for _, r := range free {
 		packed[r.Limit] = [2]int{r.Free, r.Most}
 	}
 	b, _ := json.Marshal(packed) // cannot fail for strings and integers
@@ -101,7 +101,7 @@ func packRoom(room []store.Room) string {
 }
 
 // passedRun decodes a run that the script has skipped.
-func (s *Store) passedRun(ctx context.Context, p *partition, a answer) (run store.PassedRun, err error) {
+func (s *Store) passedRun(ctx context.Context, p *partition, a answer) (run store.SkippedRun, err error) {
 	run.Run, run.Never = long(a.text(0)), a.text(2) != ""
 	run.Route, err = s.routeOf(ctx, p, a.text(1))
 	return run, err
@@ -179,7 +179,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 	}
 	if v := a.text(5); v != "" {
 		permits, _, off := unpackPermits(v)
-		if run.CalledOff = off; permits {
+		if run.LeftQueue = off; permits {
 			run.Waited = waitsSince(v)
 		}
 		run.Uses = store.LocalOf(unpackUses(a.text(6)))

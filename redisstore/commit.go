@@ -215,7 +215,7 @@ func closingOrUnused(c *store.Commit) string {
 	switch {
 	case c.Effect != store.EffectPark || c.Unused == store.UnusedNone:
 		return flag(c.Closing, "c")
-	case c.Unused == store.UnusedInLine:
+	case c.Unused == store.UnusedInQueue:
 		return "l"
 	}
 	return "b"

@@ -40,7 +40,7 @@ func (e *partitionState) showWaiting() {
 		l.Held, l.Waits = counted[id].held, counted[id].waits
 		e.snap.Limits[id] = l
 	}
-	e.snap.Flows = e.flowsByRuns()
+	e.snap.FairKeys = e.flowsByRuns()
 }
 
 type weights struct{ held, waits int }
@@ -85,7 +85,7 @@ func (e *partitionState) lookAtLimits() {
 	if e.unread != nil {
 		return // runs that were not read count as well
 	}
-	what := cmp.Or(e.wrongCount(), e.wrongLine(), e.wrongFlow())
+	what := cmp.Or(e.wrongCount(), e.wrongQueue(), e.wrongFairKey())
 	if what != "" {
 		e.repairable(store.Defect{Invariant: 20, What: what, Explain: "runs that use limits begin too early, too late, or never"},
 			"count the permits and make the lines again from the runs", swap{kind: limits})
@@ -122,7 +122,7 @@ func (e *partitionState) wrongAway() string {
 	for i := range e.snap.Waiting {
 		l := &e.snap.Waiting[i]
 		for n, u := range l.Uses {
-			if l.Shut && !u.Local && l.Stands>>n&1 == 0 {
+			if l.Closed && !u.Local && l.Stands>>n&1 == 0 {
 				away[u.Name+"\x00"+u.Key] += u.Weight * len(l.Runs)
 			}
 		}
@@ -131,7 +131,7 @@ func (e *partitionState) wrongAway() string {
 		want[part] = strconv.Itoa(weights)
 	}
 	for field, got := range e.standing.Val() {
-		switch line := e.waitLines.Val()[field]; {
+		switch line := e.limiterQueues.Val()[field]; {
 		case strings.Contains(field, "\x00") && got != want[field]:
 			return fmt.Sprintf("of limit %q %s are counted as waiting for another limit first, the lines say %q", field, got, want[field])
 		case !strings.Contains(field, "\x00") && (line == "" || strings.HasPrefix(line, lineOpen)):
@@ -145,12 +145,12 @@ func (e *partitionState) wrongAway() string {
 	return ""
 }
 
-// wrongLine describes a defect of the limiter queues. It returns an empty string if there is none:
+// wrongQueue describes a defect of the limiter queues. It returns an empty string if there is none:
 // a queue contains its runs and the position of the first one, and has the entries that its mode
 // requires.
-func (e *partitionState) wrongLine() string {
+func (e *partitionState) wrongQueue() string {
 	want := map[entry]int64{} // with their scores
-	turns := map[string]waitLine{}
+	turns := map[string]limiterQueue{}
 	for run, r := range e.runs {
 		m := r.meta.Val()
 		known := e.snap.Runs[long(run)]
@@ -160,16 +160,16 @@ func (e *partitionState) wrongLine() string {
 		id, score, place := lineIDOf(m), -int64(known.Priority), placeIn(m["V"])
 		want[entry{e.p.waiting(id), place + run}] = score
 		if first, ok := turns[id]; !ok || score < first.score || score == first.score && place < first.place {
-			turns[id] = waitLine{id: id, score: score, place: place, route: m["c"]}
+			turns[id] = limiterQueue{id: id, score: score, place: place, route: m["c"]}
 		}
 	}
-	for _, id := range sortedKeys(e.waitLines.Val()) {
-		l, ok := unpackLine(id, e.waitLines.Val()[id], e.standing.Val()[id])
+	for _, id := range sortedKeys(e.limiterQueues.Val()) {
+		l, ok := unpackQueue(id, e.limiterQueues.Val()[id], e.standing.Val()[id])
 		if turn := turns[id]; !ok || turn.id == "" || l.score != turn.score || l.place != turn.place || l.route != turn.route {
-			return fmt.Sprintf("line %s is %q, and its first run has the turn %d %s", id, e.waitLines.Val()[id], turn.score, turn.place)
+			return fmt.Sprintf("line %s is %q, and its first run has the turn %d %s", id, e.limiterQueues.Val()[id], turn.score, turn.place)
 		}
 		delete(turns, id)
-		if l.mode != lineShut {
+		if l.mode != queueClosed {
 			want[entry{e.p.ready(l.route), l.place + lineMark + id}] = l.score
 		}
 		for i, u := range l.uses {
@@ -191,7 +191,7 @@ func (e *partitionState) wrongLine() string {
 	for _, id := range sortedKeys(turns) {
 		return fmt.Sprintf("line %s has no record", id)
 	}
-	for _, at := range e.ofLines() {
+	for _, at := range e.ofQueues() {
 		if score, ok := want[at.entry]; !ok || at.score != anyScore && score != at.score {
 			return fmt.Sprintf("%q stands in key %s, where it does not belong", at.member, at.key)
 		}
@@ -213,8 +213,8 @@ type scored struct {
 // anyScore is the score of an entry whose score was not read, only its order.
 const anyScore = -1 << 62
 
-// ofLines returns all entries of limiter queues, and all entries in them.
-func (e *partitionState) ofLines() (all []scored) {
+// ofQueues returns all entries of limiter queues, and all entries in them.
+func (e *partitionState) ofQueues() (all []scored) {
 	for _, code := range e.keys.routes {
 		for _, member := range e.ready[code].Val() {
 			if isLine(member) {
@@ -244,18 +244,18 @@ func (e *partitionState) ofLines() (all []scored) {
 
 // repairLimits counts the permits again and rebuilds the limiter queues.
 func (e *partitionState) repairLimits(ctx context.Context) (bool, error) {
-	keys := []string{e.p.routes(), e.p.limits(), e.p.waitLines(), e.p.flows()}
+	keys := []string{e.p.routes(), e.p.limits(), e.p.limiterQueues(), e.p.fairKeys()}
 	for _, id := range e.keys.waiting {
 		keys = append(keys, e.p.waiting(id))
 	}
 	for _, use := range e.keys.kept {
 		keys = append(keys, e.p.kept(use))
 	}
-	for _, flow := range e.keys.flows {
-		keys = append(keys, e.p.passes(flow))
+	for _, fairKey := range e.keys.fairKeys {
+		keys = append(keys, e.p.passes(fairKey))
 	}
 	var entries []any
-	for _, at := range e.ofLines() {
+	for _, at := range e.ofQueues() {
 		if letter := at.key[len(e.p.tag)]; letter == 'r' || letter == 't' {
 			entries = append(entries, at.key, at.member)
 		}

@@ -24,9 +24,9 @@ func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = st.Close() }()
-	flow := shim.NewWorkflow[workflow.None, workflow.None]("test.owned", "", shim.WorkflowPolicy{})
+	fairKey := shim.NewWorkflow[workflow.None, workflow.None]("test.owned", "", shim.WorkflowPolicy{})
 	starter := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	run, err := flow.Start(ctx, starter, workflow.None{})
+	run, err := fairKey.Start(ctx, starter, workflow.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

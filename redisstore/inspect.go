@@ -44,14 +44,14 @@ type keySet struct {
 	runs, names, routes, sessions []string
 	streams                       []string // chain, colon and stream name
 	waiting, kept                 []string // limiter queues, and parts of limits
-	flows, groups                 []string
+	fairKeys, groups              []string
 	labels                        []string // by code
 }
 
 func (k *keySet) equal(o *keySet) bool {
 	return slices.Equal(k.runs, o.runs) && slices.Equal(k.names, o.names) &&
 		slices.Equal(k.routes, o.routes) && slices.Equal(k.sessions, o.sessions) && slices.Equal(k.streams, o.streams) &&
-		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.flows, o.flows) && slices.Equal(k.kept, o.kept) && slices.Equal(k.groups, o.groups) &&
+		slices.Equal(k.waiting, o.waiting) && slices.Equal(k.fairKeys, o.fairKeys) && slices.Equal(k.kept, o.kept) && slices.Equal(k.groups, o.groups) &&
 		slices.Equal(k.labels, o.labels)
 }
 
@@ -91,29 +91,29 @@ type view struct {
 	keys *keySet
 	logs map[string]*readLog // by run; logs that were read before
 
-	leases                        *redis.ZSliceCmd
-	listed                        map[string]*redis.ZSliceCmd // sets of open and ended runs, by key
-	timers, purges, held, outbox  *redis.ZSliceCmd
-	routes, active, latest, wakes *redis.MapStringStringCmd
-	audit                         map[string]*redis.StringSliceCmd
-	runs                          map[string]reading
-	extras                        map[string]*redis.StringCmd // by run
-	seen                          map[string]*redis.ZSliceCmd
-	lines, ready, owned           map[string]*redis.StringSliceCmd
-	hidden, sessions, unreadRuns  map[string]*redis.MapStringStringCmd
-	sent, bodies                  map[string]*redis.MapStringStringCmd
-	streams                       map[string]*redis.MapStringStringCmd // by chain
-	chunks                        map[string]*redis.XMessageSliceCmd   // by chain and name
-	writers                       map[string]*redis.MapStringStringCmd
-	limits, configs, waitLines    *redis.MapStringStringCmd
-	standing                      *redis.MapStringStringCmd
-	gathering                     *redis.MapStringStringCmd
-	waiting, kept, passes         map[string]*redis.ZSliceCmd
-	flows, failureGroups          *redis.MapStringStringCmd
-	recent, idle, failing         *redis.ZSliceCmd
-	shared                        *redis.ZSliceCmd            // the entries
-	grouped                       map[string]*redis.ZSliceCmd // by failure group
-	labelled                      map[string]*redis.ZSliceCmd // by label
+	leases                         *redis.ZSliceCmd
+	listed                         map[string]*redis.ZSliceCmd // sets of open and ended runs, by key
+	timers, purges, held, outbox   *redis.ZSliceCmd
+	routes, active, latest, wakes  *redis.MapStringStringCmd
+	audit                          map[string]*redis.StringSliceCmd
+	runs                           map[string]reading
+	extras                         map[string]*redis.StringCmd // by run
+	seen                           map[string]*redis.ZSliceCmd
+	lines, ready, owned            map[string]*redis.StringSliceCmd
+	hidden, sessions, unreadRuns   map[string]*redis.MapStringStringCmd
+	sent, bodies                   map[string]*redis.MapStringStringCmd
+	streams                        map[string]*redis.MapStringStringCmd // by chain
+	chunks                         map[string]*redis.XMessageSliceCmd   // by chain and name
+	writers                        map[string]*redis.MapStringStringCmd
+	limits, configs, limiterQueues *redis.MapStringStringCmd
+	standing                       *redis.MapStringStringCmd
+	gathering                      *redis.MapStringStringCmd
+	waiting, kept, passes          map[string]*redis.ZSliceCmd
+	fairKeys, failureGroups        *redis.MapStringStringCmd
+	recent, idle, failing          *redis.ZSliceCmd
+	shared                         *redis.ZSliceCmd            // the entries
+	grouped                        map[string]*redis.ZSliceCmd // by failure group
+	labelled                       map[string]*redis.ZSliceCmd // by label
 }
 
 func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
@@ -129,12 +129,12 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.active, v.latest = tx.HGetAll(ctx, p.active()), tx.HGetAll(ctx, p.latest())
 	v.purges, v.held = tx.ZRangeWithScores(ctx, p.purges(), 0, -1), tx.ZRangeWithScores(ctx, p.held(), 0, -1)
 	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
-	v.limits, v.configs, v.waitLines = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs()), tx.HGetAll(ctx, p.waitLines())
+	v.limits, v.configs, v.limiterQueues = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs()), tx.HGetAll(ctx, p.limiterQueues())
 	v.standing = tx.HGetAll(ctx, p.standing())
 	v.gathering = tx.HGetAll(ctx, p.gathering())
-	v.flows, v.passes = tx.HGetAll(ctx, p.flows()), map[string]*redis.ZSliceCmd{}
-	for _, flow := range v.keys.flows {
-		v.passes[flow] = tx.ZRangeWithScores(ctx, p.passes(flow), 0, -1)
+	v.fairKeys, v.passes = tx.HGetAll(ctx, p.fairKeys()), map[string]*redis.ZSliceCmd{}
+	for _, fairKey := range v.keys.fairKeys {
+		v.passes[fairKey] = tx.ZRangeWithScores(ctx, p.passes(fairKey), 0, -1)
 	}
 	v.waiting, v.kept = map[string]*redis.ZSliceCmd{}, map[string]*redis.ZSliceCmd{}
 	for _, line := range v.keys.waiting {
@@ -181,7 +181,7 @@ func (v *view) found() *keySet {
 	k := &keySet{
 		runs: slices.Concat(members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
 		routes: slices.Sorted(maps.Keys(v.routes.Val())), names: slices.Sorted(maps.Keys(v.active.Val())),
-		waiting: slices.Sorted(maps.Keys(v.waitLines.Val())), flows: slices.Sorted(maps.Keys(v.flows.Val())),
+		waiting: slices.Sorted(maps.Keys(v.limiterQueues.Val())), fairKeys: slices.Sorted(maps.Keys(v.fairKeys.Val())),
 		groups: slices.Sorted(maps.Keys(v.failureGroups.Val())), labels: v.knownLabels(),
 	}
 	for _, set := range v.listed {

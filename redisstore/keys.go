@@ -63,7 +63,7 @@ func (p *partition) owned(session string) string   { return p.tag + "o:" + sessi
 func (p *partition) unread(session string) string  { return p.tag + "a:" + session }
 func (p *partition) line(wid string) string        { return p.tag + "q:" + wid }
 func (p *partition) waiting(line string) string    { return p.tag + "P:" + line }
-func (p *partition) passes(flow string) string     { return p.tag + "X:" + flow }
+func (p *partition) passes(fairKey string) string  { return p.tag + "X:" + fairKey }
 func (p *partition) kept(use string) string        { return p.tag + "F:" + use }
 func (p *partition) away(use string) string        { return p.kept(use) + "\x00\x00" }
 func (p *partition) grouped(group string) string   { return p.tag + "I:" + group }
@@ -127,8 +127,8 @@ func (p *partition) heard() string          { return p.whole['A'] }
 func (p *partition) limits() string         { return p.whole['L'] }
 func (p *partition) limitConfigs() string   { return p.whole['K'] }
 func (p *partition) gathering() string      { return p.whole['J'] }
-func (p *partition) flows() string          { return p.whole['Q'] }
-func (p *partition) waitLines() string      { return p.whole['Y'] }
+func (p *partition) fairKeys() string       { return p.whole['Q'] }
+func (p *partition) limiterQueues() string  { return p.whole['Y'] }
 func (p *partition) standing() string       { return p.whole['F'] }
 func (p *partition) failureGroups() string  { return p.whole['H'] }
 func (p *partition) recent() string         { return p.whole['E'] }

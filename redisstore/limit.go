@@ -103,9 +103,9 @@ func unpackUses(text string) []store.Use {
 
 // packPermits encodes the permit state of a run as the first three digits of field V: whether it
 // has its permits, keeps them to its end, and was called off.
-func packPermits(permits, whole, calledOff bool) string {
+func packPermits(permits, whole, leftQueue bool) string {
 	b := []byte("000")
-	for i, set := range []bool{permits, whole, calledOff} {
+	for i, set := range []bool{permits, whole, leftQueue} {
 		if set {
 			b[i] = '1'
 		}
@@ -113,7 +113,7 @@ func packPermits(permits, whole, calledOff bool) string {
 	return string(b)
 }
 
-func unpackPermits(v string) (permits, whole, calledOff bool) {
+func unpackPermits(v string) (permits, whole, leftQueue bool) {
 	return strings.HasPrefix(v, "1"), len(v) > 1 && v[1] == '1', len(v) > 2 && v[2] == '1'
 }
 
@@ -165,7 +165,7 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 			pause = "k"
 		}
 		for goOn := []any{"", "", "", ""}; goOn != nil; {
-			c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: append([]any{s.at(), l.Name, l.Key, field, packed, setLimitLines, pause}, goOn...)}
+			c := &call{script: scriptSetLimit, p: p, keys: []string{p.limitConfigs()}, args: append([]any{s.at(), l.Name, l.Key, field, packed, setLimitQueues, pause}, goOn...)}
 			if err := s.do(ctx, c); err != nil {
 				return fmt.Errorf("set limit %s: %w", l.LimitID, err)
 			}
@@ -178,9 +178,9 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 	return nil
 }
 
-// setLimitLines is the number of limiter queues that one execution of script set_limit visits. The
+// setLimitQueues is the number of limiter queues that one execution of script set_limit visits. The
 // server executes nothing else in that time.
-const setLimitLines = 500
+const setLimitQueues = 500
 
 // Limits returns a page of limits.
 func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
@@ -326,8 +326,8 @@ func (s *Store) limitState(id string, counts, configs, away map[string]string) (
 	return state, tat, err
 }
 
-// waitLine is a limiter queue as hash Y stores it.
-type waitLine struct {
+// limiterQueue is a limiter queue as hash Y stores it.
+type limiterQueue struct {
 	id, mode     string
 	until, score int64
 	place, route string
@@ -336,14 +336,14 @@ type waitLine struct {
 	owed         bool
 }
 
-// unpackLine decodes a limiter queue, and from hash F the uses at which it counts. It returns false
+// unpackQueue decodes a limiter queue, and from hash F the uses at which it counts. It returns false
 // if the value is invalid.
-func unpackLine(id, packed, standing string) (waitLine, bool) {
+func unpackQueue(id, packed, standing string) (limiterQueue, bool) {
 	words := strings.SplitN(packed, " ", 6)
 	if len(words) != 6 {
-		return waitLine{}, false
+		return limiterQueue{}, false
 	}
-	l := waitLine{id: id, mode: words[0], until: parseNumber(words[1]), score: parseNumber(words[2]), place: words[3], route: words[4], uses: unpackUses(words[5])}
+	l := limiterQueue{id: id, mode: words[0], until: parseNumber(words[1]), score: parseNumber(words[2]), place: words[3], route: words[4], uses: unpackUses(words[5])}
 	if l.mode == lineOpen {
 		return l, l.uses != nil
 	}
@@ -358,9 +358,9 @@ func unpackLine(id, packed, standing string) (waitLine, bool) {
 
 // The modes of limiter queues, as scripts store them: open, closed and admitted.
 const (
-	lineOpen   = "0"
-	lineShut   = "1"
-	lineCalled = "2"
+	lineOpen      = "0"
+	queueClosed   = "1"
+	queueAdmitted = "2"
 )
 
 // showLimits adds limits and limiter queues to a snapshot, the queues in the order of their
@@ -371,23 +371,23 @@ func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code stri
 	for _, l := range all {
 		snap.Limits[l.LimitID] = l
 	}
-	if wrong := showFlows(v, snap); wrong != nil {
+	if wrong := showFairKeys(v, snap); wrong != nil {
 		err = wrong
 	}
-	var lines []waitLine
-	for _, id := range sortedKeys(v.waitLines.Val()) {
-		l, ok := unpackLine(id, v.waitLines.Val()[id], v.standing.Val()[id])
+	var lines []limiterQueue
+	for _, id := range sortedKeys(v.limiterQueues.Val()) {
+		l, ok := unpackQueue(id, v.limiterQueues.Val()[id], v.standing.Val()[id])
 		if !ok {
-			err = fmt.Errorf("%w: line %s is %q", errDamaged, id, v.waitLines.Val()[id])
+			err = fmt.Errorf("%w: line %s is %q", errDamaged, id, v.limiterQueues.Val()[id])
 			continue
 		}
 		lines = append(lines, l)
 	}
-	slices.SortFunc(lines, func(a, b waitLine) int {
+	slices.SortFunc(lines, func(a, b limiterQueue) int {
 		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.place, b.place))
 	})
 	for _, l := range lines {
-		shown := store.WaitingLine{Route: routeOf(l.route), Uses: l.uses, Shut: l.mode == lineShut, Called: l.mode == lineCalled, Until: timeOf(l.until), Stands: l.stands, Owed: l.owed}
+		shown := store.WaitingQueue{Route: routeOf(l.route), Uses: l.uses, Closed: l.mode == queueClosed, Admitted: l.mode == queueAdmitted, Until: timeOf(l.until), Stands: l.stands, Owed: l.owed}
 		if v.waiting[l.id] != nil {
 			for _, member := range members(v.waiting[l.id]) {
 				shown.Runs = append(shown.Runs, long(member[min(orderDigits, len(member)):]))
@@ -413,58 +413,58 @@ func unpackShare(packed string) (fair string, share int) {
 	return fair, share
 }
 
-// showFlows adds the flows to a snapshot. It leaves out values that cannot be decoded, and the
+// showFairKeys adds the flows to a snapshot. It leaves out values that cannot be decoded, and the
 // error names one of them.
-func showFlows(v *view, snap *store.Snapshot) (err error) {
-	for _, name := range sortedKeys(v.flows.Val()) {
+func showFairKeys(v *view, snap *store.Snapshot) (err error) {
+	for _, name := range sortedKeys(v.fairKeys.Val()) {
 		code, text, _ := strings.Cut(name, ":")
 		priority, wrong := strconv.Atoi(text)
-		waits, _, ok := unpackFlow(v.flows.Val()[name])
+		waits, _, ok := unpackFairKey(v.fairKeys.Val()[name])
 		if wrong != nil || !ok {
-			err = fmt.Errorf("%w: flow %s is %q", errDamaged, name, v.flows.Val()[name])
+			err = fmt.Errorf("%w: flow %s is %q", errDamaged, name, v.fairKeys.Val()[name])
 			continue
 		}
 		route := store.Route{Workflow: unnamed + code}
 		if known, ok := v.routes.Val()[code]; ok {
 			route = parseRoute(known)
 		}
-		snap.Flows[store.FlowID{Route: route, Priority: priority}] = waits
+		snap.FairKeys[store.FairID{Route: route, Priority: priority}] = waits
 	}
 	return err
 }
 
-func unpackFlow(packed string) (waits int, pass int64, ok bool) {
+func unpackFairKey(packed string) (waits int, pass int64, ok bool) {
 	var last int64
 	n, _ := fmt.Sscan(packed, &waits, &pass, &last)
 	return waits, pass, n == 3
 }
 
 // flowsByRuns counts, per flow, the runs whose position depends on a fairness key.
-func (e *partitionState) flowsByRuns() map[store.FlowID]int {
-	counted := map[store.FlowID]int{}
+func (e *partitionState) flowsByRuns() map[store.FairID]int {
+	counted := map[store.FairID]int{}
 	for _, r := range e.snap.Runs {
-		if r.InFlow() {
-			counted[store.FlowID{Route: r.Route, Priority: r.Priority}]++
+		if r.InFairKey() {
+			counted[store.FairID{Route: r.Route, Priority: r.Priority}]++
 		}
 	}
 	return counted
 }
 
-// wrongFlow describes a defect of the flows. It returns an empty string if there is none: the
+// wrongFairKey describes a defect of the flows. It returns an empty string if there is none: the
 // counter of each flow equals its number of runs, these have positions, and no key starts before
 // its own runs.
-func (e *partitionState) wrongFlow() string {
+func (e *partitionState) wrongFairKey() string {
 	want := map[string]int{}
 	flowOf := func(run string, r *store.RunState) string { return e.metaOf(run)["c"] + ":" + strconv.Itoa(r.Priority) }
 	for run := range e.runs {
-		if r := e.snap.Runs[long(run)]; r != nil && r.InFlow() {
+		if r := e.snap.Runs[long(run)]; r != nil && r.InFairKey() {
 			want[flowOf(run, r)]++
 		}
 	}
-	for _, name := range sortedKeys(e.flows.Val()) {
-		waits, _, ok := unpackFlow(e.flows.Val()[name])
+	for _, name := range sortedKeys(e.fairKeys.Val()) {
+		waits, _, ok := unpackFairKey(e.fairKeys.Val()[name])
 		if !ok || waits != want[name] {
-			return fmt.Sprintf("flow %s is %q, and %d runs say that they are in it", name, e.flows.Val()[name], want[name])
+			return fmt.Sprintf("flow %s is %q, and %d runs say that they are in it", name, e.fairKeys.Val()[name], want[name])
 		}
 		delete(want, name)
 	}
@@ -472,18 +472,18 @@ func (e *partitionState) wrongFlow() string {
 		return fmt.Sprintf("flow %s is not counted, and has %d runs", name, want[name])
 	}
 	passes := map[string]int64{}
-	for _, flow := range e.keys.flows {
-		for _, z := range e.passes[flow].Val() {
+	for _, fairKey := range e.keys.fairKeys {
+		for _, z := range e.passes[fairKey].Val() {
 			key, _ := z.Member.(string)
-			passes[flow+" "+key] = int64(z.Score)
+			passes[fairKey+" "+key] = int64(z.Score)
 		}
-		if len(e.passes[flow].Val()) > 0 && e.flows.Val()[flow] == "" {
-			return fmt.Sprintf("flow %s has passes, and no runs", flow)
+		if len(e.passes[fairKey].Val()) > 0 && e.fairKeys.Val()[fairKey] == "" {
+			return fmt.Sprintf("flow %s has passes, and no runs", fairKey)
 		}
 	}
 	for _, run := range sortedKeys(e.runs) {
 		m, r := e.runs[run].meta.Val(), e.snap.Runs[long(run)]
-		if r == nil || !r.InFlow() || len(m) == 0 {
+		if r == nil || !r.InFairKey() || len(m) == 0 {
 			continue
 		}
 		placed := placeIn(m["V"])
@@ -491,10 +491,10 @@ func (e *partitionState) wrongFlow() string {
 		if err != nil || len(placed) != orderDigits || m["p"] != placed {
 			return fmt.Sprintf("run %s has a fair key, and its place is %q and %q", r.Run, placed, m["p"])
 		}
-		flow := flowOf(run, r)
-		_, pass, _ := unpackFlow(e.flows.Val()[flow])
-		if after := store.PassAfter(place, r.Share); after > max(pass, passes[flow+" "+r.Fair]) {
-			return fmt.Sprintf("fair key %q of flow %s begins again before run %s", r.Fair, flow, r.Run)
+		fairKey := flowOf(run, r)
+		_, pass, _ := unpackFairKey(e.fairKeys.Val()[fairKey])
+		if after := store.PassAfter(place, r.Share); after > max(pass, passes[fairKey+" "+r.Fair]) {
+			return fmt.Sprintf("fair key %q of flow %s begins again before run %s", r.Fair, fairKey, r.Run)
 		}
 	}
 	return ""

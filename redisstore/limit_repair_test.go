@@ -261,8 +261,8 @@ func (s *limitScene) keysOf(prefix string) []string {
 			names = append(names, s.kept(use))
 		}
 	case "X":
-		for _, flow := range keys.flows {
-			names = append(names, s.passes(flow))
+		for _, fairKey := range keys.fairKeys {
+			names = append(names, s.passes(fairKey))
 		}
 	case "r":
 		for _, route := range keys.routes {
@@ -274,9 +274,9 @@ func (s *limitScene) keysOf(prefix string) []string {
 	return names
 }
 
-func (s *limitScene) anyFlow() string {
+func (s *limitScene) anyFairKey() string {
 	s.t.Helper()
-	return s.st.must(s.t, s.client.HKeys(s.ctx, s.flows()))[0]
+	return s.st.must(s.t, s.client.HKeys(s.ctx, s.fairKeys()))[0]
 }
 
 func (s *limitScene) damage(name string) {
@@ -310,7 +310,7 @@ func (s *limitScene) metaOfHolder() string { return s.meta(short(s.held[0].Run))
 // anyWaiting returns a waiting run with its limiter queue and position.
 func (s *limitScene) anyWaiting() (run, line, place string) {
 	s.t.Helper()
-	for _, id := range s.st.must(s.t, s.st.client.HKeys(s.ctx, s.waitLines())) {
+	for _, id := range s.st.must(s.t, s.st.client.HKeys(s.ctx, s.limiterQueues())) {
 		member := s.client.ZRange(s.ctx, s.waiting(id), 0, 0).Val()[0]
 		return member[orderDigits:], id, member[:orderDigits]
 	}
@@ -353,7 +353,7 @@ func TestREC8_RepairsLimits(t *testing.T) {
 			s.client.ZAdd(s.ctx, s.waiting(line), redis.Z{Member: "00000000000001" + short(s.held[0].Run)})
 		},
 		"a line of nobody is kept": func(s *limitScene) {
-			s.client.ZAdd(s.ctx, s.kept("gpu\x00"), redis.Z{Score: -9, Member: "00000000000001" + lineShut + "other"})
+			s.client.ZAdd(s.ctx, s.kept("gpu\x00"), redis.Z{Score: -9, Member: "00000000000001" + queueClosed + "other"})
 		},
 		"a line of nobody is ready": func(s *limitScene) {
 			s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: "00000000000001" + lineMark + "other"})
@@ -374,11 +374,11 @@ func TestREC8_RepairsLimits(t *testing.T) {
 		},
 		"a waiting run has lost its metadata": func(s *limitScene) { run, _, _ := s.anyWaiting(); s.client.Del(s.ctx, s.meta(run)) },
 		"a whole run has lost its metadata":   func(s *limitScene) { s.client.Del(s.ctx, s.meta(short(s.keeps))) },
-		"a flow counts a run too many":        func(s *limitScene) { s.client.HSet(s.ctx, s.flows(), s.anyFlow(), "9 1 0") },
-		"a flow counts nobody":                func(s *limitScene) { s.client.HSet(s.ctx, s.flows(), routeCode(limitRoutes[0])+":7", "2 1 0") },
+		"a flow counts a run too many":        func(s *limitScene) { s.client.HSet(s.ctx, s.fairKeys(), s.anyFairKey(), "9 1 0") },
+		"a flow counts nobody":                func(s *limitScene) { s.client.HSet(s.ctx, s.fairKeys(), routeCode(limitRoutes[0])+":7", "2 1 0") },
 		"a key begins again before its runs": func(s *limitScene) {
-			for _, flow := range s.st.must(s.t, s.client.HKeys(s.ctx, s.flows())) {
-				s.client.Del(s.ctx, s.passes(flow))
+			for _, fairKey := range s.st.must(s.t, s.client.HKeys(s.ctx, s.fairKeys())) {
+				s.client.Del(s.ctx, s.passes(fairKey))
 			}
 		},
 		"a run has lost its fair place": func(s *limitScene) {

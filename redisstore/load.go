@@ -334,11 +334,11 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	}
 	if m["f"] != "" {
 		r.Fair, r.Share = unpackShare(m["f"])
-		_, _, r.CalledOff = unpackPermits(m["V"])
+		_, _, r.LeftQueue = unpackPermits(m["V"])
 	}
 	if packed := usesIn(m); packed != "" {
 		r.Uses = unpackUses(packed)
-		r.Permits, r.Whole, r.CalledOff = unpackPermits(m["V"])
+		r.Permits, r.Whole, r.LeftQueue = unpackPermits(m["V"])
 		r.WaitsSince = waitsSince(m["V"])
 	}
 	return r

@@ -62,7 +62,7 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 		p.meta("r"), p.log("r"), p.inbox("r"), p.stepData("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
 		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.latestOfChains(), p.held(), p.outbox(),
 		p.ready("k"), p.blocked("k"), p.session("s"), p.owned("s"), p.unread("s"), p.line("w"), p.joined("r"),
-		p.waiting("l"), p.kept("u"), p.limits(), p.limitConfigs(), p.waitLines(), p.flows(), p.passes("f"),
+		p.waiting("l"), p.kept("u"), p.limits(), p.limitConfigs(), p.limiterQueues(), p.fairKeys(), p.passes("f"),
 		p.grouped("g"), p.labelled("l"), p.failureGroups(), p.recent(), p.idle(), p.failing(), p.entries(),
 		p.routes(), p.wakes(), p.timers(), p.leases(), p.active(), p.latest(), p.openRuns("k", true), p.doneRuns("k", true, '0'), p.chains(), p.counter(), p.purges(), p.heard(),
 		p.hints(), p.inboxSignal("s"), p.frames("r"), p.told("r"),

@@ -157,10 +157,10 @@ func (s *scene) until(what string, done func() bool) {
 
 // scenes are the states in which runs are overwritten, with the keys that they have then.
 var scenes = map[string]struct {
-	keys  string
-	met   string // the keys that an operation accesses
-	flow  workflow.Definition[string, string]
-	setUp func(s *scene)
+	keys    string
+	met     string // the keys that an operation accesses
+	fairKey workflow.Definition[string, string]
+	setUp   func(s *scene)
 }{
 	"ready":  {"mlisnjxgOBS", "ml", napper, func(*scene) {}},
 	"asleep": {"mlisnjxgOBS", "mli", napper, (*scene).fallAsleep},
@@ -194,7 +194,7 @@ func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 				server, prefix := redistest.Shared(t), redistest.Prefix()
 				s := &scene{fleet: newFleet(t, openURL(t, with(server.URL(), "partitions=1&prefix="+prefix))), root: server.Client(t), prefix: prefix, log: &noted{}}
 				for n := range 21 {
-					s.runs = append(s.runs, must(sc.flow.Start(s.ctx, s.client, fmt.Sprint(n))))
+					s.runs = append(s.runs, must(sc.fairKey.Start(s.ctx, s.client, fmt.Sprint(n))))
 				}
 				sc.setUp(s)
 				key := s.tag() + string(letter) + ":" + s.short()

@@ -173,7 +173,7 @@ func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []a
 	}
 	if len(rec.Uses) > 0 || rec.Fair != "" {
 		field("f", packShare(rec.Fair, rec.Share))
-		field("V", packPermits(rec.Permits, rec.Whole, rec.CalledOff)+was["V"][min(3, len(was["V"])):])
+		field("V", packPermits(rec.Permits, rec.Whole, rec.LeftQueue)+was["V"][min(3, len(was["V"])):])
 	}
 	if rec.Chain != rec.Run {
 		field("h", short(rec.Chain))

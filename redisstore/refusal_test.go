@@ -138,7 +138,7 @@ func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
 			}
 			l.create(1)
 			got, err := l.st.Claim(t.Context(), store.Claim{
-				Session: l.session, Token: event.NewToken(), Routes: []store.Route{l.route}, Max: 2, Room: []store.Room{{Limit: "own", Free: 1, Most: 1}},
+				Session: l.session, Token: event.NewToken(), Routes: []store.Route{l.route}, Max: 2, FreeCapacity: []store.FreeCapacity{{Limit: "own", Free: 1, Most: 1}},
 			})
 			if err != nil || len(got.Runs) != 1 || got.Runs[0].Run != l.created {
 				t.Errorf("a claim is given %+v, %v, want the run that can be read", got.Runs, err)

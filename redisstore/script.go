@@ -28,7 +28,7 @@ type script struct {
 
 var (
 	scriptCreate       = newScript("create")
-	scriptGather       = newScript("gather")
+	scriptGather       = newScript("collect")
 	scriptOpenSession  = newScript("open_session")
 	scriptHeartbeat    = newScript("heartbeat")
 	scriptReconcile    = newScript("reconcile")
@@ -44,7 +44,7 @@ var (
 	scriptFinish       = newScript("finish")
 	scriptRelease      = newScript("release")
 	scriptDeliver      = newScript("deliver")
-	scriptLook         = newScript("look")
+	scriptLook         = newScript("probe")
 	scriptWatch        = newScript("watch")
 	scriptStepData     = newScript("step_data")
 	scriptPurge        = newScript("purge")

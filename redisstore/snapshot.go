@@ -260,7 +260,7 @@ func newSnapshot() *store.Snapshot {
 		Purges:        map[event.RunID]time.Time{},
 		Streams:       map[event.RunID]map[string]store.StreamState{},
 		Limits:        map[store.LimitID]store.LimitState{},
-		Flows:         map[store.FlowID]int{},
+		FairKeys:      map[store.FairID]int{},
 		FailureGroups: map[string]store.FailureGroupState{},
 	}
 }

@@ -247,7 +247,7 @@ func (k *keySet) note(name string) bool {
 	case "P":
 		k.waiting = append(k.waiting, of)
 	case "X":
-		k.flows = append(k.flows, of)
+		k.fairKeys = append(k.fairKeys, of)
 	case "I":
 		k.groups = append(k.groups, of)
 	case "M":
@@ -270,7 +270,7 @@ func (k *keySet) with(o *keySet) *keySet {
 	return &keySet{
 		runs: union(k.runs, o.runs), names: union(k.names, o.names),
 		routes: union(k.routes, o.routes), sessions: union(k.sessions, o.sessions), streams: union(k.streams, o.streams),
-		waiting: union(k.waiting, o.waiting), flows: union(k.flows, o.flows), kept: union(k.kept, o.kept),
+		waiting: union(k.waiting, o.waiting), fairKeys: union(k.fairKeys, o.fairKeys), kept: union(k.kept, o.kept),
 		groups: union(k.groups, o.groups), labels: union(k.labels, o.labels),
 	}
 }

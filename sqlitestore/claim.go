@@ -58,12 +58,12 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 		return store.Claimed{}, err
 	}
 	var claimed store.Claimed
-	room := protocol.RoomOf(c)
-	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c, room); err != nil {
+	free := protocol.FreeCapacityOf(c)
+	if claimed.Runs, err = t.take(served, max(c.Max, 0), l, c, free); err != nil {
 		return store.Claimed{}, err
 	}
-	if room != nil {
-		claimed.Passed = room.Passed
+	if free != nil {
+		claimed.Skipped = free.Skipped
 	}
 	if t.turned || t.called && due != 0 {
 		due, err = t.nextDue()
@@ -99,7 +99,7 @@ func (a candidate) compare(b candidate) int {
 
 // take visits the first ready runs of the routes, and grants those that the session may execute. It
 // wakes the next worker for routes with further runs, and clears the wake of the others.
-func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *protocol.Room) ([]store.ClaimedRun, error) {
+func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *protocol.FreeCapacity) ([]store.ClaimedRun, error) {
 	ready, err := t.candidates(routes, limit)
 	if err != nil {
 		return nil, err
@@ -119,23 +119,23 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, room *
 			if err := t.turn(first.line, 0); err != nil {
 				return nil, err
 			}
-			if ready, err = t.again(ready, routes, room); err != nil {
+			if ready, err = t.again(ready, routes, free); err != nil {
 				return nil, err
 			}
 			vain++
 			continue
 		}
-		ok, err := t.op.Take(r, to.id, c, room)
+		ok, err := t.op.Take(r, to.id, c, free)
 		if err != nil {
 			return nil, writing(r, err)
 		}
 		if first.line != 0 {
-			if ready, err = t.again(ready, routes, room); err != nil {
+			if ready, err = t.again(ready, routes, free); err != nil {
 				return nil, err
 			}
 		}
-		if room.HasPassed(r.id) {
-			if room.Passed[len(room.Passed)-1].Route, err = t.routeName(r.route); err != nil {
+		if free.HasSkipped(r.id) {
+			if free.Skipped[len(free.Skipped)-1].Route, err = t.routeName(r.route); err != nil {
 				return nil, err
 			}
 			passed[r.route] = true
@@ -183,7 +183,7 @@ func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	for _, route := range routes {
 		//nolint:unqueryvet // of queries that name their columns
 		err := t.query(`SELECT * FROM (SELECT key, class, priority, ord, 0 FROM runs WHERE place = 1 AND class = +?1 /*workable key*/ ORDER BY priority DESC, ord LIMIT +?2)
-			UNION ALL SELECT * FROM (`+firstLine+`)`, collect(&all), route, limit+1)
+			UNION ALL SELECT * FROM (`+firstQueue+`)`, collect(&all), route, limit+1)
 		if err != nil {
 			return nil, err
 		}
@@ -192,10 +192,10 @@ func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	return all, nil
 }
 
-const firstLines = `SELECT first, class, priority, place, id, (SELECT id FROM runs WHERE key = first)
+const firstQueues = `SELECT first, class, priority, place, id, (SELECT id FROM runs WHERE key = first)
 	FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT +?2`
 
-const firstLine = `SELECT first, class, priority, place, id FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT 1`
+const firstQueue = `SELECT first, class, priority, place, id FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT 1`
 
 func collect(all *[]candidate) func(row) error {
 	return func(r row) error {
@@ -206,17 +206,17 @@ func collect(all *[]candidate) func(row) error {
 
 // again reads the first limiter queues of the routes again, after a queue has got another first
 // run, or was closed or admitted.
-func (t *tx) again(ready []candidate, routes []int64, room *protocol.Room) ([]candidate, error) {
+func (t *tx) again(ready []candidate, routes []int64, free *protocol.FreeCapacity) ([]candidate, error) {
 	ready = slices.DeleteFunc(ready, func(c candidate) bool { return c.line != 0 })
 	for _, route := range routes {
 		found := false
-		err := t.query(firstLines, func(r row) error {
+		err := t.query(firstQueues, func(r row) error {
 			c := candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3), r.ColumnInt64(4)}
-			if !found && !room.HasPassed(db.UnpackRun(r, 5)) {
+			if !found && !free.HasSkipped(db.UnpackRun(r, 5)) {
 				ready, found = append(ready, c), true
 			}
 			return nil
-		}, route, 1+room.Tries())
+		}, route, 1+free.Tries())
 		if err != nil {
 			return nil, err
 		}

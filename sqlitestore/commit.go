@@ -65,9 +65,9 @@ func (t *tx) announceNext(c *store.Commit) (claimed store.Claimed, err error) {
 		_, failed := protocol.Answer(err) // after a refusal the runs are left to others
 		return claimed, failed
 	}
-	room := protocol.RoomOf(c.Next)
-	if claimed.Runs, err = t.take(served, max(c.Next.Max, 0), to, c.Next, room); err == nil && room != nil {
-		claimed.Passed = room.Passed
+	free := protocol.FreeCapacityOf(c.Next)
+	if claimed.Runs, err = t.take(served, max(c.Next.Max, 0), to, c.Next, free); err == nil && free != nil {
+		claimed.Skipped = free.Skipped
 	}
 	return claimed, err
 }

@@ -278,7 +278,7 @@ func TestGatheredRuns_ExecuteFewStatements(t *testing.T) {
 // many as they need.
 func TestStatements_ReadNoLineToItsEnd(t *testing.T) {
 	s := openTest(t)
-	for _, query := range []string{firstLine, firstWaiting, shutLines, keptLines, nestedShut, dueLines} {
+	for _, query := range []string{firstQueue, firstWaiting, closedQueues, keptQueues, nestedClosed, dueQueues} {
 		check(t, s.write(testContext(t), func(tx *tx) error {
 			return tx.QueryOnce("EXPLAIN QUERY PLAN "+query, func(r row) error {
 				if step := r.ColumnText(3); strings.Contains(step, "SCAN") || strings.Contains(step, "TEMP B-TREE") {

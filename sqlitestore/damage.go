@@ -211,7 +211,7 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	}
 	if len(found) == 0 {
 		fresh := false
-		looked := s.read(ctx, func(c *conn) error { fresh = d.setLinesAside(c, err); return nil })
+		looked := s.read(ctx, func(c *conn) error { fresh = d.setQueuesAside(c, err); return nil })
 		return looked == nil && fresh
 	}
 	before := d.current(&d.lost)

@@ -62,23 +62,23 @@ lines:
 
 // scene is a file with runs on several pages.
 type scene struct {
-	t      *testing.T
-	flow   workflow.Definition[string, string]
-	ctx    context.Context
-	path   string
-	store  *sqlitestore.Store
-	client *workflow.Client
-	log    *noted
-	runs   []event.RunID
+	t       *testing.T
+	fairKey workflow.Definition[string, string]
+	ctx     context.Context
+	path    string
+	store   *sqlitestore.Store
+	client  *workflow.Client
+	log     *noted
+	runs    []event.RunID
 }
 
-func newScene(t *testing.T, flow workflow.Definition[string, string], runs int) *scene {
+func newScene(t *testing.T, fairKey workflow.Definition[string, string], runs int) *scene {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // many tests run at the same time
 	t.Cleanup(cancel)
-	s := &scene{t: t, flow: flow, ctx: ctx, path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
+	s := &scene{t: t, fairKey: fairKey, ctx: ctx, path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
 	s.open()
 	for n := range runs {
-		r, err := flow.Start(s.ctx, s.client, fmt.Sprint(n), workflow.WithTags(map[string]string{"number": fmt.Sprint(n)}))
+		r, err := fairKey.Start(s.ctx, s.client, fmt.Sprint(n), workflow.WithTags(map[string]string{"number": fmt.Sprint(n)}))
 		check(t, err)
 		s.runs = append(s.runs, r.ID())
 	}
@@ -167,7 +167,7 @@ func overwrite(t *testing.T, path, tree string, which func([]int64) int64) {
 func (s *scene) sort() (innocent, damaged []event.RunID) {
 	s.t.Helper()
 	for _, run := range s.runs {
-		_, err := s.flow.Get(s.client, run).Info(s.ctx)
+		_, err := s.fairKey.Get(s.client, run).Info(s.ctx)
 		var named *store.DamagedError
 		switch {
 		case err == nil:
@@ -188,10 +188,10 @@ func (s *scene) sort() (innocent, damaged []event.RunID) {
 // including those on neighboring pages; each damaged run is reported once.
 func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
 	for name, state := range map[string]struct {
-		runs  int
-		page  func([]int64) int64
-		flow  workflow.Definition[string, string]
-		setUp func(s *scene)
+		runs    int
+		page    func([]int64) int64
+		fairKey workflow.Definition[string, string]
+		setUp   func(s *scene)
 	}{
 		"ready":                        {150, middle, napper, func(*scene) {}},
 		"ready, few":                   {90, middle, napper, func(*scene) {}},
@@ -203,7 +203,7 @@ func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, state.flow, state.runs)
+			s := newScene(t, state.fairKey, state.runs)
 			state.setUp(s)
 			s.overwrite("runs", state.page)
 			innocent, damaged := s.sort()
@@ -228,7 +228,7 @@ func (s *scene) fallAsleep() {
 	stop := s.staff(s.store)
 	s.until("all sleep", func() bool {
 		for _, run := range s.runs {
-			if info, err := s.flow.Get(s.client, run).Info(s.ctx); err != nil || info.Events < 2 {
+			if info, err := s.fairKey.Get(s.client, run).Info(s.ctx); err != nil || info.Events < 2 {
 				return false
 			}
 		}
@@ -261,7 +261,7 @@ func (s *scene) send() {
 func (s *scene) complete(runs []event.RunID) {
 	s.t.Helper()
 	for _, run := range runs {
-		if _, err := s.flow.Get(s.client, run).Result(s.ctx); err != nil {
+		if _, err := s.fairKey.Get(s.client, run).Result(s.ctx); err != nil {
 			s.t.Fatalf("an innocent run: %v\n%s", err, strings.Join(s.log.with("level=ERROR"), ""))
 		}
 	}

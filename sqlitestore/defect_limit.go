@@ -20,8 +20,8 @@ const (
 	// must have, or has unreadable uses.
 	wrongPermits = `(uses IS NULL AND bits & 20 <> 0 OR bits & 4 <> 0 AND place <> 2 AND (bits & 8 = 0 OR place = 6)
 		OR uses IS NOT NULL AND (place = 2 AND bits & 20 = 0 OR NOT json_valid(uses)))`
-	// firstInLine selects the first run of a limiter queue.
-	firstInLine = `SELECT key, priority, coalesce(ord, 0) FROM runs WHERE place = 7 AND line = lines.id ORDER BY priority DESC, ord LIMIT 1`
+	// firstInQueue selects the first run of a limiter queue.
+	firstInQueue = `SELECT key, priority, coalesce(ord, 0) FROM runs WHERE place = 7 AND line = lines.id ORDER BY priority DESC, ord LIMIT 1`
 	// allParts selects the expected rows of line_parts.
 	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'),
 		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
@@ -37,8 +37,8 @@ const (
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
 		sum(iif(bits & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
 		FROM (SELECT uses, bits, place FROM runs WHERE uses IS NOT NULL AND (bits & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
-	// inFlow is the condition of a run that is counted for its fairness keys.
-	inFlow = `(fair IS NOT NULL AND place IN (1, 7) AND bits & 16 = 0)`
+	// inFairKey is the condition of a run that is counted for its fairness keys.
+	inFairKey = `(fair IS NOT NULL AND place IN (1, 7) AND bits & 16 = 0)`
 	// after is the pass of a key after a run of it; Pace is 5040.
 	after = `(ord + (5040 + share / 2) / share)`
 )
@@ -48,18 +48,18 @@ var wrongLimits = []string{
 	`SELECT count(*) FROM runs WHERE ` + wrongPermits,
 	`SELECT count(*) FROM runs WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait + ` OR place <> 7 AND line IS NOT NULL`,
 	`SELECT count(*) FROM runs r WHERE place = 7 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.id = r.line AND l.class = r.class AND l.uses = r.uses)`,
-	`SELECT count(*) FROM lines WHERE (first, priority, place) IS NOT (` + firstInLine + `) OR mode NOT IN (0, 1, 2) OR mode = 2 AND until IS NULL`,
+	`SELECT count(*) FROM lines WHERE (first, priority, place) IS NOT (` + firstInQueue + `) OR mode NOT IN (0, 1, 2) OR mode = 2 AND until IS NULL`,
 	`SELECT count(*) FROM (SELECT * FROM (` + allParts + `) EXCEPT ` + parts + `)`,
 	`SELECT count(*) FROM (` + parts + ` EXCEPT SELECT * FROM (` + allParts + `))`,
 	`SELECT count(*) FROM (` + counted + `) w FULL JOIN limits l ON l.name = w.name AND l.key = w.key
 		WHERE coalesce(w.held, 0) <> coalesce(l.held, 0) OR coalesce(w.waits, 0) <> coalesce(l.waits, 0)`,
 	`SELECT count(*) FROM line_counts c LEFT JOIN (` + lengths + `) n ON n.line = c.line WHERE c.runs <> coalesce(n.runs, 0)`,
 	`SELECT count(*) FROM (` + aways + `) w FULL JOIN limit_aways a ON a.name = w.name AND a.key = w.key WHERE coalesce(w.weights, 0) <> coalesce(a.weights, 0)`,
-	`SELECT count(*) FROM (SELECT class, priority, count(*) AS waits FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2) w
+	`SELECT count(*) FROM (SELECT class, priority, count(*) AS waits FROM runs WHERE ` + inFairKey + ` GROUP BY 1, 2) w
 		FULL JOIN flows f ON f.class = w.class AND f.priority = w.priority WHERE coalesce(w.waits, 0) <> coalesce(f.waits, 0)`,
 	`SELECT count(*) FROM runs r JOIN flows f ON f.class = r.class AND f.priority = r.priority
 		LEFT JOIN passes p ON p.class = r.class AND p.priority = r.priority AND p.key = r.fair
-		WHERE ` + inFlow + ` AND ` + after + ` > max(f.pass, coalesce(p.pass, 0))`,
+		WHERE ` + inFairKey + ` AND ` + after + ` > max(f.pass, coalesce(p.pass, 0))`,
 	`SELECT count(*) FROM runs WHERE (fair IS NULL) <> (share IS NULL) OR share NOT BETWEEN 1 AND 100`,
 }
 
@@ -76,7 +76,7 @@ var rebuiltLimits = []string{
 	`INSERT INTO lines (class, uses, mode, first, priority, place) SELECT class, uses, 0, 0, 0, 0 FROM runs WHERE place = 7 GROUP BY class, uses`,
 	`UPDATE runs SET line = (SELECT id FROM lines l WHERE l.class = runs.class AND l.uses = runs.uses) WHERE place = 7`,
 	`UPDATE runs SET line = NULL WHERE place <> 7 AND line IS NOT NULL`,
-	`UPDATE lines SET (first, priority, place) = (` + firstInLine + `)`,
+	`UPDATE lines SET (first, priority, place) = (` + firstInQueue + `)`,
 	`INSERT OR IGNORE INTO line_parts ` + allParts,
 	`UPDATE limits SET held = 0, waits = 0`,
 	`INSERT INTO limits SELECT name, key, held, waits, 0 FROM (` + counted + `) WHERE true
@@ -84,8 +84,8 @@ var rebuiltLimits = []string{
 	`UPDATE runs SET share = iif(fair IS NULL, NULL, 1) WHERE (fair IS NULL) <> (share IS NULL) OR share NOT BETWEEN 1 AND 100`,
 	`DELETE FROM flows`,
 	`DELETE FROM passes`,
-	`INSERT INTO flows SELECT class, priority, count(*), min(ord), 0 FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2`,
-	`INSERT INTO passes SELECT class, priority, fair, max` + after + ` FROM runs WHERE ` + inFlow + ` GROUP BY 1, 2, 3`,
+	`INSERT INTO flows SELECT class, priority, count(*), min(ord), 0 FROM runs WHERE ` + inFairKey + ` GROUP BY 1, 2`,
+	`INSERT INTO passes SELECT class, priority, fair, max` + after + ` FROM runs WHERE ` + inFairKey + ` GROUP BY 1, 2, 3`,
 }
 
 // countWrongLimits returns the number of differences between limits or limiter queues and the runs,
@@ -102,7 +102,7 @@ func countWrongLimits(c *conn, now time.Time) (int64, error) {
 	if wrong > 0 {
 		return wrong, nil
 	}
-	return c.forgottenLines(now)
+	return c.forgottenQueues(now)
 }
 
 // rebuildLimits derives the limits and the limiter queues from the runs.
@@ -118,26 +118,26 @@ func (t *tx) rebuildLimits() error {
 	return t.wakeAgain()
 }
 
-// forgottenLines counts the closed queues that may be admitted but will not be rechecked.
-func (c *conn) forgottenLines(now time.Time) (int64, error) {
+// forgottenQueues counts the closed queues that may be admitted but will not be rechecked.
+func (c *conn) forgottenQueues(now time.Time) (int64, error) {
 	kept, forgotten := map[store.LimitID]bool{}, int64(0)
 	type line struct {
 		uses   []store.Use
 		stands uint16
-		mode   protocol.LineMode
+		mode   protocol.QueueMode
 		timely bool
 	}
 	var lines []line
 	err := c.query(`SELECT uses, mode, until IS NOT NULL, (SELECT group_concat(mode) FROM line_parts p WHERE p.line = lines.id) FROM lines WHERE mode <> 0 ORDER BY priority DESC, place`, func(r row) error {
 		uses, err := decodeUses(r.ColumnText(0))
-		lines = append(lines, line{uses, standsIn(r.ColumnText(3)), protocol.LineMode(r.ColumnInt(1)), r.ColumnBool(2)})
+		lines = append(lines, line{uses, standsIn(r.ColumnText(3)), protocol.QueueMode(r.ColumnInt(1)), r.ColumnBool(2)})
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	for _, l := range lines {
-		may := l.mode == protocol.LineShut && !l.timely
+		may := l.mode == protocol.QueueClosed && !l.timely
 		for _, u := range l.uses {
 			s, err := c.limitState(u.LimitID)
 			if err != nil {
@@ -166,10 +166,10 @@ var limitTrees = []string{
 	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
 }
 
-// setLinesAside searches for damage of the limits. If it finds any, limiter queues are omitted for
+// setQueuesAside searches for damage of the limits. If it finds any, limiter queues are omitted for
 // a while, so that runs without limits continue. It reports whether they were not omitted before.
 // The caller must hold d.mu.
-func (d *damages) setLinesAside(c *conn, cause error) bool {
+func (d *damages) setQueuesAside(c *conn, cause error) bool {
 	if d.current(&d.lines) != nil {
 		return false
 	}

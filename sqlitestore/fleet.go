@@ -58,7 +58,7 @@ const (
 	fleetBlocked = `SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_blocked WHERE class = +? AND place = 4 /*readable key*/ LIMIT +?)`
 	fleetWaiting = `SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_waiting WHERE line = +? AND place = 7 /*readable key*/ LIMIT +?)`
 	fleetFirst   = `SELECT id, priority FROM runs INDEXED BY runs_ready WHERE class = +? AND place = 1 AND priority < +? /*readable key*/ ORDER BY priority DESC, ord LIMIT 1`
-	fleetLines   = `SELECT id, mode FROM lines WHERE class = +? /*lines class*/ LIMIT +?`
+	fleetQueues  = `SELECT id, mode FROM lines WHERE class = +? /*lines class*/ LIMIT +?`
 	fleetTurns   = `SELECT r.id FROM lines l CROSS JOIN runs r ON r.key = l.first WHERE l.class = +? AND l.mode <> 1 /*lines l.class*/ /*readable r.key*/
 		ORDER BY l.priority DESC, l.place LIMIT +?`
 )
@@ -150,7 +150,7 @@ func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 		return err
 	}
 	lines := map[int64]int64{} // their modes
-	err = n.c.query(fleetLines, func(r row) error { lines[r.ColumnInt64(0)] = r.ColumnInt64(1); return nil }, class, n.left)
+	err = n.c.query(fleetQueues, func(r row) error { lines[r.ColumnInt64(0)] = r.ColumnInt64(1); return nil }, class, n.left)
 	n.left -= len(lines)
 	for id, mode := range lines {
 		if err != nil {
@@ -158,7 +158,7 @@ func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 		}
 		var waiting int
 		waiting, err = n.number(l, fleetWaiting, id)
-		if mode != lineShut && waiting > 0 {
+		if mode != queueClosed && waiting > 0 {
 			l.Ready, waiting = l.Ready+1, waiting-1
 		}
 		l.Waiting += waiting
@@ -169,8 +169,8 @@ func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 	return n.first(class, l)
 }
 
-// lineShut is the mode of a limiter queue that claims skip.
-const lineShut = int64(protocol.LineShut)
+// queueClosed is the mode of a limiter queue that claims skip.
+const queueClosed = int64(protocol.QueueClosed)
 
 // first finds the first runs of a route, for each of several priorities and limiter queues.
 func (n *census) first(class int64, l *store.RouteLoad) error {

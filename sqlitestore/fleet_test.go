@@ -16,7 +16,7 @@ func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 	s := openTest(t)
 	scan := regexp.MustCompile(`SCAN (runs|r|l|lines|v)\b|USE TEMP B-TREE FOR ORDER`)
 	for _, statement := range []string{
-		fleetSessions, fleetOwned, fleetReady, fleetBlocked, fleetWaiting, fleetFirst, fleetLines, fleetTurns, countRange,
+		fleetSessions, fleetOwned, fleetReady, fleetBlocked, fleetWaiting, fleetFirst, fleetQueues, fleetTurns, countRange,
 	} {
 		var plan []string
 		check(t, s.read(testContext(t), func(c *conn) error {

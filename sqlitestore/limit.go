@@ -158,53 +158,53 @@ func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
 	return all, err
 }
 
-const selectLine = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until,
+const selectQueue = `SELECT l.id, r.id, l.priority, l.place, l.mode, l.until,
 	(SELECT group_concat(mode) FROM line_parts s WHERE s.line = l.id), coalesce(c.owed, 0)
 	FROM lines l JOIN runs r ON r.key = l.first LEFT JOIN line_counts c ON c.line = l.id `
 
-func (c *conn) waitLines(query string, args ...any) (lines []protocol.WaitLine, err error) {
+func (c *conn) limiterQueues(query string, args ...any) (lines []protocol.LimiterQueue, err error) {
 	err = c.query(query, func(r row) error {
-		lines = append(lines, protocol.WaitLine{
+		lines = append(lines, protocol.LimiterQueue{
 			ID: strconv.FormatInt(r.ColumnInt64(0), 10), First: db.UnpackRun(r, 1), Priority: r.ColumnInt(2), Place: r.ColumnInt64(3),
-			Mode: protocol.LineMode(r.ColumnInt(4)), Until: r.ColumnInt64(5), Stands: standsIn(r.ColumnText(6)), Owed: r.ColumnBool(7),
+			Mode: protocol.QueueMode(r.ColumnInt(4)), Until: r.ColumnInt64(5), Stands: standsIn(r.ColumnText(6)), Owed: r.ColumnBool(7),
 		})
 		return nil
 	}, args...)
 	return lines, err
 }
 
-func (t *tx) waitLine(query string, args ...any) (protocol.WaitLine, error) {
-	lines, err := t.waitLines(query, args...)
+func (t *tx) limiterQueue(query string, args ...any) (protocol.LimiterQueue, error) {
+	lines, err := t.limiterQueues(query, args...)
 	if err != nil || len(lines) == 0 {
-		return protocol.WaitLine{}, err
+		return protocol.LimiterQueue{}, err
 	}
 	return lines[0], nil
 }
 
-// LineOf returns the limiter queue of a run.
-func (t limitTx) LineOf(r *run) (protocol.WaitLine, error) {
-	return t.waitLine(selectLine+`WHERE l.id = +?`, r.line)
+// QueueOf returns the limiter queue of a run.
+func (t limitTx) QueueOf(r *run) (protocol.LimiterQueue, error) {
+	return t.limiterQueue(selectQueue+`WHERE l.id = +?`, r.line)
 }
 
-// WaitLine returns a limiter queue.
-func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) {
+// LimiterQueue returns a limiter queue.
+func (t limitTx) LimiterQueue(id string) (protocol.LimiterQueue, error) {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return protocol.WaitLine{}, fmt.Errorf("line %q has no number: %w", id, err)
+		return protocol.LimiterQueue{}, fmt.Errorf("line %q has no number: %w", id, err)
 	}
-	l, err := t.waitLine(selectLine+`WHERE l.id = +?`, n)
+	l, err := t.limiterQueue(selectQueue+`WHERE l.id = +?`, n)
 	l.ID = id
 	return l, err
 }
 
-// SaveLine stores the mode of a limiter queue.
-func (t limitTx) SaveLine(l protocol.WaitLine) error {
+// SaveQueue stores the mode of a limiter queue.
+func (t limitTx) SaveQueue(l protocol.LimiterQueue) error {
 	t.turned, t.called = t.turned || l.Until != 0, true
 	id, err := strconv.ParseInt(l.ID, 10, 64)
 	if err != nil {
 		return fmt.Errorf("line %q has no number: %w", l.ID, err)
 	}
-	was, err := t.WaitLine(l.ID)
+	was, err := t.LimiterQueue(l.ID)
 	if err != nil || was.First == "" {
 		return err
 	}
@@ -219,32 +219,32 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 	return t.saveStand(&was, &l, id)
 }
 
-// WaitLines returns the limiter queues of a limit or key.
-func (t limitTx) WaitLines(id store.LimitID) ([]protocol.WaitLine, error) {
-	return t.waitLines(selectLine+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
+// LimiterQueues returns the limiter queues of a limit or key.
+func (t limitTx) LimiterQueues(id store.LimitID) ([]protocol.LimiterQueue, error) {
+	return t.limiterQueues(selectQueue+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
 }
 
 // firstIn returns the query for the first queues that count at a limit, in a mode with or without
 // nested uses.
-func firstIn(mode protocol.LineMode) string {
-	const some = selectLine + `WHERE l.id IN (SELECT line FROM line_parts INDEXED BY line_turns
+func firstIn(mode protocol.QueueMode) string {
+	const some = selectQueue + `WHERE l.id IN (SELECT line FROM line_parts INDEXED BY line_turns
 		WHERE name = +?1 AND key = +?2 AND mode = %d ORDER BY priority DESC, place LIMIT +?3)`
 	return fmt.Sprintf(some+` UNION ALL `+some, mode, mode+nestedMode)
 }
 
 var (
-	shutLines = firstIn(protocol.LineShut)
-	keptLines = shutLines + ` UNION ALL ` + firstIn(protocol.LineCalled)
+	closedQueues = firstIn(protocol.QueueClosed)
+	keptQueues   = closedQueues + ` UNION ALL ` + firstIn(protocol.QueueAdmitted)
 )
 
-const nestedShut = selectLine + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
+const nestedClosed = selectQueue + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
 		WHERE p.name = +? AND p.key = +? AND p.mode = 5 ORDER BY p.priority DESC, p.place`
 
 // firstOf returns the first queues of a query by position.
-func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	lines, err := c.waitLines(query, id.Name, id.Key, limit)
+func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
+	lines, err := c.limiterQueues(query, id.Name, id.Key, limit)
 	if len(lines) > 1 {
-		slices.SortFunc(lines, func(a, b protocol.WaitLine) int {
+		slices.SortFunc(lines, func(a, b protocol.LimiterQueue) int {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Place, b.Place))
 		})
 	}
@@ -252,32 +252,32 @@ func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.Wa
 }
 
 // FirstKept returns the first closed or admitted queue that counts at a limit or key.
-func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	lines, err := t.firstOf(keptLines, id, 1)
+func (t limitTx) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
+	lines, err := t.firstOf(keptQueues, id, 1)
 	if err != nil || len(lines) == 0 {
-		return protocol.WaitLine{}, err
+		return protocol.LimiterQueue{}, err
 	}
 	return lines[0], nil
 }
 
-// KeptLines returns the first closed or admitted queues that count at a limit or key.
-func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	return t.firstOf(keptLines, id, limit)
+// KeptQueues returns the first closed or admitted queues that count at a limit or key.
+func (t limitTx) KeptQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
+	return t.firstOf(keptQueues, id, limit)
 }
 
-// ShutLines returns the closed ones of these.
-func (t limitTx) ShutLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	return t.firstOf(shutLines, id, limit)
+// ClosedQueues returns the closed ones of these.
+func (t limitTx) ClosedQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
+	return t.firstOf(closedQueues, id, limit)
 }
 
-// NestedShut returns the closed queues with nested uses that count at a limit or key.
-func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
-	return t.waitLines(nestedShut, id.Name, id.Key)
+// NestedClosed returns the closed queues with nested uses that count at a limit or key.
+func (t limitTx) NestedClosed(id store.LimitID) ([]protocol.LimiterQueue, error) {
+	return t.limiterQueues(nestedClosed, id.Name, id.Key)
 }
 
-// ensureLine returns the limiter queue of a run that begins to wait, and creates it if necessary. A
+// ensureQueue returns the limiter queue of a run that begins to wait, and creates it if necessary. A
 // new queue is open, and the run is its first.
-func (t *tx) ensureLine(r *run) (int64, error) {
+func (t *tx) ensureQueue(r *run) (int64, error) {
 	id, err := t.number(`SELECT id FROM lines WHERE class = +? AND uses = +?`, r.route, r.uses)
 	if err != nil || id != 0 {
 		return id, err
@@ -342,12 +342,12 @@ func (t *tx) turn(left, joined int64) error {
 	return nil
 }
 
-const dueLines = `SELECT id FROM lines WHERE until IS NOT NULL AND until <= +? /*lines until*/ ORDER BY until LIMIT +?`
+const dueQueues = `SELECT id FROM lines WHERE until IS NOT NULL AND until <= +? /*lines until*/ ORDER BY until LIMIT +?`
 
 // takeTurns rechecks up to limit queues whose time has come.
 func (t *tx) takeTurns(limit int) error {
 	var due []int64
-	err := t.query(dueLines, func(r row) error {
+	err := t.query(dueQueues, func(r row) error {
 		due = append(due, r.ColumnInt64(0))
 		return nil
 	}, t.ms(), limit)
@@ -411,7 +411,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 				if err != nil {
 					return err
 				}
-				first, err := c.firstOf(keptLines, id, 1)
+				first, err := c.firstOf(keptQueues, id, 1)
 				if err != nil {
 					return err
 				}
@@ -463,12 +463,12 @@ func (c *conn) inspectLimits(snap *store.Snapshot) error {
 	for _, s := range all {
 		snap.Limits[s.LimitID] = s
 	}
-	if err := c.inspectFlows(snap); err != nil {
+	if err := c.inspectFairKeys(snap); err != nil {
 		return err
 	}
 	type shown struct {
 		id   int64
-		line store.WaitingLine
+		line store.WaitingQueue
 	}
 	var lines []shown
 	err = c.query(`SELECT l.id, c.queue, c.workflow, l.uses, l.mode, l.until,
@@ -476,10 +476,10 @@ func (c *conn) inspectLimits(snap *store.Snapshot) error {
 		FROM lines l JOIN classes c ON c.id = l.class LEFT JOIN line_counts n ON n.line = l.id
 		ORDER BY l.priority DESC, l.place`, func(r row) error {
 		uses, err := decodeUses(r.ColumnText(3))
-		mode := protocol.LineMode(r.ColumnInt(4))
-		lines = append(lines, shown{r.ColumnInt64(0), store.WaitingLine{
+		mode := protocol.QueueMode(r.ColumnInt(4))
+		lines = append(lines, shown{r.ColumnInt64(0), store.WaitingQueue{
 			Route: store.Route{Queue: r.ColumnText(1), Workflow: r.ColumnText(2)}, Uses: uses,
-			Shut: mode == protocol.LineShut, Called: mode == protocol.LineCalled, Until: timeOf(r.ColumnInt64(5)),
+			Closed: mode == protocol.QueueClosed, Admitted: mode == protocol.QueueAdmitted, Until: timeOf(r.ColumnInt64(5)),
 			Stands: standsIn(r.ColumnText(6)), Owed: r.ColumnBool(7),
 		}})
 		return err
@@ -505,24 +505,24 @@ func (c *conn) inspectLimits(snap *store.Snapshot) error {
 // Share returns the fairness key of a run.
 func (t limitTx) Share(r *run) (protocol.Share, error) {
 	route, err := t.routeName(r.route)
-	return protocol.Share{FlowID: store.FlowID{Route: route, Priority: r.priority}, Key: r.fair, Weight: r.share}, err
+	return protocol.Share{FairID: store.FairID{Route: route, Priority: r.priority}, Key: r.fair, Weight: r.share}, err
 }
 
 // Flow returns the state of the fairness keys of a route and priority.
-func (t limitTx) Flow(id store.FlowID) (f protocol.Flow, err error) {
+func (t limitTx) FairKey(id store.FairID) (f protocol.FairKey, err error) {
 	class, err := t.route(id.Route)
 	if err != nil || class == 0 {
 		return f, err
 	}
 	err = t.query(`SELECT waits, pass, last FROM flows WHERE class = +? AND priority = +?`, func(r row) error {
-		f = protocol.Flow{Waits: r.ColumnInt(0), Pass: r.ColumnInt64(1), Last: r.ColumnInt64(2)}
+		f = protocol.FairKey{Waits: r.ColumnInt(0), Pass: r.ColumnInt64(1), Last: r.ColumnInt64(2)}
 		return nil
 	}, class, id.Priority)
 	return f, err
 }
 
-// SaveFlow stores that state.
-func (t limitTx) SaveFlow(id store.FlowID, f protocol.Flow) error {
+// SaveFairKey stores that state.
+func (t limitTx) SaveFairKey(id store.FairID, f protocol.FairKey) error {
 	class, err := t.route(id.Route)
 	if err != nil {
 		return err
@@ -571,10 +571,10 @@ func (t limitTx) Came(place int64) error {
 	return nil
 }
 
-// inspectFlows adds the number of counted runs per route and priority with fairness keys.
-func (c *conn) inspectFlows(snap *store.Snapshot) error {
+// inspectFairKeys adds the number of counted runs per route and priority with fairness keys.
+func (c *conn) inspectFairKeys(snap *store.Snapshot) error {
 	return c.query(`SELECT c.queue, c.workflow, f.priority, f.waits FROM flows f JOIN classes c ON c.id = f.class`, func(r row) error {
-		snap.Flows[store.FlowID{Route: store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}, Priority: r.ColumnInt(2)}] = r.ColumnInt(3)
+		snap.FairKeys[store.FairID{Route: store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}, Priority: r.ColumnInt(2)}] = r.ColumnInt(3)
 		return nil
 	})
 }

@@ -99,7 +99,7 @@ func scanStored(r row) (stored, error) {
 		if s.Uses, err = decodeUses(v.uses); err != nil {
 			return s, fmt.Errorf("read uses of run %s: %w", v.id, err)
 		}
-		s.Whole, s.Permits, s.CalledOff, s.WaitsSince = v.whole, v.permits, v.calledOff, timeOf(v.waitsSince)
+		s.Whole, s.Permits, s.LeftQueue, s.WaitsSince = v.whole, v.permits, v.leftQueue, timeOf(v.waitsSince)
 	}
 	if !r.ColumnIsNull(40) {
 		if err := json.Unmarshal([]byte(r.ColumnText(40)), &s.Tags); err != nil {

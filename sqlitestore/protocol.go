@@ -27,7 +27,7 @@ func stateOf(r *run) protocol.Run[int64] {
 		N: r.n, Seq: r.seq, Last: r.last, Fence: store.Fence{Epoch: r.epoch, Token: r.token}, Owner: r.owner, Unread: r.inbox,
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
-		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, CalledOff: r.calledOff, Place: r.place(), WaitsSince: r.waitsSince, Fair: r.fair != "",
+		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, LeftQueue: r.leftQueue, Place: r.place(), WaitsSince: r.waitsSince, Fair: r.fair != "",
 		Gather: r.gather, Group: r.failureGroup,
 	}
 }
@@ -57,7 +57,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
-	r.permits, r.calledOff, r.waitsSince, r.gather, r.failureGroup = s.Permits, s.CalledOff, s.WaitsSince, s.Gather, s.Group
+	r.permits, r.leftQueue, r.waitsSince, r.gather, r.failureGroup = s.Permits, s.LeftQueue, s.WaitsSince, s.Gather, s.Group
 
 	if err := t.saveColumns(r, changed(&before, &s, r, line)); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (t *tx) move(r *run, to *protocol.Run[int64]) (err error) {
 		}
 	}
 	if to.Waits() {
-		r.line, err = t.ensureLine(r)
+		r.line, err = t.ensureQueue(r)
 	}
 	return err
 }
@@ -331,8 +331,8 @@ func (t *tx) IsActive(r *run) (bool, error) {
 	return w.active == r.key, err
 }
 
-// NextInLine returns the run that follows the active one.
-func (t *tx) NextInLine(r *run) (*run, error) {
+// NextInQueue returns the run that follows the active one.
+func (t *tx) NextInQueue(r *run) (*run, error) {
 	return first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord LIMIT 1`, r.wid))
 }
 
@@ -443,7 +443,7 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	granted := store.ClaimedRun{
 		Run: r.id, WorkflowID: r.workflowID, Route: route, Fence: store.Fence{Epoch: r.epoch, Token: r.token},
 		Recoveries: r.recoveries, N: r.n, Seq: r.seq, Last: r.last, Unread: r.inbox > 0,
-		CalledOff: r.calledOff, Group: r.failureGroup,
+		LeftQueue: r.leftQueue, Group: r.failureGroup,
 	}
 	if r.permits {
 		granted.Waited = timeOf(r.waitsSince)

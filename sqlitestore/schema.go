@@ -316,7 +316,7 @@ var limitSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
 	// The number of runs in a limiter queue with several limits, and whether it is owed: see
-	// protocol.WaitLine. A queue without a row is counted when the number is needed.
+	// protocol.LimiterQueue. A queue without a row is counted when the number is needed.
 	`CREATE TABLE line_counts (
 		line INTEGER PRIMARY KEY,
 		runs INTEGER NOT NULL,

@@ -49,14 +49,14 @@ func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
 			openSession(t, s, "a")
 			logs := startFair(t, s, "acme", "acme", "acme", "acme", "bolt", "bolt")
 			claim(t, s, "a", 2)
-			want := verify(t, s).Flows
+			want := verify(t, s).FairKeys
 			change(t, path, damage...)
 			report, err := fsck.Repair(testContext(t), s, fsck.Options{})
 			check(t, err)
 			if len(report.Fixes) == 0 || len(report.Remaining) > 0 {
 				t.Errorf("repair: got %+v, want fixes, and nothing that remains", report)
 			}
-			if diff := cmp.Diff(want, verify(t, s).Flows); diff != "" {
+			if diff := cmp.Diff(want, verify(t, s).FairKeys); diff != "" {
 				t.Errorf("flows after the repair (-want +got):\n%s", diff)
 			}
 			late := startFair(t, s, "acme")
@@ -67,8 +67,8 @@ func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
 			if got[0].Run != logs[1].Run && got[1].Run != logs[1].Run {
 				t.Errorf("claimed %v, want %s among the first two", got, logs[1].Run)
 			}
-			if flows := verify(t, s).Flows; len(flows) > 0 {
-				t.Errorf("flows in which nobody waits: %v", flows)
+			if fairKeys := verify(t, s).FairKeys; len(fairKeys) > 0 {
+				t.Errorf("flows in which nobody waits: %v", fairKeys)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestOpen_KeepsShares(t *testing.T) {
 	before := verify(t, s)
 	check(t, s.Close())
 	s = openStore(t, path, clock)
-	if diff := cmp.Diff(before.Flows, verify(t, s).Flows); diff != "" {
+	if diff := cmp.Diff(before.FairKeys, verify(t, s).FairKeys); diff != "" {
 		t.Errorf("flows (-before +after):\n%s", diff)
 	}
 	again := startFair(t, s, "acme")

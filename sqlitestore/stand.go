@@ -30,24 +30,24 @@ func standsIn(modes string) (at uint16) {
 }
 
 // partMode returns the mode of a queue at its i-th use.
-func partMode(l *protocol.WaitLine, uses []store.Use, i int) int {
+func partMode(l *protocol.LimiterQueue, uses []store.Use, i int) int {
 	mode := int(l.Mode)
 	if uses[i].Nested {
 		mode += nestedMode
 	}
-	if l.Mode != protocol.LineOpen && l.Stands>>i&1 == 0 {
+	if l.Mode != protocol.QueueOpen && l.Stands>>i&1 == 0 {
 		mode += awayMode
 	}
 	return mode
 }
 
 // isAway reports whether the runs of a queue wait for another limit than its i-th use first.
-func isAway(l *protocol.WaitLine, uses []store.Use, i int) bool {
-	return l.Mode == protocol.LineShut && !uses[i].Local && l.Stands>>i&1 == 0
+func isAway(l *protocol.LimiterQueue, uses []store.Use, i int) bool {
+	return l.Mode == protocol.QueueClosed && !uses[i].Local && l.Stands>>i&1 == 0
 }
 
 // saveStand stores where a queue counts; was is its previous state.
-func (t limitTx) saveStand(was, l *protocol.WaitLine, id int64) error {
+func (t limitTx) saveStand(was, l *protocol.LimiterQueue, id int64) error {
 	uses, err := t.lineUses(id)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (t *tx) countIn(r *run, line int64, n int) error {
 			return err
 		}
 	}
-	l, err := limitTx{t}.WaitLine(strconv.FormatInt(line, 10))
+	l, err := limitTx{t}.LimiterQueue(strconv.FormatInt(line, 10))
 	if err != nil {
 		return fmt.Errorf("count line %d: %w", line, err)
 	}

@@ -392,8 +392,8 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: map[store.SessionID]store.Lease{},
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{}, Wakes: map[store.Route]bool{},
 		Purges: map[event.RunID]time.Time{}, Streams: map[event.RunID]map[string]store.StreamState{},
-		Limits: map[store.LimitID]store.LimitState{},
-		Flows:  map[store.FlowID]int{}, FailureGroups: map[string]store.FailureGroupState{},
+		Limits:   map[store.LimitID]store.LimitState{},
+		FairKeys: map[store.FairID]int{}, FailureGroups: map[string]store.FailureGroupState{},
 	}
 }
 

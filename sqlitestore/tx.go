@@ -221,7 +221,7 @@ type run struct {
 	line         int64  // limiter queue in which it waits; 0 if none
 	permits      bool
 	whole        bool
-	calledOff    bool
+	leftQueue    bool
 	waitsSince   int64
 	gather       string // the key whose starts it collects; empty if none or claimed
 	failureGroup string // its failure group; empty if none
@@ -256,7 +256,7 @@ func scanRun(r row) *run {
 		recoveries: r.ColumnInt(18), incompatible: incompatible(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
 		created: r.ColumnInt64(22), ended: r.ColumnInt64(23),
 		retention: time.Duration(r.ColumnInt64(24)), hidden: r.ColumnBool(25), createdBy: event.ItemID(r.ColumnText(26)), purge: r.ColumnInt64(27),
-		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, calledOff: r.ColumnInt(20)&isCalledOff != 0,
+		uses: r.ColumnText(28), line: r.ColumnInt64(29), permits: r.ColumnInt(20)&hasPermits != 0, whole: r.ColumnInt(20)&isWhole != 0, leftQueue: r.ColumnInt(20)&isLeftQueue != 0,
 		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34), failureGroup: r.ColumnText(35),
 	}
 	if v.epoch == 0 {
@@ -280,7 +280,7 @@ const (
 	isExempt
 	hasPermits
 	isWhole
-	isCalledOff
+	isLeftQueue
 )
 
 // The column place contains waits for a ready run that waits for permits, which is in no index of
@@ -291,7 +291,7 @@ const waits store.QueueState = 7
 // that is queued for its workflow ID, or that goes without permits, is another position: if a queued
 // run kept it, it would join its limiter queue before the runs that have waited there meanwhile.
 func (r *run) place() int64 {
-	if r.uses == "" && r.fair == "" || r.calledOff || r.queueState == store.StateQueued {
+	if r.uses == "" && r.fair == "" || r.leftQueue || r.queueState == store.StateQueued {
 		return 0
 	}
 	return r.ord
@@ -310,8 +310,8 @@ func (r *run) marks() (n int) {
 	if r.whole {
 		n |= isWhole
 	}
-	if r.calledOff {
-		n |= isCalledOff
+	if r.leftQueue {
+		n |= isLeftQueue
 	}
 	return n
 }

@@ -42,11 +42,11 @@ var cellKinds = map[admin.ColumnKind][2]string{
 	admin.KindText: {"cell-text", ""}, admin.KindCode: {"cell-text", "mono wrap"}, admin.KindNumber: {"cell-number", "n"}, admin.KindTime: {"cell-time", "t"}, admin.KindSpan: {"cell-span", "n t"},
 }
 
-var rooms = map[admin.Room]string{admin.RoomMedium: "p", admin.RoomWide: "w", admin.RoomPage: "w"}
+var widths = map[admin.Width]string{admin.WidthMedium: "p", admin.WidthWide: "w", admin.WidthPage: "w"}
 
 func columnsOf[T any](list string, all []admin.Column[T]) (shown []column) {
 	for _, c := range all {
-		if c.Room == admin.RoomTable || c.Room == admin.RoomWideTable {
+		if c.Width == admin.WidthTable || c.Width == admin.WidthWideTable {
 			continue
 		}
 		one := column{Name: c.Name, Title: c.Title, part: cellKinds[c.Kind][0]}
@@ -56,7 +56,7 @@ func columnsOf[T any](list string, all []admin.Column[T]) (shown []column) {
 		} else if style != "" {
 			class += " " + style
 		}
-		one.Class = strings.TrimSpace(rooms[c.Room] + " " + strings.TrimSpace(class))
+		one.Class = strings.TrimSpace(widths[c.Width] + " " + strings.TrimSpace(class))
 		one.value = func(row any, now time.Time) any {
 			if c.Value == nil { // it has a template of its own
 				return ""

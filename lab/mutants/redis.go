@@ -98,7 +98,7 @@ var redisMutants = []Mutant{
 	onRedis("M1/redis/refusal", "a refusal is pushed again", "lua/mark.lua",
 		" and not redis.call('ZSCORE', tag .. 's:' .. (m[2] or run), id)", "", "M1_ARefusalThatWasAcceptedIsNotPushedAgain"),
 	onRedis("M1/redis/parked", "an item does not make a parked run ready", "lua/part/push.lua",
-		"if queue_state == '3' and (urgent or not gathers) then", "if false then", "DeliverMakesAParkedRunReady"),
+		"if queue_state == '3' and (urgent or not collects) then", "if false then", "DeliverMakesAParkedRunReady"),
 	onRedis("M1/redis/signal", "the owner of a run is not told of an item", "lua/part/push.lua",
 		"redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')", "", "AnItemWakesABlockedWait").
 		by("TestWait_IsToldOfWhatHappensWhileItListens/item"),
@@ -313,7 +313,7 @@ var redisMutants = []Mutant{
 		"wake(ARGV[i - k + a + 3])", "", "K2_ClaimSetsTheWakeAgainForWhatItLeaves"),
 	onRedis("K2/redis/hinted", "a hinted claim leaves the wake that it has taken", "lua/part/take.lua",
 		"unpack(ARGV, a + 9, last)) ~= 0\n", "unpack(ARGV, a + 9, last)) == 0\n", "K2_AHintLeavesTheWakeToTheClaim"),
-	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/look.lua",
+	onRedis("K2/redis/one", "a wake stays when it is taken", "lua/probe.lua",
 		"intact('HDEL', KEYS[1], unpack(ARGV))", "redis.call('HLEN', KEYS[1])", "K2_OneWakePerRoute"),
 	onRedis("K2/redis/look", "a Wait does not look before it listens", "wait.go",
 		"if len(unsure) == 0 {", "if true {", "K2_WaitTakesTheWakeOfAReadyRun"),

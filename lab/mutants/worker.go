@@ -283,12 +283,12 @@ var gatherMutants = []Mutant{
 	sqlite("L12/sqlite/last", "another item is replaced than that of the last start", "create.go",
 		"(SELECT min(seq) FROM inbox", "(SELECT max(seq) FROM inbox", "L12_OnlyTheItemOfTheLastStartIsKept"),
 
-	onRedis("L12/redis/joined", "a start is not asked whether it was here", "lua/gather.lua",
+	onRedis("L12/redis/joined", "a start is not asked whether it was here", "lua/collect.lua",
 		"if joined then", "if false then", "L12_AStartJoinsOnce"),
-	onRedis("L12/redis/claim", "a start joins a run that was claimed before", "lua/gather.lua",
+	onRedis("L12/redis/claim", "a start joins a run that was claimed before", "lua/collect.lua",
 		" and string.sub(m[1], 18, 25) == nobody then", " then", "L12_NothingJoinsWhatWasClaimedOnce"),
 	onRedis("L12/redis/urgent", "a run that is asked to end gathers on", "lua/part/push.lua",
-		"if gathers and urgent then", "if false then", "L12_NothingJoinsWhatIsAskedToEnd"),
+		"if collects and urgent then", "if false then", "L12_NothingJoinsWhatIsAskedToEnd"),
 	onRedis("L12/redis/key", "a key leads to its run for ever", "lua/commit.lua",
 		"if o[9] then", "if false then").by("TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded"),
 }

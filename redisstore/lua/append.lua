@@ -28,7 +28,7 @@ n = n + 1
 redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 if flags % 4 >= 2 then
   -- Part: tag watch
-  if not tell_watchers(string.sub(KEYS[1], #tag + 3), n) then
+  if not notify_watchers(string.sub(KEYS[1], #tag + 3), n) then
     flags = flags - 2
   end
 end

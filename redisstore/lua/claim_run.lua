@@ -32,20 +32,20 @@ elseif queue_state == '5' then
 end
 local uses, has
 if flagged(header, is_limited) then
-  -- Part: limit line
+  -- Part: limit limiter_queue
   local l = uses_of(run)
   if not queues(l) then
-    local line = queue_state == '1' and line_of(line_id(route, l.text))
-    if not line or line.place ~= l.place or not stand(line) and not too_heavy(line.uses) or not grant_waiting(line, run, l) then
+    local limiter = queue_state == '1' and limiter_of(limiter_id(route, l.text))
+    if not limiter or limiter.place ~= l.place or not stand(limiter) and not too_heavy(limiter.uses) or not grant_waiting(limiter, run, l) then
       return {'queued'}
-    elseif line_of(line.id) then -- the remaining queue is open: another claim must examine it
+    elseif limiter_of(limiter.id) then -- the remaining queue is open: another claim must examine it
       wake(route)
     end
     uses, has = l.text, pack_has(l)
   end
   if l.key and queue_state == '1' and l.place ~= '' then
     -- Part: share
-    leave_flow(route, 0 - (m[5] or 0), 1, l.place)
+    leave_fair_key(route, 0 - (m[5] or 0), 1, l.place)
   end
 end
 if has then

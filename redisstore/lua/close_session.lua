@@ -16,4 +16,4 @@ if not id and #findings == 0 then
 end
 redis.call('ZADD', KEYS[2], '0', ARGV[2])
 recover(ARGV[2], id or '', 'session_closed', clock(ARGV[1]), tonumber(ARGV[3]))
-return told({redis.call('EXISTS', KEYS[1])})
+return notified({redis.call('EXISTS', KEYS[1])})

@@ -124,7 +124,7 @@ header = string.sub(header, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] o
   .. struct.pack('>BHI4I6', kept_flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
 if frame ~= '' and flagged(header, is_watched) then
   -- Part: watch
-  header = with_flag(header, is_watched, tell_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
+  header = with_flag(header, is_watched, notify_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
 end
 if consume > 0 then
   redis.call('LTRIM', KEYS[3], ARGV[11], '-1')
@@ -141,13 +141,13 @@ if publications > 0 then
   publish(s[1] or run, streams, s[2])
 end
 if ARGV[23] ~= '0' and flagged(header, is_limited) then
-  -- Part: intact ready limit line
+  -- Part: intact ready limit limiter_queue
   local uses = uses_of(run).uses
   hold_back(uses, tonumber(ARGV[23]))
   call_next(uses) -- a queue may count at further limits than the closed rates admit
 end
 if ARGV[24] ~= '' then
-  -- Part: intact trouble
+  -- Part: intact failure_group
   relabel(run, ARGV[24] ~= '-' and ARGV[24] or '', ARGV[25], ARGV[26], clock(ARGV[1]))
   header = with_flag(header, has_rest, ARGV[24] ~= '-' or flagged(header, has_rest))
 end
@@ -168,7 +168,7 @@ local limited = flagged(header, is_limited)
 local o = redis.call('HMGET', meta, 'p', 'c', 'r', 'a', 'j', 'B', 'h', 'Y', 'k', 'u', 'g', unpack(limited and {'V', 'U', 'U1', 'U2', 'U3', 'f'} or {}))
 leave_owner(run, o[1], flags % 2 == 0)
 if limited then
-  -- Part: limit line
+  -- Part: limit limiter_queue
   local has = uses_from(o, 12)
   if effect == '2' then
     has.place = ''
@@ -209,12 +209,12 @@ else
   -- Part: kept remembered sets end
   local now, written = clock(ARGV[1])
   if o[11] and ARGV[24] == '' then
-    -- Part: trouble
+    -- Part: failure_group
     relabel(run, '')
   end
   if o[9] then
-    -- Part: gather
-    stop_gathering(run, o[9])
+    -- Part: collect
+    stop_collecting(run, o[9])
   end
   local at = math.max(math.max(now, o[4]) + ARGV[19], now + (o[5] or ARGV[20]))
   if effect == '4' then
@@ -237,21 +237,21 @@ else
   end
   compact(run, bytes)
 end
-local answer, called = told({'ok', n, 0, sent}), {}
+local answer, admitted = notified({'ok', n, 0, sent}), {}
 for route, state in pairs(unannounced) do
-  called[#called + 1] = state == 'called' and route or nil
+  admitted[#admitted + 1] = state == 'admitted' and route or nil
 end
 unannounced = {}
 if #handed > 0 then
   table.insert(answer, 5, {'ok', '', unpack(handed)})
-elseif #called > 0 then
+elseif #admitted > 0 then
   local fine, claimed = pcall(claim, 'with') -- the commit is durable; if the claim fails, other sessions claim
   if fine and claimed[1] == 'ok' then
     table.insert(answer, 5, claimed)
     return answer
   end
 end
-for _, route in ipairs(called) do
+for _, route in ipairs(admitted) do
   wake(route)
 end
 return answer

@@ -34,7 +34,7 @@ local owned, now, at = KEYS[3], clock(ARGV[1])
 local function retried()
   local old = terms > 0 and ARGV[12] or ''
   if old ~= '' and queue_state_of(redis.call('HGET', tag .. 'm:' .. old, 'H')) == '6' then
-    -- Part: intact trouble
+    -- Part: intact failure_group
     relabel(old, '')
     redis.call('HSET', tag .. 'm:' .. old, 'R', run)
   end
@@ -86,7 +86,7 @@ if owned then
     end
     if l.key then
       -- Part: share
-      if flow_of(route, 0 - priority).waits > 0 then
+      if fair_key_of(route, 0 - priority).waits > 0 then
         return {'later'}
       end
     end
@@ -149,7 +149,7 @@ if due > now then
   set_timer(run, route, due)
   compact(run, #frame)
 elseif limited then
-  -- Part: intact limit line join
+  -- Part: intact limit limiter_queue join
   local l = uses_in(first)
   come(l, route, priority ~= '0' and priority)
   if not l.key then
@@ -163,7 +163,7 @@ elseif limited then
     if not enqueue(run, route, priority ~= '0' and priority, l.place) and redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then
       compact(run, #frame)
     end
-  elseif not line_up(run, route, priority ~= '0' and priority, l) then
+  elseif not queue_up(run, route, priority ~= '0' and priority, l) then
     compact(run, #frame)
   end
   if l.since > 0 then

@@ -23,7 +23,7 @@ end
 local held = redis.call('ZSCORE', KEYS[5], ARGV[1])
 redis.call('ZADD', held and KEYS[5] or KEYS[3], math.max(m[3], m[2]) + ARGV[2], ARGV[1])
 if m[8] then
-  -- Part: trouble
+  -- Part: failure_group
   relabel(ARGV[1], '')
 end
 redis.call('RENAME', KEYS[1], KEYS[2])

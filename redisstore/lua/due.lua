@@ -11,4 +11,4 @@
 -- Parts: tag intact clock header ready due
 
 local _, at = clock(ARGV[1])
-return told({make_due(at, ARGV[2])})
+return notified({make_due(at, ARGV[2])})

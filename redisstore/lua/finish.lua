@@ -40,7 +40,7 @@ local run, now, at = string.sub(meta, #tag + 3), clock(ARGV[1])
 redis.call('XADD', KEYS[2], string.format('%d-0', n), 'f', frame)
 redis.call('HSET', meta, 'H', ARGV[3] .. struct.pack('>BHI4I6', bit.band(flags, 136), 0, n, bytes), 'p', at)
 if flags >= 128 then
-  -- Part: header ready limit line
+  -- Part: header ready limit limiter_queue
   give_back(run, nil, true)
 end
 intact('SREM', tag .. 'o:' .. m[2], run)
@@ -50,7 +50,7 @@ local retention = flags % 16 >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
 intact('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then
   -- Part: watch
-  tell_watchers(run, n .. ' end')
+  notify_watchers(run, n .. ' end')
   redis.call('HDEL', meta, 'y')
 end
 compact(run, bytes)

@@ -52,11 +52,11 @@ end
 if (intact('HLEN', tag .. 'Y') or 0) > left then
   cut = '1'
 else
-  local lines = intact('HGETALL', tag .. 'Y') or {}
-  for i = 1, #lines, 2 do
-    local mode, route = string.match(lines[i + 1], '^([012]) %S+ %S+ %S+ (%S+) ')
+  local limiters = intact('HGETALL', tag .. 'Y') or {}
+  for i = 1, #limiters, 2 do
+    local mode, route = string.match(limiters[i + 1], '^([012]) %S+ %S+ %S+ (%S+) ')
     if mode then
-      add(waiting, route, (intact('ZCARD', tag .. 'P:' .. lines[i]) or 0) - (mode == '1' and 0 or 1))
+      add(waiting, route, (intact('ZCARD', tag .. 'P:' .. limiters[i]) or 0) - (mode == '1' and 0 or 1))
     end
   end
 end
@@ -95,4 +95,4 @@ for _, some in ipairs({routes, sessions}) do
     answer[#answer + 1] = one
   end
 end
-return told(answer)
+return notified(answer)

@@ -18,11 +18,11 @@
 
 local s, owned, unread = intact('HMGET', KEYS[1], 'i', 'r', 'l', 'k') or {}, intact('SCARD', KEYS[3]), intact('HKEYS', KEYS[4])
 if not s[1] or s[2] then
-  return told({'expired'})
+  return notified({'expired'})
 end
 if not owned or not unread then
   redis.call('HSET', KEYS[1], 'r', '1')
-  return told({'expired'})
+  return notified({'expired'})
 end
 local now = clock(ARGV[1])
 redis.call('ZADD', KEYS[2], now + s[3], ARGV[2])

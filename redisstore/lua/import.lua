@@ -113,11 +113,11 @@ if wid ~= '' and next_run == '' then
   end
 end
 if ARGV[10] ~= '' then
-  -- Part: trouble
-  enter_trouble(ARGV[10], ARGV[11], ARGV[12] - (now - ended), tonumber(ended), ended)
+  -- Part: failure_group
+  enter_failure_group(ARGV[10], ARGV[11], ARGV[12] - (now - ended), tonumber(ended), ended)
   redis.call('HSET', KEYS[1], 'g', ARGV[10])
-  join_trouble(run, ARGV[10], created)
+  join_failure_group(run, ARGV[10], created)
 end
 trail(run, ARGV[14], ARGV[13], '', now, redis.call('HGET', KEYS[1], 'H'))
 redis.call('PUBLISH', tag .. 'frame:' .. run, '')
-return told({'ok'})
+return notified({'ok'})

@@ -69,4 +69,4 @@ if left or redis.call('ZCOUNT', KEYS[1], '-inf', at) > offset then
 else
   answer[2] = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. at, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2] or ''
 end
-return told(answer)
+return notified(answer)

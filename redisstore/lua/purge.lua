@@ -27,8 +27,8 @@ for _, run in ipairs(runs) do
   redis.call('UNLINK', meta, hidden, tag .. 'l:' .. run, tag .. 'i:' .. run, tag .. 'n:' .. run,
     tag .. 'x:' .. run, tag .. 'j:' .. run, tag .. 's:' .. run)
   if m[6] then
-    -- Part: trouble
-    leave_trouble(run, m[6])
+    -- Part: failure_group
+    leave_failure_group(run, m[6])
   end
   redis.call('ZREM', KEYS[1], run)
   redis.call('ZREM', done_runs(m[3], m[4], m[5]), run)
@@ -54,4 +54,4 @@ if #runs > 0 and redis.call('EXISTS', KEYS[1], KEYS[8]) == 0 then
     redis.call('DEL', KEYS[2], KEYS[5], KEYS[6], KEYS[7])
   end
 end
-return told({#runs, redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')[2] or ''})
+return notified({#runs, redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')[2] or ''})

@@ -144,12 +144,12 @@ for i = confirms, #ARGV do
   end
 end
 if group or there.g then
-  -- Part: trouble
+  -- Part: failure_group
   if there.g then
-    leave_trouble(run, there.g)
+    leave_failure_group(run, there.g)
   end
   if group then
-    join_trouble(run, group, created)
+    join_failure_group(run, group, created)
   end
 end
 if ARGV[9] ~= 'h' then

@@ -15,7 +15,7 @@
 -- a million runs that takes the server two seconds. The keys of runs and queues are built because
 -- these are found here. All queues are open afterwards: claims close those that must wait.
 --
--- Parts: tag intact clock header ready sets limit line join
+-- Parts: tag intact clock header ready sets limit limiter_queue join
 
 local seen, entries = tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -26,14 +26,14 @@ local function stands()
   for i = 2, 3 do
     local fields = redis.call('HGETALL', KEYS[i])
     for j = 1, #fields, 2 do
-      local line = i == 3 and redis.call('ZRANGE', tag .. 'P:' .. fields[j], '0', '-1', 'WITHSCORES') or {}
+      local limiter = i == 3 and redis.call('ZRANGE', tag .. 'P:' .. fields[j], '0', '-1', 'WITHSCORES') or {}
       local packed = i == 3 and string.gsub(fields[j + 1], '^%d %d+ ', '') or fields[j + 1]
-      all[#all + 1] = fields[j] .. '=' .. packed .. table.concat(line, ' ')
+      all[#all + 1] = fields[j] .. '=' .. packed .. table.concat(limiter, ' ')
     end
   end
-  local flows = redis.call('HGETALL', KEYS[4])
-  for j = 1, #flows, 2 do -- the state of keys without waiting runs is not recomputed
-    all[#all + 1] = flows[j] .. '=' .. string.match(flows[j + 1], '^%d*')
+  local fair_keys = redis.call('HGETALL', KEYS[4])
+  for j = 1, #fair_keys, 2 do -- the state of keys without waiting runs is not recomputed
+    all[#all + 1] = fair_keys[j] .. '=' .. string.match(fair_keys[j + 1], '^%d*')
   end
   table.sort(all)
   return redis.sha1hex(table.concat(all, '\n'))
@@ -42,17 +42,17 @@ end
 local was, changed = stands(), 0
 local fields = redis.call('HGETALL', KEYS[3])
 for i = 1, #fields, 2 do
-  local line = line_of(fields[i])
-  if line then
-    unlist(line)
+  local limiter = limiter_of(fields[i])
+  if limiter then
+    unlist(limiter)
   end
   redis.call('DEL', tag .. 'P:' .. fields[i])
 end
 redis.call('DEL', KEYS[3])
 changed = changed + redis.call('DEL', tag .. 'F') -- no queue is closed after this
 fields = redis.call('HKEYS', KEYS[4])
-for _, flow in ipairs(fields) do
-  redis.call('DEL', tag .. 'X:' .. flow)
+for _, fair_key in ipairs(fields) do
+  redis.call('DEL', tag .. 'X:' .. fair_key)
 end
 redis.call('DEL', KEYS[4])
 for i = 5, 4 + seen do
@@ -68,16 +68,16 @@ for i = 1, #fields, 2 do
 end
 write_limits(counted_anew)
 
-read_again()
-local flows = {}
+reread()
+local fair_keys = {}
 
 -- counted counts a run in the fairness state of its route and priority.
 local function counted(l, route, priority)
   local id = route .. ':' .. (priority or '0')
-  local f, place = flows[id] or {waits = 0, pass = math.huge, passes = {}}, tonumber(l.place, 16)
+  local f, place = fair_keys[id] or {waits = 0, pass = math.huge, passes = {}}, tonumber(l.place, 16)
   local pass = place + math.floor((5040 + math.floor(l.share / 2)) / l.share)
   f.waits, f.pass, f.passes[l.key] = f.waits + 1, math.min(f.pass, place), math.max(f.passes[l.key] or 0, pass)
-  flows[id] = f
+  fair_keys[id] = f
 end
 
 local runs, done = {}, {}
@@ -117,12 +117,12 @@ for _, run in ipairs(runs) do
         l.place = next_order()
         redis.call('HSET', tag .. 'm:' .. run, 'p', l.place, 'V', pack_has(l))
       end
-      line_up(run, m[2], m[3], l)
+      queue_up(run, m[2], m[3], l)
     end
   end
 end
 write_put_off()
-for id, f in pairs(flows) do
+for id, f in pairs(fair_keys) do
   redis.call('HSET', KEYS[4], id, string.format('%.0f %.0f 0', f.waits, f.pass))
   for key, pass in pairs(f.passes) do
     redis.call('ZADD', tag .. 'X:' .. id, string.format('%.0f', pass), key)

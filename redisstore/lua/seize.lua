@@ -33,12 +33,12 @@ elseif queue_state == '2' then
 end
 local uses, has, waits
 if flagged(header, is_limited) then
-  -- Part: limit line
+  -- Part: limit limiter_queue
   local l = uses_of(run)
   waits = queue_state == '1' and not queues(l)
   if l.key and queue_state == '1' and l.place ~= '' then
     -- Part: share
-    leave_flow(route, 0 - (m[5] or 0), 1, '')
+    leave_fair_key(route, 0 - (m[5] or 0), 1, '')
   end
   local left = depart(run, l, waits and route, false)
   if not waits then

@@ -16,7 +16,7 @@
 -- they should, but no run takes capacity that is not free. The keys of the queues are built because
 -- the queues are found here.
 --
--- Parts: tag intact clock header ready limit line
+-- Parts: tag intact clock header ready limit limiter_queue
 
 local name, key = ARGV[2], ARGV[3]
 local all, id = name .. '\0', name .. '\0' .. key
@@ -111,9 +111,9 @@ local function rank_after(set, score, place)
   return low
 end
 
--- lines_of returns the closed and admitted queues of a part in the order of their positions, after
+-- limiters_of returns the closed and admitted queues of a part in the order of their positions, after
 -- a given position if there is one, with at most the given number from each set.
-local function lines_of(use, most, score, place)
+local function limiters_of(use, most, score, place)
   local members = {}
   for _, set in ipairs({use.kept, use.away}) do
     local from = place ~= '' and rank_after(set, score, place) or 0
@@ -132,20 +132,20 @@ for _, part in ipairs(parts) do
   if part == ARGV[9] then
     score, place = ARGV[10], ARGV[11]
   end
-  for _, m in ipairs(lines_of(use, left, tonumber(score), place)) do
+  for _, m in ipairs(limiters_of(use, left, tonumber(score), place)) do
     if left == 0 then
       return {1, part, score, place}
     end
     left, score, place = left - 1, string.format('%.0f', m.score), string.sub(m.member, 1, 14)
-    local line = line_of(string.sub(m.member, 16))
-    if not line or line.mode == line_open then
+    local limiter = limiter_of(string.sub(m.member, 16))
+    if not limiter or limiter.mode == limiter_open then
       intact('ZREM', m.set, m.member) -- the record of the queue is damaged
-    elseif too_heavy(with_limits(line.uses)) then
-      relist(line, line_open, 0)
-      wake(line.route)
-      call_next(line.uses) -- it holds back no other queue at its other limits
+    elseif too_heavy(with_limits(limiter.uses)) then
+      relist(limiter, limiter_open, 0)
+      wake(limiter.route)
+      call_next(limiter.uses) -- it holds back no other queue at its other limits
     else
-      restand(line)
+      restand(limiter)
     end
   end
   call_next({use})

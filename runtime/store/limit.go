@@ -41,14 +41,14 @@ type Use struct {
 }
 
 // Room is the capacity of a local limit on a worker.
-type Room struct {
+type FreeCapacity struct {
 	Limit string
 	Free  int // weight that is not in use on this worker
 	Most  int // total weight
 }
 
-// PassedRun is a run that a claim has skipped because the worker lacks free capacity for it.
-type PassedRun struct {
+// SkippedRun is a run that a claim has skipped because the worker lacks free capacity for it.
+type SkippedRun struct {
 	Run   event.RunID
 	Route Route
 	Never bool // the run's weight exceeds the worker's total capacity
@@ -359,8 +359,8 @@ func (c *Create) Weight() int {
 	return max(c.Share, 1)
 }
 
-// FlowID identifies the ready runs of a route and a priority that have fairness keys.
-type FlowID struct {
+// FairID identifies the ready runs of a route and a priority that have fairness keys.
+type FairID struct {
 	Route    Route
 	Priority int
 }

@@ -191,10 +191,10 @@ type Snapshot struct {
 	// which runs wait. Waiting contains the limiter queues, first position first: their runs are
 	// ready, and not in Ready.
 	Limits  map[LimitID]LimitState
-	Waiting []WaitingLine
+	Waiting []WaitingQueue
 	// Flows contains the number of runs with fairness keys for each route and priority. Zeros are
 	// absent.
-	Flows map[FlowID]int
+	FairKeys map[FairID]int
 	// FailureGroups contains the failure groups, and Failing the runs that are indexed as members of
 	// any group, sorted.
 	FailureGroups map[string]FailureGroupState
@@ -207,16 +207,16 @@ type Snapshot struct {
 	Entries []Entry
 }
 
-// WaitingLine is a limiter queue: the runs of one route that wait for the same permits.
-type WaitingLine struct {
+// WaitingQueue is a limiter queue: the runs of one route that wait for the same permits.
+type WaitingQueue struct {
 	Route Route
 	Uses  []Use
 	Runs  []event.RunID // in the order of their positions
 	// Shut reports that the queue is closed: claims skip it until it is admitted. Called reports
 	// that it is admitted: no other queue precedes it until Until. For a closed queue, Until is the
 	// time at which the rates of its limits may admit it; zero if it does not wait for a rate.
-	Shut, Called bool
-	Until        time.Time
+	Closed, Admitted bool
+	Until            time.Time
 	// Stands has a bit for each of Uses at which the queue, closed or admitted, counts: there it
 	// holds back the queues after it. Owed reports that the queue may count at some limits although
 	// earlier ones have no free capacity.
@@ -225,7 +225,7 @@ type WaitingLine struct {
 }
 
 // At returns the uses of limits at which the queue counts.
-func (l *WaitingLine) At() (at []Use) {
+func (l *WaitingQueue) At() (at []Use) {
 	for i, u := range l.Uses {
 		if l.Stands>>i&1 == 1 {
 			at = append(at, u)

@@ -125,8 +125,8 @@ const (
 	// UnusedBack: the run gives all of them back, and the rates of its limits get back what its
 	// grant has taken.
 	UnusedBack Unused = 1
-	// UnusedInLine is UnusedBack for a run that keeps its position in its limiter queue.
-	UnusedInLine Unused = 2
+	// UnusedInQueue is UnusedBack for a run that keeps its position in its limiter queue.
+	UnusedInQueue Unused = 2
 )
 
 // The queue states.
@@ -396,7 +396,7 @@ type Claim struct {
 	// Room is the worker's free capacity in its local limits. The claim skips a run that uses more
 	// than the free capacity of such a limit, and all later runs that use the same limit, unless
 	// the run's weight exceeds Most. A limit that is not listed bounds nothing.
-	Room []Room
+	FreeCapacity []FreeCapacity
 	// Hinted reports that the reason for the claim is Woken.Hinted. A store may then return ready
 	// runs only, and none if other sessions have taken the wakes of the routes. It then recovers
 	// nothing, and Claimed.Next may be in the past. A caller that does not receive the result of
@@ -410,7 +410,7 @@ type Claimed struct {
 	Next time.Time // next due time of the partition; zero: none
 	// Passed contains the first runs that were skipped for lack of Room. Their routes are woken for
 	// other workers; this worker claims again when it has more capacity.
-	Passed []PassedRun
+	Skipped []SkippedRun
 }
 
 // ClaimedRun is a run that now belongs to the session.
@@ -425,8 +425,8 @@ type ClaimedRun struct {
 	Last       event.CommitID // last frame
 	Bytes      int            // of all frames, if the store knows; else 0
 	Unread     bool           // the inbox is not empty
-	// CalledOff reports that the run holds none of its permits and must do nothing but end.
-	CalledOff bool
+	// LeftQueue reports that the run holds none of its permits and must do nothing but end.
+	LeftQueue bool
 	// Waited is the time since which the run had waited for the permits that it now holds; zero if
 	// its limits had free capacity when it arrived, or if it uses none.
 	Waited time.Time
@@ -467,7 +467,7 @@ type Deliver struct {
 	// comes from an outbox. It has no effect on an item that was accepted before.
 	Keep bool
 	// Urgent lets a run that waits for permits be claimed without them, only to end, because the
-	// item requests its end. See ClaimedRun.CalledOff.
+	// item requests its end. See ClaimedRun.LeftQueue.
 	Urgent bool
 }
 
@@ -530,12 +530,12 @@ type Record struct {
 	Rerun event.RunID
 
 	// Uses and Whole are those of Create. Permits reports that the run holds its permits: it is
-	// owned, or it is Whole and has been owned. CalledOff is that of ClaimedRun. A ready run with
-	// uses that has neither Permits nor CalledOff waits for permits.
+	// owned, or it is Whole and has been owned. LeftQueue is that of ClaimedRun. A ready run with
+	// uses that has neither Permits nor LeftQueue waits for permits.
 	Uses      []Use
 	Whole     bool
 	Permits   bool
-	CalledOff bool
+	LeftQueue bool
 	// WaitsSince is the time in ClaimedRun.Waited; it is also set while the run still waits. The
 	// log does not contain it: a repair keeps it or clears it.
 	WaitsSince time.Time
@@ -545,14 +545,14 @@ type Record struct {
 	Share int
 }
 
-// InFlow reports whether the run is ready and has a position by its fairness key.
-func (r *Record) InFlow() bool {
-	return r.QueueState == StateReady && r.Fair != "" && !r.CalledOff
+// InFairKey reports whether the run is ready and has a position by its fairness key.
+func (r *Record) InFairKey() bool {
+	return r.QueueState == StateReady && r.Fair != "" && !r.LeftQueue
 }
 
 // Waits reports whether the run waits for permits.
 func (r *Record) Waits() bool {
-	return r.QueueState == StateReady && len(r.Uses) > 0 && !r.Permits && !r.CalledOff
+	return r.QueueState == StateReady && len(r.Uses) > 0 && !r.Permits && !r.LeftQueue
 }
 
 // Clock is the source of a store's time. A test may provide its own.

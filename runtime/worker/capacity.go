@@ -17,7 +17,7 @@ import (
 // taken when the worker dies.
 
 // room returns the free capacity of the local limits.
-func (r *runs) room() []store.Room {
+func (r *runs) free() []store.FreeCapacity {
 	if len(r.cfg.Capacity) == 0 {
 		return nil
 	}
@@ -31,9 +31,9 @@ func (r *runs) room() []store.Room {
 			}
 		}
 	}
-	all := make([]store.Room, 0, len(free))
+	all := make([]store.FreeCapacity, 0, len(free))
 	for _, name := range slices.Sorted(maps.Keys(free)) {
-		all = append(all, store.Room{Limit: name, Free: max(free[name], 0), Most: r.cfg.Capacity[name]})
+		all = append(all, store.FreeCapacity{Limit: name, Free: max(free[name], 0), Most: r.cfg.Capacity[name]})
 	}
 	return all
 }
@@ -80,12 +80,12 @@ const passedPause = time.Second
 
 // passOver records the runs that a claim has skipped. It warns once per route of a run that has
 // waited for long and for which this worker can never have the capacity: perhaps no worker has it.
-func (r *runs) passOver(passed []store.PassedRun) {
+func (r *runs) passOver(passed []store.SkippedRun) {
 	if len(passed) == 0 {
 		return
 	}
 	now := r.clock.Now()
-	var warn []store.PassedRun
+	var warn []store.SkippedRun
 	r.mu.Lock()
 	if r.passed == nil {
 		r.passed, r.never = map[store.Route]time.Time{}, map[store.Route]time.Time{}

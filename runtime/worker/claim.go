@@ -393,10 +393,10 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		most, done := c.runs.promise(routes[0].Queue, free)
 		s.Claim(func() {
 			answer, err = c.store.Claim(ctx, store.Claim{
-				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), Room: c.runs.room(),
+				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), FreeCapacity: c.runs.free(),
 				Hinted: why == hinted,
 			})
-			c.runs.passOver(answer.Passed)
+			c.runs.passOver(answer.Skipped)
 			for _, run := range answer.Runs {
 				c.adopt(s.Lease, id, run)
 			}

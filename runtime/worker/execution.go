@@ -134,10 +134,10 @@ func (x *execution) fireDue() {
 	}
 }
 
-// endCalledOff ends a run that was claimed without its permits, unless a cancel was requested. Such
+// endLeftQueue ends a run that was claimed without its permits, unless a cancel was requested. Such
 // a run uses more of a limit than the limit allows and would wait forever. Code that has begun sees
 // a cancel and cleans up, and then the run fails.
-func (x *execution) endCalledOff() {
+func (x *execution) endLeftQueue() {
 	f := x.run.State()
 	if f.CancelRequested || f.Limit != nil {
 		return
@@ -188,7 +188,7 @@ type tenure struct {
 	fence      store.Fence
 	recoveries int
 	group      string    // failure group that the store has recorded for the run; empty for none
-	calledOff  bool      // the run was claimed without permits, only to end it
+	leftQueue  bool      // the run was claimed without permits, only to end it
 	attempted  bool      // an attempt was begun under this claim
 	waited     time.Time // since when the run had waited for its permits; zero if it had not, or if the log contains it
 	since      time.Time // when the run was claimed

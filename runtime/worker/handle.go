@@ -122,7 +122,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
 	t.tenure = tenure{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
-		fence: c.Fence, recoveries: c.Recoveries, group: c.Group, calledOff: c.CalledOff, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,
+		fence: c.Fence, recoveries: c.Recoveries, group: c.Group, leftQueue: c.LeftQueue, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,
 	}
 	t.inbox.refused, t.inbox.rereads, t.inbox.caughtUp = 0, 0, false
 	t.suspicion.reset()
@@ -257,15 +257,15 @@ func (t *runLoop) move() {
 		t.limitLog(t.size)
 	}
 	taken := t.inbox.caughtUp || !t.inbox.hasUnread()
-	if t.goesOn() && t.calledOff && taken {
-		t.endCalledOff()
+	if t.goesOn() && t.leftQueue && taken {
+		t.endLeftQueue()
 	}
 	if t.goesOn() {
 		t.noteWait(taken)
 		t.begin(taken)
 		t.fireDue()
 		t.timeOut()
-		if taken || !t.calledOff && t.inbox.lets() { // an item accepted before the claim may pause or cancel the run
+		if taken || !t.leftQueue && t.inbox.lets() { // an item accepted before the claim may pause or cancel the run
 			t.block(t.stepping.start())
 		}
 	}

@@ -58,7 +58,7 @@ func (t *runLoop) claimNext(c *commit) {
 
 // givesPermits reports whether the run gives back permits with effect.
 func (t *runLoop) givesPermits(effect store.Effect) bool {
-	if t.run == nil || t.calledOff {
+	if t.run == nil || t.leftQueue {
 		return false
 	}
 	spec := t.run.State().Spec
@@ -70,7 +70,7 @@ func (t *runLoop) givesPermits(effect store.Effect) bool {
 
 // adoptNext passes the runs that a commit has claimed to their run loops.
 func (c *claimer) adoptNext(next nextClaim, claimed store.Claimed) {
-	c.runs.passOver(claimed.Passed)
+	c.runs.passOver(claimed.Skipped)
 	for _, run := range claimed.Runs {
 		c.adopt(next.lease, next.session, run)
 	}

@@ -118,7 +118,7 @@ func (f *inTurn) line(w *flowtest.World, n int, places bool) (runs []*workflow.R
 	}
 	w.Eventually("the others have asked in vain", func() bool {
 		lines := w.Snapshot().Waiting
-		return len(lines) == 1 && len(lines[0].Runs) == n-1 && (lines[0].Shut || !places)
+		return len(lines) == 1 && len(lines[0].Runs) == n-1 && (lines[0].Closed || !places)
 	})
 	close(f.gate)
 	return runs

@@ -328,7 +328,7 @@ func (d *draft) effect() (store.Effect, time.Time) {
 // holds no permits and consumes no rate, whatever has woken it. The same holds for a run that
 // executes a step and has begun no attempt. A paused run keeps its position in the limiter queue.
 func (d *draft) unused(effect store.Effect) store.Unused {
-	if effect != store.EffectPark || d.calledOff {
+	if effect != store.EffectPark || d.leftQueue {
 		return store.UnusedNone
 	}
 	f := d.run.State()
@@ -336,7 +336,7 @@ func (d *draft) unused(effect store.Effect) store.Unused {
 	case len(f.Spec.Uses) == 0, f.Spec.Whole && used, !f.Spec.Whole && d.attempted:
 		return store.UnusedNone
 	case f.Paused && !f.Held() && !f.Spec.StartAt.After(d.clock.Now()) && !f.Delayed.After(d.clock.Now()):
-		return store.UnusedInLine
+		return store.UnusedInQueue
 	}
 	return store.UnusedBack
 }

@@ -191,9 +191,9 @@ type alarm struct {
 // overdue is how often a run loop retries due work that it could not do.
 const overdue = 20 * time.Millisecond
 
-// lookAgain bounds how long a run loop relies on an alarm before it rechecks, because the clock may
+// recheck bounds how long a run loop relies on an alarm before it rechecks, because the clock may
 // be set or the machine may sleep.
-const lookAgain = time.Minute
+const recheck = time.Minute
 
 // set schedules a wake of the run loop at due, while other work keeps the loop busy. The zero time
 // cancels the wake. The run loop last checked for due work at looked.
@@ -206,7 +206,7 @@ func (a *alarm) set(due, looked time.Time) {
 		return
 	}
 	// Work that is already due waits for something else, such as a slot.
-	wait := min(max(due.Sub(a.clock.Now()), overdue), a.lookAgain)
+	wait := min(max(due.Sub(a.clock.Now()), overdue), a.recheck)
 	a.at = due
 	a.stop = a.clock.AfterFunc(wait, func() { a.in.post(input{kind: inputTick}) })
 	if looked.Before(due) && !a.clock.Now().Before(due) {

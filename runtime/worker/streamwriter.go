@@ -236,7 +236,7 @@ func (p *streamWriter) post(ctx context.Context, next *page) error {
 	state, err := p.store.ReadStream(ctx, store.ReadStream{Run: to, Stream: effects.UserStream(next.stream), Limit: -1})
 	switch {
 	case err != nil:
-		return calledOff(err)
+		return leftQueue(err)
 	case state.Closed:
 		return workflow.ErrStreamClosed
 	}
@@ -254,15 +254,15 @@ func (p *streamWriter) post(ctx context.Context, next *page) error {
 	_, err = p.store.Deliver(ctx, store.Deliver{
 		Run: to, Item: store.Item{ID: id, Scope: store.ScopeRun, Body: body}, Deadline: p.clock.Now().Add(postWindow),
 	})
-	return calledOff(err)
+	return leftQueue(err)
 }
 
 // postWindow bounds how late chunks for another run may arrive.
 const postWindow = time.Minute
 
-// calledOff turns a permanent refusal into ErrClaimLost, because the other run no longer waits for
+// leftQueue turns a permanent refusal into ErrClaimLost, because the other run no longer waits for
 // the step.
-func calledOff(err error) error {
+func leftQueue(err error) error {
 	var ended *store.TerminalError
 	if errors.As(err, &ended) || errors.Is(err, store.ErrRunNotFound) {
 		return fmt.Errorf("%w: %w", workflow.ErrClaimLost, err)

@@ -63,7 +63,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	e := &env{
 		cfg: cfg, store: outage.Watch(s, failures), clock: s.Clock(), log: cfg.Logger, base: context.Background(), chance: rand.Float64,
-		lookAgain: lookAgain, waitMost: waitMost, obeys: hardStop,
+		recheck: recheck, waitMost: waitMost, obeys: hardStop,
 	}
 	if cfg.BaseContext != nil {
 		e.base = cfg.BaseContext()
@@ -279,9 +279,9 @@ type env struct {
 	chance   func() float64     // in [0, 1)
 
 	// Bounds that only tests and the test kit change.
-	lookAgain time.Duration // how long a run loop relies on an alarm
-	waitMost  time.Duration // how long the claim loop sleeps
-	obeys     time.Duration // how long the worker waits for code that was canceled
+	recheck  time.Duration // how long a run loop relies on an alarm
+	waitMost time.Duration // how long the claim loop sleeps
+	obeys    time.Duration // how long the worker waits for code that was canceled
 
 	fit    string // fingerprint of the code
 	build  string // the build that events name; empty if it does not identify the program
@@ -447,6 +447,6 @@ func init() {
 // instrument implements [engine.Instrument].
 func (w *Worker) instrument(h engine.TestHooks) {
 	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
-	w.loop.code, w.lookAgain = h.Registry, math.MaxInt64
+	w.loop.code, w.recheck = h.Registry, math.MaxInt64
 	w.declares = false // a test that waits for all activity to end would wait for the clock
 }

@@ -129,7 +129,7 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 	}
 	req, err := commitAlone(claimed, state, events, l.Inbox, store.EffectPark)
 	if req != nil {
-		req.Due, req.Unused = state.Due(), store.UnusedInLine
+		req.Due, req.Unused = state.Due(), store.UnusedInQueue
 		if state.Delayed.After(c.store.Clock().Now()) { // the rerun entered the limiter queue before its time
 			req.Unused = store.UnusedBack
 		}

@@ -99,7 +99,7 @@ func printEach[T any](c *command, all []T, name func(v *T) string) (printed bool
 // columns returns the columns that the table of a list has.
 func columns[T any](c *command, all []admin.Column[T]) (shown []admin.Column[T]) {
 	for _, col := range all {
-		if col.Room != admin.RoomPage && (col.Room != admin.RoomWideTable || c.output == "wide") {
+		if col.Width != admin.WidthPage && (col.Width != admin.WidthWideTable || c.output == "wide") {
 			shown = append(shown, col)
 		}
 	}

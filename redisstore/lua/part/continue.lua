@@ -20,7 +20,7 @@ local function continue_as(run, chain, wid, first, now, unread, followed, order)
     redis.call('RENAME', tag .. 'i:' .. run, tag .. 'i:' .. new)
   end
   if flagged(header, is_limited) then
-    -- Part: limit line join
+    -- Part: limit limiter_queue join
     local l = uses_of(new)
     come(l, route, priority ~= '0' and priority)
     if l.key and queues(l) then

@@ -5,11 +5,11 @@ local function make_due(now, limit)
   local timers, routes, past = tag .. 't', {}, {}
   local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', '0', limit)
   for _, run in ipairs(due) do
-    local meta, line = tag .. 'm:' .. run, string.match(run, '^~(.*)')
-    local m = not line and intact('HMGET', meta, 'H', 'c', 'r') or {}
-    if line then
-      -- Part: limit line
-      take_turn(line)
+    local meta, limiter = tag .. 'm:' .. run, string.match(run, '^~(.*)')
+    local m = not limiter and intact('HMGET', meta, 'H', 'c', 'r') or {}
+    if limiter then
+      -- Part: limit limiter_queue
+      take_position(limiter)
     else
       past[#past + 1] = run
     end

@@ -24,7 +24,7 @@ local function guard_uses(uses, ready, owned)
         return {'full', n, retry}
       end
     end
-    if owned and (not room(l, weight) or in_front(l) > 0) then
+    if owned and (not has_capacity(l, weight) or in_front(l) > 0) then
       return {'later'}
     end
   end

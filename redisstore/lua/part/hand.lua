@@ -1,4 +1,4 @@
--- hand_to makes call_line grant runs directly to the session of a claim, and returns the list that
+-- hand_to makes admit_limiter grant runs directly to the session of a claim, and returns the list that
 -- will contain their answers. It executes at once what a claim would do after the admission of a
 -- limiter queue and what the claim would then find out about the next run of the queue, so that the
 -- ready runs and the timers are not updated in between. It leaves every case to the claim that a
@@ -12,33 +12,33 @@ local function hand_to(k, a)
   end
   local session, token, most, exempt = ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 6])
   put_off()
-  hand_on = function(line)
-    local run = #handed < most and unannounced[line.route] ~= nil and first_of(line.id)
+  hand_on = function(limiter)
+    local run = #handed < most and unannounced[limiter.route] ~= nil and first_of(limiter.id)
     local meta = run and tag .. 'm:' .. run
     local m = run and intact('HMGET', meta, 'H', 'c', 'f', 'V', 'g') or {}
     if queue_state_of(m[1]) ~= '1' or m[3] or flagged(m[1], has_incompatible) then
       return false
     end
     local l = unpack_has(m[4] or '000')
-    if l.permits or l.off or l.place ~= line.place then
+    if l.permits or l.off or l.place ~= limiter.place then
       return false
     end
     l.permits = true
-    count(line.uses, 1, -1)
-    if nested(line.uses[1]) then
-      owe(line)
+    count(limiter.uses, 1, -1)
+    if nested(limiter.uses[1]) then
+      owe(limiter)
     end
-    count_away(line, -go_out(line.id, line.place, run))
-    line.owed = false
-    save_turn(line, line_shut, 0, everywhere(line.uses))
-    handed[#handed + 1] = grant(run, meta, session, token, m[1], m[2], exempt, m[5], line.text, pack_has(l))
+    count_away(limiter, -go_out(limiter.id, limiter.place, run))
+    limiter.owed = false
+    save_position(limiter, limiter_closed, 0, everywhere(limiter.uses))
+    handed[#handed + 1] = grant(run, meta, session, token, m[1], m[2], exempt, m[5], limiter.text, pack_has(l))
     intact('SADD', KEYS[k + 5], run)
     intact('HSET', KEYS[k + 1], 't', token)
-    if line.place then
-      restand(line)
+    if limiter.place then
+      restand(limiter)
     end
-    call_next(line.uses)
-    local following = line.mode == line_shut and first_of(line.id)
+    call_next(limiter.uses)
+    local following = limiter.mode == limiter_closed and first_of(limiter.id)
     local has = following and intact('HGET', tag .. 'm:' .. following, 'V')
     if has then
       note_vain(following, unpack_has(has))

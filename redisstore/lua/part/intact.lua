@@ -21,7 +21,7 @@ local function intact(command, key, ...)
 end
 
 -- told appends the findings to an answer.
-local function told(answer)
+local function notified(answer)
   for _, finding in ipairs(findings) do
     answer[#answer + 1] = finding
   end

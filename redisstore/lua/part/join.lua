@@ -12,37 +12,37 @@ local function note_wait(l)
   end
 end
 
--- line_up adds a run that waits for permits to its limiter queue. If it becomes the first run of a
+-- queue_up adds a run that waits for permits to its limiter queue. If it becomes the first run of a
 -- closed queue, the queue is not opened but admitted if its limits allow it: runs whose permits
 -- were requested in vain must not be overtaken. It reports whether the run will probably be claimed
 -- soon: false if the queue is closed or many runs wait in it.
-local function line_up(run, route, priority, l)
-  local id, score = line_id(route, l.text), priority and 0 - priority or 0
-  local line = line_of(id)
+local function queue_up(run, route, priority, l)
+  local id, score = limiter_id(route, l.text), priority and 0 - priority or 0
+  local limiter = limiter_of(id)
   come_in(id, score, l.place, run)
-  if line then
-    count_away(line, 1)
+  if limiter then
+    count_away(limiter, 1)
   end
   count(l.uses, 0, 1)
-  if not line then
-    line = {id = id, mode = line_open, stands = 0, owed = false, route = route, text = l.text, uses = l.uses}
-    relist(line, line_open, 0)
-  elseif before(score, l.place, line.score, line.place) then
-    line.owed = false -- that was owed to another run
-    relist(line, line.mode, line.till)
-    if line.mode == line_shut then
-      call_line(line)
+  if not limiter then
+    limiter = {id = id, mode = limiter_open, stands = 0, owed = false, route = route, text = l.text, uses = l.uses}
+    relist(limiter, limiter_open, 0)
+  elseif before(score, l.place, limiter.score, limiter.place) then
+    limiter.owed = false -- that was owed to another run
+    relist(limiter, limiter.mode, limiter.till)
+    if limiter.mode == limiter_closed then
+      admit_limiter(limiter)
       call_next(l.uses) -- the queues behind it may have been first
     end
   end
-  if line.mode == line_shut then
+  if limiter.mode == limiter_closed then
     return false
   end
   wake(route)
   return (intact('ZCARD', tag .. 'P:' .. id) or 0) <= 128
 end
 
--- join is line_up for a run that was ready before or becomes ready. order is its order number if it
+-- join is queue_up for a run that was ready before or becomes ready. order is its order number if it
 -- has none yet.
 local function join(run, header, route, priority, l, order)
   if l.place == '' then
@@ -50,7 +50,7 @@ local function join(run, header, route, priority, l, order)
   end
   note_wait(l)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '1'), 'p', l.place, 'V', pack_has(l))
-  line_up(run, route, priority, l)
+  queue_up(run, route, priority, l)
 end
 
 -- come gives a run that becomes ready its order number if it has a fairness key.
@@ -62,7 +62,7 @@ local function come(l, route, priority)
     return
   end
   -- Part: share
-  l.place = enter_flow(route, priority and 0 - priority or 0, l.key, l.share, l.place)
+  l.place = enter_fair_key(route, priority and 0 - priority or 0, l.key, l.share, l.place)
 end
 
 -- ready_limited is make_ready for a run that uses limits or has a fairness key.
@@ -87,7 +87,7 @@ local function call_off(run, header, route, priority)
   local left = depart(run, l, route, false)
   if l.key and l.place ~= '' then
     -- Part: share
-    leave_flow(route, priority and 0 - priority or 0, 1, '')
+    leave_fair_key(route, priority and 0 - priority or 0, 1, '')
   end
   l.off, l.place = true, ''
   local order = next_order()

@@ -269,7 +269,7 @@ local function rate_wait(l, weights)
   return at <= limit_now and 0 or math.ceil(at / 1000)
 end
 
-local function room(l, weight)
+local function has_capacity(l, weight)
   local till = rate_wait(l, 0)
   return till == 0 and not l.paused and (l.at_once == 0 or l.held + weight <= l.at_once), till
 end

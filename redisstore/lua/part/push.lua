@@ -38,24 +38,24 @@ local function push(run, id, item, now, keep, urgent)
     header = with_flag(header, flags, true)
     redis.call('HSET', meta, 'H', header)
   end
-  local gathers = m[6] and queue_state and string.sub(header, 18, 25) == nobody
-  if gathers and urgent then -- a start that joins a run that only ends would be lost
-    -- Part: gather
-    stop_gathering(run, m[6])
+  local collects = m[6] and queue_state and string.sub(header, 18, 25) == nobody
+  if collects and urgent then -- a start that joins a run that only ends would be lost
+    -- Part: collect
+    stop_collecting(run, m[6])
   end
   local limited = urgent and queue_state and queue_state ~= '2' and flagged(header, is_limited)
   if limited and queue_state ~= '1' then
     -- Part: intact limit
     forgo(run)
   end
-  if queue_state == '3' and (urgent or not gathers) then
+  if queue_state == '3' and (urgent or not collects) then
     make_ready(run, header, m[4], m[5])
     redis.call('ZREM', tag .. 't', run)
   elseif queue_state == '2' then
     redis.call('HSET', tag .. 'a:' .. m[2], run, '1')
     redis.call('PUBLISH', tag .. 'mail:' .. m[2], '')
   elseif limited and queue_state == '1' then
-    -- Part: intact limit line join
+    -- Part: intact limit limiter_queue join
     if not queues(uses_of(run)) then
       call_off(run, header, m[4], m[5])
     end

@@ -8,7 +8,7 @@ local unannounced, announced = {}, {} -- announced has the routes of notificatio
 -- script that takes them reports that, because the action that it announces is done already.
 local function wake(route)
   if unannounced[route] then
-    unannounced[route] = 'called'
+    unannounced[route] = 'admitted'
     return false
   elseif announced[route] then
     return false
@@ -38,7 +38,7 @@ end
 -- it has requested before.
 local function make_ready(run, header, route, priority, order)
   if flagged(header, is_limited) then
-    -- Part: intact limit line join
+    -- Part: intact limit limiter_queue join
     return ready_limited(run, header, route, priority, order)
   end
   order = order or next_order()

@@ -7,14 +7,14 @@
 
 local pace = 5040
 
--- flow_of returns the fairness state for a route and the priority score of its runs.
-local function flow_of(route, score)
+-- fair_key_of returns the fairness state for a route and the priority score of its runs.
+local function fair_key_of(route, score)
   local id = string.format('%s:%.0f', route, 0 - score)
   local waits, pass, last = string.match(intact('HGET', tag .. 'Q', id) or '', '^(%d+) (%d+) (%d+)$')
   return {id = id, passes = tag .. 'X:' .. id, waits = tonumber(waits or 0), pass = tonumber(pass or 0), last = tonumber(last or 0)}
 end
 
-local function save_flow(f)
+local function save_fair_key(f)
   if f.waits > 0 then
     intact('HSET', tag .. 'Q', f.id, string.format('%.0f %.0f %.0f', f.waits, f.pass, f.last))
     return
@@ -23,10 +23,10 @@ local function save_flow(f)
   redis.call('UNLINK', f.passes)
 end
 
--- enter_flow counts a run that becomes ready, and returns its order number: the existing one or a
+-- enter_fair_key counts a run that becomes ready, and returns its order number: the existing one or a
 -- new one.
-local function enter_flow(route, score, key, share, place)
-  local f, came = flow_of(route, score), intact('INCR', tag .. 'c') or 0
+local function enter_fair_key(route, score, key, share, place)
+  local f, came = fair_key_of(route, score), intact('INCR', tag .. 'c') or 0
   if f.waits == 0 then
     f.pass = came
   end
@@ -45,14 +45,14 @@ local function enter_flow(route, score, key, share, place)
     intact('ZADD', f.passes, string.format('%.0f', at + math.floor((pace + math.floor(share / 2)) / share)), key)
     place = string.format('%014x', at)
   end
-  save_flow(f)
+  save_fair_key(f)
   return place
 end
 
--- leave_flow removes n runs from a fairness state. served is the last order number of those that
+-- leave_fair_key removes n runs from a fairness state. served is the last order number of those that
 -- begin, or '' if none does. Keys that would begin at the present pass are removed.
-local function leave_flow(route, score, n, served)
-  local f = flow_of(route, score)
+local function leave_fair_key(route, score, n, served)
+  local f = fair_key_of(route, score)
   f.waits = f.waits - n
   if served ~= '' then
     f.pass = math.max(f.pass, (tonumber(served, 16) or 0) + 1)
@@ -60,5 +60,5 @@ local function leave_flow(route, score, n, served)
       intact('ZREMRANGEBYSCORE', f.passes, '-inf', string.format('%.0f', f.pass))
     end
   end
-  save_flow(f)
+  save_fair_key(f)
 end

@@ -23,7 +23,7 @@ local function take(k, a, way)
         table.insert(answer, granted(run, meta, m[1], m[2], m[3]))
       end
     end
-    return told(answer)
+    return notified(answer)
   elseif way == 'again' then
     return nil
   end
@@ -165,16 +165,16 @@ local function take(k, a, way)
     tried = {}
   end
 
-  -- left_flows has for each fairness state the number of its runs that were tried, and the last
+  -- left_fair_keys has for each fairness state the number of its runs that were tried, and the last
   -- order number of those that begin; nil if no run had a fairness key.
-  local left_flows
+  local left_fair_keys
 
   -- leaves records that a run leaves its fairness state. begins is set if the session gets the run.
   local function leaves(route, score, place, begins)
-    left_flows = left_flows or {}
+    left_fair_keys = left_fair_keys or {}
     local id = score .. route
-    local f = left_flows[id] or {route = route, score = score, n = 0, served = ''}
-    left_flows[id] = f
+    local f = left_fair_keys[id] or {route = route, score = score, n = 0, served = ''}
+    left_fair_keys[id] = f
     f.n = f.n + 1
     if begins and place > f.served then
       f.served = place
@@ -223,10 +223,10 @@ local function take(k, a, way)
   if ready_routes then
     note_empty(k + 6, #KEYS - 1, ready_routes)
   end
-  local found, looked, few, lined, lines = most > 0 and ready_routes ~= 0 and heads_of(most) or {}, 0, nil, false, nil
+  local found, looked, few, queued, limiters = most > 0 and ready_routes ~= 0 and heads_of(most) or {}, 0, nil, false, nil
 
-  -- look_again reads the first n candidates after the skipped ones.
-  local function look_again(n)
+  -- recheck reads the first n candidates after the skipped ones.
+  local function recheck(n)
     remove_tried()
     local wanted = most - #owned + passes
     few = n + passes < wanted and n + passes or nil
@@ -239,14 +239,14 @@ local function take(k, a, way)
   -- another reports whether there is a further candidate.
   local function another()
     if looked == few then
-      look_again(4 * few)
+      recheck(4 * few)
     end
     return looked < #found
   end
 
   -- limits creates the functions for runs that use limits, once, when the first such run is found.
   local function limits()
-    -- Part: limit line
+    -- Part: limit limiter_queue
     put_off()
     local all = {write = write_put_off}
 
@@ -258,45 +258,45 @@ local function take(k, a, way)
 
     -- take grants the first run of a limiter queue to the session, if the run may have its permits.
     function all.take(score, member, set)
-      local line = line_of(string.sub(member, 16))
-      local run = line and string.sub(member, 1, 14) == line.place and first_of(line.id)
-      if run and has and not passed[run] and not too_heavy(with_limits(line.uses)) and not fits(run, line.route, line.uses) then
+      local limiter = limiter_of(string.sub(member, 16))
+      local run = limiter and string.sub(member, 1, 14) == limiter.place and first_of(limiter.id)
+      if run and has and not passed[run] and not too_heavy(with_limits(limiter.uses)) and not fits(run, limiter.route, limiter.uses) then
         note_vain(run, uses_of(run))
         vain = vain + 1
-        look_again(1)
+        recheck(1)
       end
       if run and passed[run] then
         return
       end
-      local took = run and try(run, score, line.place, function()
-        give_back(run, line.route, false, true)
+      local took = run and try(run, score, limiter.place, function()
+        give_back(run, limiter.route, false, true)
       end, function(v)
         local l = unpack_has(v)
-        if grant_waiting(line, run, l) then
-          return line.text, pack_has(l)
+        if grant_waiting(limiter, run, l) then
+          return limiter.text, pack_has(l)
         end
       end)
       if not took then
         vain = vain + 1
       elseif has then
-        spend(line.uses)
+        spend(limiter.uses)
       end
       if not run then -- the queue has lost its record or its runs: a repair rebuilds it
         redis.call('ZREM', set, member)
         take_out(set, {member})
       elseif took == nil then
-        forget_waiting(line, run)
+        forget_waiting(limiter, run)
       end
       -- The queue has another position or is closed, and other queues may have been admitted. The
       -- candidates after the next queue would be examined in vain.
-      for route, left in pairs(left_turns) do
+      for route, left in pairs(left_positions) do
         take_out(tag .. 'r:' .. route, left)
       end
       for route in pairs(turned) do
         heads[tag .. 'r:' .. route] = nil
       end
-      turned, left_turns = {}, {}
-      look_again(1)
+      turned, left_positions = {}, {}
+      recheck(1)
     end
     return all
   end
@@ -311,8 +311,8 @@ local function take(k, a, way)
         local uses
         local header = has and not passed[id] and intact('HGET', tag .. 'm:' .. id, 'H')
         if queue_state_of(header) and flagged(header, is_limited) then
-          lines = lines or limits()
-          uses = lines.uses(id)
+          limiters = limiters or limits()
+          uses = limiters.uses(id)
         end
         if uses and not fits(id, string.sub(set, #tag + 3), uses) then
           vain = vain + 1
@@ -326,8 +326,8 @@ local function take(k, a, way)
           end
         end
       else
-        lined, lines = true, lines or limits()
-        lines.take(score, member, set)
+        queued, limiters = true, limiters or limits()
+        limiters.take(score, member, set)
       end
     end
     remove_tried()
@@ -335,23 +335,23 @@ local function take(k, a, way)
 
   -- The counts must match the flags of runs that were written, even if a later command fails.
   local fine, failure = pcall(try_found)
-  if lines then
-    lines.write()
+  if limiters then
+    limiters.write()
   end
   if not fine then -- pcall returns the text of a failed command, whose first word is the kind of error
     error(type(failure) == 'string' and string.find(failure, '^%u+ ') and {err = failure} or failure, 0)
   end
-  if left_flows then
+  if left_fair_keys then
     -- Part: share
-    for _, f in pairs(left_flows) do
-      leave_flow(f.route, f.score, f.n, f.served)
+    for _, f in pairs(left_fair_keys) do
+      leave_fair_key(f.route, f.score, f.n, f.served)
     end
   end
   if #owned > 0 then
     redis.call('SADD', KEYS[k + 5], unpack(owned))
     redis.call('HSET', KEYS[k + 1], 't', token)
   end
-  if lined and way ~= 'with' then -- the timers of some queues have changed
+  if queued and way ~= 'with' then -- the timers of some queues have changed
     answer[2] = (intact('ZRANGE', KEYS[k + 3], '0', '0', 'WITHSCORES') or {})[2] or ''
   end
   -- A notification is published after its run is ready. Therefore a session that receives it, and
@@ -377,8 +377,8 @@ local function take(k, a, way)
   -- The script counts the subscriptions, because a session that is faster than all others takes
   -- each notification and cannot infer the number of other sessions from that. In a cluster this
   -- server knows only its own subscriptions.
-  if taken and #empty > 0 and (ARGV[a + 8] == 'crowd' or tonumber(redis.call('PUBSUB', 'NUMSUB', tag .. 'hint')[2]) > 2) then
+  if taken and #empty > 0 and (ARGV[a + 8] == 'waiters' or tonumber(redis.call('PUBSUB', 'NUMSUB', tag .. 'hint')[2]) > 2) then
     redis.call('PUBLISH', tag .. 'hint', 't' .. table.concat(empty, ' '))
   end
-  return told(answer)
+  return notified(answer)
 end

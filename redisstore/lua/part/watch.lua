@@ -1,6 +1,6 @@
--- tell_watchers publishes a change of a watched run, and reports whether the run is still watched.
+-- notify_watchers publishes a change of a watched run, and reports whether the run is still watched.
 -- If not, the caller clears the flag in the header.
-local function tell_watchers(run, what)
+local function notify_watchers(run, what)
   local meta = tag .. 'm:' .. run
   if tonumber(redis.call('TIME')[1]) < tonumber(redis.call('HGET', meta, 'y') or 0) then
     redis.call('PUBLISH', tag .. 'frame:' .. run, what)

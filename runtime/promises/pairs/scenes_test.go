@@ -106,9 +106,9 @@ func begins(d workflow.Definition[work, string], do string, opts ...workflow.Sta
 	return func(s *stage, c *cell) { c.begin(s, d, do, opts...) }
 }
 
-// inLine starts the cell's run behind the one that holds its limit, and another run behind that.
+// inQueue starts the cell's run behind the one that holds its limit, and another run behind that.
 // The scene must be full.
-func inLine(do string, opts ...workflow.StartOption) func(*stage, *cell) {
+func inQueue(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, pooled, do, opts...)
 		s.reaches(c, c.run, "in line", func(o Observed) bool { return o.Waits })
@@ -193,7 +193,7 @@ var fresh = []scene{
 	},
 	{
 		name: "in line", everywhere: true, facts: user(Observed{Place: store.StateReady, Status: event.StatusPending, Waits: true}),
-		full: true, play: inLine("complete"), end: event.StatusCompleted,
+		full: true, play: inQueue("complete"), end: event.StatusCompleted,
 	},
 	{name: "delayed", facts: user(parked(event.StatusPending, false)), play: begins(plain, "message", workflow.WithDelay(100*time.Hour)), end: event.StatusCompleted},
 	{
@@ -463,7 +463,7 @@ var over = []scene{
 	{
 		name: "not begun in time", full: true, facts: user(Observed{Place: store.StateEnded, Status: event.StatusFailed}), end: event.StatusFailed,
 		play: func(s *stage, c *cell) {
-			inLine("message", workflow.WithStartBy(time.Hour))(s, c)
+			inQueue("message", workflow.WithStartBy(time.Hour))(s, c)
 			c.start = func() {
 				s.pass(2 * time.Hour)
 				for _, r := range s.runsOf(c) {

@@ -88,7 +88,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkWaiting()
 	c.checkStands()
 	c.checkGathering()
-	c.checkFlows()
+	c.checkFairKeys()
 	c.checkFailureGroups()
 	c.checkLabels()
 	c.checkEntries()

@@ -69,7 +69,7 @@ func (d *decider) lead(n *named) {
 	active := n.was.active
 	if !slices.Contains(n.living, active) {
 		active = ""
-		heads := slices.Concat(d.outOfLine(n.living), n.was.line, n.living)
+		heads := slices.Concat(d.outOfQueue(n.living), n.was.line, n.living)
 		for _, id := range heads {
 			if slices.Contains(n.living, id) {
 				active = id
@@ -86,8 +86,8 @@ func (d *decider) lead(n *named) {
 	n.want.last = d.lastOf(n)
 }
 
-// outOfLine returns the runs that have left the queue of the workflow ID.
-func (d *decider) outOfLine(runs []event.RunID) []event.RunID {
+// outOfQueue returns the runs that have left the queue of the workflow ID.
+func (d *decider) outOfQueue(runs []event.RunID) []event.RunID {
 	var out []event.RunID
 	for _, id := range runs {
 		if r := d.Runs[id]; r.QueueState != store.StateQueued && r.QueueState != 0 {

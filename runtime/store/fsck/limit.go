@@ -18,7 +18,7 @@ func (c *checker) checkPermits() {
 	held, waits := map[store.LimitID]int{}, map[store.LimitID]int{}
 	for r := range c.runs {
 		if len(r.Uses) == 0 {
-			if r.Permits || r.CalledOff {
+			if r.Permits || r.LeftQueue {
 				c.find(19, r.Run, "it uses no limit, and has permits or was called off", "nobody will give them back")
 			}
 			continue
@@ -27,7 +27,7 @@ func (c *checker) checkPermits() {
 		switch {
 		case r.Permits && r.QueueState != store.StateOwned && !kept:
 			c.find(19, r.Run, fmt.Sprintf("it is %s, and has permits", r.QueueState), "others wait for them in vain")
-		case !r.Permits && r.QueueState == store.StateOwned && !r.CalledOff:
+		case !r.Permits && r.QueueState == store.StateOwned && !r.LeftQueue:
 			c.find(19, r.Run, "it is owned without its permits", "more is under way than its limits allow")
 		}
 		for _, u := range r.Uses {
@@ -64,7 +64,7 @@ func (c *checker) checkAway(known map[store.LimitID]bool) {
 	for i := range c.Waiting {
 		l := &c.Waiting[i]
 		for n, u := range l.Uses {
-			if l.Shut && !u.Local && l.Stands>>n&1 == 0 {
+			if l.Closed && !u.Local && l.Stands>>n&1 == 0 {
 				away[u.LimitID] += u.Weight * len(l.Runs)
 				known[u.LimitID] = true
 			}
@@ -78,25 +78,25 @@ func (c *checker) checkAway(known map[store.LimitID]bool) {
 	}
 }
 
-// checkFlows does the same for fairness keys: each counts its runs.
-func (c *checker) checkFlows() {
-	runs := map[store.FlowID]int{}
+// checkFairKeys does the same for fairness keys: each counts its runs.
+func (c *checker) checkFairKeys() {
+	runs := map[store.FairID]int{}
 	for r := range c.runs {
-		if r.InFlow() {
-			runs[store.FlowID{Route: r.Route, Priority: r.Priority}]++
+		if r.InFairKey() {
+			runs[store.FairID{Route: r.Route, Priority: r.Priority}]++
 		}
 	}
 	all := maps.Clone(runs)
-	maps.Copy(all, c.Flows)
-	for _, id := range slices.SortedFunc(maps.Keys(all), compareFlows) {
-		if c.Flows[id] != runs[id] {
-			c.find(19, "", fmt.Sprintf("the flow of workflow %s on queue %s with priority %d counts %d runs, and has %d", id.Route.Workflow, id.Route.Queue, id.Priority, c.Flows[id], runs[id]),
+	maps.Copy(all, c.FairKeys)
+	for _, id := range slices.SortedFunc(maps.Keys(all), compareFairKeys) {
+		if c.FairKeys[id] != runs[id] {
+			c.find(19, "", fmt.Sprintf("the flow of workflow %s on queue %s with priority %d counts %d runs, and has %d", id.Route.Workflow, id.Route.Queue, id.Priority, c.FairKeys[id], runs[id]),
 				"fair keys get other shares than they should")
 		}
 	}
 }
 
-func compareFlows(a, b store.FlowID) int {
+func compareFairKeys(a, b store.FairID) int {
 	return cmp.Or(strings.Compare(a.Route.Queue, b.Route.Queue), strings.Compare(a.Route.Workflow, b.Route.Workflow), cmp.Compare(a.Priority, b.Priority))
 }
 
@@ -126,7 +126,7 @@ func (c *checker) checkWaiting() {
 				c.find(20, run, fmt.Sprintf("it has priority %d and comes after run %s", r.Priority, l.Runs[n-1]), "it is claimed too late")
 			}
 		}
-		if len(l.Runs) > 0 && l.Shut && c.mayGo(i) {
+		if len(l.Runs) > 0 && l.Closed && c.mayGo(i) {
 			c.find(20, l.Runs[0], "claims leave out its line, although it may have its permits", "it waits for ever")
 		}
 	}
@@ -165,7 +165,7 @@ func (c *checker) checkStands() {
 	routes, fair := map[store.Route]bool{}, false
 	for i := range c.Waiting {
 		l := &c.Waiting[i]
-		if l.Shut && !l.Until.IsZero() || l.Owed || len(l.Uses) == 0 || l.Uses[0].Nested {
+		if l.Closed && !l.Until.IsZero() || l.Owed || len(l.Uses) == 0 || l.Uses[0].Nested {
 			return
 		}
 		routes[l.Route] = true
@@ -176,10 +176,10 @@ func (c *checker) checkStands() {
 	}
 	for i := range c.Waiting {
 		l := &c.Waiting[i]
-		if at := c.countsAt(l, counts); l.Shut && l.Stands != at && len(l.Runs) > 0 {
+		if at := c.countsAt(l, counts); l.Closed && l.Stands != at && len(l.Runs) > 0 {
 			c.find(20, l.Runs[0], fmt.Sprintf("its line counts at the limits %b of those that it uses, want %b", l.Stands, at), "it holds back others, or is passed by them")
 		}
-		if l.Shut || l.Called {
+		if l.Closed || l.Admitted {
 			for _, u := range l.At() {
 				counts[u.LimitID] = true
 			}
@@ -189,7 +189,7 @@ func (c *checker) checkStands() {
 
 // countsAt returns the uses at which a closed queue counts, if earlier queues count at those
 // limits.
-func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) (at uint16) {
+func (c *checker) countsAt(l *store.WaitingQueue, counts map[store.LimitID]bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
 		if c.Limits[l.Uses[i].LimitID].Config.Paused {
@@ -198,7 +198,7 @@ func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) 
 	}
 	for _, i := range order {
 		u := l.Uses[i]
-		if at |= 1 << i; counts[u.LimitID] || !c.hasRoom(u) {
+		if at |= 1 << i; counts[u.LimitID] || !c.hasFree(u) {
 			break
 		}
 	}
@@ -206,28 +206,28 @@ func (c *checker) countsAt(l *store.WaitingLine, counts map[store.LimitID]bool) 
 }
 
 // lacks returns the limits of a queue without enough free capacity for it.
-func (c *checker) lacks(l *store.WaitingLine) (full []store.LimitID) {
+func (c *checker) lacks(l *store.WaitingQueue) (full []store.LimitID) {
 	for _, u := range l.Uses {
-		if !c.hasRoom(u) {
+		if !c.hasFree(u) {
 			full = append(full, u.LimitID)
 		}
 	}
 	return full
 }
 
-func (c *checker) hasRoom(u store.Use) bool {
+func (c *checker) hasFree(u store.Use) bool {
 	s := c.Limits[u.LimitID]
 	return !s.Config.Paused && (s.Config.AtOnce == 0 || s.Held+u.Weight <= s.Config.AtOnce) && !s.Next.After(c.Now)
 }
 
 // keepsBack reports whether a queue holds back later queues at a limit that it uses. A nested queue
 // does so only if it waits for nothing else.
-func (c *checker) keepsBack(l *store.WaitingLine, u store.Use) bool {
-	if !l.Shut && !l.Called || !slices.ContainsFunc(l.At(), func(o store.Use) bool { return o.LimitID == u.LimitID }) {
+func (c *checker) keepsBack(l *store.WaitingQueue, u store.Use) bool {
+	if !l.Closed && !l.Admitted || !slices.ContainsFunc(l.At(), func(o store.Use) bool { return o.LimitID == u.LimitID }) {
 		return false
 	}
 	full := c.lacks(l)
-	return !u.Nested || len(full) == 1 && full[0] == u.LimitID || len(full) == 0 && l.Called
+	return !u.Nested || len(full) == 1 && full[0] == u.LimitID || len(full) == 0 && l.Admitted
 }
 
 // waiting returns the runs in limiter queues.

@@ -41,9 +41,9 @@ func withLimits(s *state) *limits {
 		gpu:  {LimitID: gpu, Config: store.LimitConfig{AtOnce: 1}, Held: 1, Waits: 3},
 		disk: {LimitID: disk, Waits: 1},
 	}
-	s.Waiting = []store.WaitingLine{
-		{Route: route, Uses: use(gpu), Runs: []event.RunID{x.first.Run, x.second.Run}, Shut: true, Stands: 1},
-		{Route: route, Uses: use(disk, gpu), Runs: []event.RunID{x.both.Run}, Shut: true, Stands: 3},
+	s.Waiting = []store.WaitingQueue{
+		{Route: route, Uses: use(gpu), Runs: []event.RunID{x.first.Run, x.second.Run}, Closed: true, Stands: 1},
+		{Route: route, Uses: use(disk, gpu), Runs: []event.RunID{x.both.Run}, Closed: true, Stands: 3},
 	}
 	return x
 }
@@ -76,7 +76,7 @@ var limitDamage = map[string]damage{
 		x.of(disk, func(l *store.LimitState) { l.Held++ })
 	}, 19),
 	"19 a run has permits of no limit":                    breaks(func(x *limits) { x.Runs[x.ready].Permits = true }, 19),
-	"19 a run is called off from no line":                 breaks(func(x *limits) { x.Runs[x.ready].CalledOff = true }, 19),
+	"19 a run is called off from no line":                 breaks(func(x *limits) { x.Runs[x.ready].LeftQueue = true }, 19),
 	"19 who waits for another limit first is not counted": breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Away++ }) }, 19),
 	"20 a line counts at no limit":                        breaks(func(x *limits) { x.Waiting[0].Stands = 0 }, 19, 20),
 	"20 who waits is in no line":                          breaks(func(x *limits) { x.Waiting[0].Runs = x.Waiting[0].Runs[:1] }, 20),
@@ -88,11 +88,11 @@ var limitDamage = map[string]damage{
 	"20 more room is told to nobody":                      breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Config.AtOnce = 2 }) }, 20),
 	"20 no limit is told to nobody":                       breaks(func(x *limits) { x.of(gpu, func(l *store.LimitState) { l.Config = store.LimitConfig{} }) }, 20),
 	"20 who is kept back by an open line is told nothing": breaks(func(x *limits) {
-		x.Waiting[0].Shut = false
+		x.Waiting[0].Closed = false
 		x.of(gpu, func(l *store.LimitState) { l.Config.AtOnce = 2 })
 	}, 20),
 	"20 a nested run is kept back by who waits for more": breaks(func(x *limits) {
-		x.Waiting = []store.WaitingLine{x.Waiting[1], x.Waiting[0]}
+		x.Waiting = []store.WaitingQueue{x.Waiting[1], x.Waiting[0]}
 		x.Waiting[1].Uses = []store.Use{{LimitID: disk, Weight: 1, Nested: true}}
 		for _, r := range []*store.RunState{x.first, x.second} {
 			r.Uses = x.Waiting[1].Uses
@@ -120,7 +120,7 @@ func TestCheck_KnowsWhatAShutLineWaitsFor(t *testing.T) {
 		},
 		"a called line before it": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config.AtOnce = 2 })
-			x.Waiting[0].Shut, x.Waiting[0].Called, x.Waiting[0].Until = false, true, x.Now.Add(time.Second)
+			x.Waiting[0].Closed, x.Waiting[0].Admitted, x.Waiting[0].Until = false, true, x.Now.Add(time.Second)
 		},
 		"a line before it that waits for nothing else": func(x *limits) {
 			x.Waiting[1].Uses = []store.Use{{LimitID: disk, Weight: 1, Nested: true}, {LimitID: gpu, Weight: 1, Nested: true}}

@@ -64,9 +64,9 @@ func permits(r *store.RunState, h *history, rec *store.Record) {
 		rec.Fair, rec.Share = h.state.Spec.Fair, max(h.state.Spec.Share, 1)
 	}
 	ended := rec.QueueState == store.StateEnded || len(rec.Uses) == 0
-	rec.CalledOff = r.CalledOff && !ended
+	rec.LeftQueue = r.LeftQueue && !ended
 	switch {
-	case ended || rec.CalledOff:
+	case ended || rec.LeftQueue:
 		rec.Permits = false
 	case rec.Whole:
 		rec.Permits = r.Permits || lost(r) && h.state.Run != event.StatePending

@@ -41,8 +41,8 @@ func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) er
 
 // Take gives a ready run to a session that may try it, and blocks it for a session that may not. It
 // reports whether the session has it. If the worker lacks free local capacity for the run,
-// room.HasPassed reports true afterwards. [B2, K1]
-func (o *Op[R, S]) Take(r R, to S, c *store.Claim, room *Room) (bool, error) {
+// room.HasSkipped reports true afterwards. [B2, K1]
+func (o *Op[R, S]) Take(r R, to S, c *store.Claim, free *FreeCapacity) (bool, error) {
 	s := o.Tx.State(r)
 	may, err := o.MayTry(r, to)
 	if err != nil {
@@ -53,8 +53,8 @@ func (o *Op[R, S]) Take(r R, to S, c *store.Claim, room *Room) (bool, error) {
 		return false, o.block(r, &s)
 	}
 	give := func() error { return o.grant(r, &s, to, c.Token, c.Exempt) }
-	if room != nil && s.Limited {
-		return o.takeLocal(r, &s, room, give)
+	if free != nil && s.Limited {
+		return o.takeLocal(r, &s, free, give)
 	}
 	return o.take(r, &s, give)
 }
@@ -67,7 +67,7 @@ func (o *Op[R, S]) take(r R, s *Run[S], give func() error) (bool, error) {
 }
 
 // takeLocal is take for a worker with local limits.
-func (o *Op[R, S]) takeLocal(r R, s *Run[S], room *Room, give func() error) (bool, error) {
+func (o *Op[R, S]) takeLocal(r R, s *Run[S], free *FreeCapacity, give func() error) (bool, error) {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
 		return false, err
@@ -76,14 +76,14 @@ func (o *Op[R, S]) takeLocal(r R, s *Run[S], room *Room, give func() error) (boo
 	if err != nil {
 		return false, err
 	}
-	if heavy || s.CalledOff || room.fits(uses) {
+	if heavy || s.LeftQueue || free.fits(uses) {
 		taken, err := o.take(r, s, give)
 		if taken && err == nil {
-			room.spend(uses)
+			free.spend(uses)
 		}
 		return taken, err
 	}
-	room.pass(s.ID, uses)
+	free.pass(s.ID, uses)
 	if s.WaitsSince != 0 || !s.Waits() {
 		return false, nil
 	}
@@ -134,7 +134,7 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 		return none, refuse(store.ErrNotClaimable)
 	}
 	give := func() error { return o.grant(r, &s, to, token, 0) }
-	if !s.Limited || s.Permits || s.CalledOff {
+	if !s.Limited || s.Permits || s.LeftQueue {
 		return r, give()
 	}
 	return r, o.claimLimited(r, &s, give)
@@ -147,7 +147,7 @@ func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if !s.Waits() {
 		return refuse(store.ErrNotClaimable)
 	}
-	line, err := o.Tx.Limits().LineOf(r)
+	line, err := o.Tx.Limits().QueueOf(r)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if _, err := o.grantWaiting(r, s, give); err != nil {
 		return err
 	}
-	if line, err = o.Tx.Limits().WaitLine(line.ID); err != nil || line.First == "" {
+	if line, err = o.Tx.Limits().LimiterQueue(line.ID); err != nil || line.First == "" {
 		return err
 	}
 	next, err := o.Tx.Run(line.First)

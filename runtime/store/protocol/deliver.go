@@ -107,7 +107,7 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 	}
 	if urgent {
 		s.Gather = "" // a start that joined a run which only ends would be lost [L12]
-		s.CalledOff = s.CalledOff || s.mayWait()
+		s.LeftQueue = s.LeftQueue || s.mayWait()
 	}
 	switch {
 	case urgent && s.Waits():

@@ -136,7 +136,7 @@
 //	L5  a queue holds back later ones at the limits where it counts, but a nested one only if it waits
 //	    for nothing else
 //	L6  every change that frees capacity admits the queues that fit
-//	L7  an admitted queue holds back others for CallTime; then it is open, its runs keep their places
+//	L7  an admitted queue holds back others for AdmitTime; then it is open, its runs keep their places
 //	L8  a run that may have its permits wakes a worker
 //	L9  a run waits in one queue; if it is canceled or too heavy it is claimed without permits, to end
 //	L12 starts are collected until the claim; a start that has joined a run before joins no other

@@ -12,15 +12,15 @@ import (
 // takes its permits in the action that gives it an owner. So no permit has a lease of its own, and
 // none is lost with an answer: permits share fence, recovery and failover with their run.
 
-// CallTime is how long an admitted limiter queue holds back the queues after it. [L7]
-const CallTime = 5 * time.Second
+// AdmitTime is how long an admitted limiter queue holds back the queues after it. [L7]
+const AdmitTime = 5 * time.Second
 
 // VainTries bounds how many runs and limiter queues a claim examines in vain: a queue whose first
 // run may not have its permits is closed, and the next one is examined. If there are more, the
 // claim sets the wake of their routes, and the next claim continues.
 const VainTries = 100
 
-// LimitTx is the access to the limits of a partition, and to the limiter queues (type WaitLine) of
+// LimitTx is the access to the limits of a partition, and to the limiter queues (type LimiterQueue) of
 // the runs that wait for permits. Such a run is ready, but claims find it through its queue, which
 // contains all runs that wait with the same route and the same uses. In a queue the higher priority
 // comes first, then the lower Place.
@@ -43,23 +43,23 @@ type LimitTx[R comparable] interface {
 	Paced(name string) ([]store.LimitID, error)
 	// Waiting returns the parts of a limit that have limiter queues.
 	Waiting(name string) ([]store.LimitID, error)
-	// LineOf returns the limiter queue in which a run waits.
-	LineOf(r R) (WaitLine, error)
-	// WaitLine returns a limiter queue by its id. An empty queue has no First.
-	WaitLine(id string) (WaitLine, error)
-	// SaveLine stores Mode, Until, Stands and Owed of a limiter queue, unless it is empty. Claims
+	// QueueOf returns the limiter queue in which a run waits.
+	QueueOf(r R) (LimiterQueue, error)
+	// LimiterQueue returns a limiter queue by its id. An empty queue has no First.
+	LimiterQueue(id string) (LimiterQueue, error)
+	// SaveQueue stores Mode, Until, Stands and Owed of a limiter queue, unless it is empty. Claims
 	// examine the open and the admitted queues of their routes, in order of position.
-	SaveLine(l WaitLine) error
-	// WaitLines returns the limiter queues of a part of a limit, in order of position.
-	WaitLines(id store.LimitID) ([]WaitLine, error)
+	SaveQueue(l LimiterQueue) error
+	// LimiterQueues returns the limiter queues of a part of a limit, in order of position.
+	LimiterQueues(id store.LimitID) ([]LimiterQueue, error)
 	// The others return only queues that count there, in the same order. FirstKept returns the
-	// first one, without a First if there is none. KeptLines returns the first ones, at most limit.
-	FirstKept(id store.LimitID) (WaitLine, error)
-	KeptLines(id store.LimitID, limit int) ([]WaitLine, error)
-	// ShutLines returns the first closed queues, at most limit. NestedShut returns all closed
+	// first one, without a First if there is none. KeptQueues returns the first ones, at most limit.
+	FirstKept(id store.LimitID) (LimiterQueue, error)
+	KeptQueues(id store.LimitID, limit int) ([]LimiterQueue, error)
+	// ClosedQueues returns the first closed queues, at most limit. NestedClosed returns all closed
 	// queues whose uses are nested.
-	ShutLines(id store.LimitID, limit int) ([]WaitLine, error)
-	NestedShut(id store.LimitID) ([]WaitLine, error)
+	ClosedQueues(id store.LimitID, limit int) ([]LimiterQueue, error)
+	NestedClosed(id store.LimitID) ([]LimiterQueue, error)
 }
 
 // Limit is the state of a part of a limit.
@@ -73,7 +73,7 @@ type Limit struct {
 
 // Waits reports whether the run is in a limiter queue.
 func (s *Run[S]) Waits() bool {
-	return s.QueueState == store.StateReady && s.Limited && !s.Permits && !s.CalledOff
+	return s.QueueState == store.StateReady && s.Limited && !s.Permits && !s.LeftQueue
 }
 
 // mayWait reports whether the run enters a limiter queue once it is ready.
@@ -107,7 +107,7 @@ func (l *Limit) carry(was *store.LimitConfig, now time.Time) {
 
 // room reports whether there is free capacity for a weight, and if the rate lacks it, when there
 // will be.
-func (l *Limit) room(now time.Time, weight int) (ok bool, until int64) {
+func (l *Limit) free(now time.Time, weight int) (ok bool, until int64) {
 	until = l.wait(now, 0)
 	return until == 0 && !l.Paused && (l.AtOnce == 0 || l.Held+weight <= l.AtOnce), until
 }
@@ -146,7 +146,7 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 		}
 		if c.Owner != nil {
 			// No waiting run is skipped, in the run's own queue or before it. [L5]
-			if ok, _ := l.room(o.Tx.Now(), u.Weight); !ok || l.inFront() > 0 {
+			if ok, _ := l.free(o.Tx.Now(), u.Weight); !ok || l.inFront() > 0 {
 				return refuse(store.ErrNotClaimable)
 			}
 		}
@@ -265,21 +265,21 @@ func (o *Op[R, S]) join(r R, s *Run[S]) error {
 	if err := o.count(uses, 0, 1); err != nil {
 		return err
 	}
-	l, err := o.Tx.Limits().LineOf(r)
+	l, err := o.Tx.Limits().QueueOf(r)
 	if err != nil {
 		return err
 	}
 	switch {
-	case l.Mode != LineShut:
+	case l.Mode != QueueClosed:
 		o.Changes.Ready = append(o.Changes.Ready, r)
 	case l.First == s.ID:
 		if l.Owed {
 			l.Owed = false // it was owed to another run
-			if err := o.Tx.Limits().SaveLine(l); err != nil {
+			if err := o.Tx.Limits().SaveQueue(l); err != nil {
 				return err
 			}
 		}
-		if _, _, err = o.callLine(l, r, uses); err == nil {
+		if _, _, err = o.admitQueue(l, r, uses); err == nil {
 			err = o.call(uses) // queues after it may have been the first ones
 		}
 	}
@@ -328,8 +328,8 @@ func (o *Op[R, S]) limitsOf(uses []store.Use) ([]Limit, error) {
 // lackOf returns which limits lack free capacity for uses.
 func lackOf(now time.Time, uses []store.Use, limits []Limit) (k lack) {
 	for i := range limits {
-		room, at := limits[i].room(now, uses[i].Weight)
-		if k.until = max(k.until, at); !room {
+		free, at := limits[i].free(now, uses[i].Weight)
+		if k.until = max(k.until, at); !free {
 			k.limits, k.last = k.limits+1, uses[i].LimitID
 		}
 	}
@@ -352,7 +352,7 @@ func (o *Op[R, S]) tooHeavy(uses []store.Use) (bool, error) {
 // permits. [L2]
 func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error) {
 	limits := o.Tx.Limits()
-	line, err := limits.LineOf(r)
+	line, err := limits.QueueOf(r)
 	if err != nil {
 		return false, err
 	}
@@ -367,14 +367,14 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	case line.First != s.ID:
 		return false, nil
 	case !now.may && !now.heavy:
-		return false, o.shut(line, now, uses, r, s)
+		return false, o.closed(line, now, uses, r, s)
 	}
 	if uses[0].Nested && !now.heavy {
 		if err := o.owe(&line, uses); err != nil {
 			return false, err
 		}
 	}
-	s.Permits, s.CalledOff = !now.heavy, now.heavy
+	s.Permits, s.LeftQueue = !now.heavy, now.heavy
 	held := 1
 	if now.heavy {
 		held = 0
@@ -385,8 +385,8 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	if err := grant(); err != nil {
 		return false, err
 	}
-	line.Mode, line.Until, line.Stands, line.Owed = LineOpen, 0, 0, false
-	if err := limits.SaveLine(line); err != nil {
+	line.Mode, line.Until, line.Stands, line.Owed = QueueOpen, 0, 0, false
+	if err := limits.SaveQueue(line); err != nil {
 		return false, err
 	}
 	return true, o.call(uses) // a grant admits the next queue [L6]
@@ -414,11 +414,11 @@ func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 		s.Permits = false
 		return departure{uses: uses}, o.count(uses, -1, 0)
 	}
-	line, err := o.Tx.Limits().LineOf(r)
+	line, err := o.Tx.Limits().QueueOf(r)
 	if err != nil {
 		return d, err
 	}
-	if line.First == s.ID && line.Mode != LineOpen {
+	if line.First == s.ID && line.Mode != QueueOpen {
 		d = departure{uses, line.ID}
 	}
 	return d, o.count(uses, 0, -1)
@@ -427,11 +427,11 @@ func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 // settle rechecks the limits that a departure has changed, and admits the queues that fit now. [L6]
 func (o *Op[R, S]) settle(d departure) error {
 	if d.line != "" { // its remaining runs were not examined, but their position is later
-		line, err := o.Tx.Limits().WaitLine(d.line)
+		line, err := o.Tx.Limits().LimiterQueue(d.line)
 		if err != nil {
 			return err
 		}
-		line.Mode, line.Until, line.Owed = LineShut, 0, false
+		line.Mode, line.Until, line.Owed = QueueClosed, 0, false
 		if err := o.saveLeft(line); err != nil {
 			return err
 		}
@@ -443,7 +443,7 @@ func (o *Op[R, S]) settle(d departure) error {
 }
 
 // saveLeft is saveTurn of a queue that a run has left, and that may be empty.
-func (o *Op[R, S]) saveLeft(line WaitLine) error {
+func (o *Op[R, S]) saveLeft(line LimiterQueue) error {
 	if line.First == "" {
 		return nil
 	}
@@ -472,7 +472,7 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 		}
 	}
 	for _, id := range parts {
-		lines, err := limits.WaitLines(id)
+		lines, err := limits.LimiterQueues(id)
 		if err != nil {
 			return err
 		}
@@ -528,8 +528,8 @@ func (o *Op[R, S]) configure(set *store.SetLimit) error {
 
 // openTooHeavy opens a queue that can never have its permits, so that claims end its runs. It no
 // longer holds back queues at its other limits. [L6, L9]
-func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
-	if line.Mode == LineOpen {
+func (o *Op[R, S]) openTooHeavy(line LimiterQueue) error {
+	if line.Mode == QueueOpen {
 		return nil
 	}
 	r, uses, err := o.first(&line)
@@ -540,9 +540,9 @@ func (o *Op[R, S]) openTooHeavy(line WaitLine) error {
 	if err != nil || !heavy {
 		return err
 	}
-	line.Mode, line.Until, line.Stands, line.Owed = LineOpen, 0, 0, false
+	line.Mode, line.Until, line.Stands, line.Owed = QueueOpen, 0, 0, false
 	o.Changes.Ready = append(o.Changes.Ready, r)
-	if err := o.Tx.Limits().SaveLine(line); err != nil {
+	if err := o.Tx.Limits().SaveQueue(line); err != nil {
 		return err
 	}
 	return o.call(uses)
@@ -555,10 +555,10 @@ func (o *Op[R, S]) callOff(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	if err := o.leaveFlow(r, s, false); err != nil {
+	if err := o.leaveFairKey(r, s, false); err != nil {
 		return err
 	}
-	s.CalledOff, s.Place, s.WaitsSince = true, 0, 0
+	s.LeftQueue, s.Place, s.WaitsSince = true, 0, 0
 	o.Changes.Ready = append(o.Changes.Ready, r)
 	if err := o.Tx.Save(r, *s); err != nil {
 		return err

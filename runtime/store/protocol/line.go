@@ -5,23 +5,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// LineMode determines whether claims examine a limiter queue.
-type LineMode uint8
+// QueueMode determines whether claims examine a limiter queue.
+type QueueMode uint8
 
 // The modes of limiter queues.
 const (
-	LineOpen   LineMode = 0 // claims examine it
-	LineShut   LineMode = 1 // closed: claims have examined it in vain, and skip it until it is admitted
-	LineCalled LineMode = 2 // admitted: claims examine it, and it holds back later queues until Until
+	QueueOpen     QueueMode = 0 // claims examine it
+	QueueClosed   QueueMode = 1 // closed: claims have examined it in vain, and skip it until it is admitted
+	QueueAdmitted QueueMode = 2 // admitted: claims examine it, and it holds back later queues until Until
 )
 
-// WaitLine is the state of a limiter queue. Its position is the position of its first run.
-type WaitLine struct {
+// LimiterQueue is the state of a limiter queue. Its position is the position of its first run.
+type LimiterQueue struct {
 	ID       string
 	First    event.RunID
 	Priority int
 	Place    int64
-	Mode     LineMode
+	Mode     QueueMode
 	// Until is, in milliseconds, when an admitted queue stops holding back others, and when the
 	// rates of a closed queue's limits may admit it; 0 if it waits for neither.
 	Until int64
@@ -32,25 +32,25 @@ type WaitLine struct {
 	Owed bool
 }
 
-func (l *WaitLine) before(other *WaitLine) bool {
+func (l *LimiterQueue) before(other *LimiterQueue) bool {
 	if l.Priority != other.Priority {
 		return l.Priority > other.Priority
 	}
 	return l.Place < other.Place
 }
 
-// lookAgain returns when a queue that is not admitted must be rechecked: when its rates admit it,
-// and for a nested queue after CallTime at the latest; 0 means once it is admitted.
+// recheck returns when a queue that is not admitted must be rechecked: when its rates admit it,
+// and for a nested queue after AdmitTime at the latest; 0 means once it is admitted.
 //
 // A nested queue also becomes free when the queue before it lacks a second limit, and nothing
 // happens at its own limits then. Nor was it rechecked before, when there was free capacity for it:
 // call stops at the queue before it if that queue waits for nothing else. Rechecking such queues
 // whenever a limit has less free capacity would cost each grant for which others wait.
-func (o *Op[R, S]) lookAgain(uses []store.Use, until int64) int64 {
+func (o *Op[R, S]) recheck(uses []store.Use, until int64) int64 {
 	if !uses[0].Nested {
 		return until
 	}
-	latest := o.Tx.Now().Add(CallTime).UnixMilli()
+	latest := o.Tx.Now().Add(AdmitTime).UnixMilli()
 	if until == 0 {
 		return latest
 	}
@@ -66,8 +66,8 @@ func (o *Op[R, S]) lookAgain(uses []store.Use, until int64) int64 {
 // it. So no cycle of waits arises except among runs that hold permits while they wait, and a nested
 // run skips only queues that could not have gone on in its place. Other runs skip none, so the
 // first queue at the limit that is held above eventually waits for nothing else. [L5]
-func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
-	kept, err := o.Tx.Limits().KeptLines(id, VainTries)
+func (o *Op[R, S]) keptBack(line *LimiterQueue, id store.LimitID) (bool, error) {
+	kept, err := o.Tx.Limits().KeptQueues(id, VainTries)
 	if err != nil {
 		return false, err
 	}
@@ -81,7 +81,7 @@ func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 		}
 		limits, err := o.limitsOf(uses)
 		k := lackOf(o.Tx.Now(), uses, limits)
-		if err != nil || k.only(id) || k.limits == 0 && kept[i].Mode == LineCalled {
+		if err != nil || k.only(id) || k.limits == 0 && kept[i].Mode == QueueAdmitted {
 			return true, err
 		}
 	}
@@ -89,7 +89,7 @@ func (o *Op[R, S]) keptBack(line *WaitLine, id store.LimitID) (bool, error) {
 }
 
 // shut closes a queue whose first run was examined in vain.
-func (o *Op[R, S]) shut(line WaitLine, now standing, uses []store.Use, r R, s *Run[S]) error {
+func (o *Op[R, S]) closed(line LimiterQueue, now standing, uses []store.Use, r R, s *Run[S]) error {
 	if s.WaitsSince == 0 {
 		s.WaitsSince = o.Tx.Now().UnixMilli()
 		if err := o.Tx.Save(r, *s); err != nil {
@@ -97,7 +97,7 @@ func (o *Op[R, S]) shut(line WaitLine, now standing, uses []store.Use, r R, s *R
 		}
 	}
 	was := line.Stands
-	line.Mode, line.Until, line.Stands = LineShut, now.until, now.at
+	line.Mode, line.Until, line.Stands = QueueClosed, now.until, now.at
 	if err := o.saveTurn(line, r); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (o *Op[R, S]) shut(line WaitLine, now standing, uses []store.Use, r R, s *R
 }
 
 // first returns the first run of a queue, and what it uses.
-func (o *Op[R, S]) first(line *WaitLine) (r R, uses []store.Use, err error) {
+func (o *Op[R, S]) first(line *LimiterQueue) (r R, uses []store.Use, err error) {
 	if r, err = o.Tx.Run(line.First); err != nil {
 		return r, nil, err
 	}
@@ -115,7 +115,7 @@ func (o *Op[R, S]) first(line *WaitLine) (r R, uses []store.Use, err error) {
 
 // saveTurn stores a queue. If the queue must be rechecked earlier than everything else, that is
 // added to Changes. [K3]
-func (o *Op[R, S]) saveTurn(line WaitLine, first R) error {
+func (o *Op[R, S]) saveTurn(line LimiterQueue, first R) error {
 	if line.Until != 0 {
 		earliest, err := o.Tx.NextDue()
 		if err != nil {
@@ -125,30 +125,30 @@ func (o *Op[R, S]) saveTurn(line WaitLine, first R) error {
 			o.Changes.Turns = append(o.Changes.Turns, Turn[R]{first, line.Until})
 		}
 	}
-	return o.Tx.Limits().SaveLine(line)
+	return o.Tx.Limits().SaveQueue(line)
 }
 
 // Turn handles the time Until of a queue, once the store has found that it has come: an admitted
 // queue from which no claim was made is no longer admitted, but its runs keep their places; a rate
 // may have free capacity again. [L7]
 func (o *Op[R, S]) Turn(id string) error {
-	line, err := o.Tx.Limits().WaitLine(id)
+	line, err := o.Tx.Limits().LimiterQueue(id)
 	if err != nil || line.First == "" || line.Until == 0 || line.Until > o.Tx.Now().UnixMilli() {
 		return err
 	}
-	if line.Mode == LineCalled {
-		line.Mode, line.Stands = LineOpen, 0
+	if line.Mode == QueueAdmitted {
+		line.Mode, line.Stands = QueueOpen, 0
 	}
 	line.Until = 0
-	if err := o.Tx.Limits().SaveLine(line); err != nil {
+	if err := o.Tx.Limits().SaveQueue(line); err != nil {
 		return err
 	}
 	first, uses, err := o.first(&line)
 	if err != nil {
 		return err
 	}
-	if line.Mode == LineShut { // it may not be the first closed queue everywhere
-		_, changed, err := o.callLine(line, first, uses)
+	if line.Mode == QueueClosed { // it may not be the first closed queue everywhere
+		_, changed, err := o.admitQueue(line, first, uses)
 		if err != nil {
 			return err
 		}

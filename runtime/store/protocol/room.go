@@ -12,30 +12,30 @@ import (
 
 // Room is the free local capacity of a worker during a claim. A nil Room means that the worker has
 // no local limits, and skips nothing.
-type Room struct {
-	left   map[string]store.Room
+type FreeCapacity struct {
+	left   map[string]store.FreeCapacity
 	passed map[event.RunID]bool
 	// Passed are the skipped runs; the store adds their routes.
-	Passed []store.PassedRun
+	Skipped []store.SkippedRun
 }
 
-// RoomOf returns the free local capacity with which a claim begins.
-func RoomOf(c *store.Claim) *Room {
-	if len(c.Room) == 0 {
+// FreeCapacityOf returns the free local capacity with which a claim begins.
+func FreeCapacityOf(c *store.Claim) *FreeCapacity {
+	if len(c.FreeCapacity) == 0 {
 		return nil
 	}
-	m := &Room{left: make(map[string]store.Room, len(c.Room)), passed: map[event.RunID]bool{}}
-	for _, r := range c.Room {
+	m := &FreeCapacity{left: make(map[string]store.FreeCapacity, len(c.FreeCapacity)), passed: map[event.RunID]bool{}}
+	for _, r := range c.FreeCapacity {
 		m.left[r.Limit] = r
 	}
 	return m
 }
 
-// HasPassed reports whether a run was skipped. The claim then examines the runs after it.
-func (m *Room) HasPassed(run event.RunID) bool { return m != nil && m.passed[run] }
+// HasSkipped reports whether a run was skipped. The claim then examines the runs after it.
+func (m *FreeCapacity) HasSkipped(run event.RunID) bool { return m != nil && m.passed[run] }
 
 // Tries returns how many runs were skipped.
-func (m *Room) Tries() int {
+func (m *FreeCapacity) Tries() int {
 	if m == nil {
 		return 0
 	}
@@ -43,7 +43,7 @@ func (m *Room) Tries() int {
 }
 
 // fits reports whether there is free local capacity for all uses of a run.
-func (m *Room) fits(uses []store.Use) bool {
+func (m *FreeCapacity) fits(uses []store.Use) bool {
 	if m == nil {
 		return true
 	}
@@ -56,7 +56,7 @@ func (m *Room) fits(uses []store.Use) bool {
 }
 
 // spend takes capacity for a run that was given to the worker.
-func (m *Room) spend(uses []store.Use) {
+func (m *FreeCapacity) spend(uses []store.Use) {
 	if m == nil {
 		return
 	}
@@ -70,7 +70,7 @@ func (m *Room) spend(uses []store.Use) {
 
 // pass skips a run. The worker's free capacity of the run's limits is reserved for it, so that
 // lighter runs that arrive later do not delay it forever, unless the worker can never have enough.
-func (m *Room) pass(run event.RunID, uses []store.Use) {
+func (m *FreeCapacity) pass(run event.RunID, uses []store.Use) {
 	never := false
 	for _, u := range uses {
 		r, ok := m.left[u.Name]
@@ -83,5 +83,5 @@ func (m *Room) pass(run event.RunID, uses []store.Use) {
 		}
 	}
 	m.passed[run] = true
-	m.Passed = append(m.Passed, store.PassedRun{Run: run, Never: never})
+	m.Skipped = append(m.Skipped, store.SkippedRun{Run: run, Never: never})
 }

@@ -38,7 +38,7 @@ type Run[S comparable] struct {
 	// For a run that uses limits: whether it has its permits, and keeps them to its end; whether it
 	// left its limiter queue without them, only to end; and its Place among the waiting runs, which
 	// it keeps if it loses its owner; 0 means none.
-	Limited, Permits, Whole, CalledOff bool
+	Limited, Permits, Whole, LeftQueue bool
 	Place                              int64
 	// WaitsSince is when the limits lacked free capacity for the run: when it entered its limiter
 	// queue or was first examined; 0 if they did not. It is kept as long as Place.
@@ -141,7 +141,7 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 // leave removes from a run what belongs to its queue state. The caller must put it into another
 // state in the same action. begins reports that a session gets it. [F2]
 func (o *Op[R, S]) leave(r R, s *Run[S], begins bool) error {
-	if err := o.leaveFlow(r, s, begins); err != nil {
+	if err := o.leaveFairKey(r, s, begins); err != nil {
 		return err
 	}
 	var none S
@@ -159,7 +159,7 @@ func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	if err := o.leave(r, s, false); err != nil {
 		return err
 	}
-	if err := o.enterFlow(r, s); err != nil {
+	if err := o.enterFairKey(r, s); err != nil {
 		return err
 	}
 	s.QueueState = store.StateReady
@@ -194,7 +194,7 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64, unused store.Unused) error {
 			o.Changes.Due = append(o.Changes.Due, r)
 		}
 	}
-	if unused != store.UnusedInLine {
+	if unused != store.UnusedInQueue {
 		s.Place, s.WaitsSince = 0, 0
 	}
 	if err := o.Tx.Save(r, *s); err != nil {
@@ -255,7 +255,7 @@ func (o *Op[R, S]) end(r R, s *Run[S]) error {
 	if active, err := o.Tx.IsActive(r); err != nil || !active { // it was removed from the runs that wait for the workflow id
 		return err
 	}
-	next, err := o.Tx.NextInLine(r)
+	next, err := o.Tx.NextInQueue(r)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	if err := o.Tx.Clear(r); err != nil {
 		return err
 	}
-	s.CalledOff, s.Place, s.WaitsSince = false, 0, 0
+	s.LeftQueue, s.Place, s.WaitsSince = false, 0, 0
 	if err := o.Tx.Save(r, *s); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (o *Op[R, S]) Seize(session store.SessionID, token event.Token, run event.R
 	}
 	keep := store.UnusedNone
 	if s.Waits() {
-		keep = store.UnusedInLine
+		keep = store.UnusedInQueue
 	}
 	if err := o.park(r, &s, 0, keep); err != nil {
 		return none, err

@@ -25,10 +25,10 @@ type ShareTx[R comparable] interface {
 	// Share returns the fairness key of a run that has one.
 	Share(r R) (Share, error)
 	// Flow returns the state of a flow; the zero value if no run waits in it.
-	Flow(id store.FlowID) (Flow, error)
-	// SaveFlow stores a flow. A flow in which no run waits is removed, with the passes of all its
+	FairKey(id store.FairID) (FairKey, error)
+	// SaveFairKey stores a flow. A flow in which no run waits is removed, with the passes of all its
 	// keys. Passes up to the present one may be removed.
-	SaveFlow(id store.FlowID, f Flow) error
+	SaveFairKey(id store.FairID, f FairKey) error
 	// Pass returns the pass of a key, or 0 if it has none.
 	Pass(s Share) (int64, error)
 	// SavePass stores the pass of a key.
@@ -41,14 +41,14 @@ type ShareTx[R comparable] interface {
 
 // Share is the fairness key of a run in its flow.
 type Share struct {
-	store.FlowID
+	store.FairID
 
 	Key    string
 	Weight int // at least 1
 }
 
 // Flow is the state of a flow.
-type Flow struct {
+type FairKey struct {
 	Waits int   // number of its ready runs
 	Pass  int64 // the present pass: no arriving run gets a lower place
 	Last  int64 // the place of the last run whose key had no pass above the present one
@@ -56,7 +56,7 @@ type Flow struct {
 
 // Enter assigns a run its place and its key its next pass. came is the number that Come returned.
 // In a flow without waiting runs, came becomes the present pass, at which all keys begin.
-func (f *Flow) Enter(came, pass int64, weight int) (place, next int64) {
+func (f *FairKey) Enter(came, pass int64, weight int) (place, next int64) {
 	f.enter(came)
 	// Of several keys that begin at the present pass the first to arrive comes first, as far as
 	// that does not change their shares.
@@ -69,7 +69,7 @@ func (f *Flow) Enter(came, pass int64, weight int) (place, next int64) {
 	return place, store.PassAfter(place, weight)
 }
 
-func (f *Flow) enter(came int64) {
+func (f *FairKey) enter(came int64) {
 	if f.Waits == 0 {
 		f.Pass = came
 	}
@@ -78,72 +78,72 @@ func (f *Flow) enter(came int64) {
 
 // Serve removes a run that begins. Runs that arrive from now on come after it. Otherwise keys that
 // arrive for the first time could starve a waiting one.
-func (f *Flow) Serve(place int64) {
+func (f *FairKey) Serve(place int64) {
 	f.Waits--
 	f.Pass = max(f.Pass, place+1)
 }
 
-// inFlow reports whether the run is counted in its flow.
-func (s *Run[S]) inFlow() bool {
+// inFairKey reports whether the run is counted in its flow.
+func (s *Run[S]) inFairKey() bool {
 	return s.Fair && s.QueueState == store.StateReady && s.Place != 0
 }
 
-// enterFlow assigns a run that becomes ready its place, if it has a fairness key. A run that has
+// enterFairKey assigns a run that becomes ready its place, if it has a fairness key. A run that has
 // lost its owner keeps its place. A run that was called off has none, because it only ends.
-func (o *Op[R, S]) enterFlow(r R, s *Run[S]) error {
+func (o *Op[R, S]) enterFairKey(r R, s *Run[S]) error {
 	if !s.Fair {
 		return nil
 	}
-	if s.CalledOff {
+	if s.LeftQueue {
 		s.Place = 0
 		return nil
 	}
-	flows := o.Tx.Limits()
-	share, err := flows.Share(r)
+	fairKeys := o.Tx.Limits()
+	share, err := fairKeys.Share(r)
 	if err != nil {
 		return err
 	}
-	f, err := flows.Flow(share.FlowID)
+	f, err := fairKeys.FairKey(share.FairID)
 	if err != nil {
 		return err
 	}
-	came, err := flows.Come()
+	came, err := fairKeys.Come()
 	if err != nil {
 		return err
 	}
 	if s.Place != 0 {
 		f.enter(came)
-		return flows.SaveFlow(share.FlowID, f)
+		return fairKeys.SaveFairKey(share.FairID, f)
 	}
 	pass := int64(0)
 	if f.Waits > 0 {
-		if pass, err = flows.Pass(share); err != nil {
+		if pass, err = fairKeys.Pass(share); err != nil {
 			return err
 		}
 	}
 	s.Place, pass = f.Enter(came, pass, share.Weight)
 	if s.Place > came {
-		if err := flows.Came(s.Place); err != nil {
+		if err := fairKeys.Came(s.Place); err != nil {
 			return err
 		}
 	}
-	if err := flows.SaveFlow(share.FlowID, f); err != nil {
+	if err := fairKeys.SaveFairKey(share.FairID, f); err != nil {
 		return err
 	}
-	return flows.SavePass(share, pass)
+	return fairKeys.SavePass(share, pass)
 }
 
-// leaveFlow removes a run from its flow, before it leaves its queue state. begins reports that a
+// leaveFairKey removes a run from its flow, before it leaves its queue state. begins reports that a
 // session gets it.
-func (o *Op[R, S]) leaveFlow(r R, s *Run[S], begins bool) error {
-	if !s.inFlow() {
+func (o *Op[R, S]) leaveFairKey(r R, s *Run[S], begins bool) error {
+	if !s.inFairKey() {
 		return nil
 	}
 	share, err := o.Tx.Limits().Share(r)
 	if err != nil {
 		return err
 	}
-	f, err := o.Tx.Limits().Flow(share.FlowID)
+	f, err := o.Tx.Limits().FairKey(share.FairID)
 	if err != nil {
 		return err
 	}
@@ -152,19 +152,19 @@ func (o *Op[R, S]) leaveFlow(r R, s *Run[S], begins bool) error {
 	} else {
 		f.Waits--
 	}
-	return o.Tx.Limits().SaveFlow(share.FlowID, f)
+	return o.Tx.Limits().SaveFairKey(share.FairID, f)
 }
 
 // guardShare refuses a run with an owner if others wait in its flow, because it would skip them.
 func (o *Op[R, S]) guardShare(c *store.Create) error {
-	flows := o.Tx.Limits()
-	if flows == nil {
+	fairKeys := o.Tx.Limits()
+	if fairKeys == nil {
 		return refuse(store.ErrNoLimits)
 	}
 	if c.Owner == nil {
 		return nil
 	}
-	f, err := flows.Flow(store.FlowID{Route: c.Route, Priority: c.Priority})
+	f, err := fairKeys.FairKey(store.FairID{Route: c.Route, Priority: c.Priority})
 	if err != nil || f.Waits == 0 {
 		return err
 	}

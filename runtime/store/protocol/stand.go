@@ -53,7 +53,7 @@ type standing struct {
 }
 
 // stand returns the standing of the first run of a queue. [L2, L5]
-func (o *Op[R, S]) stand(line *WaitLine, uses []store.Use) (s standing, err error) {
+func (o *Op[R, S]) stand(line *LimiterQueue, uses []store.Use) (s standing, err error) {
 	limits, err := o.limitsOf(uses)
 	if err != nil {
 		return s, err
@@ -64,14 +64,14 @@ func (o *Op[R, S]) stand(line *WaitLine, uses []store.Use) (s standing, err erro
 	}
 	s.at, err = o.countsAt(line, uses, limits, &s.may)
 	if s.may = s.may && s.limits == 0; !s.may {
-		s.until = o.lookAgain(uses, s.until)
+		s.until = o.recheck(uses, s.until)
 	}
 	return s, err
 }
 
 // countsAt returns the uses at which a closed queue counts. It sets admitted if all limits admit
 // it.
-func (o *Op[R, S]) countsAt(line *WaitLine, uses []store.Use, limits []Limit, admitted *bool) (at uint16, err error) {
+func (o *Op[R, S]) countsAt(line *LimiterQueue, uses []store.Use, limits []Limit, admitted *bool) (at uint16, err error) {
 	order := store.StandingOrder(uses)
 	for _, i := range order {
 		if limits[i].Paused {
@@ -80,7 +80,7 @@ func (o *Op[R, S]) countsAt(line *WaitLine, uses []store.Use, limits []Limit, ad
 	}
 	for _, i := range order {
 		at |= 1 << i
-		if room, _ := limits[i].room(o.Tx.Now(), uses[i].Weight); !room && !line.Owed {
+		if free, _ := limits[i].free(o.Tx.Now(), uses[i].Weight); !free && !line.Owed {
 			return at, nil
 		}
 		if back, err := o.heldBack(line, uses[i]); err != nil || back {
@@ -92,7 +92,7 @@ func (o *Op[R, S]) countsAt(line *WaitLine, uses []store.Use, limits []Limit, ad
 }
 
 // heldBack reports whether an earlier queue that counts at a limit holds back a queue there.
-func (o *Op[R, S]) heldBack(line *WaitLine, u store.Use) (bool, error) {
+func (o *Op[R, S]) heldBack(line *LimiterQueue, u store.Use) (bool, error) {
 	kept, err := o.Tx.Limits().FirstKept(u.LimitID)
 	if err != nil || kept.First == "" || kept.ID == line.ID || !kept.before(line) {
 		return false, err
@@ -107,12 +107,12 @@ func (o *Op[R, S]) heldBack(line *WaitLine, u store.Use) (bool, error) {
 // after the one where it skips them. Such a queue keeps counting there although it lacks capacity
 // now, until it is admitted or another run becomes its first. Otherwise nested runs could take the
 // earlier limit repeatedly, each time while the later one is free for the skipped queue. [L5]
-func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
+func (o *Op[R, S]) owe(line *LimiterQueue, uses []store.Use) error {
 	for _, u := range uses {
 		if u.Local {
 			continue
 		}
-		kept, err := o.Tx.Limits().KeptLines(u.LimitID, VainTries)
+		kept, err := o.Tx.Limits().KeptQueues(u.LimitID, VainTries)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
 			if passed.ID == line.ID || !passed.before(line) {
 				break
 			}
-			if passed.Mode != LineShut || passed.Owed {
+			if passed.Mode != QueueClosed || passed.Owed {
 				continue
 			}
 			_, its, err := o.first(&passed)
@@ -131,7 +131,7 @@ func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
 				continue
 			}
 			passed.Owed = true
-			if err := o.Tx.Limits().SaveLine(passed); err != nil {
+			if err := o.Tx.Limits().SaveQueue(passed); err != nil {
 				return err
 			}
 		}
@@ -140,7 +140,7 @@ func (o *Op[R, S]) owe(line *WaitLine, uses []store.Use) error {
 }
 
 // countsAfter reports whether a queue counts at a limit that comes after id in its order.
-func countsAfter(line *WaitLine, uses []store.Use, id store.LimitID) bool {
+func countsAfter(line *LimiterQueue, uses []store.Use, id store.LimitID) bool {
 	past := false
 	for _, i := range store.StandingOrder(uses) {
 		if past && line.Stands>>i&1 == 1 {
@@ -182,12 +182,12 @@ func (o *Op[R, S]) look(ids []store.LimitID) error {
 // the first one waits for another limit as well, nested queues are rechecked. lookAt returns after
 // the first queue that changes, with the limits that this affects.
 func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error) {
-	shut, err := o.firstShut(id)
-	if err != nil || len(shut) == 0 {
+	closed, err := o.firstClosed(id)
+	if err != nil || len(closed) == 0 {
 		return nil, err
 	}
 	done := false
-	for i, line := range shut {
+	for i, line := range closed {
 		over, changed, err := o.callAt(line, id)
 		if err != nil || len(changed) > 0 {
 			return changed, err
@@ -197,19 +197,19 @@ func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error)
 	if done {
 		return nil, nil
 	}
-	nested, err := o.Tx.Limits().NestedShut(id)
+	nested, err := o.Tx.Limits().NestedClosed(id)
 	for i := 0; i < len(nested) && err == nil && len(changed) == 0 && !done; i++ {
 		done, changed, err = o.callAt(nested[i], id)
 	}
 	return changed, err
 }
 
-// firstShut returns the first two closed queues that count at a limit, and those with the same
+// firstClosed returns the first two closed queues that count at a limit, and those with the same
 // position as the second: queues of different routes may have the same position, and none of these
 // holds back the others.
-func (o *Op[R, S]) firstShut(id store.LimitID) ([]WaitLine, error) {
+func (o *Op[R, S]) firstClosed(id store.LimitID) ([]LimiterQueue, error) {
 	for n := 3; ; n *= 2 {
-		lines, err := o.Tx.Limits().ShutLines(id, n)
+		lines, err := o.Tx.Limits().ClosedQueues(id, n)
 		if err != nil || len(lines) < 3 {
 			return lines, err
 		}
@@ -224,33 +224,33 @@ func (o *Op[R, S]) firstShut(id store.LimitID) ([]WaitLine, error) {
 	}
 }
 
-// callAt is callLine of a queue at a limit. It reports whether no queue after it may be admitted.
-func (o *Op[R, S]) callAt(line WaitLine, id store.LimitID) (over bool, changed []store.LimitID, err error) {
+// callAt is admitQueue of a queue at a limit. It reports whether no queue after it may be admitted.
+func (o *Op[R, S]) callAt(line LimiterQueue, id store.LimitID) (over bool, changed []store.LimitID, err error) {
 	first, uses, err := o.first(&line)
 	if err != nil {
 		return false, nil, err
 	}
-	s, changed, err := o.callLine(line, first, uses)
+	s, changed, err := o.admitQueue(line, first, uses)
 	return s.may || s.heavy || s.only(id), changed, err
 }
 
-// callLine admits a queue that is closed, or admitted already, if its first run may have its
+// admitQueue admits a queue that is closed, or admitted already, if its first run may have its
 // permits or never can (it is too heavy, and goes on without them): claims examine the queue, and
-// no queue skips it for CallTime. Otherwise callLine closes the queue, which then counts where it
+// no queue skips it for AdmitTime. Otherwise admitQueue closes the queue, which then counts where it
 // may. It returns the limits at which the queue begins or ceases to count.
-func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing, []store.LimitID, error) {
+func (o *Op[R, S]) admitQueue(line LimiterQueue, first R, uses []store.Use) (standing, []store.LimitID, error) {
 	s, err := o.stand(&line, uses)
 	if err != nil {
 		return s, nil, err
 	}
 	was := line
 	if s.may || s.heavy {
-		line.Mode, line.Until = LineCalled, o.Tx.Now().Add(CallTime).UnixMilli()
+		line.Mode, line.Until = QueueAdmitted, o.Tx.Now().Add(AdmitTime).UnixMilli()
 		line.Stands, line.Owed = everywhere(uses), false
 		o.Changes.Ready = append(o.Changes.Ready, first)
 	} else {
-		early := line.Mode == LineShut && line.Until > o.Tx.Now().UnixMilli() && (s.limits == 0 || line.Until < s.until && uses[0].Nested)
-		if line.Mode, line.Stands = LineShut, s.at; !early { // otherwise its time comes early enough
+		early := line.Mode == QueueClosed && line.Until > o.Tx.Now().UnixMilli() && (s.limits == 0 || line.Until < s.until && uses[0].Nested)
+		if line.Mode, line.Stands = QueueClosed, s.at; !early { // otherwise its time comes early enough
 			line.Until = s.until
 		}
 		if line == was {
@@ -262,22 +262,22 @@ func (o *Op[R, S]) callLine(line WaitLine, first R, uses []store.Use) (standing,
 
 // restand admits or closes a queue as the present configuration and state of its limits require. An
 // open queue stays open. An admitted queue whose first run lacks capacity now is closed, or it
-// would hold back others for the rest of CallTime. [L6]
+// would hold back others for the rest of AdmitTime. [L6]
 func (o *Op[R, S]) restand(id string) error {
-	line, err := o.Tx.Limits().WaitLine(id)
-	if err != nil || line.First == "" || line.Mode == LineOpen {
+	line, err := o.Tx.Limits().LimiterQueue(id)
+	if err != nil || line.First == "" || line.Mode == QueueOpen {
 		return err
 	}
 	first, uses, err := o.first(&line)
 	if err != nil {
 		return err
 	}
-	if line.Mode == LineCalled {
+	if line.Mode == QueueAdmitted {
 		if s, err := o.stand(&line, uses); err != nil || s.limits == 0 || s.heavy {
 			return err
 		}
 	}
-	_, changed, err := o.callLine(line, first, uses)
+	_, changed, err := o.admitQueue(line, first, uses)
 	if err != nil {
 		return err
 	}

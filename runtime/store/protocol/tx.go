@@ -97,8 +97,8 @@ type NameTx[R comparable] interface {
 	Line(workflowID string) ([]R, error)
 	// IsActive reports whether r is the active run of its workflow id.
 	IsActive(r R) (bool, error)
-	// NextInLine returns the run that has waited longest for the end of those before it.
-	NextInLine(r R) (R, error)
+	// NextInQueue returns the run that has waited longest for the end of those before it.
+	NextInQueue(r R) (R, error)
 	// SetActive sets the active run of r's workflow id. A zero active clears it. If ended is set, r
 	// is the last run that has ended.
 	SetActive(r, active R, ended bool) error

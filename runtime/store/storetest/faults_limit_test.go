@@ -286,7 +286,7 @@ var limitFaults = map[string]fault{
 				return
 			}
 			for i := range got.Runs {
-				got.Runs[i].CalledOff = false
+				got.Runs[i].LeftQueue = false
 			}
 		}}
 	}},

@@ -55,7 +55,7 @@ var shareFaults = map[string]fault{
 		return shared(func(w wrapper, c *store.Create) {
 			waits := false
 			for _, r := range w.snapshot(context.Background()).Runs {
-				waits = waits || r.InFlow() && strings.HasPrefix(r.Fair, c.Fair+"/")
+				waits = waits || r.InFairKey() && strings.HasPrefix(r.Fair, c.Fair+"/")
 			}
 			if !waits {
 				times[c.Fair]++

@@ -108,7 +108,7 @@ func (x *experiment) failOver(ctx context.Context) error {
 	if err := x.Pair.Failover(ctx); err != nil {
 		return err
 	}
-	x.lookAgain()
+	x.recheck()
 	if x.limits {
 		for _, c := range flows.Capacities {
 			next, cancel := context.WithTimeout(ctx, x.every)

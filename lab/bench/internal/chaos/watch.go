@@ -86,9 +86,9 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	x.recovered[run] = l.Record.Recoveries
 }
 
-// lookAgain discards recently observed ends, which a failover may have lost before they were
+// recheck discards recently observed ends, which a failover may have lost before they were
 // confirmed.
-func (x *experiment) lookAgain() {
+func (x *experiment) recheck() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for run, at := range x.ended {

@@ -94,7 +94,7 @@ func (w *crowd) execute(ctx context.Context, s *session) (_ *notebook, _ *ends, 
 		}
 		runs = append(runs, run)
 	}
-	if err := w.unshut(ctx, c); err != nil {
+	if err := w.unclosed(ctx, c); err != nil {
 		return nil, nil, err
 	}
 	for _, run := range runs {
@@ -117,7 +117,7 @@ func (w *crowd) shut(ctx context.Context, c *crew) error {
 }
 
 // unshut opens the gate when all steps wait.
-func (w *crowd) unshut(ctx context.Context, c *crew) error {
+func (w *crowd) unclosed(ctx context.Context, c *crew) error {
 	if w.gate == (limit.Limit{}) {
 		return nil
 	}

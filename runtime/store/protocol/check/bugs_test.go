@@ -21,7 +21,7 @@ type liar struct {
 	noSeen    bool // Seen returns false
 	noMemory  bool // Remember does nothing
 	noActive  bool // Active returns none
-	noLine    bool // NextInLine returns none
+	noQueue   bool // NextInQueue returns none
 	noHeld    bool // Held returns no reason
 	early     bool // NextDue returns a time before all due times
 	noBlock   bool // SetBlockers does nothing
@@ -116,11 +116,11 @@ func (l *liar) Active(id string) (uint8, error) {
 	return l.tx.Active(id)
 }
 
-func (l *liar) NextInLine(r uint8) (uint8, error) {
-	if l.noLine {
+func (l *liar) NextInQueue(r uint8) (uint8, error) {
+	if l.noQueue {
 		return 0, nil
 	}
-	return l.tx.NextInLine(r)
+	return l.tx.NextInQueue(r)
 }
 
 func (l *liar) Held(r uint8) (protocol.Held, error) {
@@ -237,13 +237,13 @@ var seeded = []struct {
 		"an item for R0 alone is in the inbox of R1 [M4]"},
 	{"M4 a run that continues drops unread items", continues, liar{noMove: true, save: countItems}.bug(),
 		"was accepted and is nowhere [M1]"},
-	{"C1 a start does not ask whether its run exists", inLine, liar{run: noneToCreate}.bug(),
+	{"C1 a start does not ask whether its run exists", inQueue, liar{run: noneToCreate}.bug(),
 		"was created twice [C1]"},
-	{"C1 a start does not see the active run", inLine, liar{noActive: true}.bug(),
+	{"C1 a start does not see the active run", inQueue, liar{noActive: true}.bug(),
 		"is not the active run of its workflow id, has not ended, and is not in line [C1]"},
-	{"C1 the end of a run forgets the line", inLine, liar{noLine: true}.bug(),
+	{"C1 the end of a run forgets the line", inQueue, liar{noQueue: true}.bug(),
 		"a run is in line, and no run is before it"},
-	{"C2 a run is created without its items", inLine, liar{noAdd: toCreate, save: countItems}.bug(),
+	{"C2 a run is created without its items", inQueue, liar{noAdd: toCreate, save: countItems}.bug(),
 		"has 0 times the item that it was created with [C2]"},
 	{"W2 a heartbeat does not compare runs", lostClaim, bug{forgets: true},
 		"stuck: there is no way to the end without a fault"},

@@ -5,7 +5,7 @@ var configs = []config{
 	lostClaim, two, late, purgeSoon, blocks, hooks, fence1, {name: "fence-late", expire: 1, delay: 2}, {name: "crash", messages: 1, crash: 1, expire: 1, delay: 1},
 	delivery, {name: "delivery-expiry", messages: 2, expire: 1, delay: 1},
 	continues, {name: "continue-expiry", continues: true, messages: 2, expire: 1},
-	inLine, {name: "cancel-and-start-delivery", starter: true, messages: 1, delay: 2},
+	inQueue, {name: "cancel-and-start-delivery", starter: true, messages: 1, delay: 2},
 	purges, {name: "purge-create", starter: true, delay: 2, ticks: 2},
 	failover, {name: "failover-expiry", expire: 1, failover: 1, delay: 1},
 	failoverDelivery, {name: "failover-continue", continues: true, messages: 2, failover: 1},
@@ -20,7 +20,7 @@ var (
 	delivery         = config{name: "delivery", messages: 2, crash: 1, delay: 2}
 	continues        = config{name: "continue", continues: true, messages: 2, delay: 2}
 	hooks            = config{name: "continue-hook", continues: true, messages: 1, hook: true, delay: 1}
-	inLine           = config{name: "cancel-and-start", starter: true, expire: 1, delay: 1}
+	inQueue          = config{name: "cancel-and-start", starter: true, expire: 1, delay: 1}
 	purges           = config{name: "purge", continues: true, messages: 1, delay: 2, ticks: 2}
 	failover         = config{name: "failover", messages: 1, failover: 1, delay: 1, short: 14_000}
 	failoverDelivery = config{name: "failover-delivery", messages: 2, failover: 1, delay: 1}
@@ -57,135 +57,135 @@ var (
 	needOne  = [slots][kinds]uint8{{1}, {1}, {1}}
 
 	// Two limits at once, while sessions end and answers are lost.
-	homePairs = homeConfig{name: "limits-pairs", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, lose: 1}, cover: true}
-	homeCrash = homeConfig{name: "limits-crash", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{crash: 1, cancel: 1}, cover: true}
-	homeLost  = homeConfig{name: "limits-lost", runs: 2, need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{expire: 1, lose: 2, resend: 1}, cover: true}
-	homeLate  = homeConfig{name: "limits-late", runs: 2, need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{expire: 1, late: 1, lose: 1}, cover: true}
+	homePairs = homeConfig{name: "limits-pairs", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, lose: 1}, cover: true}
+	homeCrash = homeConfig{name: "limits-crash", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{crash: 1, cancel: 1}, cover: true}
+	homeLost  = homeConfig{name: "limits-lost", runs: 2, need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{expire: 1, lose: 2, resend: 1}, cover: true}
+	homeLate  = homeConfig{name: "limits-late", runs: 2, need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{expire: 1, late: 1, lose: 1}, cover: true}
 	// No worker checks periodically: wakes alone must suffice.
-	homeWakes = homeConfig{name: "limits-wakes", need: [slots][kinds]uint8{{0, 1}, {1, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{cancel: 2, yield: 1}}
+	homeWakes = homeConfig{name: "limits-wakes", need: [slots][kinds]uint8{{0, 1}, {1, 1}, {1, 0}}, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{cancel: 2, yield: 1}}
 	// A run that needs the whole limit, and a stream of others that need less.
-	homeHeavy = homeConfig{name: "limits-heavy", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, room: [kinds]uint8{2}, again: [slots]bool{false, true, true}, left: homeBudget{again: 4}}
+	homeHeavy = homeConfig{name: "limits-heavy", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, free: [kinds]uint8{2}, again: [slots]bool{false, true, true}, left: homeBudget{again: 4}}
 	// One limit, and two classes of work, each served by its own worker.
 	homeClasses = homeConfig{
-		name: "limits-classes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1},
+		name: "limits-classes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, free: [kinds]uint8{1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 4, yield: 1},
 	}
-	homeGone      = homeConfig{name: "limits-class-gone", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1}, left: homeBudget{crash: 1}, cover: true, gone: true}
+	homeGone      = homeConfig{name: "limits-class-gone", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, free: [kinds]uint8{1}, left: homeBudget{crash: 1}, cover: true, gone: true}
 	homeGoneWakes = homeConfig{
-		name: "limits-class-gone-wakes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1}, sets: []capacity{{0, paused}, {0, 1}},
+		name: "limits-class-gone-wakes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, free: [kinds]uint8{1}, sets: []capacity{{0, paused}, {0, 1}},
 		left: homeBudget{crash: 1}, gone: true,
 	}
-	homeSets    = homeConfig{name: "limits-capacity", need: [slots][kinds]uint8{{1}, {1}, {2}}, serves: bothAll, room: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, paused}, {0, 2}}, left: homeBudget{cancel: 1}}
-	homeShrinks = homeConfig{name: "limits-shrink", need: needOne, serves: bothAll, room: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, 0}}, left: homeBudget{park: 1, handover: 1}}
+	homeSets    = homeConfig{name: "limits-capacity", need: [slots][kinds]uint8{{1}, {1}, {2}}, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, paused}, {0, 2}}, left: homeBudget{cancel: 1}}
+	homeShrinks = homeConfig{name: "limits-shrink", need: needOne, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, 0}}, left: homeBudget{park: 1, handover: 1}}
 	// Permits that are kept from the first claim to the end.
 	homeWhole = homeConfig{
-		name: "limits-whole", runs: 2, need: needOne, whole: [slots]bool{true, true}, serves: bothAll, room: [kinds]uint8{1},
+		name: "limits-whole", runs: 2, need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1},
 		left: homeBudget{crash: 1, lose: 1, yield: 1, cancel: 1, park: 1}, cover: true,
 	}
 	homeRate     = homeConfig{name: "limits-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{handover: 1, cancel: 1}}
-	homeRatePair = homeConfig{name: "limits-rate-pair", need: needPair, serves: bothAll, room: [kinds]uint8{1}, rate: [kinds]bool{false, true}, left: homeBudget{yield: 1}}
+	homeRatePair = homeConfig{name: "limits-rate-pair", need: needPair, serves: bothAll, free: [kinds]uint8{1}, rate: [kinds]bool{false, true}, left: homeBudget{yield: 1}}
 	// Workers that start runs that they own.
-	homeOwners         = homeConfig{name: "limits-owners", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, room: [kinds]uint8{2}, owned: true, left: homeBudget{yield: 1}}
-	homeContinues      = homeConfig{name: "limits-continue", need: needOne, whole: [slots]bool{true, true, true}, serves: bothAll, room: [kinds]uint8{1}, continues: true, left: homeBudget{park: 1}}
-	homeContinuesOther = homeConfig{name: "limits-continue-other", need: [slots][kinds]uint8{{1}, {0, 1}, {1}}, whole: [slots]bool{true, true, true}, serves: bothAll, room: [kinds]uint8{1, 1}, continues: true}
-	homeByName         = homeConfig{name: "limits-by-name", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{tool: 2, yield: 1}}
-	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{handover: 1, cancel: 1}}
+	homeOwners         = homeConfig{name: "limits-owners", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, free: [kinds]uint8{2}, owned: true, left: homeBudget{yield: 1}}
+	homeContinues      = homeConfig{name: "limits-continue", need: needOne, whole: [slots]bool{true, true, true}, serves: bothAll, free: [kinds]uint8{1}, continues: true, left: homeBudget{park: 1}}
+	homeContinuesOther = homeConfig{name: "limits-continue-other", need: [slots][kinds]uint8{{1}, {0, 1}, {1}}, whole: [slots]bool{true, true, true}, serves: bothAll, free: [kinds]uint8{1, 1}, continues: true}
+	homeByName         = homeConfig{name: "limits-by-name", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{tool: 2, yield: 1}}
+	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{handover: 1, cancel: 1}}
 	// A grant that leaves capacity for the next.
 	homeGrants = homeConfig{
-		name: "limits-grants", need: [slots][kinds]uint8{{2}, {1}, {1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{2}, left: homeBudget{yield: 1},
+		name: "limits-grants", need: [slots][kinds]uint8{{2}, {1}, {1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{2}, left: homeBudget{yield: 1},
 	}
 	// A run that becomes the first of a queue in which others were examined in vain.
-	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1}, left: homeBudget{handover: 1, tool: 1}}
+	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1}, left: homeBudget{handover: 1, tool: 1}}
 	homeBackRanks = homeConfig{
-		name: "limits-back-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothEach, room: [kinds]uint8{1},
+		name: "limits-back-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothEach, free: [kinds]uint8{1},
 		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{tool: 1, yield: 1},
 	}
 	// A run that keeps a permit to its end waits for a run that uses the other limit, and a third
 	// run uses both.
 	homeNested = homeConfig{
 		name: "limits-nested", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
-		room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
+		free: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
 	// The other limit has free capacity again: by the end of a run, and when its bound is raised.
 	homeNestedGrants = homeConfig{
 		name: "limits-nested-grants", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 2}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
-		room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+		free: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
 	// A run that waits for the earlier limit does not count at the later one, which others use
 	// alone.
 	homeOrder = homeConfig{
-		name: "limits-order", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{1, 2}, again: [slots]bool{false, false, true},
+		name: "limits-order", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{1, 2}, again: [slots]bool{false, false, true},
 		left: homeBudget{cancel: 1, yield: 1, again: 2},
 	}
 	homeOrderPause = homeConfig{
-		name: "limits-order-pause", need: [slots][kinds]uint8{{1, 1}, {0, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1},
+		name: "limits-order-pause", need: [slots][kinds]uint8{{1, 1}, {0, 1}, {1, 0}}, serves: bothAll, free: [kinds]uint8{1, 1},
 		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{cancel: 1, yield: 1},
 	}
 	homeOrderLater = homeConfig{
-		name: "limits-order-pause-later", need: [slots][kinds]uint8{{1, 1}, {0, 1}, {1, 0}}, serves: bothAll, room: [kinds]uint8{1, 1},
+		name: "limits-order-pause-later", need: [slots][kinds]uint8{{1, 1}, {0, 1}, {1, 0}}, serves: bothAll, free: [kinds]uint8{1, 1},
 		sets: []capacity{{1, paused}, {1, 1}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
 	homeOrderHeavy = homeConfig{
-		name: "limits-order-heavy", need: [slots][kinds]uint8{{1, 2}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 2},
+		name: "limits-order-heavy", need: [slots][kinds]uint8{{1, 2}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1, 2},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 3, yield: 1},
 	}
 	homeOrderWakes = homeConfig{
-		name: "limits-order-wakes", need: [slots][kinds]uint8{{2, 1}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{2, 1},
+		name: "limits-order-wakes", need: [slots][kinds]uint8{{2, 1}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{2, 1},
 		left: homeBudget{cancel: 2, yield: 1, park: 1},
 	}
 	// Endless streams that use one limit each.
 	homeStream = homeConfig{
-		name: "limits-order-streams", need: [slots][kinds]uint8{{1, 1}, {1, 0}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 1},
+		name: "limits-order-streams", need: [slots][kinds]uint8{{1, 1}, {1, 0}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1, 1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 4},
 	}
 	homeKept = homeConfig{
-		name: "limits-order-behind", need: [slots][kinds]uint8{{2, 0}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{2, 1},
+		name: "limits-order-behind", need: [slots][kinds]uint8{{2, 0}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{2, 1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 3},
 	}
 	// Three limits: a queue that begins to count at the second one sends back a queue that has come
 	// further.
 	homeThree = homeConfig{
-		name: "limits-order-three", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {1, 0, 1}}, serves: bothAll, room: [kinds]uint8{1, 1, 1},
+		name: "limits-order-three", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {1, 0, 1}}, serves: bothAll, free: [kinds]uint8{1, 1, 1},
 		again: [slots]bool{false, false, true}, left: homeBudget{again: 2, yield: 1},
 	}
 	homeThreeAll = homeConfig{
-		name: "limits-order-three-all", need: [slots][kinds]uint8{{1, 1, 1}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, room: [kinds]uint8{1, 1, 1},
+		name: "limits-order-three-all", need: [slots][kinds]uint8{{1, 1, 1}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1, 1, 1},
 		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{cancel: 1, yield: 1},
 	}
 	homeThreePause = homeConfig{
-		name: "limits-order-three-pause", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 1, 1}, serves: bothEach, room: [kinds]uint8{1, 1, 1},
+		name: "limits-order-three-pause", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 1, 1}, serves: bothEach, free: [kinds]uint8{1, 1, 1},
 		sets: []capacity{{0, paused}, {0, 1}, {2, paused}, {2, 1}}, left: homeBudget{yield: 1},
 	}
 	// A nested run skips one that then keeps the limit for which it waits.
 	homeNestedPasses = homeConfig{
 		name: "limits-nested-passes", need: [slots][kinds]uint8{{1, 0, 0}, {0, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
-		room: [kinds]uint8{1, 1, 1}, sets: []capacity{{2, paused}, {2, 1}}, left: homeBudget{yield: 2, again: 2}, again: [slots]bool{false, false, true},
+		free: [kinds]uint8{1, 1, 1}, sets: []capacity{{2, paused}, {2, 1}}, left: homeBudget{yield: 2, again: 2}, again: [slots]bool{false, false, true},
 	}
 	homeNestedAll = homeConfig{
 		name: "limits-nested-all", need: [slots][kinds]uint8{{0, 0, 1}, {1, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
-		room: [kinds]uint8{1, 1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
+		free: [kinds]uint8{1, 1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
 	// A client seizes runs from their limiter queues and from workers, and may crash with them.
-	homeSeize      = homeConfig{name: "limits-seize", need: needPair, serves: bothAll, room: [kinds]uint8{1, 1}, left: homeBudget{seize: 1, crash: 1}, cover: true}
-	homeSeizeWakes = homeConfig{name: "limits-seize-wakes", need: needOne, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{seize: 2, yield: 1}}
+	homeSeize      = homeConfig{name: "limits-seize", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{seize: 1, crash: 1}, cover: true}
+	homeSeizeWakes = homeConfig{name: "limits-seize-wakes", need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{seize: 2, yield: 1}}
 	// Runs that must not begin yet, and give back the permits that they were granted.
 	homeUnused = homeConfig{
-		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, room: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, handover: 1},
+		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, handover: 1},
 	}
 	homeUnusedRate = homeConfig{name: "limits-unused-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{unused: 1, cancel: 1}}
-	homeOrderRate  = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, room: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}
+	homeOrderRate  = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}
 	// The run above holds the later limit.
 	homeNestedLater = homeConfig{
 		name: "limits-nested-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
-		room: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
+		free: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
 	homeNestedGrantsLater = homeConfig{
 		name: "limits-nested-grants-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {2, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
-		room: [kinds]uint8{2, 1}, sets: []capacity{{0, paused}, {0, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+		free: [kinds]uint8{2, 1}, sets: []capacity{{0, paused}, {0, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
 	// Another run uses only the other limit.
 	homeNestedTurn = homeConfig{
 		name: "limits-nested-turn", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {0, 2}}, class: [slots]uint8{0, 1, 0}, whole: [slots]bool{true},
-		within: [slots]uint8{0, 1}, serves: bothEach, room: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
+		within: [slots]uint8{0, 1}, serves: bothEach, free: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
 )

@@ -19,7 +19,7 @@ const kinds = 3
 
 // clockTick is the unit of time of the model: the rate admits a weight every rateTicks.
 const (
-	clockTick = protocol.CallTime
+	clockTick = protocol.AdmitTime
 	rateTicks = 2
 )
 
@@ -35,7 +35,7 @@ type homeConfig struct {
 	within    [slots]uint8 // number, from 1, of the run above, which starts this run when it has its permits and ends after it
 	again     [slots]bool  // another run like it arrives after its end
 	serves    [2][2]bool   // the classes that a worker serves
-	room      [kinds]uint8
+	free      [kinds]uint8
 	rate      [kinds]bool
 	sets      []capacity // one after the other
 	owned     bool       // workers start runs that they own at once
@@ -85,7 +85,7 @@ type permits struct {
 
 // lineState is the state of a limiter queue. Times here are in ticks from the present.
 type lineState struct {
-	mode  protocol.LineMode
+	mode  protocol.QueueMode
 	timed bool
 	until uint8
 	owed  bool
@@ -188,13 +188,13 @@ func (h *home) keepsBack(c *homeConfig, y, r uint8) bool {
 	for l, x := range h.x.limits {
 		need := int8(c.need[y-1][l])
 		line := h.x.lines[c.line(y)]
-		counts := line.mode == protocol.LineOpen || line.at>>l&1 == 1 // a run that was examined in vain closes its queue
+		counts := line.mode == protocol.QueueOpen || line.at>>l&1 == 1 // a run that was examined in vain closes its queue
 		if shared[l] = need > 0 && c.need[r-1][l] > 0 && counts; need > 0 && (x.paused || x.atOnce > 0 && x.held+need > int8(x.atOnce) || x.rate && x.tat > 0) {
 			lacks[l], n = true, n+1
 		}
 	}
 	for l := range kinds {
-		called := h.x.lines[c.line(y)].mode == protocol.LineCalled
+		called := h.x.lines[c.line(y)].mode == protocol.QueueAdmitted
 		if shared[l] && (c.within[r-1] == 0 || n == 1 && lacks[l] || n == 0 && called) {
 			return true
 		}
@@ -257,11 +257,11 @@ func (x *limited) leave(c *homeConfig, r uint8) {
 func (t *tx) limitedState(r uint8, s *protocol.Run[uint8]) {
 	f := t.x.flags[r-1]
 	s.Limited, s.Whole = len(t.home.uses(r)) > 0, t.home.whole[r-1]
-	s.Permits, s.CalledOff, s.Place = f.has, f.off, int64(f.place)
+	s.Permits, s.LeftQueue, s.Place = f.has, f.off, int64(f.place)
 }
 
 func (t *tx) saveLimited(r uint8, s *protocol.Run[uint8], waited bool) {
-	t.x.flags[r-1] = permits{s.Permits, s.CalledOff, uint8(s.Place)}
+	t.x.flags[r-1] = permits{s.Permits, s.LeftQueue, uint8(s.Place)}
 	switch is := waits(t.home, t.p, t.x, r); {
 	case is && !waited:
 		t.x.enter(t.home, r)
@@ -309,17 +309,19 @@ func (t limitTx) Paced(string) ([]store.LimitID, error) { return nil, nil }
 
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	id := store.LimitID{Name: name}
-	if lines, _ := t.WaitLines(id); len(lines) > 0 {
+	if lines, _ := t.LimiterQueues(id); len(lines) > 0 {
 		return []store.LimitID{id}, nil
 	}
 	return nil, nil
 }
 
-func (t limitTx) LineOf(r uint8) (protocol.WaitLine, error) { return t.number(t.home.line(r)), nil }
+func (t limitTx) QueueOf(r uint8) (protocol.LimiterQueue, error) {
+	return t.number(t.home.line(r)), nil
+}
 
 // number returns a limiter queue by its number.
-func (t limitTx) number(n uint8) protocol.WaitLine {
-	l := protocol.WaitLine{ID: string('0' + rune(n))}
+func (t limitTx) number(n uint8) protocol.LimiterQueue {
+	l := protocol.LimiterQueue{ID: string('0' + rune(n))}
 	for _, r := range t.x.firsts(t.home) {
 		if t.home.line(r) == n {
 			s := t.x.lines[n]
@@ -338,18 +340,20 @@ func (t limitTx) number(n uint8) protocol.WaitLine {
 	return l
 }
 
-func (t limitTx) WaitLine(id string) (protocol.WaitLine, error) { return t.number(id[0] - '0'), nil }
+func (t limitTx) LimiterQueue(id string) (protocol.LimiterQueue, error) {
+	return t.number(id[0] - '0'), nil
+}
 
-func (t limitTx) SaveLine(l protocol.WaitLine) error {
+func (t limitTx) SaveQueue(l protocol.LimiterQueue) error {
 	n := l.ID[0] - '0'
 	if t.number(n).First == "" {
 		return nil
 	}
-	s := lineState{mode: l.Mode, timed: l.Until != 0, owed: l.Owed && l.Mode == protocol.LineShut}
+	s := lineState{mode: l.Mode, timed: l.Until != 0, owed: l.Owed && l.Mode == protocol.QueueClosed}
 	if s.timed {
 		s.until = ticks(l.Until-t.Now().UnixMilli(), clockTick.Milliseconds())
 	}
-	if l.Mode != protocol.LineOpen {
+	if l.Mode != protocol.QueueOpen {
 		for i, u := range t.home.uses(n + 1) {
 			if l.Stands>>i&1 == 1 {
 				s.at |= 1 << kindOf(u.LimitID)
@@ -361,11 +365,11 @@ func (t limitTx) SaveLine(l protocol.WaitLine) error {
 }
 
 // counts reports whether a queue counts at a part of a limit.
-func (t limitTx) counts(l protocol.WaitLine, id store.LimitID) bool {
+func (t limitTx) counts(l protocol.LimiterQueue, id store.LimitID) bool {
 	return t.x.lines[l.ID[0]-'0'].at>>kindOf(id)&1 == 1
 }
 
-func (t limitTx) WaitLines(id store.LimitID) (lines []protocol.WaitLine, _ error) {
+func (t limitTx) LimiterQueues(id store.LimitID) (lines []protocol.LimiterQueue, _ error) {
 	for _, r := range t.x.firsts(t.home) {
 		if t.home.need[r-1][kindOf(id)] > 0 {
 			lines = append(lines, t.number(t.home.line(r)))
@@ -374,30 +378,30 @@ func (t limitTx) WaitLines(id store.LimitID) (lines []protocol.WaitLine, _ error
 	return lines, nil
 }
 
-func (t limitTx) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	lines, err := t.KeptLines(id, 1)
+func (t limitTx) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
+	lines, err := t.KeptQueues(id, 1)
 	if len(lines) == 0 {
-		return protocol.WaitLine{}, err
+		return protocol.LimiterQueue{}, err
 	}
 	return lines[0], err
 }
 
-func (t limitTx) ShutLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	lines, err := t.KeptLines(id, slots)
-	lines = slices.DeleteFunc(lines, func(l protocol.WaitLine) bool { return l.Mode != protocol.LineShut })
+func (t limitTx) ClosedQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
+	lines, err := t.KeptQueues(id, slots)
+	lines = slices.DeleteFunc(lines, func(l protocol.LimiterQueue) bool { return l.Mode != protocol.QueueClosed })
 	return lines[:min(limit, len(lines))], err
 }
 
-func (t limitTx) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	lines, err := t.WaitLines(id)
-	lines = slices.DeleteFunc(lines, func(l protocol.WaitLine) bool { return l.Mode == protocol.LineOpen || !t.counts(l, id) })
+func (t limitTx) KeptQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
+	lines, err := t.LimiterQueues(id)
+	lines = slices.DeleteFunc(lines, func(l protocol.LimiterQueue) bool { return l.Mode == protocol.QueueOpen || !t.counts(l, id) })
 	return lines[:min(limit, len(lines))], err
 }
 
-func (t limitTx) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
-	var nested []protocol.WaitLine
+func (t limitTx) NestedClosed(id store.LimitID) ([]protocol.LimiterQueue, error) {
+	var nested []protocol.LimiterQueue
 	for _, r := range t.x.firsts(t.home) {
-		if l := t.number(t.home.line(r)); t.home.need[r-1][kindOf(id)] > 0 && t.home.within[r-1] != 0 && l.Mode == protocol.LineShut && t.counts(l, id) {
+		if l := t.number(t.home.line(r)); t.home.need[r-1][kindOf(id)] > 0 && t.home.within[r-1] != 0 && l.Mode == protocol.QueueClosed && t.counts(l, id) {
 			nested = append(nested, l)
 		}
 	}
@@ -434,7 +438,7 @@ func (c homeConfig) model(b homeBug) model[home] {
 	m.log = m.tx.number(node{kind: runCreated, gen: 1})
 	s := home{left: c.left}
 	for l := range s.x.limits {
-		s.x.limits[l] = limitState{atOnce: c.room[l], rate: c.rate[l]}
+		s.x.limits[l] = limitState{atOnce: c.free[l], rate: c.rate[l]}
 		s.age[l] = rateTicks
 	}
 	for i := range s.w {
@@ -489,9 +493,9 @@ func (m *homes) open(n *home, i int) {
 
 func (t limitTx) Share(uint8) (protocol.Share, error) { return protocol.Share{}, nil }
 
-func (t limitTx) Flow(store.FlowID) (protocol.Flow, error) { return protocol.Flow{}, nil }
+func (t limitTx) FairKey(store.FairID) (protocol.FairKey, error) { return protocol.FairKey{}, nil }
 
-func (t limitTx) SaveFlow(store.FlowID, protocol.Flow) error { return nil }
+func (t limitTx) SaveFairKey(store.FairID, protocol.FairKey) error { return nil }
 
 func (t limitTx) Pass(protocol.Share) (int64, error) { return 0, nil }
 

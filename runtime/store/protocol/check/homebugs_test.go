@@ -32,15 +32,15 @@ func (l homeLiar) bug() homeBug {
 // limitLiar is a LimitTx with one wrong method.
 type limitLiar struct {
 	limitTx
-	uses   func(t *tx, r uint8, uses []store.Use) []store.Use
-	limit  func(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit
-	save   func(t *tx, before limitState, l protocol.Limit) protocol.Limit
-	line   func(t *tx, before, l protocol.WaitLine) protocol.WaitLine
-	noShut func(t *tx) bool // ShutLines returns none
-	kept   func(t *tx, l protocol.WaitLine) bool
-	nested bool // NestedShut returns none
-	passes bool // KeptLines returns none
-	one    bool // ShutLines returns only the first one
+	uses     func(t *tx, r uint8, uses []store.Use) []store.Use
+	limit    func(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit
+	save     func(t *tx, before limitState, l protocol.Limit) protocol.Limit
+	line     func(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue
+	noClosed func(t *tx) bool // ClosedQueues returns none
+	kept     func(t *tx, l protocol.LimiterQueue) bool
+	nested   bool // NestedClosed returns none
+	passes   bool // KeptQueues returns none
+	one      bool // ClosedQueues returns only the first one
 }
 
 func (l *limitLiar) Uses(r uint8) ([]store.Use, error) {
@@ -66,45 +66,45 @@ func (l *limitLiar) SaveLimit(id store.LimitID, limit protocol.Limit) error {
 	return l.limitTx.SaveLimit(id, limit)
 }
 
-func (l *limitLiar) SaveLine(line protocol.WaitLine) error {
+func (l *limitLiar) SaveQueue(line protocol.LimiterQueue) error {
 	if l.line != nil {
 		line = l.line(l.tx, l.number(line.ID[0]-'0'), line)
 	}
-	return l.limitTx.SaveLine(line)
+	return l.limitTx.SaveQueue(line)
 }
 
-func (l *limitLiar) ShutLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
-	if l.noShut != nil && l.noShut(l.tx) {
+func (l *limitLiar) ClosedQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
+	if l.noClosed != nil && l.noClosed(l.tx) {
 		return nil, nil
 	}
 	if l.one {
 		limit = 1
 	}
-	return l.limitTx.ShutLines(id, limit)
+	return l.limitTx.ClosedQueues(id, limit)
 }
 
-func (l *limitLiar) FirstKept(id store.LimitID) (protocol.WaitLine, error) {
-	lines, err := l.WaitLines(id)
+func (l *limitLiar) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
+	lines, err := l.LimiterQueues(id)
 	for _, line := range lines {
-		if line.Mode != protocol.LineOpen && l.counts(line, id) && (l.kept == nil || l.kept(l.tx, line)) {
+		if line.Mode != protocol.QueueOpen && l.counts(line, id) && (l.kept == nil || l.kept(l.tx, line)) {
 			return line, err
 		}
 	}
-	return protocol.WaitLine{}, err
+	return protocol.LimiterQueue{}, err
 }
 
-func (l *limitLiar) NestedShut(id store.LimitID) ([]protocol.WaitLine, error) {
+func (l *limitLiar) NestedClosed(id store.LimitID) ([]protocol.LimiterQueue, error) {
 	if l.nested {
 		return nil, nil
 	}
-	return l.limitTx.NestedShut(id)
+	return l.limitTx.NestedClosed(id)
 }
 
-func (l *limitLiar) KeptLines(id store.LimitID, limit int) ([]protocol.WaitLine, error) {
+func (l *limitLiar) KeptQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
 	if l.passes {
 		return nil, nil
 	}
-	return l.limitTx.KeptLines(id, limit)
+	return l.limitTx.KeptQueues(id, limit)
 }
 
 func limitBug(l limitLiar) homeBug { return homeLiar{limits: l}.bug() }
@@ -145,7 +145,7 @@ var homeSeeded = []struct {
 		"a run is owned without its permits [L2]"},
 	{"L2 a late end gives back", homeLate, stateBug(liar{state: anyFence}),
 		"who has lost a run has given back its permits [L2]"},
-	{"L2 one limit of two is asked", homePairs, limitBug(limitLiar{limit: secondHasRoom}),
+	{"L2 one limit of two is asked", homePairs, limitBug(limitLiar{limit: secondHasFree}),
 		"a limit is above its capacity after a grant [L4]"},
 	{"L2 what the owner knows nothing of stays", homeLost, homeBug{forgets: true}, stuck},
 	{"L3 permits expire", homeLost, homeBug{tick: expires}, "time took a permit from a run [L3]"},
@@ -157,7 +157,7 @@ var homeSeeded = []struct {
 		"what is counted is not what the runs say [L1]"},
 	{"L4 a paused limit grants", homeSets, limitBug(limitLiar{limit: neverPaused}),
 		"a limit is above its capacity after a grant [L4]"},
-	{"L5 a light run passes a heavy one", homeHeavy, limitBug(limitLiar{kept: func(_ *tx, l protocol.WaitLine) bool { return l.Mode != protocol.LineShut }}),
+	{"L5 a light run passes a heavy one", homeHeavy, limitBug(limitLiar{kept: func(_ *tx, l protocol.LimiterQueue) bool { return l.Mode != protocol.QueueClosed }}),
 		"a run that was asked for in vain was passed [L5]"},
 	{"L5 a nested run is kept back by who waits for what is held above it", homeNestedLater, limitBug(limitLiar{uses: notNested}), stuck},
 	{"L5 a nested run passes who waits for nothing else", homeNestedTurn, limitBug(limitLiar{passes: true}),
@@ -172,19 +172,19 @@ var homeSeeded = []struct {
 	{"L5 a pause of a later limit is ignored", homeOrderLater, limitBug(limitLiar{limit: laterNotPaused}), misplaced},
 	{"L6 a called line survives a pause", homeOrderPause, limitBug(limitLiar{line: calledThroughPause}),
 		"a line that uses a paused limit is called [L6]"},
-	{"L6 an end calls nobody", homeWakes, limitBug(limitLiar{noShut: while(committing)}),
+	{"L6 an end calls nobody", homeWakes, limitBug(limitLiar{noClosed: while(committing)}),
 		"the turn of a line has come, and nobody calls it [L6]"},
-	{"L6 a recovery calls nobody", homePairs, limitBug(limitLiar{noShut: while(recovering)}),
+	{"L6 a recovery calls nobody", homePairs, limitBug(limitLiar{noClosed: while(recovering)}),
 		"the turn of a line has come, and nobody calls it [L6]"},
-	{"L6 who leaves its line calls nobody", homeWakes, limitBug(limitLiar{noShut: while(delivering)}),
+	{"L6 who leaves its line calls nobody", homeWakes, limitBug(limitLiar{noClosed: while(delivering)}),
 		"the turn of a line has come, and nobody calls it [L6]"},
-	{"L6 a growing limit calls nobody", homeSets, limitBug(limitLiar{noShut: while(configuring), line: notCalledBySet}),
+	{"L6 a growing limit calls nobody", homeSets, limitBug(limitLiar{noClosed: while(configuring), line: notCalledBySet}),
 		"the turn of a line has come, and nobody calls it [L6]"},
-	{"L6 a grant calls nobody", homeGrants, limitBug(limitLiar{noShut: while(claiming)}),
+	{"L6 a grant calls nobody", homeGrants, limitBug(limitLiar{noClosed: while(claiming)}),
 		"the turn of a line has come, and nobody calls it [L6]"},
-	{"L6 a call that is over calls nobody", homeGone, limitBug(limitLiar{noShut: while(turning)}),
+	{"L6 a call that is over calls nobody", homeGone, limitBug(limitLiar{noClosed: while(turning)}),
 		"the turn of a line has come, and nobody calls it [L6]"},
-	{"L7 a called line keeps no turn", homeClasses, limitBug(limitLiar{kept: func(_ *tx, l protocol.WaitLine) bool { return l.Mode != protocol.LineCalled }}),
+	{"L7 a called line keeps no turn", homeClasses, limitBug(limitLiar{kept: func(_ *tx, l protocol.LimiterQueue) bool { return l.Mode != protocol.QueueAdmitted }}),
 		"a called line has lost its turn [L7]"},
 	{"L7 a start with an owner takes the turn of others", homeOwners, limitBug(limitLiar{limit: nobodyWaitsAtStart, save: countedAllTheSame}),
 		"a called line has lost its turn [L7]"},
@@ -195,11 +195,11 @@ var homeSeeded = []struct {
 		"a run may go, a worker sleeps, and nothing wakes it [L8]"},
 	{"L8 a call wakes nobody", homeClasses, homeBug{after: untold},
 		"a run may go, a worker sleeps, and nothing wakes it [L8]"},
-	{"L9 a canceled run stays in its line", homeWakes, stateBug(liar{save: staysInLine}),
+	{"L9 a canceled run stays in its line", homeWakes, stateBug(liar{save: staysInQueue}),
 		"a run has left its line, and is still there [L9]"},
 	{"L9 a run is in line twice", homeLost, stateBug(liar{run: noneToCreate}),
 		"a run waits, and is in line never or twice [L9]"},
-	{"L9 a canceled run is not called off", homeWakes, stateBug(liar{save: notCalledOff}),
+	{"L9 a canceled run is not called off", homeWakes, stateBug(liar{save: notLeftQueue}),
 		"a canceled run still waits [L9]"},
 	{"L9 what is too heavy stays out", homeSets, limitBug(limitLiar{line: neverOpened}),
 		"a run can never have its permits, and is left out by claims [L9]"},
@@ -209,7 +209,7 @@ var homeSeeded = []struct {
 		"a run was seized, and has permits [L2]"},
 	{"L2 a run keeps permits that it has not used", homeUnused, stateBug(liar{save: keptUnused}),
 		"a run has parked without use, and has permits [L2]"},
-	{"L6 a seizure calls nobody", homeSeizeWakes, limitBug(limitLiar{noShut: while(seizing)}),
+	{"L6 a seizure calls nobody", homeSeizeWakes, limitBug(limitLiar{noClosed: while(seizing)}),
 		"the turn of a line has come, and nobody calls it [L6]"},
 	{"L9 a seized run loses its place", homeSeize, stateBug(liar{save: noPlace(seizing)}),
 		"a seized run has lost its place [L9]"},
@@ -305,7 +305,7 @@ func anyFence(t *tx, _ uint8, s protocol.Run[uint8]) protocol.Run[uint8] {
 	return s
 }
 
-func secondHasRoom(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit {
+func secondHasFree(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit {
 	if t.doing == claiming && id == limitIDs[1] {
 		l.AtOnce = 0
 	}
@@ -361,45 +361,45 @@ func neverPaused(_ *tx, _ store.LimitID, l protocol.Limit) protocol.Limit {
 	return l
 }
 
-func calledForEver(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if t.doing == turning && before.Mode == protocol.LineCalled {
-		l.Mode = protocol.LineCalled
+func calledForEver(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if t.doing == turning && before.Mode == protocol.QueueAdmitted {
+		l.Mode = protocol.QueueAdmitted
 	}
 	return l
 }
 
-func openedByReturn(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if t.doing == otherwise && before.Mode == protocol.LineShut {
-		l.Mode, l.Until = protocol.LineOpen, 0
+func openedByReturn(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if t.doing == otherwise && before.Mode == protocol.QueueClosed {
+		l.Mode, l.Until = protocol.QueueOpen, 0
 	}
 	return l
 }
 
-func standsEverywhere(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
-	if l.Mode == protocol.LineShut {
+func standsEverywhere(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if l.Mode == protocol.QueueClosed {
 		l.Stands = 1<<kinds - 1
 	}
 	return l
 }
 
-func standsNowhere(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
-	if l.Mode == protocol.LineShut {
+func standsNowhere(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if l.Mode == protocol.QueueClosed {
 		l.Stands = 0
 	}
 	return l
 }
 
 // standsOn makes a closed queue keep counting where it has counted.
-func standsOn(_ *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if l.Mode == protocol.LineShut && before.Mode == protocol.LineShut {
+func standsOn(_ *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if l.Mode == protocol.QueueClosed && before.Mode == protocol.QueueClosed {
 		l.Stands |= before.Stands
 	}
 	return l
 }
 
 // standsStill keeps a closed queue from counting anywhere else.
-func standsStill(_ *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if l.Mode == protocol.LineShut && before.Mode == protocol.LineShut {
+func standsStill(_ *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if l.Mode == protocol.QueueClosed && before.Mode == protocol.QueueClosed {
 		l.Stands &= before.Stands
 	}
 	return l
@@ -412,35 +412,35 @@ func laterNotPaused(_ *tx, id store.LimitID, l protocol.Limit) protocol.Limit {
 	return l
 }
 
-func notCalledBySet(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if t.doing == configuring && before.Mode == protocol.LineShut && l.Mode == protocol.LineCalled {
+func notCalledBySet(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if t.doing == configuring && before.Mode == protocol.QueueClosed && l.Mode == protocol.QueueAdmitted {
 		return before
 	}
 	return l
 }
 
-func calledThroughPause(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if t.doing == configuring && before.Mode == protocol.LineCalled {
+func calledThroughPause(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if t.doing == configuring && before.Mode == protocol.QueueAdmitted {
 		return before
 	}
 	return l
 }
 
-func untimed(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
+func untimed(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
 	l.Until = 0
 	return l
 }
 
-// untimedShut drops the times of closed queues, but not the ends of admissions.
-func untimedShut(_ *tx, _, l protocol.WaitLine) protocol.WaitLine {
-	if l.Mode == protocol.LineShut {
+// untimedClosed drops the times of closed queues, but not the ends of admissions.
+func untimedClosed(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if l.Mode == protocol.QueueClosed {
 		l.Until = 0
 	}
 	return l
 }
 
-func neverOpened(t *tx, before, l protocol.WaitLine) protocol.WaitLine {
-	if t.doing == configuring && l.Mode != protocol.LineShut {
+func neverOpened(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
+	if t.doing == configuring && l.Mode != protocol.QueueClosed {
 		return before
 	}
 	return l
@@ -452,7 +452,7 @@ func untold(what operation, c *protocol.Changes[uint8]) {
 	}
 }
 
-func staysInLine(t *tx, before run, x *run) {
+func staysInQueue(t *tx, before run, x *run) {
 	for i := range t.p.runs {
 		if &t.p.runs[i] == x && t.doing == delivering && t.x.flags[i].off {
 			t.x.enter(t.home, uint8(i+1))
@@ -461,7 +461,7 @@ func staysInLine(t *tx, before run, x *run) {
 	}
 }
 
-func notCalledOff(t *tx, before run, x *run) {
+func notLeftQueue(t *tx, before run, x *run) {
 	for i := range t.p.runs {
 		if &t.p.runs[i] == x && t.doing == delivering && t.x.flags[i].off {
 			t.x.flags[i].off = false

@@ -18,7 +18,7 @@ func (m *homes) moved(before, n *home, what operation) (wrong string) {
 		case !had && has && !before.x.flags[0].has, !had && has && !m.continues:
 			wrong = firstOf(wrong, m.granted(before, n, r))
 		}
-		opened := before.x.lines[c.line(r)].mode == protocol.LineCalled && n.x.lines[c.line(r)].mode == protocol.LineOpen
+		opened := before.x.lines[c.line(r)].mode == protocol.QueueAdmitted && n.x.lines[c.line(r)].mode == protocol.QueueOpen
 		if !n.waits(c, r) || what == turning && opened {
 			n.asked &^= 1 << r
 		}
@@ -53,7 +53,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 		if y == r || !before.waits(c, y) || !before.keepsBack(c, y, r) || before.waits(c, r) && !before.x.before(c, y, r) {
 			continue
 		}
-		called := before.x.lines[c.line(y)].mode == protocol.LineCalled
+		called := before.x.lines[c.line(y)].mode == protocol.QueueAdmitted
 		switch {
 		case called && slices.Contains(before.x.firsts(c), y):
 			return "a called line has lost its turn [L7]"
@@ -66,7 +66,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 
 // check checks what holds in every state.
 func (m *homes) check(s home) string {
-	return firstOf(m.checkFlags(&s), m.checkLines(&s), m.checkCounts(&s), m.checkStands(&s), m.checkTurns(&s), m.checkWakes(&s))
+	return firstOf(m.checkFlags(&s), m.checkQueues(&s), m.checkCounts(&s), m.checkStands(&s), m.checkTurns(&s), m.checkWakes(&s))
 }
 
 func (m *homes) checkFlags(s *home) string {
@@ -104,7 +104,7 @@ func (m *homes) checkCounts(s *home) string {
 	return ""
 }
 
-func (m *homes) checkLines(s *home) string {
+func (m *homes) checkQueues(s *home) string {
 	var in [slots + 1]int
 	for _, r := range s.x.order {
 		in[r]++
@@ -121,7 +121,7 @@ func (m *homes) checkLines(s *home) string {
 }
 
 // room reports whether a run may have its permits, and whether it never may.
-func (m *homes) room(s *home, r uint8) (may, never bool) {
+func (m *homes) free(s *home, r uint8) (may, never bool) {
 	may = true
 	for l, x := range s.x.limits {
 		n := m.need[r-1][l]
@@ -136,7 +136,7 @@ func (m *homes) room(s *home, r uint8) (may, never bool) {
 			break
 		}
 		for l := range kinds {
-			if s.x.lines[m.line(y)].mode != protocol.LineOpen && s.x.lines[m.line(y)].at>>l&1 == 1 && m.need[r-1][l] > 0 {
+			if s.x.lines[m.line(y)].mode != protocol.QueueOpen && s.x.lines[m.line(y)].at>>l&1 == 1 && m.need[r-1][l] > 0 {
 				may = false
 			}
 		}
@@ -153,7 +153,7 @@ func (m *homes) checkStands(s *home) string {
 	var counts [kinds]bool // an earlier queue counts there
 	for _, r := range s.x.firsts(&m.homeConfig) {
 		l := s.x.lines[m.line(r)]
-		if l.mode == protocol.LineOpen {
+		if l.mode == protocol.QueueOpen {
 			continue
 		}
 		at, paused := uint8(0), false
@@ -168,14 +168,14 @@ func (m *homes) checkStands(s *home) string {
 				continue
 			}
 			at |= 1 << k
-			if x := s.x.limits[k]; l.mode == protocol.LineShut && (counts[k] || x.atOnce > 0 && x.held+int8(n) > int8(x.atOnce)) {
+			if x := s.x.limits[k]; l.mode == protocol.QueueClosed && (counts[k] || x.atOnce > 0 && x.held+int8(n) > int8(x.atOnce)) {
 				break
 			}
 		}
-		if l.mode == protocol.LineCalled && paused {
+		if l.mode == protocol.QueueAdmitted && paused {
 			return "a line that uses a paused limit is called [L6]"
 		}
-		if l.mode == protocol.LineShut && l.at != at {
+		if l.mode == protocol.QueueClosed && l.at != at {
 			return "a shut line counts where it must not, or not where it must [L5]"
 		}
 		for k := range kinds {
@@ -189,10 +189,10 @@ func (m *homes) checkStands(s *home) string {
 func (m *homes) checkTurns(s *home) string {
 	for _, r := range s.x.firsts(&m.homeConfig) {
 		l := s.x.lines[m.line(r)]
-		if l.mode != protocol.LineShut || l.timed && l.until == 0 {
+		if l.mode != protocol.QueueClosed || l.timed && l.until == 0 {
 			continue
 		}
-		switch may, never := m.room(s, r); {
+		switch may, never := m.free(s, r); {
 		case never:
 			return "a run can never have its permits, and is left out by claims [L9]"
 		case may:
@@ -212,7 +212,7 @@ func (m *homes) checkWakes(s *home) string {
 		if r == 0 || s.wakes[class] {
 			continue
 		}
-		may, never := m.room(s, r)
+		may, never := m.free(s, r)
 		if s.waits(&m.homeConfig, r) && !may && !never {
 			continue
 		}

@@ -54,10 +54,10 @@ func (t *homeStepper) parksUnused(i int) {
 		}
 	}
 	if t.s.seized>>w.run&1 == 1 {
-		t.try(say("%c: parks R%d in its place", me, w.run-1), false, park(store.UnusedInLine))
+		t.try(say("%c: parks R%d in its place", me, w.run-1), false, park(store.UnusedInQueue))
 		return
 	}
-	t.may(func(n *home) *uint8 { return &n.left.unused }, say("%c: parks R%d in its place, its permits are unused", me, w.run-1), park(store.UnusedInLine))
+	t.may(func(n *home) *uint8 { return &n.left.unused }, say("%c: parks R%d in its place, its permits are unused", me, w.run-1), park(store.UnusedInQueue))
 	t.may(func(n *home) *uint8 { return &n.left.unused }, say("%c: parks R%d, its permits are unused", me, w.run-1), park(store.UnusedBack))
 }
 
@@ -68,7 +68,7 @@ func (t *homeStepper) parkedUnused(before, n *home, r uint8, unused store.Unused
 	switch {
 	case has.has:
 		return "a run has parked without use, and has permits [L2]"
-	case unused == store.UnusedInLine && has.place != had.place:
+	case unused == store.UnusedInQueue && has.place != had.place:
 		return "a run that parks in its place has lost it [L9]"
 	case !had.has:
 		return ""

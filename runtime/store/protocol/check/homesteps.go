@@ -73,7 +73,7 @@ func (m *homes) turns(n *home) (wrong string) {
 	for l := range n.x.lines {
 		if s := n.x.lines[l]; s.timed && s.until == 0 && wrong == "" {
 			wrong = m.do(n, turning, func() error { return m.op.Turn(string('0' + rune(l))) })
-			if s.mode == protocol.LineCalled && n.x.lines[l].mode == protocol.LineCalled {
+			if s.mode == protocol.QueueAdmitted && n.x.lines[l].mode == protocol.QueueAdmitted {
 				wrong = firstOf(wrong, "a call is over, and keeps its turn [L7]")
 			}
 		}
@@ -103,7 +103,7 @@ func (m *homes) headOf(n *home, class uint8) uint8 {
 		}
 	}
 	for _, r := range n.x.firsts(&m.homeConfig) {
-		if m.class[r-1] == class && n.x.lines[m.line(r)].mode != protocol.LineShut {
+		if m.class[r-1] == class && n.x.lines[m.line(r)].mode != protocol.QueueClosed {
 			return r
 		}
 	}

@@ -42,18 +42,18 @@ func (t *tenants) Pop() any {
 // market is a flow of the kernel with its waiting keys. The functions are those of the kernel,
 // unless a bug replaces one.
 type market struct {
-	flow    protocol.Flow
+	fairKey protocol.FairKey
 	came    int64
 	waiting tenants
 
-	enter func(f *protocol.Flow, came, pass int64, weight int) (place, next int64)
-	serve func(f *protocol.Flow, place int64)
+	enter func(f *protocol.FairKey, came, pass int64, weight int) (place, next int64)
+	serve func(f *protocol.FairKey, place int64)
 }
 
 func (m *market) come(t *tenant, n, grants int) {
 	for range n {
 		m.came++
-		place, next := m.enter(&m.flow, m.came, t.pass, t.weight)
+		place, next := m.enter(&m.fairKey, m.came, t.pass, t.weight)
 		m.came = max(m.came, place)
 		if t.waits, t.pass = append(t.waits, place), next; len(t.waits) == 1 {
 			t.since = grants
@@ -64,7 +64,7 @@ func (m *market) come(t *tenant, n, grants int) {
 
 func (m *market) grant() *tenant {
 	t := m.waiting[0]
-	m.serve(&m.flow, t.waits[0])
+	m.serve(&m.fairKey, t.waits[0])
 	t.waits = t.waits[1:]
 	t.served++
 	if len(t.waits) == 0 {
@@ -132,7 +132,7 @@ func (s shares) fair() bool { return s.wait <= 2 && s.spread <= 1 && s.back < 1.
 // weight, and no key waits longer than for the rounds in progress.
 func TestShares_DifferByOneRunAtMost(t *testing.T) {
 	t.Parallel()
-	good := market{enter: (*protocol.Flow).Enter, serve: (*protocol.Flow).Serve}
+	good := market{enter: (*protocol.FairKey).Enter, serve: (*protocol.FairKey).Serve}
 	m := good
 	got := sell(&m)
 	t.Logf("wait %.2f rounds, spread %.2f, who comes back %.3f", got.wait, got.spread, got.back)
@@ -140,14 +140,14 @@ func TestShares_DifferByOneRunAtMost(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for name, bug := range map[string]market{
-		"a pass is forgotten": {serve: good.serve, enter: func(f *protocol.Flow, came, _ int64, weight int) (int64, int64) {
+		"a pass is forgotten": {serve: good.serve, enter: func(f *protocol.FairKey, came, _ int64, weight int) (int64, int64) {
 			return f.Enter(came, 0, weight)
 		}},
-		"all weights are the same": {serve: good.serve, enter: func(f *protocol.Flow, came, pass int64, _ int) (int64, int64) {
+		"all weights are the same": {serve: good.serve, enter: func(f *protocol.FairKey, came, pass int64, _ int) (int64, int64) {
 			return f.Enter(came, pass, 1)
 		}},
-		"the present pass stands still": {enter: good.enter, serve: func(f *protocol.Flow, _ int64) { f.Waits-- }},
-		"who comes begins at the end": {serve: good.serve, enter: func(_ *protocol.Flow, came, _ int64, _ int) (int64, int64) {
+		"the present pass stands still": {enter: good.enter, serve: func(f *protocol.FairKey, _ int64) { f.Waits-- }},
+		"who comes begins at the end": {serve: good.serve, enter: func(_ *protocol.FairKey, came, _ int64, _ int) (int64, int64) {
 			return came, came
 		}},
 	} {
@@ -160,7 +160,7 @@ func TestShares_DifferByOneRunAtMost(t *testing.T) {
 // Ten thousand keys that all have waiting runs are served round by round.
 func TestShares_TenThousandKeysTakeTurns(t *testing.T) {
 	t.Parallel()
-	m := market{enter: (*protocol.Flow).Enter, serve: (*protocol.Flow).Serve}
+	m := market{enter: (*protocol.FairKey).Enter, serve: (*protocol.FairKey).Serve}
 	keys := make([]*tenant, 10_000)
 	for i := range keys {
 		keys[i] = &tenant{weight: 1 + i%3}

@@ -252,7 +252,7 @@ func (t *tx) Line(string) ([]uint8, error) {
 
 func (t *tx) IsActive(r uint8) (bool, error) { return t.p.active == r, nil }
 
-func (t *tx) NextInLine(uint8) (uint8, error) { return t.p.line[0], nil }
+func (t *tx) NextInQueue(uint8) (uint8, error) { return t.p.line[0], nil }
 
 func (t *tx) SetActive(r, active uint8, ended bool) error {
 	t.p.active = active

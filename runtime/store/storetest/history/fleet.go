@@ -50,7 +50,7 @@ func (h *history) compareFleet() {
 		}
 	}
 	for _, line := range snap.Waiting {
-		if !line.Shut {
+		if !line.Closed {
 			loads[line.Route].Waiting--
 			loads[line.Route].Ready++
 		}
@@ -73,7 +73,7 @@ func (h *history) checkFirst(l *store.RouteLoad, snap *store.Snapshot) {
 		}
 	}
 	if ready := snap.Ready[l.Route]; len(ready) > 0 && !slices.Contains(l.First, ready[0]) {
-		lines := slices.ContainsFunc(snap.Waiting, func(w store.WaitingLine) bool { return w.Route == l.Route && !w.Shut })
+		lines := slices.ContainsFunc(snap.Waiting, func(w store.WaitingQueue) bool { return w.Route == l.Route && !w.Closed })
 		if !lines { // otherwise the first run of an open limiter queue may come before it
 			h.Fatalf("fleet: the first ready run of %v is %s, which is not among %v", l.Route, ready[0], l.First)
 		}

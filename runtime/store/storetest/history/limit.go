@@ -21,7 +21,7 @@ import (
 type limitHistory struct {
 	on     bool
 	fair   bool                 // runs of orders have fairness keys
-	before []store.WaitingLine  // as of the last inspection
+	before []store.WaitingQueue // as of the last inspection
 	asked  map[store.Route]bool // routes that were claimed from since then
 	begun  []begun              // runs that got their permits since then
 	ranks  int
@@ -30,7 +30,7 @@ type limitHistory struct {
 // begun is a run that got its permits, with the queues that kept it back at that time.
 type begun struct {
 	*modelRun
-	back []store.WaitingLine
+	back []store.WaitingQueue
 }
 
 var (
@@ -162,35 +162,35 @@ func (h *history) nextDue() time.Time {
 // equal positions by their fairness keys, the store chooses their order: given reports that it has
 // granted this run. [L2, L5]
 func (h *history) mayClaim(r *modelRun, given bool) bool {
-	if r == nil || len(r.Uses) == 0 || r.Permits || r.CalledOff || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
+	if r == nil || len(r.Uses) == 0 || r.Permits || r.LeftQueue || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
 		return true
 	}
-	i := slices.IndexFunc(h.limits.before, func(l store.WaitingLine) bool { return l.Runs[0] == r.Run })
+	i := slices.IndexFunc(h.limits.before, func(l store.WaitingQueue) bool { return l.Runs[0] == r.Run })
 	if i < 0 {
 		return false
 	}
-	before := slices.DeleteFunc(slices.Clone(h.limits.before[:i]), func(l store.WaitingLine) bool {
+	before := slices.DeleteFunc(slices.Clone(h.limits.before[:i]), func(l store.WaitingQueue) bool {
 		return given && compareTurns(h.m.runs[l.Runs[0]], r) == 0
 	})
-	return h.m.heavy(r.Uses) != nil || h.m.haveRoom(r.Uses) && !h.keptBefore(append(before, h.limits.before[i]), len(before))
+	return h.m.heavy(r.Uses) != nil || h.m.haveFree(r.Uses) && !h.keptBefore(append(before, h.limits.before[i]), len(before))
 }
 
 // keptBefore reports whether a closed or admitted queue before queue i keeps it back.
-func (h *history) keptBefore(lines []store.WaitingLine, i int) bool {
-	return slices.ContainsFunc(lines[:i], func(l store.WaitingLine) bool { return (l.Shut || l.Called) && h.keepsBack(l, lines[i].Uses) })
+func (h *history) keptBefore(lines []store.WaitingQueue, i int) bool {
+	return slices.ContainsFunc(lines[:i], func(l store.WaitingQueue) bool { return (l.Closed || l.Admitted) && h.keepsBack(l, lines[i].Uses) })
 }
 
 // keepsBack reports whether queue l keeps back a later run with these uses. It does so at each
 // limit that both count at. A nested run is kept back only if this limit is the only one that l
 // waits for, or if l was admitted and waits for none. [L5]
-func (h *history) keepsBack(l store.WaitingLine, uses []store.Use) bool {
+func (h *history) keepsBack(l store.WaitingQueue, uses []store.Use) bool {
 	if !uses[0].Nested {
 		return share(l.At(), uses)
 	}
-	lacks := slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasRoom)
+	lacks := slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasFree)
 	switch len(lacks) {
 	case 0:
-		return l.Called && share(l.At(), uses)
+		return l.Admitted && share(l.At(), uses)
 	case 1:
 		return share(lacks, uses) && share(lacks, l.At())
 	}
@@ -204,7 +204,7 @@ func (h *history) judgeStands(got *store.Snapshot) {
 	h.Helper()
 	counts := map[store.LimitID][]*modelRun{} // the first runs of queues by the limits at which they count
 	for _, l := range got.Waiting {
-		if !l.Until.IsZero() && l.Shut || l.Owed || l.Uses[0].Nested {
+		if !l.Until.IsZero() && l.Closed || l.Owed || l.Uses[0].Nested {
 			return
 		}
 	}
@@ -216,10 +216,10 @@ func (h *history) judgeStands(got *store.Snapshot) {
 		other := h.countsAt(&l, counts, func(r *modelRun) bool {
 			return first.Fair == "" && r.Fair == "" || first.Priority != r.Priority || first.Route == r.Route
 		})
-		if l.Shut && l.Stands != at && l.Stands != other {
+		if l.Closed && l.Stands != at && l.Stands != other {
 			h.Fatalf("line of run %s: it counts at %b of %v, want %b", l.Runs[0], l.Stands, l.Uses, at)
 		}
-		if l.Shut || l.Called {
+		if l.Closed || l.Admitted {
 			for _, u := range l.At() {
 				counts[u.LimitID] = append(counts[u.LimitID], first)
 			}
@@ -229,7 +229,7 @@ func (h *history) judgeStands(got *store.Snapshot) {
 
 // countsAt returns the uses at which a closed queue counts, as a bit set. A run in counts is before
 // the queue if earlier returns true for it.
-func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
+func (h *history) countsAt(l *store.WaitingQueue, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
 		if h.m.stand(l.Uses[i].LimitID).Config.Paused {
@@ -237,7 +237,7 @@ func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*mod
 		}
 	}
 	for _, i := range order {
-		if at |= 1 << i; slices.ContainsFunc(counts[l.Uses[i].LimitID], earlier) || !h.m.hasRoom(l.Uses[i]) {
+		if at |= 1 << i; slices.ContainsFunc(counts[l.Uses[i].LimitID], earlier) || !h.m.hasFree(l.Uses[i]) {
 			break
 		}
 	}
@@ -245,11 +245,11 @@ func (h *history) countsAt(l *store.WaitingLine, counts map[store.LimitID][]*mod
 }
 
 // awayOf returns, for each limit, the weights of the runs in closed queues that do not count at it.
-func awayOf(lines []store.WaitingLine) map[store.LimitID]int {
+func awayOf(lines []store.WaitingQueue) map[store.LimitID]int {
 	away := map[store.LimitID]int{}
 	for _, l := range lines {
 		for i, u := range l.Uses {
-			if l.Shut && l.Stands>>i&1 == 0 {
+			if l.Closed && l.Stands>>i&1 == 0 {
 				away[u.LimitID] += u.Weight * len(l.Runs)
 			}
 		}
@@ -280,18 +280,18 @@ func (h *history) held() map[store.LimitID]int {
 // limits, like all closed queues, so that only runs that wait for none of these limits may come
 // before them. A change of what is held of their limits also admits them: the commit has returned
 // permits, or its claim has taken some.
-func (h *history) dueAfter(held map[store.LimitID]int) func(*modelLine) bool {
-	return func(l *modelLine) bool {
+func (h *history) dueAfter(held map[store.LimitID]int) func(*modelQueue) bool {
+	return func(l *modelQueue) bool {
 		happened := slices.ContainsFunc(l.uses, func(u store.Use) bool { return h.m.stand(u.LimitID).Held != held[u.LimitID] })
-		return !happened && slices.ContainsFunc(h.limits.before, func(o store.WaitingLine) bool {
-			return o.Route == l.route && slices.Equal(o.Uses, l.uses) && o.Shut && !o.Until.IsZero() && !o.Until.After(h.Clock.Now())
+		return !happened && slices.ContainsFunc(h.limits.before, func(o store.WaitingQueue) bool {
+			return o.Route == l.route && slices.Equal(o.Uses, l.uses) && o.Closed && !o.Until.IsZero() && !o.Until.After(h.Clock.Now())
 		})
 	}
 }
 
 // judgeGrant fails the test if a run must not get its permits, or gets them before runs of its
 // route that must precede it. left has the meaning that it has in judgeClaimed.
-func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
+func (h *history) judgeGrant(r *modelRun, left func(*modelQueue) bool) {
 	h.Helper()
 	if h.limits.on {
 		for _, l := range h.m.waiting() {
@@ -299,8 +299,8 @@ func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
 				continue
 			}
 			for n, o := range l.runs {
-				inLine := r.Waits() && slices.Equal(l.uses, r.Uses) && compareReady(o, r) < 0
-				if inLine || n == 0 && compareTurns(o, r) < 0 && h.m.mustGo(o) && (left == nil || !left(&l)) {
+				inQueue := r.Waits() && slices.Equal(l.uses, r.Uses) && compareReady(o, r) < 0
+				if inQueue || n == 0 && compareTurns(o, r) < 0 && h.m.mustGo(o) && (left == nil || !left(&l)) {
 					h.Fatalf("claim: run %s came before run %s, which may have its permits", r.Run, o.Run)
 				}
 			}
@@ -310,13 +310,13 @@ func (h *history) judgeGrant(r *modelRun, left func(*modelLine) bool) {
 		return
 	}
 	for _, u := range r.Uses {
-		if !h.m.hasRoom(u) {
+		if !h.m.hasFree(u) {
 			h.Fatalf("claim: run %s got %d of limit %s, which has no room: %+v", r.Run, u.Weight, u, h.m.stand(u.LimitID))
 		}
 	}
 	b := begun{modelRun: r}
 	for _, l := range h.limits.before {
-		if (l.Shut || l.Called && l.Until.After(h.Clock.Now())) && h.keepsBack(l, r.Uses) {
+		if (l.Closed || l.Admitted && l.Until.After(h.Clock.Now())) && h.keepsBack(l, r.Uses) {
 			b.back = append(b.back, l)
 		}
 	}
@@ -330,7 +330,7 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 	if !h.limits.on {
 		return
 	}
-	h.adoptLines(got.Waiting)
+	h.adoptQueues(got.Waiting)
 	h.judgeStands(got)
 	h.m.limits.away = awayOf(got.Waiting)
 	for id, r := range h.m.runs {
@@ -339,7 +339,7 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 		}
 	}
 	for i := range got.Waiting {
-		h.judgeLine(got, i)
+		h.judgeQueue(got, i)
 	}
 	for _, r := range h.limits.begun {
 		h.judgeTurn(got.Waiting, r)
@@ -365,15 +365,15 @@ func (r *modelRun) waited(since time.Time) time.Time {
 	return since
 }
 
-// adoptLines checks that each waiting run is in one queue, at the right position. It takes the
+// adoptQueues checks that each waiting run is in one queue, at the right position. It takes the
 // order of runs that came together from the store. [L9]
-func (h *history) adoptLines(lines []store.WaitingLine) {
+func (h *history) adoptQueues(lines []store.WaitingQueue) {
 	h.Helper()
 	want := h.m.waiting()
 	h.Equal("number of lines", len(lines), len(want))
 	var firsts []*modelRun
 	for _, l := range lines {
-		i := slices.IndexFunc(want, func(w modelLine) bool { return w.route == l.Route && slices.Equal(w.uses, l.Uses) })
+		i := slices.IndexFunc(want, func(w modelQueue) bool { return w.route == l.Route && slices.Equal(w.uses, l.Uses) })
 		if i < 0 {
 			h.Fatalf("line of %v for %v: nobody should wait in it", l.Route, l.Uses)
 		}
@@ -407,42 +407,42 @@ func runsOfModel(runs []*modelRun) []event.RunID {
 	return ids
 }
 
-// judgeLine checks whether the state of a queue is allowed, given its state at the last inspection.
-func (h *history) judgeLine(got *store.Snapshot, i int) {
+// judgeQueue checks whether the state of a queue is allowed, given its state at the last inspection.
+func (h *history) judgeQueue(got *store.Snapshot, i int) {
 	h.Helper()
 	l, now := got.Waiting[i], h.Clock.Now()
-	heavy, was := h.m.heavy(l.Uses) != nil, store.WaitingLine{}
-	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingLine) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
+	heavy, was := h.m.heavy(l.Uses) != nil, store.WaitingQueue{}
+	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingQueue) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
 		was = h.limits.before[n]
 	}
 	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // the run that was first still waits
-	kept := len(was.Runs) > 0 && (was.Shut || was.Called)
+	kept := len(was.Runs) > 0 && (was.Closed || was.Admitted)
 	switch {
-	case heavy && l.Shut:
+	case heavy && l.Closed:
 		h.Fatalf("line of run %s: it is shut, and can never have its permits: nobody ends it", l.Runs[0])
-	case l.Called && was.Called && stays && l.Until.Equal(was.Until):
-	case l.Called && !l.Until.Equal(now.Add(suite.CallTime)):
-		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(suite.CallTime))
-	case l.Shut && !kept && !h.limits.asked[l.Route]:
+	case l.Admitted && was.Admitted && stays && l.Until.Equal(was.Until):
+	case l.Admitted && !l.Until.Equal(now.Add(suite.AdmitTime)):
+		h.Fatalf("line of run %s: called until %v, want %v", l.Runs[0], l.Until, now.Add(suite.AdmitTime))
+	case l.Closed && !kept && !h.limits.asked[l.Route]:
 		h.Fatalf("line of run %s: it is shut, and nobody has asked it", l.Runs[0])
-	case !l.Shut && !l.Called && was.Called && stays && !heavy && was.Until.After(now) && !h.begunIn(&l):
+	case !l.Closed && !l.Admitted && was.Admitted && stays && !heavy && was.Until.After(now) && !h.begunIn(&l):
 		h.Fatalf("line of run %s: it has lost its turn at %v, before %v", l.Runs[0], now, was.Until)
-	case !l.Shut && !l.Called && was.Shut && stays && !heavy && !h.begunIn(&l):
+	case !l.Closed && !l.Admitted && was.Closed && stays && !heavy && !h.begunIn(&l):
 		h.Fatalf("line of run %s: it was asked in vain, and is open: it may be passed", l.Runs[0])
-	case l.Shut:
-		h.judgeShut(got, i)
+	case l.Closed:
+		h.judgeClosed(got, i)
 	}
 }
 
 // begunIn reports whether a run of the queue got its permits since the last inspection. It came
 // before those that still wait, whatever state the queue had.
-func (h *history) begunIn(l *store.WaitingLine) bool {
+func (h *history) begunIn(l *store.WaitingQueue) bool {
 	return slices.ContainsFunc(h.limits.begun, func(b begun) bool { return b.Route == l.Route && slices.Equal(b.Uses, l.Uses) })
 }
 
-// judgeShut fails the test unless a closed queue is rechecked by the time at which its rates let it
+// judgeClosed fails the test unless a closed queue is rechecked by the time at which its rates let it
 // continue. That it may not continue now is checked by fsck.
-func (h *history) judgeShut(got *store.Snapshot, i int) {
+func (h *history) judgeClosed(got *store.Snapshot, i int) {
 	h.Helper()
 	l, opens := got.Waiting[i], h.Clock.Now()
 	for _, u := range l.Uses {
@@ -455,7 +455,7 @@ func (h *history) judgeShut(got *store.Snapshot, i int) {
 		}
 	}
 	if l.Uses[0].Nested { // it may be free because the queue before it waits for a second limit since the last recheck
-		opens = opens.Add(suite.CallTime)
+		opens = opens.Add(suite.AdmitTime)
 	}
 	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
 		h.Fatalf("line of run %s: it is looked at %v, and may go at %v; it is %v", l.Runs[0], l.Until, opens, h.Clock.Now())
@@ -464,10 +464,12 @@ func (h *history) judgeShut(got *store.Snapshot, i int) {
 
 // judgeTurn fails the test if a run got its permits before an earlier run that waits for one of its
 // limits in a closed or admitted queue. [L5, L7]
-func (h *history) judgeTurn(lines []store.WaitingLine, r begun) {
+func (h *history) judgeTurn(lines []store.WaitingQueue, r begun) {
 	h.Helper()
 	for _, l := range lines {
-		stays := slices.ContainsFunc(r.back, func(o store.WaitingLine) bool { return o.Runs[0] == l.Runs[0] && (l.Called || !o.Called && l.Shut) })
+		stays := slices.ContainsFunc(r.back, func(o store.WaitingQueue) bool {
+			return o.Runs[0] == l.Runs[0] && (l.Admitted || !o.Admitted && l.Closed)
+		})
 		if first := h.m.runs[l.Runs[0]]; stays && compareTurns(first, r.modelRun) < 0 {
 			h.Fatalf("claim: run %s has passed run %s, which waits in vain before it", r.Run, first.Run)
 		}
@@ -482,7 +484,7 @@ func (h *history) askedOf(c *store.Claim, n int) {
 		h.limits.asked[route] = true
 	}
 	for _, l := range h.Inspect().Waiting {
-		if n < c.Max && slices.Contains(c.Routes, l.Route) && !l.Shut {
+		if n < c.Max && slices.Contains(c.Routes, l.Route) && !l.Closed {
 			h.Fatalf("claim of %v: it had room for more, and left the line of run %s open", c.Routes, l.Runs[0])
 		}
 	}
@@ -499,7 +501,7 @@ func (h *history) adoptWakes(got *store.Snapshot) {
 		}
 	}
 	for _, l := range got.Waiting {
-		if !l.Shut {
+		if !l.Closed {
 			needed[l.Route] = l.Runs[0]
 		}
 	}

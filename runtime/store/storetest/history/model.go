@@ -37,8 +37,8 @@ type model struct {
 
 	failureGroups map[string]store.FailureGroupInfo // without the number of runs in them
 
-	limits modelLimits
-	flows  map[store.FlowID]*modelFlow
+	limits   modelLimits
+	fairKeys map[store.FairID]*modelFairKey
 
 	turn   int // counts the events that make runs ready
 	action int // counts the operations
@@ -62,21 +62,21 @@ type modelRun struct {
 
 func newModel(clock store.Clock) *model {
 	m := &model{
-		clock:   clock,
-		runs:    map[event.RunID]*modelRun{},
-		active:  map[string]event.RunID{},
-		last:    map[string]event.RunID{},
-		lines:   map[string][]event.RunID{},
-		joined:  map[event.RunID]event.RunID{},
-		seen:    map[event.RunID]map[event.ItemID]time.Time{},
-		kept:    map[event.RunID]map[event.ItemID]bool{},
-		streams: map[event.RunID]map[string]store.StreamState{},
-		leases:  map[store.SessionID]store.Lease{},
-		renewed: map[store.SessionID]time.Duration{},
-		wakes:   map[store.Route]bool{},
-		untold:  map[store.SessionID]map[event.RunID]bool{},
-		limits:  newModelLimits(),
-		flows:   map[store.FlowID]*modelFlow{},
+		clock:    clock,
+		runs:     map[event.RunID]*modelRun{},
+		active:   map[string]event.RunID{},
+		last:     map[string]event.RunID{},
+		lines:    map[string][]event.RunID{},
+		joined:   map[event.RunID]event.RunID{},
+		seen:     map[event.RunID]map[event.ItemID]time.Time{},
+		kept:     map[event.RunID]map[event.ItemID]bool{},
+		streams:  map[event.RunID]map[string]store.StreamState{},
+		leases:   map[store.SessionID]store.Lease{},
+		renewed:  map[store.SessionID]time.Duration{},
+		wakes:    map[store.Route]bool{},
+		untold:   map[store.SessionID]map[event.RunID]bool{},
+		limits:   newModelLimits(),
+		fairKeys: map[store.FairID]*modelFairKey{},
 
 		failureGroups: map[string]store.FailureGroupInfo{},
 	}
@@ -199,7 +199,7 @@ func (m *model) snapshot() *store.Snapshot {
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
-		Streams: m.streams, Gathering: map[string]event.RunID{}, Flows: m.flowCounts(),
+		Streams: m.streams, Gathering: map[string]event.RunID{}, FairKeys: m.flowCounts(),
 	}
 	for chain, items := range m.kept {
 		if len(items) > 0 {

@@ -129,14 +129,14 @@ func (m *model) rateOpens(l *store.LimitState, after int) time.Time {
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// hasRoom reports whether a part of a limit has free capacity for a weight now.
-func (m *model) hasRoom(u store.Use) bool {
+// hasFree reports whether a part of a limit has free capacity for a weight now.
+func (m *model) hasFree(u store.Use) bool {
 	l := m.stand(u.LimitID)
 	return l.Next.IsZero() && !l.Config.Paused && (l.Config.AtOnce == 0 || l.Held+u.Weight <= l.Config.AtOnce)
 }
 
-func (m *model) haveRoom(uses []store.Use) bool {
-	return !slices.ContainsFunc(uses, func(u store.Use) bool { return !m.hasRoom(u) })
+func (m *model) haveFree(uses []store.Use) bool {
+	return !slices.ContainsFunc(uses, func(u store.Use) bool { return !m.hasFree(u) })
 }
 
 // heavy returns the error of a run that can never get its permits, or nil.
@@ -161,7 +161,7 @@ func (m *model) refusal(c *store.Create, now bool) error {
 		if now && (l.Config.Refuse && beyond > 0 || l.Config.Waiting > 0 && beyond > l.Config.Waiting) {
 			return &store.StartRefusedError{Limit: u.LimitID, RetryAfter: retry}
 		}
-		if c.Owner != nil && (!m.hasRoom(u) || l.Waits > l.Away) {
+		if c.Owner != nil && (!m.hasFree(u) || l.Waits > l.Away) {
 			return store.ErrNotClaimable
 		}
 	}
@@ -217,17 +217,17 @@ func (m *model) moves(r *modelRun, to store.QueueState) {
 	if from == to || len(r.Uses) == 0 && r.Fair == "" {
 		return
 	}
-	if r.InFlow() && to == store.StateOwned {
-		m.leaveFlow(r)
+	if r.InFairKey() && to == store.StateOwned {
+		m.leaveFairKey(r)
 	}
 	switch {
 	case len(r.Uses) == 0:
 	case to == store.StateEnded:
-		r.Permits, r.CalledOff = false, false
+		r.Permits, r.LeftQueue = false, false
 	case from == store.StateOwned:
 		r.Permits = r.Permits && r.Whole
-	case to == store.StateOwned && !r.Permits && !r.CalledOff:
-		if r.CalledOff = m.heavy(r.Uses) != nil; !r.CalledOff {
+	case to == store.StateOwned && !r.Permits && !r.LeftQueue:
+		if r.LeftQueue = m.heavy(r.Uses) != nil; !r.LeftQueue {
 			m.begin(r.Uses)
 			r.Permits = true
 		}
@@ -248,16 +248,16 @@ func (m *model) handOn(r, next *modelRun) {
 // callOff takes a canceled run out of its queue, so that it can end without permits. It becomes the
 // last of the other ready runs. [L9]
 func (m *model) callOff(r *modelRun) {
-	r.CalledOff, r.place, r.turn, r.rank, r.keyed = true, 0, m.nextTurn(), 0, false
+	r.LeftQueue, r.place, r.turn, r.rank, r.keyed = true, 0, m.nextTurn(), 0, false
 }
 
 // become gives a run its position among the ready runs. A run that waits for permits, or has a
 // fairness key, keeps an earlier position. [L8]
 func (m *model) become(r *modelRun, turn int) {
 	r.turn, r.rank = turn, 0
-	if r.keyed = r.InFlow(); r.keyed {
+	if r.keyed = r.InFairKey(); r.keyed {
 		if !r.fresh {
-			m.enterFlow(r)
+			m.enterFairKey(r)
 		}
 		return
 	}
@@ -270,23 +270,23 @@ func (m *model) become(r *modelRun, turn int) {
 	r.turn, r.rank = r.place, r.placeRank
 }
 
-// modelLine is a limiter queue: the runs of a route that wait for the same permits, in order.
-type modelLine struct {
+// modelQueue is a limiter queue: the runs of a route that wait for the same permits, in order.
+type modelQueue struct {
 	route store.Route
 	uses  []store.Use
 	runs  []*modelRun
 }
 
 // waiting returns the limiter queues.
-func (m *model) waiting() []modelLine {
-	var lines []modelLine
+func (m *model) waiting() []modelQueue {
+	var lines []modelQueue
 	for _, r := range m.sorted() {
 		if !r.Waits() {
 			continue
 		}
-		i := slices.IndexFunc(lines, func(l modelLine) bool { return l.route == r.Route && slices.Equal(l.uses, r.Uses) })
+		i := slices.IndexFunc(lines, func(l modelQueue) bool { return l.route == r.Route && slices.Equal(l.uses, r.Uses) })
 		if i < 0 {
-			i, lines = len(lines), append(lines, modelLine{route: r.Route, uses: r.Uses})
+			i, lines = len(lines), append(lines, modelQueue{route: r.Route, uses: r.Uses})
 		}
 		lines[i].runs = append(lines[i].runs, r)
 	}
@@ -312,7 +312,7 @@ func (m *model) mustGo(r *modelRun) bool {
 			}
 		}
 	}
-	return m.heavy(r.Uses) != nil || m.haveRoom(r.Uses)
+	return m.heavy(r.Uses) != nil || m.haveFree(r.Uses)
 }
 
 // knownLimits returns the parts of limits that have any state.

@@ -13,9 +13,9 @@ import (
 // one action, the store chooses their order. The order of the flow is then not checked until the
 // flow is empty.
 
-// modelFlow is the state of a flow, the ready runs with fairness keys of one route and priority. It
+// modelFairKey is the state of a flow, the ready runs with fairness keys of one route and priority. It
 // exists from the first of these runs until none is left.
-type modelFlow struct {
+type modelFairKey struct {
 	present int            // the place of the last run that began, plus one
 	newest  int            // the place of the latest key that had no later place of its own
 	next    map[string]int // the earliest place of the next run of a key
@@ -24,36 +24,36 @@ type modelFlow struct {
 	action  int
 }
 
-func (r *modelRun) flow() store.FlowID { return store.FlowID{Route: r.Route, Priority: r.Priority} }
+func (r *modelRun) fairKey() store.FairID { return store.FairID{Route: r.Route, Priority: r.Priority} }
 
-// inFlow returns the number of ready runs of a flow, without the given run.
-func (m *model) inFlow(id store.FlowID, without event.RunID) (n int) {
+// inFairKey returns the number of ready runs of a flow, without the given run.
+func (m *model) inFairKey(id store.FairID, without event.RunID) (n int) {
 	for _, r := range m.runs {
-		if r.InFlow() && r.flow() == id && r.Run != without {
+		if r.InFairKey() && r.fairKey() == id && r.Run != without {
 			n++
 		}
 	}
 	return n
 }
 
-func (m *model) flowCounts() map[store.FlowID]int {
-	counts := map[store.FlowID]int{}
+func (m *model) flowCounts() map[store.FairID]int {
+	counts := map[store.FairID]int{}
 	for _, r := range m.runs {
-		if r.InFlow() {
-			counts[r.flow()]++
+		if r.InFairKey() {
+			counts[r.fairKey()]++
 		}
 	}
 	return counts
 }
 
-// enterFlow gives a run that becomes ready its place, unless it has one. The place is not before
+// enterFairKey gives a run that becomes ready its place, unless it has one. The place is not before
 // the present place of the flow, and its distance from the last run of its key depends on its
 // share.
-func (m *model) enterFlow(r *modelRun) {
-	f := m.flows[r.flow()]
-	if f == nil || m.inFlow(r.flow(), r.Run) == 0 {
-		f = &modelFlow{present: m.nextTurn(), next: map[string]int{}}
-		m.flows[r.flow()] = f
+func (m *model) enterFairKey(r *modelRun) {
+	f := m.fairKeys[r.fairKey()]
+	if f == nil || m.inFairKey(r.fairKey(), r.Run) == 0 {
+		f = &modelFairKey{present: m.nextTurn(), next: map[string]int{}}
+		m.fairKeys[r.fairKey()] = f
 	}
 	r.fresh = true
 	if r.place != 0 {
@@ -72,15 +72,15 @@ func (m *model) enterFlow(r *modelRun) {
 	f.came, f.action = r, m.action
 }
 
-// leaveFlow advances the present place of a flow past a run that begins.
-func (m *model) leaveFlow(r *modelRun) {
-	f := m.flows[r.flow()]
+// leaveFairKey advances the present place of a flow past a run that begins.
+func (m *model) leaveFairKey(r *modelRun) {
+	f := m.fairKeys[r.fairKey()]
 	f.present = max(f.present, r.place+1)
 }
 
 // guardShare refuses a create with an owner if ready runs of its flow must be claimed first.
 func (m *model) guardShare(c *store.Create) error {
-	if c.Fair != "" && c.Owner != nil && m.inFlow(store.FlowID{Route: c.Route, Priority: c.Priority}, "") > 0 {
+	if c.Fair != "" && c.Owner != nil && m.inFairKey(store.FairID{Route: c.Route, Priority: c.Priority}, "") > 0 {
 		return protocol.Refused{Err: store.ErrNotClaimable}
 	}
 	return nil

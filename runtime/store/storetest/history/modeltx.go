@@ -33,7 +33,7 @@ func (m *model) grant(r *modelRun, c *store.Claim) store.ClaimedRun {
 func (r *modelRun) claimed() store.ClaimedRun {
 	return store.ClaimedRun{
 		Run: r.Run, WorkflowID: r.WorkflowID, Route: r.Route, Fence: r.Fence, Recoveries: r.Recoveries,
-		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0, CalledOff: r.CalledOff, Group: r.Group,
+		N: r.N, Seq: r.Seq, Last: r.Last, Unread: len(r.Inbox) > 0, LeftQueue: r.LeftQueue, Group: r.Group,
 	}
 }
 
@@ -208,7 +208,7 @@ func (m *model) AddItem(r *modelRun, item store.Item) error {
 	case r.Waits():
 		m.callOff(r)
 	case len(r.Uses) > 0 && !r.Permits && r.QueueState != store.StateReady && r.QueueState != store.StateOwned:
-		r.CalledOff = true // the run needs no permits once it is ready [L9]
+		r.LeftQueue = true // the run needs no permits once it is ready [L9]
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func (m *model) FindSession(id store.SessionID) (store.SessionID, error) { retur
 
 func (m *model) IsActive(r *modelRun) (bool, error) { return m.active[r.WorkflowID] == r.Run, nil }
 
-func (m *model) NextInLine(r *modelRun) (*modelRun, error) {
+func (m *model) NextInQueue(r *modelRun) (*modelRun, error) {
 	if line := m.lines[r.WorkflowID]; len(line) > 0 {
 		return m.runs[line[0]], nil
 	}

@@ -119,7 +119,7 @@ func (h *history) claimBoth(c store.Claim) {
 
 // judgeClaimed checks that the runs of a claim were the first ones, and grants the same runs in the
 // model. If left is not nil, the claim may have skipped the queues for which it returns true.
-func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left func(*modelLine) bool) {
+func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left func(*modelQueue) bool) {
 	h.Helper()
 	for _, claimed := range runs {
 		r := h.m.runs[claimed.Run]

@@ -6,8 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// CallTime is how long an admitted queue keeps its position. [L7]
-const CallTime = 5 * time.Second
+// AdmitTime is how long an admitted queue keeps its position. [L7]
+const AdmitTime = 5 * time.Second
 
 // SetLimits configures limits.
 func (h *Harness) SetLimits(set ...store.SetLimit) {

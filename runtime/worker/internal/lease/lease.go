@@ -125,14 +125,14 @@ func (l *Lease) Alive(id store.SessionID) bool {
 	return l.id == id && !l.over && time.Since(l.renewed) < l.Expiry
 }
 
-// lookAgain is the interval at which AwaitAlive rechecks the lease.
-const lookAgain = 20 * time.Millisecond
+// recheck is the interval at which AwaitAlive rechecks the lease.
+const recheck = 20 * time.Millisecond
 
 // AwaitAlive waits until the worker certainly owns what was claimed under the id, or until ctx
 // ends. ctx ends once the claim is known to be lost; AwaitAlive then returns the cause.
 func (l *Lease) AwaitAlive(ctx context.Context, id store.SessionID) error {
 	for !l.Alive(id) {
-		if !wait.For(ctx, l.Clock, lookAgain) {
+		if !wait.For(ctx, l.Clock, recheck) {
 			return context.Cause(ctx)
 		}
 	}

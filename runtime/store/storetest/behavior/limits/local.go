@@ -15,12 +15,12 @@ func needing(memory int) func(*store.Create) {
 	}
 }
 
-// claimRoom claims runs for a worker that has free of most weights of memory left. It fails the
+// claimFree claims runs for a worker that has free of most weights of memory left. It fails the
 // test unless the claim returns the wanted runs.
-func (h *harness) claimRoom(s store.SessionID, free, most int, want ...*suite.Log) store.Claimed {
+func (h *harness) claimFree(s store.SessionID, free, most int, want ...*suite.Log) store.Claimed {
 	h.Helper()
 	c, err := h.Store.Claim(h.Ctx, store.Claim{
-		Session: s, Token: h.IDs.Token(), Routes: []store.Route{suite.Orders}, Max: 10, Room: []store.Room{{Limit: "memory", Free: free, Most: most}},
+		Session: s, Token: h.IDs.Token(), Routes: []store.Route{suite.Orders}, Max: 10, FreeCapacity: []store.FreeCapacity{{Limit: "memory", Free: free, Most: most}},
 	})
 	h.Check("claim", err)
 	var runs []event.RunID
@@ -33,92 +33,92 @@ func (h *harness) claimRoom(s store.SessionID, free, most int, want ...*suite.Lo
 
 func (h *harness) passed(c store.Claimed, never bool, want ...*suite.Log) {
 	h.Helper()
-	var all []store.PassedRun
+	var all []store.SkippedRun
 	for _, l := range want {
-		all = append(all, store.PassedRun{Run: l.Run, Route: suite.Orders, Never: never})
+		all = append(all, store.SkippedRun{Run: l.Run, Route: suite.Orders, Never: never})
 	}
-	h.Equal("passed over", c.Passed, all)
+	h.Equal("passed over", c.Skipped, all)
 }
 
 var localBehaviors = []behavior{
 	{"Local_AClaimIsGivenWhatFitsItsRoom", func(h *harness) {
 		s := h.Session()
 		first, second, third := h.Start(needing(300)), h.Start(needing(300)), h.Start(needing(300))
-		c := h.claimRoom(s, 700, 700, first, second)
+		c := h.claimFree(s, 700, 700, first, second)
 		h.passed(c, false, third)
 		h.Equal("uses", c.Runs[0].Uses, []store.Use{{LimitID: store.LimitID{Name: "memory"}, Weight: 300, Local: true}})
 		h.Counts("memory", 600, 300)
 		h.Finish(first, c.Runs[0].Fence, event.StatusCompleted)
-		h.claimRoom(s, 400, 700, third)
+		h.claimFree(s, 400, 700, third)
 		h.Equal("without room of its own a worker is given what comes", c.Runs[1].Run, second.Run)
 	}},
 	{"Local_WhatIsPassedOverKeepsTheRoomUnlessTheWorkerNeverHasSoMuch", func(h *harness) {
 		s := h.Session()
 		heavy, light, other := h.Start(needing(600)), h.Start(needing(100)), h.Start()
-		h.passed(h.claimRoom(s, 300, 700, other), false, heavy, light)
+		h.passed(h.claimFree(s, 300, 700, other), false, heavy, light)
 		h.Equal("since when it waits", h.Record(heavy.Run).WaitsSince, h.Clock.Now())
-		c := h.claimRoom(s, 500, 500, light)
+		c := h.claimFree(s, 500, 500, light)
 		h.passed(c, true, heavy)
-		h.claimRoom(h.Session(), 600, 600, heavy)
+		h.claimFree(h.Session(), 600, 600, heavy)
 	}},
 	{"Local_AnotherWorkerIsWokenForWhatWasPassedOver", func(h *harness) {
 		s, other := h.Session(), h.Session()
 		heavy := h.Start(needing(600))
 		h.Poll(s, suite.Orders)
-		h.passed(h.claimRoom(s, 100, 100), true, heavy)
+		h.passed(h.claimFree(s, 100, 100), true, heavy)
 		h.Equal("woken", h.Poll(other, suite.Orders).Claim, []int{0})
-		h.claimRoom(other, 700, 700, heavy)
+		h.claimFree(other, 700, 700, heavy)
 	}},
 	{"Local_GoesWithLimitsOfTheFleet", func(h *harness) {
 		h.Limit("pool", 1) // sorts after the memory by name
 		s, other := h.Session(), h.Session()
 		both := h.Start(using("pool"), needing(300))
 		next, memory := h.Start(using("pool"), needing(100)), h.Start(needing(200))
-		c := h.claimRoom(s, 1000, 1000, both, memory)
-		h.claimRoom(other, 1000, 1000)
+		c := h.claimFree(s, 1000, 1000, both, memory)
+		h.claimFree(other, 1000, 1000)
 		h.Counts("pool", 1, 1)
 		h.Finish(both, c.Runs[0].Fence, event.StatusCompleted)
-		h.passed(h.claimRoom(s, 50, 1000), false, next)
-		h.claimRoom(other, 1000, 1000, next)
+		h.passed(h.claimFree(s, 50, 1000), false, next)
+		h.claimFree(other, 1000, 1000, next)
 	}},
 	{"Local_WhatADeadWorkerHadIsGivenBack", func(h *harness) {
 		s := h.Session()
 		l := h.Start(needing(300))
 		other := h.Session()
-		h.claimRoom(s, 300, 300, l)
+		h.claimFree(s, 300, 300, l)
 		h.Counts("memory", 300, 0)
 		h.RecoverDead(other)
 		h.Counts("memory", 0, 300)
-		h.claimRoom(other, 300, 300, l)
+		h.claimFree(other, 300, 300, l)
 		h.Counts("memory", 300, 0)
 	}},
 	{"Local_AWholeRunIsGivenAgainWhereThereIsRoom", func(h *harness) {
 		h.Limit("gpu", 1)
 		s := h.Session()
 		l := h.Start(using("gpu"), needing(300), whole)
-		c := h.claimRoom(s, 300, 300, l)
+		c := h.claimFree(s, 300, 300, l)
 		h.Commit(l, suite.WithEffect(l.Commit(c.Runs[0].Fence, l.Work()...), store.EffectYield, ""))
 		free := h.Start()
-		h.passed(h.claimRoom(s, 200, 300, free), false, l)
-		h.Equal("given", slices.Contains(suite.RunsOf(h.claimRoom(s, 300, 300, l).Runs), l.Run), true)
+		h.passed(h.claimFree(s, 200, 300, free), false, l)
+		h.Equal("given", slices.Contains(suite.RunsOf(h.claimFree(s, 300, 300, l).Runs), l.Run), true)
 	}},
 	{"Local_WhatWasCalledOffNeedsNoRoom", func(h *harness) {
 		s := h.Session()
 		waits := h.Start(needing(300))
-		h.passed(h.claimRoom(s, 0, 300), false, waits)
+		h.passed(h.claimFree(s, 0, 300), false, waits)
 		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: waits.Run, Item: h.Item(), Urgent: true})
 		h.Check("deliver", err)
-		c := h.claimRoom(s, 0, 300, waits)
-		h.Equal("called off", c.Runs[0].CalledOff, true)
+		c := h.claimFree(s, 0, 300, waits)
+		h.Equal("called off", c.Runs[0].LeftQueue, true)
 		h.Counts("memory", 0, 0)
 	}},
 	{"Local_WhatIsTooHeavyNeedsNoRoom", func(h *harness) {
 		h.Limit("gpu", 2)
 		s := h.Session()
 		heavy := h.Start(weighing(2), needing(300))
-		h.passed(h.claimRoom(s, 0, 300), false, heavy)
+		h.passed(h.claimFree(s, 0, 300), false, heavy)
 		h.Limit("gpu", 1)
-		c := h.claimRoom(s, 0, 300, heavy)
-		h.Equal("called off", c.Runs[0].CalledOff, true)
+		c := h.claimFree(s, 0, 300, heavy)
+		h.Equal("called off", c.Runs[0].LeftQueue, true)
 	}},
 }

@@ -14,7 +14,7 @@ var nestedBehaviors = []behavior{
 	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
 		h.becomesFree(func(s store.SessionID) {
 			for range 3 { // while the run before it waits for nothing else
-				h.Clock.Advance(suite.CallTime)
+				h.Clock.Advance(suite.AdmitTime)
 				h.Heartbeat(s)
 				h.nothing("nested, in vain", s)
 			}
@@ -27,10 +27,10 @@ var nestedBehaviors = []behavior{
 		})
 	}},
 	{"L6_ANestedRunThatHadNoRoomEitherIsLookedAtAgain", func(h *harness) {
-		h.hadNoRoomEither(1, func(_ store.SessionID, nested []*suite.Log) *suite.Log { return nested[0] })
+		h.hadNoneFreeEither(1, func(_ store.SessionID, nested []*suite.Log) *suite.Log { return nested[0] })
 	}},
 	{"L6_ANestedRunIsLookedAtAgainOnceTheOneBeforeItHasLeftTheLine", func(h *harness) {
-		h.hadNoRoomEither(2, func(s store.SessionID, nested []*suite.Log) *suite.Log {
+		h.hadNoneFreeEither(2, func(s store.SessionID, nested []*suite.Log) *suite.Log {
 			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: nested[0].Run, Item: h.Item(), Urgent: true})
 			h.Check("cancel", err)
 			h.one(s, nested[0])
@@ -57,11 +57,11 @@ func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.onceLookedAtAgain(s, both, below)
 }
 
-// hadNoRoomEither makes n nested runs of b wait behind a run that waits for a and for more of b,
+// hadNoneFreeEither makes n nested runs of b wait behind a run that waits for a and for more of b,
 // and a run that waits for b and c. When b has capacity for one of the nested runs, none may take
 // it because the first run waits for b alone. When the first run also waits for a, the nested run
 // that goes returned must become claimable.
-func (h *harness) hadNoRoomEither(n int, goes func(s store.SessionID, nested []*suite.Log) *suite.Log) {
+func (h *harness) hadNoneFreeEither(n int, goes func(s store.SessionID, nested []*suite.Log) *suite.Log) {
 	h.Helper()
 	h.Limit("a", 1)
 	h.Limit("b", 2)
@@ -93,7 +93,7 @@ func (h *harness) onceLookedAtAgain(s store.SessionID, both, below *suite.Log) {
 	for _, f := range h.Findings(h.Inspect()) {
 		h.Fatalf("fsck: %v", f)
 	}
-	h.Clock.Advance(suite.CallTime)
+	h.Clock.Advance(suite.AdmitTime)
 	h.one(s, below)
 	h.State(both.Run, store.StateReady)
 }

@@ -49,15 +49,15 @@ func (h *harness) come(keys map[event.RunID]string, key string, n int, change ..
 }
 
 // flows fails the test unless the flow of orders counts this many runs.
-func (h *harness) flows(what string, want int) {
+func (h *harness) fairKeys(what string, want int) {
 	h.Helper()
-	all := map[store.FlowID]int{}
+	all := map[store.FairID]int{}
 	if want > 0 {
-		all[store.FlowID{Route: suite.Orders}] = want
+		all[store.FairID{Route: suite.Orders}] = want
 	}
-	got := h.Inspect().Flows
+	got := h.Inspect().FairKeys
 	if got == nil {
-		got = map[store.FlowID]int{}
+		got = map[store.FairID]int{}
 	}
 	h.Equal("runs in flows "+what, got, all)
 }
@@ -168,7 +168,7 @@ var shareBehaviors = []behavior{
 		late := h.come(keys, "core", 1, using("gpu"))[0]
 		h.Finish(late, h.one(s, late), event.StatusCompleted)
 		h.Equal("the others", h.served(s, 4, keys, end), map[string]int{"acme": 4})
-		h.flows("in the end", 0)
+		h.fairKeys("in the end", 0)
 	}},
 	{"Shares_AHeavyClaimIsNotPassedByNewKeys", func(h *harness) {
 		h.Limit("gpu", 2)
@@ -203,7 +203,7 @@ var shareBehaviors = []behavior{
 		sleeper := h.come(keys, "acme", 1)[0]
 		h.Park(sleeper, h.one(s, sleeper), h.Clock.Now().Add(time.Hour))
 		acme := h.come(keys, "acme", 2)
-		h.flows("while one sleeps", 2)
+		h.fairKeys("while one sleeps", 2)
 		h.Clock.Advance(2 * time.Hour)
 		h.Heartbeat(s)
 		for _, l := range []*suite.Log{acme[0], acme[1], sleeper} {
@@ -227,14 +227,14 @@ var shareBehaviors = []behavior{
 		s, keys := h.Session(), map[event.RunID]string{}
 		h.one(s, h.come(keys, "acme", 1, using("gpu"))[0])
 		waits := h.come(keys, "acme", 2, using("gpu"))
-		h.flows("while two wait", 2)
+		h.fairKeys("while two wait", 2)
 		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: waits[0].Run, Item: h.Item(), Urgent: true})
 		h.Check("deliver", err)
-		h.flows("while one waits", 1)
+		h.fairKeys("while one waits", 1)
 		got := h.Claim(s, 10)
 		h.Equal("claimed", suite.RunsOf(got), []event.RunID{waits[0].Run})
-		h.Equal("called off", got[0].CalledOff, true)
-		h.flows("while one waits", 1)
+		h.Equal("called off", got[0].LeftQueue, true)
+		h.fairKeys("while one waits", 1)
 	}},
 	{"Shares_WhoIsCanceledMovesNobody", func(h *harness) {
 		h.Limit("gpu", 1)
@@ -258,20 +258,20 @@ var shareBehaviors = []behavior{
 		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: waits[0].Run, Item: h.Item(), Urgent: true})
 		h.Check("deliver", err)
 		h.Check("release", h.Store.Release(h.Ctx, waits[0].Run, h.one(s, waits[0])))
-		h.flows("after its owner has given it back", 1)
+		h.fairKeys("after its owner has given it back", 1)
 		h.one(s, waits[0])
-		h.flows("once it is owned again", 1)
+		h.fairKeys("once it is owned again", 1)
 	}},
 	{"Shares_WhoNeedsNoPermitsKeepsItsTurnThoughCanceled", func(h *harness) {
 		s, keys := h.Session(), map[event.RunID]string{}
 		acme := h.come(keys, "acme", 2)
 		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: acme[0].Run, Item: h.Item(), Urgent: true})
 		h.Check("deliver", err)
-		h.flows("after one was canceled", 2)
+		h.fairKeys("after one was canceled", 2)
 		got := h.Claim(s, 10)
 		h.Equal("claimed", suite.RunsOf(got), []event.RunID{acme[0].Run, acme[1].Run})
-		h.Equal("called off", got[0].CalledOff, false)
-		h.flows("once both are owned", 0)
+		h.Equal("called off", got[0].LeftQueue, false)
+		h.fairKeys("once both are owned", 0)
 	}},
 	{"Shares_KeysThatComeForTheFirstTimeGoInTheirOrder", func(h *harness) {
 		s := h.Session()
@@ -309,31 +309,31 @@ var shareBehaviors = []behavior{
 		s, keys := h.Session(), map[event.RunID]string{}
 		acme := h.come(keys, "acme", 6)
 		h.Check("claim of the fourth", h.ClaimRun(s, acme[3]))
-		h.flows("while five wait", 5)
+		h.fairKeys("while five wait", 5)
 		late := h.come(keys, "bolt", 1)[0] // after the fourth, which has begun
 		for _, l := range []*suite.Log{acme[0], acme[1], acme[2], late, acme[4]} {
 			h.one(s, l)
 		}
-		h.flows("while one waits", 1)
+		h.fairKeys("while one waits", 1)
 	}},
 	{"Shares_WhatIsBlockedLeavesItsFlow", func(h *harness) {
 		s, keys := h.Session(), map[event.RunID]string{}
 		l := h.come(keys, "acme", 1)[0]
 		h.Block(l, h.one(s, l))
-		h.flows("while it is blocked", 0)
+		h.fairKeys("while it is blocked", 0)
 		other := h.SessionWith("v2")
 		fence := h.one(other, l)
-		h.flows("while it is owned", 0)
+		h.fairKeys("while it is owned", 0)
 		h.Check("release", h.Store.Release(h.Ctx, l.Run, fence))
-		h.flows("while it waits", 1)
+		h.fairKeys("while it waits", 1)
 		h.nothing("of the code that has blocked it", s)
-		h.flows("while that has put it aside", 0)
+		h.fairKeys("while that has put it aside", 0)
 		h.one(other, l)
 	}},
 	{"Shares_AreKeptWithTheRun", func(h *harness) {
 		l := h.Start(fairly("acme", 3))
 		other := h.Start(fair("bolt"))
-		h.flows("while two wait", 2)
+		h.fairKeys("while two wait", 2)
 		for _, c := range []struct {
 			l     *suite.Log
 			fair  string

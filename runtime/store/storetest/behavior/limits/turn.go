@@ -359,7 +359,7 @@ var turnBehaviors = []behavior{
 		got := h.Claim(s, 10)
 		h.Equal("claimed", len(got), 2)
 		for _, r := range got {
-			h.Equal("called off", r.CalledOff, r.Run == heavy.Run)
+			h.Equal("called off", r.LeftQueue, r.Run == heavy.Run)
 			if r.Run == heavy.Run {
 				c := heavy.Commit(r.Fence, append(heavy.Receive(cancel), heavy.End(event.StatusCanceled)...)...)
 				h.Commit(heavy, suite.Consuming(suite.WithEffect(c, store.EffectFinish, event.StatusCanceled), cancel))
@@ -440,7 +440,7 @@ var turnBehaviors = []behavior{
 		h.Equal("woken", h.Poll(s, suite.Orders).Claim, []int{0})
 		got := h.Claim(s, 10)
 		h.Equal("claimed", len(got), 2)
-		h.Equal("called off", got[slices.IndexFunc(got, func(r store.ClaimedRun) bool { return r.Run == heavy.Run })].CalledOff, true)
+		h.Equal("called off", got[slices.IndexFunc(got, func(r store.ClaimedRun) bool { return r.Run == heavy.Run })].LeftQueue, true)
 		h.Counts("gpu", 2, 0)
 		h.State(light.Run, store.StateOwned)
 	}},
@@ -456,7 +456,7 @@ var turnBehaviors = []behavior{
 		h.Equal("woken", h.Poll(s, suite.Orders).Claim, []int{0})
 		got := h.Claim(s, 10)
 		h.Equal("claimed", suite.RunsOf(got), []event.RunID{heavy.Run})
-		h.Equal("called off", got[0].CalledOff, true)
+		h.Equal("called off", got[0].LeftQueue, true)
 		h.Counts("gpu", 3, 1)
 	}},
 	{"L8_AClaimThatLeavesOpenLinesWakesAgain", func(h *harness) {
@@ -560,7 +560,7 @@ func (h *harness) canceledWithoutPermits(begin func(store.SessionID) *suite.Log,
 	h.Counts("gpu", 1, 0)
 	got := give(s, l)
 	h.Equal("given", got.Run, l.Run)
-	h.Equal("called off", got.CalledOff, true)
+	h.Equal("called off", got.LeftQueue, true)
 	h.Counts("gpu", 1, 0)
 	c := l.Commit(got.Fence, append(l.Receive(cancel), l.End(event.StatusCanceled)...)...)
 	h.Commit(l, suite.Consuming(suite.WithEffect(c, store.EffectFinish, event.StatusCanceled), cancel))

@@ -40,11 +40,11 @@ local function due(created)
   return string.format('%.0f', (ARGV[5] == '0' or ARGV[4] ~= '0' and quiet < last) and quiet or last)
 end
 
-local gathers = redis.call('HGET', tag .. 'J', key)
-local m = gathers and redis.call('HMGET', tag .. 'm:' .. gathers, 'H', 'p', 'c', 'r', 'a', 'k') or {}
+local collects = redis.call('HGET', tag .. 'J', key)
+local m = collects and redis.call('HMGET', tag .. 'm:' .. collects, 'H', 'p', 'c', 'r', 'a', 'k') or {}
 local queue_state, full = queue_state_of(m[1]), tonumber(ARGV[6])
 if m[6] == key and (queue_state == '1' or queue_state == '3') and string.sub(m[1], 18, 25) == nobody then
-  local meta, inbox, seen = tag .. 'm:' .. gathers, tag .. 'i:' .. gathers, tag .. 's:' .. gathers
+  local meta, inbox, seen = tag .. 'm:' .. collects, tag .. 'i:' .. collects, tag .. 's:' .. collects
   if ARGV[3] ~= 'k' then
     redis.call('LSET', inbox, '0', ARGV[8])
   elseif not redis.call('ZSCORE', seen, ARGV[7]) then
@@ -52,18 +52,18 @@ if m[6] == key and (queue_state == '1' or queue_state == '3') and string.sub(m[1
   end
   redis.call('ZADD', seen, at, ARGV[7])
   forget(seen, inbox, now)
-  redis.call('SET', tag .. 'J:' .. run, gathers, 'PX', ARGV[9])
+  redis.call('SET', tag .. 'J:' .. run, collects, 'PX', ARGV[9])
   if full > 0 and redis.call('LLEN', inbox) >= full then
-    -- Part: gather
-    stop_gathering(gathers, key)
+    -- Part: collect
+    stop_collecting(collects, key)
     if queue_state == '3' then
-      make_ready(gathers, m[1], m[3], m[4])
-      redis.call('ZREM', tag .. 't', gathers)
+      make_ready(collects, m[1], m[3], m[4])
+      redis.call('ZREM', tag .. 't', collects)
     end
   elseif queue_state == '3' and due(m[5]) ~= m[2] then
-    park(gathers, m[1], m[3], due(m[5]))
+    park(collects, m[1], m[3], due(m[5]))
   end
-  return {'existing', gathers}
+  return {'existing', collects}
 end
 
 if flagged(header, is_limited) then

@@ -3,9 +3,9 @@
 -- which its first and its last run were added, the number of additions, and the data common to its
 -- runs. Set E contains the groups by the time of the last addition, and set Z those without runs.
 
--- enter_trouble records that a run enters a group. If the group is new, it also removes up to two
+-- enter_failure_group records that a run enters a group. If the group is new, it also removes up to two
 -- groups that have no run and have had no addition for kept milliseconds.
-local function enter_trouble(group, about, kept, now, at)
+local function enter_failure_group(group, about, kept, now, at)
   local known = intact('HGET', tag .. 'H', group)
   local first, last, total = string.match(known or '', '^(%d+) (%d+) (%d+) ')
   if last and tonumber(last) > now then
@@ -23,8 +23,8 @@ local function enter_trouble(group, about, kept, now, at)
   end
 end
 
--- leave_trouble removes a run from a group. The caller changes the metadata.
-local function leave_trouble(run, group)
+-- leave_failure_group removes a run from a group. The caller changes the metadata.
+local function leave_failure_group(run, group)
   intact('ZREM', tag .. 'U', run)
   intact('ZREM', tag .. 'I:' .. group, run)
   local last = intact('EXISTS', tag .. 'I:' .. group) == 0 and intact('ZSCORE', tag .. 'E', group)
@@ -33,8 +33,8 @@ local function leave_trouble(run, group)
   end
 end
 
--- join_trouble adds a run to a group. The caller changes the metadata.
-local function join_trouble(run, group, created)
+-- join_failure_group adds a run to a group. The caller changes the metadata.
+local function join_failure_group(run, group, created)
   intact('ZADD', tag .. 'U', created, run)
   intact('ZADD', tag .. 'I:' .. group, created, run)
   intact('ZREM', tag .. 'Z', group)
@@ -49,15 +49,15 @@ local function relabel(run, group, about, kept, now, at)
     return
   end
   if group ~= '' then
-    enter_trouble(group, about, kept, now, at)
+    enter_failure_group(group, about, kept, now, at)
   end
   if m[1] then
-    leave_trouble(run, m[1])
+    leave_failure_group(run, m[1])
   end
   if group == '' then
     redis.call('HDEL', meta, 'g')
   else
     redis.call('HSET', meta, 'g', group)
-    join_trouble(run, group, m[2])
+    join_failure_group(run, group, m[2])
   end
 end

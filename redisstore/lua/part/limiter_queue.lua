@@ -6,33 +6,33 @@
 -- of each other part that it uses. Hash F contains the limits at which a queue with several limits
 -- counts.
 
--- turned has the routes to whose ready runs a limiter queue was added, left_turns the entries that
+-- turned has the routes to whose ready runs a limiter queue was added, left_positions the entries that
 -- were removed, by route.
-local turned, left_turns = {}, {}
-local line_open, line_shut, line_called = '0', '1', '2'
+local turned, left_positions = {}, {}
+local limiter_open, limiter_closed, limiter_admitted = '0', '1', '2'
 
 -- Caches of queues (false for none), of their first runs, and of the sets of queues at limits. The
 -- functions below update them, so that each is read once. A script that writes these keys itself
--- must call read_again.
-local lines_read, firsts_read, kept_read = {}, {}, {}
-local function read_again()
-  lines_read, firsts_read, kept_read = {}, {}, {}
+-- must call reread.
+local limiters_read, firsts_read, kept_read = {}, {}, {}
+local function reread()
+  limiters_read, firsts_read, kept_read = {}, {}, {}
 end
 
--- unsaved_lines has the records by queue ID whose writes save_line defers until write_lines. If it
--- is nil, save_line writes at once.
-local unsaved_lines
+-- unsaved_limiters has the records by queue ID whose writes save_limiter defers until write_limiters. If it
+-- is nil, save_limiter writes at once.
+local unsaved_limiters
 
 -- put_off defers the writes of counts and of queue records until write_put_off, which writes each
 -- of them once. It serves an action that changes many of them, or one of them often. Until then
 -- only the functions of this part and of part limit may read them.
 local function put_off()
-  unsaved_limits, unsaved_lines = unsaved_limits or {}, unsaved_lines or {}
+  unsaved_limits, unsaved_limiters = unsaved_limits or {}, unsaved_limiters or {}
 end
 
-local function write_lines(lines)
+local function write_limiters(limiters)
   local fields, gone = {}, {}
-  for id, packed in pairs(lines) do
+  for id, packed in pairs(limiters) do
     if packed then
       fields[#fields + 1], fields[#fields + 2] = id, packed
     else
@@ -42,20 +42,20 @@ local function write_lines(lines)
   write_fields(tag .. 'Y', fields, gone)
 end
 
--- save_line writes the record of a queue. If packed is false, it removes the record.
-local function save_line(id, packed)
-  if unsaved_lines then
-    unsaved_lines[id] = packed
+-- save_limiter writes the record of a queue. If packed is false, it removes the record.
+local function save_limiter(id, packed)
+  if unsaved_limiters then
+    unsaved_limiters[id] = packed
   else
-    write_lines({[id] = packed})
+    write_limiters({[id] = packed})
   end
 end
 
 local function write_put_off()
-  local limits, lines = unsaved_limits, unsaved_lines
-  unsaved_limits, unsaved_lines = nil, nil
+  local limits, limiters = unsaved_limits, unsaved_limiters
+  unsaved_limits, unsaved_limiters = nil, nil
   write_limits(limits or {})
-  write_lines(lines or {})
+  write_limiters(limiters or {})
 end
 
 -- nested reports whether a use belongs to nested limits.
@@ -63,12 +63,12 @@ local function nested(use)
   return use[4] == 1
 end
 
--- nested_lines returns the key of the subset of the queues at a limit whose uses are nested.
-local function nested_lines(use)
+-- nested_limiters returns the key of the subset of the queues at a limit whose uses are nested.
+local function nested_limiters(use)
   return use.kept .. '\0'
 end
 
-local function line_id(route, text)
+local function limiter_id(route, text)
   return redis.sha1hex(route .. text)
 end
 
@@ -109,49 +109,49 @@ end
 
 -- standing_of returns the uses at which a closed or admitted queue counts, and whether it is owed:
 -- a nested queue has skipped it.
-local function standing_of(line)
-  if line.mode == line_open then
+local function standing_of(limiter)
+  if limiter.mode == limiter_open then
     return 0, false
   end
   local stands, owed = nil, nil
-  if line.uses[2] then
-    stands, owed = string.match(intact('HGET', tag .. 'F', line.id) or '', '^(%d+) (%d)$')
+  if limiter.uses[2] then
+    stands, owed = string.match(intact('HGET', tag .. 'F', limiter.id) or '', '^(%d+) (%d)$')
   end
-  return tonumber(stands) or everywhere(line.uses), owed == '1'
+  return tonumber(stands) or everywhere(limiter.uses), owed == '1'
 end
 
 -- away_at reports whether the runs of a queue wait for another limit before the one of the i-th
 -- use.
 local function away_at(mode, stands, uses, i)
-  return mode == line_shut and not uses[i][5] and not has_bit(stands, i)
+  return mode == limiter_closed and not uses[i][5] and not has_bit(stands, i)
 end
 
 -- count_away adds the runs that have entered a queue (or subtracts those that have left it) at the
 -- limits where the queue does not count.
-local function count_away(line, runs)
-  if line.mode == line_shut and line.place and line.uses[2] then
-    for i, u in ipairs(line.uses) do
-      if away_at(line.mode, line.stands, line.uses, i) then
+local function count_away(limiter, runs)
+  if limiter.mode == limiter_closed and limiter.place and limiter.uses[2] then
+    for i, u in ipairs(limiter.uses) do
+      if away_at(limiter.mode, limiter.stands, limiter.uses, i) then
         add_away(u.id, runs * u[3])
       end
     end
   end
 end
 
--- line_of returns a queue, or nil if no run waits in it or if its record was overwritten. The ID is
+-- limiter_of returns a queue, or nil if no run waits in it or if its record was overwritten. The ID is
 -- a digest of the route and the uses, so that the text of an overwritten record is not decoded.
-local function line_of(id)
-  local line = lines_read[id]
-  if line == nil then
+local function limiter_of(id)
+  local limiter = limiters_read[id]
+  if limiter == nil then
     local mode, till, score, place, route, text = string.match(intact('HGET', tag .. 'Y', id) or '', '^([012]) (%d+) (%-?%d+) (%S+) (%S+) (.*)$')
-    line = false
-    if mode and line_id(route, text) == id then
-      line = {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = decode_uses(text)}
-      line.stands, line.owed = standing_of(line)
+    limiter = false
+    if mode and limiter_id(route, text) == id then
+      limiter = {id = id, mode = mode, till = tonumber(till), score = tonumber(score), place = place, route = route, text = text, uses = decode_uses(text)}
+      limiter.stands, limiter.owed = standing_of(limiter)
     end
-    lines_read[id] = line
+    limiters_read[id] = limiter
   end
-  return line or nil
+  return limiter or nil
 end
 
 -- first_of returns the first run of a queue and its position. It also reads the second one, which
@@ -200,14 +200,14 @@ local function before(score, place, other, there)
 end
 
 -- list_kept adds a queue to those that count at a limit, unlist_kept removes it.
-local function list_kept(use, line, rank)
-  local member, kept = line.place .. line.mode .. line.id, kept_read[use.kept]
+local function list_kept(use, limiter, rank)
+  local member, kept = limiter.place .. limiter.mode .. limiter.id, kept_read[use.kept]
   intact('ZADD', use.kept, rank, member)
   if nested(use) then
-    intact('ZADD', nested_lines(use), rank, member)
+    intact('ZADD', nested_limiters(use), rank, member)
   end
   local at = 1
-  while kept and kept[at] and before(tonumber(kept[at + 1]), kept[at], line.score, member) do
+  while kept and kept[at] and before(tonumber(kept[at + 1]), kept[at], limiter.score, member) do
     at = at + 2
   end
   if kept and (kept[at] or not kept.more) then
@@ -216,11 +216,11 @@ local function list_kept(use, line, rank)
   end
 end
 
-local function unlist_kept(use, line)
-  local member, kept = line.place .. line.mode .. line.id, kept_read[use.kept]
+local function unlist_kept(use, limiter)
+  local member, kept = limiter.place .. limiter.mode .. limiter.id, kept_read[use.kept]
   intact('ZREM', use.kept, member)
   if nested(use) then
-    intact('ZREM', nested_lines(use), member)
+    intact('ZREM', nested_limiters(use), member)
   end
   for at = 1, kept and #kept or 0, 2 do
     if kept[at] == member then
@@ -235,38 +235,38 @@ local function unlist_kept(use, line)
 end
 
 -- unlist removes a queue from all indexes. It has no position afterwards.
-local function unlist(line)
-  if not line.place then
+local function unlist(limiter)
+  if not limiter.place then
     return
   end
-  if line.mode ~= line_shut then
-    local left = left_turns[line.route] or {}
-    left_turns[line.route], left[#left + 1] = left, line.place .. '~' .. line.id
-    intact('ZREM', tag .. 'r:' .. line.route, left[#left])
+  if limiter.mode ~= limiter_closed then
+    local left = left_positions[limiter.route] or {}
+    left_positions[limiter.route], left[#left + 1] = left, limiter.place .. '~' .. limiter.id
+    intact('ZREM', tag .. 'r:' .. limiter.route, left[#left])
   end
-  if line.till > 0 then
-    intact('ZREM', tag .. 't', '~' .. line.id)
+  if limiter.till > 0 then
+    intact('ZREM', tag .. 't', '~' .. limiter.id)
   end
-  if line.mode ~= line_open then
-    for i, u in ipairs(line.uses) do
-      if has_bit(line.stands, i) then
-        unlist_kept(u, line)
+  if limiter.mode ~= limiter_open then
+    for i, u in ipairs(limiter.uses) do
+      if has_bit(limiter.stands, i) then
+        unlist_kept(u, limiter)
       else
-        intact('ZREM', u.away, line.place .. line.mode .. line.id)
+        intact('ZREM', u.away, limiter.place .. limiter.mode .. limiter.id)
       end
     end
   end
-  line.place = nil
+  limiter.place = nil
 end
 
 -- count_moved counts the runs of a queue at the limits for which the queue begins or ceases to wait
 -- for another limit first.
-local function count_moved(line, was_mode, was)
+local function count_moved(limiter, was_mode, was)
   local runs
-  for i, u in ipairs(line.uses) do
-    local before, now = away_at(was_mode, was, line.uses, i), away_at(line.mode, line.stands, line.uses, i)
+  for i, u in ipairs(limiter.uses) do
+    local before, now = away_at(was_mode, was, limiter.uses, i), away_at(limiter.mode, limiter.stands, limiter.uses, i)
     if before ~= now then
-      runs = runs or intact('ZCARD', tag .. 'P:' .. line.id) or 0
+      runs = runs or intact('ZCARD', tag .. 'P:' .. limiter.id) or 0
       add_away(u.id, (now and runs or -runs) * u[3])
     end
   end
@@ -275,61 +275,61 @@ end
 -- relist updates the indexes for the mode and the first run of a queue, and removes the queue if no
 -- run waits in it. stands is the set of uses at which a closed queue counts; nil keeps the previous
 -- one.
-local function relist(line, mode, till, stands)
-  local was_mode, was = line.place and line.mode or line_open, line.stands
-  unlist(line)
-  local run, score, place = first_of(line.id)
-  lines_read[line.id] = run and line or false
+local function relist(limiter, mode, till, stands)
+  local was_mode, was = limiter.place and limiter.mode or limiter_open, limiter.stands
+  unlist(limiter)
+  local run, score, place = first_of(limiter.id)
+  limiters_read[limiter.id] = run and limiter or false
   if not run then
-    if line.uses[2] and was_mode ~= line_open then
-      intact('HDEL', tag .. 'F', line.id)
+    if limiter.uses[2] and was_mode ~= limiter_open then
+      intact('HDEL', tag .. 'F', limiter.id)
     end
-    save_line(line.id, false)
+    save_limiter(limiter.id, false)
     return
   end
-  line.mode, line.till, line.score, line.place = mode, till, score, place
-  if mode == line_open then
-    line.stands, line.owed = 0, false
-  elseif mode == line_called then
-    line.stands, line.owed = everywhere(line.uses), false
+  limiter.mode, limiter.till, limiter.score, limiter.place = mode, till, score, place
+  if mode == limiter_open then
+    limiter.stands, limiter.owed = 0, false
+  elseif mode == limiter_admitted then
+    limiter.stands, limiter.owed = everywhere(limiter.uses), false
   else
-    line.stands = stands or was
+    limiter.stands = stands or was
   end
   local at, rank = string.format('%.0f', till), score == 0 and '0' or string.format('%.0f', score)
-  if mode ~= line_shut then
-    turned[line.route] = true
-    intact('ZADD', tag .. 'r:' .. line.route, rank, place .. '~' .. line.id)
+  if mode ~= limiter_closed then
+    turned[limiter.route] = true
+    intact('ZADD', tag .. 'r:' .. limiter.route, rank, place .. '~' .. limiter.id)
   end
-  if mode ~= line_open then
-    for i, u in ipairs(line.uses) do
-      if has_bit(line.stands, i) then
-        list_kept(u, line, rank)
+  if mode ~= limiter_open then
+    for i, u in ipairs(limiter.uses) do
+      if has_bit(limiter.stands, i) then
+        list_kept(u, limiter, rank)
       else
-        intact('ZADD', u.away, rank, place .. mode .. line.id)
+        intact('ZADD', u.away, rank, place .. mode .. limiter.id)
       end
     end
   end
-  if line.uses[2] then
-    if mode ~= line_open then
-      intact('HSET', tag .. 'F', line.id, string.format('%.0f %d', line.stands, line.owed and 1 or 0))
-    elseif was_mode ~= line_open then
-      intact('HDEL', tag .. 'F', line.id)
+  if limiter.uses[2] then
+    if mode ~= limiter_open then
+      intact('HSET', tag .. 'F', limiter.id, string.format('%.0f %d', limiter.stands, limiter.owed and 1 or 0))
+    elseif was_mode ~= limiter_open then
+      intact('HDEL', tag .. 'F', limiter.id)
     end
-    count_moved(line, was_mode, was)
+    count_moved(limiter, was_mode, was)
   end
   if till > 0 then
-    intact('ZADD', tag .. 't', at, '~' .. line.id)
+    intact('ZADD', tag .. 't', at, '~' .. limiter.id)
   end
-  save_line(line.id, table.concat({mode, at, rank, place, line.route, line.text}, ' '))
+  save_limiter(limiter.id, table.concat({mode, at, rank, place, limiter.route, limiter.text}, ' '))
 end
 
--- save_turn is relist with a notification if the queue becomes the earliest timer.
-local function save_turn(line, mode, till, stands)
+-- save_position is relist with a notification if the queue becomes the earliest timer.
+local function save_position(limiter, mode, till, stands)
   local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '1', 'WITHSCORES') or {}
-  local other = first[1] == '~' .. line.id and 3 or 1 -- skip the previous time of this queue
-  relist(line, mode, till, stands)
-  if till > 0 and line.place and (not first[other + 1] or till < tonumber(first[other + 1])) then
-    wake(line.route)
+  local other = first[1] == '~' .. limiter.id and 3 or 1 -- skip the previous time of this queue
+  relist(limiter, mode, till, stands)
+  if till > 0 and limiter.place and (not first[other + 1] or till < tonumber(first[other + 1])) then
+    wake(limiter.route)
     redis.call('PUBLISH', tag .. 'hint', string.format('d%.0f', till))
   end
 end
@@ -339,7 +339,7 @@ end
 local function lacks(uses)
   local n, last, till = 0, nil, 0
   for _, u in ipairs(with_limits(uses)) do
-    local has, at = room(u.limit, u[3])
+    local has, at = has_capacity(u.limit, u[3])
     till = math.max(till, at)
     if not has then
       n, last = n + 1, u.id
@@ -350,17 +350,17 @@ end
 
 -- kept_back reports whether a nested queue is held back at a limit by an earlier queue that waits
 -- for nothing else.
-local function kept_back(line, u)
+local function kept_back(limiter, u)
   local some = intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
   for i = 1, #some, 2 do
     local place, mode, other = string.sub(some[i], 1, 14), string.sub(some[i], 15, 15), string.sub(some[i], 16)
-    if other == line.id or not before(tonumber(some[i + 1]), place, line.score, line.place) then
+    if other == limiter.id or not before(tonumber(some[i + 1]), place, limiter.score, limiter.place) then
       return false
     end
-    other = line_of(other)
+    other = limiter_of(other)
     if other then
       local n, last = lacks(other.uses)
-      if n == 1 and last == u.id or n == 0 and mode == line_called then
+      if n == 1 and last == u.id or n == 0 and mode == limiter_admitted then
         return true
       end
     end
@@ -368,10 +368,10 @@ local function kept_back(line, u)
   return false
 end
 
--- look_again_at returns the time at which a queue that may not be admitted must be rechecked, as
+-- recheck_at returns the time at which a queue that may not be admitted must be rechecked, as
 -- lookAgain of package protocol does. A nested queue is rechecked after 5 s at the latest, because
 -- its limits do not change when an earlier queue begins to lack a second limit.
-local function look_again_at(uses, till)
+local function recheck_at(uses, till)
   if not nested(uses[1]) then
     return till
   end
@@ -381,25 +381,25 @@ end
 
 -- held_back reports whether an earlier queue that counts at a limit holds back the given queue
 -- there.
-local function held_back(line, u)
+local function held_back(limiter, u)
   -- If no other run waits for the limit, there is no queue to read.
   local kept = u.limit.waits > u[3] and kept_first(u) or {}
-  return kept[1] and string.sub(kept[1], 16) ~= line.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), line.score, line.place)
-    and (not nested(u) or kept_back(line, u))
+  return kept[1] and string.sub(kept[1], 16) ~= limiter.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), limiter.score, limiter.place)
+    and (not nested(u) or kept_back(limiter, u))
 end
 
 -- counts_at returns the uses at which a closed queue counts, and whether all limits admit it.
-local function counts_at(line)
-  local order, at = standing_order(line.uses), 0
+local function counts_at(limiter)
+  local order, at = standing_order(limiter.uses), 0
   for _, i in ipairs(order) do
-    if line.uses[i].limit.paused then
+    if limiter.uses[i].limit.paused then
       return bit_of(i), false
     end
   end
   for _, i in ipairs(order) do
-    local u = line.uses[i]
+    local u = limiter.uses[i]
     at = at + bit_of(i)
-    if not room(u.limit, u[3]) and not line.owed or held_back(line, u) then
+    if not has_capacity(u.limit, u[3]) and not limiter.owed or held_back(limiter, u) then
       return at, false
     end
   end
@@ -409,18 +409,18 @@ end
 -- stand returns whether the first run of a queue may have all its permits, when to recheck the
 -- queue, how many limits it lacks and one of them, and the uses at which the queue counts while it
 -- is closed.
-local function stand(line)
-  local n, last, till = lacks(line.uses)
-  local at, admitted = counts_at(line)
+local function stand(limiter)
+  local n, last, till = lacks(limiter.uses)
+  local at, admitted = counts_at(limiter)
   local may = admitted and n == 0
-  return may, may and till or look_again_at(line.uses, till), n, last, at
+  return may, may and till or recheck_at(limiter.uses, till), n, last, at
 end
 
 -- changed_at returns the uses at whose limits a queue begins or ceases to count.
-local function changed_at(line, was)
+local function changed_at(limiter, was)
   local changed = {}
-  for i, u in ipairs(line.uses) do
-    if has_bit(was, i) ~= has_bit(line.stands, i) then
+  for i, u in ipairs(limiter.uses) do
+    if has_bit(was, i) ~= has_bit(limiter.stands, i) then
       changed[#changed + 1] = u
     end
   end
@@ -429,16 +429,16 @@ end
 
 -- owe records that a nested queue skips others, which keep counting where they do. See owe of
 -- package protocol.
-local function owe(line)
-  for _, u in ipairs(line.uses) do
+local function owe(limiter)
+  for _, u in ipairs(limiter.uses) do
     local some = not u[5] and intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
     for i = 1, #some, 2 do
       local id = string.sub(some[i], 16)
-      if id == line.id or not before(tonumber(some[i + 1]), string.sub(some[i], 1, 14), line.score, line.place) then
+      if id == limiter.id or not before(tonumber(some[i + 1]), string.sub(some[i], 1, 14), limiter.score, limiter.place) then
         break
       end
-      local passed = line_of(id)
-      if passed and passed.mode == line_shut and not passed.owed then
+      local passed = limiter_of(id)
+      if passed and passed.mode == limiter_closed and not passed.owed then
         local past = false
         for _, k in ipairs(standing_order(passed.uses)) do
           if past and has_bit(passed.stands, k) then
@@ -447,30 +447,30 @@ local function owe(line)
           past = past or passed.uses[k].id == u.id
         end
         if passed.owed then
-          relist(passed, line_shut, passed.till)
+          relist(passed, limiter_closed, passed.till)
         end
       end
     end
   end
 end
 
--- shut_lines returns the first two closed queues that count at a limit, and all queues with the
+-- closed_limiters returns the first two closed queues that count at a limit, and all queues with the
 -- position of the second one: queues of different routes may have the same position, and none of
 -- these holds back the others.
-local function shut_lines(use)
-  local from, some, shut, score, place = 0, kept_first(use), {}, nil, nil
+local function closed_limiters(use)
+  local from, some, closed, score, place = 0, kept_first(use), {}, nil, nil
   while true do
     for i = 1, #some, 2 do
       if score and (some[i + 1] ~= score or string.sub(some[i], 1, 14) ~= place) then
-        return shut
+        return closed
       end
-      shut[#shut + 1] = string.sub(some[i], 15, 15) == line_shut and line_of(string.sub(some[i], 16)) or nil
-      if shut[2] and not score then
+      closed[#closed + 1] = string.sub(some[i], 15, 15) == limiter_closed and limiter_of(string.sub(some[i], 16)) or nil
+      if closed[2] and not score then
         score, place = some[i + 1], string.sub(some[i], 1, 14)
       end
     end
     if not some.more then
-      return shut
+      return closed
     end
     from = from + #some / 2
     some = intact('ZRANGE', use.kept, from, from + 15, 'WITHSCORES') or {}
@@ -482,25 +482,25 @@ end
 -- script has a session for it. It reports whether it did.
 local hand_on
 
--- call_line admits one queue that is closed or admitted, if its limits allow it. Otherwise it
+-- admit_limiter admits one queue that is closed or admitted, if its limits allow it. Otherwise it
 -- closes the queue, which then counts where it may. It returns whether the queue was admitted, what
 -- it lacks, and the uses at whose limits it begins or ceases to count.
-local function call_line(line)
-  local was = line.stands
-  local ok, till, n, last, at = stand(line)
-  if ok and hand_on and hand_on(line) then
+local function admit_limiter(limiter)
+  local was = limiter.stands
+  local ok, till, n, last, at = stand(limiter)
+  if ok and hand_on and hand_on(limiter) then
     return true, n, last, {}
-  elseif ok or too_heavy(line.uses) then
-    save_turn(line, line_called, math.floor(limit_now / 1000) + 5000)
-    wake(line.route)
-    return true, n, last, changed_at(line, was)
+  elseif ok or too_heavy(limiter.uses) then
+    save_position(limiter, limiter_admitted, math.floor(limit_now / 1000) + 5000)
+    wake(limiter.route)
+    return true, n, last, changed_at(limiter, was)
   end
-  if line.mode == line_shut and line.till * 1000 > limit_now and (n == 0 or nested(line.uses[1]) and line.till < till) then
-    till = line.till -- the existing recheck is early enough
+  if limiter.mode == limiter_closed and limiter.till * 1000 > limit_now and (n == 0 or nested(limiter.uses[1]) and limiter.till < till) then
+    till = limiter.till -- the existing recheck is early enough
   end
-  if line.mode ~= line_shut or till ~= line.till or at ~= was then
-    save_turn(line, line_shut, till, at)
-    return false, n, last, changed_at(line, was)
+  if limiter.mode ~= limiter_closed or till ~= limiter.till or at ~= was then
+    save_position(limiter, limiter_closed, till, at)
+    return false, n, last, changed_at(limiter, was)
   end
   return false, n, last, {}
 end
@@ -510,29 +510,29 @@ end
 -- waits for another limit, a nested queue may be admitted instead. It returns after the first queue
 -- that moves, with the uses at whose limits that changes something.
 local function look_at(u)
-  local done, called, n, last, changed = false, nil, nil, nil, nil
+  local done, admitted, n, last, changed = false, nil, nil, nil, nil
   local read = limits_read[u.id]
   if read and read.waits == 0 then
     return {}
   end
-  local shut = shut_lines(u)
-  for i, line in ipairs(shut) do
-    if line.place and line.mode == line_shut then -- the grant of a run may have changed it
-      called, n, last, changed = call_line(line)
+  local closed = closed_limiters(u)
+  for i, limiter in ipairs(closed) do
+    if limiter.place and limiter.mode == limiter_closed then -- the grant of a run may have changed it
+      admitted, n, last, changed = admit_limiter(limiter)
       if changed[1] then
         return changed
       end
-      done = done or i == 1 and (called or n == 1 and last == u.id)
+      done = done or i == 1 and (admitted or n == 1 and last == u.id)
     end
   end
-  if done or not shut[1] then
+  if done or not closed[1] then
     return {}
   end
-  for _, member in ipairs(intact('ZRANGE', nested_lines(u), '0', '-1') or {}) do
-    local line = string.sub(member, 15, 15) == line_shut and line_of(string.sub(member, 16))
-    if line and line.mode == line_shut then
-      called, n, last, changed = call_line(line)
-      if changed[1] or called or n == 1 and last == u.id then
+  for _, member in ipairs(intact('ZRANGE', nested_limiters(u), '0', '-1') or {}) do
+    local limiter = string.sub(member, 15, 15) == limiter_closed and limiter_of(string.sub(member, 16))
+    if limiter and limiter.mode == limiter_closed then
+      admitted, n, last, changed = admit_limiter(limiter)
+      if changed[1] or admitted or n == 1 and last == u.id then
         return changed
       end
     end
@@ -565,12 +565,12 @@ end
 
 -- restand updates a closed or admitted queue to the present state of its limits. An admitted queue
 -- without free capacity is closed.
-local function restand(line)
-  with_limits(line.uses)
-  if line.mode == line_open or line.mode == line_called and (lacks(line.uses) == 0 or too_heavy(line.uses)) then
+local function restand(limiter)
+  with_limits(limiter.uses)
+  if limiter.mode == limiter_open or limiter.mode == limiter_admitted and (lacks(limiter.uses) == 0 or too_heavy(limiter.uses)) then
     return
   end
-  local _, _, _, changed = call_line(line)
+  local _, _, _, changed = admit_limiter(limiter)
   call_next(changed)
 end
 
@@ -587,17 +587,17 @@ local function depart(run, l, route, ended)
   elseif not route then
     return nil
   end
-  local id = line_id(route, l.text)
-  local line, left = line_of(id), {uses = {}}
+  local id = limiter_id(route, l.text)
+  local limiter, left = limiter_of(id), {uses = {}}
   local gone = go_out(id, l.place, run)
-  if line then
-    count_away(line, -gone)
+  if limiter then
+    count_away(limiter, -gone)
   end
-  if line and line.place == l.place then
-    if line.mode ~= line_open then
-      left = {uses = l.uses, line = id}
+  if limiter and limiter.place == l.place then
+    if limiter.mode ~= limiter_open then
+      left = {uses = l.uses, limiter = id}
     end
-    relist(line, line.mode, line.till)
+    relist(limiter, limiter.mode, limiter.till)
   end
   count(l.uses, 0, -1)
   return left
@@ -608,11 +608,11 @@ local function settle(left)
   if not left then
     return
   end
-  local line = left.line and line_of(left.line)
-  if line then
-    line.owed = false
-    save_turn(line, line_shut, 0)
-    restand(line)
+  local limiter = left.limiter and limiter_of(left.limiter)
+  if limiter then
+    limiter.owed = false
+    save_position(limiter, limiter_closed, 0)
+    restand(limiter)
   end
   call_next(left.uses)
 end
@@ -631,9 +631,9 @@ local function give_back(run, route, ended, keep, l)
 end
 
 -- forget_waiting removes a run from a queue in which it does not belong.
-local function forget_waiting(line, run)
-  count_away(line, -go_out(line.id, line.place, run))
-  relist(line, line.mode, line.till)
+local function forget_waiting(limiter, run)
+  count_away(limiter, -go_out(limiter.id, limiter.place, run))
+  relist(limiter, limiter.mode, limiter.till)
 end
 
 -- note_vain records that the permits of a run were requested in vain. has is the state of its uses.
@@ -647,46 +647,46 @@ end
 -- grant_waiting gives the first run of a queue its permits, and reports whether it did. If the run
 -- may not have them, it closes the queue. A run that is too heavy continues without permits. l is
 -- the state of the uses of the run, which the caller writes.
-local function grant_waiting(line, run, l)
-  if l.permits or l.off or l.place ~= line.place then
-    forget_waiting(line, run)
+local function grant_waiting(limiter, run, l)
+  if l.permits or l.off or l.place ~= limiter.place then
+    forget_waiting(limiter, run)
     return false
   end
-  local heavy = too_heavy(with_limits(line.uses))
-  local ok, till, _, _, at = stand(line)
+  local heavy = too_heavy(with_limits(limiter.uses))
+  local ok, till, _, _, at = stand(limiter)
   if not ok and not heavy then
-    local was = line.stands
+    local was = limiter.stands
     note_vain(run, l)
-    save_turn(line, line_shut, till, at)
-    call_next(changed_at(line, was))
+    save_position(limiter, limiter_closed, till, at)
+    call_next(changed_at(limiter, was))
     return false
   end
-  if nested(line.uses[1]) and not heavy then
-    owe(line)
+  if nested(limiter.uses[1]) and not heavy then
+    owe(limiter)
   end
   l.permits, l.off = not heavy, heavy and true or false
-  count(line.uses, heavy and 0 or 1, -1)
-  count_away(line, -go_out(line.id, line.place, run))
-  relist(line, line_open, 0)
-  call_next(line.uses)
+  count(limiter.uses, heavy and 0 or 1, -1)
+  count_away(limiter, -go_out(limiter.id, limiter.place, run))
+  relist(limiter, limiter_open, 0)
+  call_next(limiter.uses)
   return true
 end
 
--- take_turn ends the admission of a queue whose time has passed, or tries to admit the queue if it
+-- take_position ends the admission of a queue whose time has passed, or tries to admit the queue if it
 -- is closed.
-local function take_turn(id)
+local function take_position(id)
   intact('ZREM', tag .. 't', '~' .. id)
-  local line = line_of(id)
-  if not line or line.till == 0 then
+  local limiter = limiter_of(id)
+  if not limiter or limiter.till == 0 then
     return
-  elseif line.till * 1000 > limit_now then
-    intact('ZADD', tag .. 't', line.till, '~' .. id)
+  elseif limiter.till * 1000 > limit_now then
+    intact('ZADD', tag .. 't', limiter.till, '~' .. id)
     return
   end
-  relist(line, line.mode == line_called and line_open or line.mode, 0)
-  if line.mode == line_shut then -- it may not be the first closed queue at every limit
-    local _, _, _, changed = call_line(line)
+  relist(limiter, limiter.mode == limiter_admitted and limiter_open or limiter.mode, 0)
+  if limiter.mode == limiter_closed then -- it may not be the first closed queue at every limit
+    local _, _, _, changed = admit_limiter(limiter)
     call_next(changed)
   end
-  call_next(line.uses)
+  call_next(limiter.uses)
 end
