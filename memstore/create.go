@@ -72,7 +72,7 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 }
 
 // gathers contains the runs that collect starts, and the starts that have joined them.
-type gathers struct {
+type collectors struct {
 	runs   map[string]*run // by key
 	joined map[event.RunID]event.RunID
 	order  []joinedStart // the same in the order of arrival
@@ -83,33 +83,33 @@ type joinedStart struct {
 	at    int64
 }
 
-func newGathers() gathers {
-	return gathers{runs: map[string]*run{}, joined: map[event.RunID]event.RunID{}}
+func newCollectors() collectors {
+	return collectors{runs: map[string]*run{}, joined: map[event.RunID]event.RunID{}}
 }
 
-// setGather makes a run collect the starts of a key; an empty key ends that.
-func (p *partition) setGather(r *run, key string) {
+// setCollect makes a run collect the starts of a key; an empty key ends that.
+func (p *partition) setCollect(r *run, key string) {
 	e := r.rare()
-	if e.gather != "" {
-		delete(p.gathers.runs, e.gather)
+	if e.collect != "" {
+		delete(p.collectors.runs, e.collect)
 	}
-	if e.gather = key; key != "" {
-		p.gathers.runs[key] = r
+	if e.collect = key; key != "" {
+		p.collectors.runs[key] = r
 	}
 }
 
 // Gathering returns the run that collects the starts of a key.
-func (p *partition) Gathering(key string) (*run, error) { return p.gathers.runs[key], nil }
+func (p *partition) Collecting(key string) (*run, error) { return p.collectors.runs[key], nil }
 
 // Joined returns the run that a start has joined.
 func (p *partition) Joined(start event.RunID) (event.RunID, error) {
-	return p.gathers.joined[start], nil
+	return p.collectors.joined[start], nil
 }
 
 // Join records it, and removes up to two entries that are too old for their starts to be repeated,
 // so that adding and removing take the same time.
 func (p *partition) Join(start event.RunID, r *run, at int64) error {
-	g := &p.gathers
+	g := &p.collectors
 	g.joined[start] = r.id
 	g.order = append(g.order, joinedStart{start, at})
 	for range 2 {
@@ -130,8 +130,8 @@ func (p *partition) ReplaceItem(r *run, item store.Item) error {
 	return nil
 }
 
-func (p *partition) inspectGathering(snap *store.Snapshot) {
-	for key, r := range p.gathers.runs {
-		snap.Gathering[key] = r.id
+func (p *partition) inspectCollecting(snap *store.Snapshot) {
+	for key, r := range p.collectors.runs {
+		snap.Collecting[key] = r.id
 	}
 }

@@ -29,7 +29,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	for _, p := range s.parts {
 		p.inspectRuns(snap)
 		p.inspectSeen(snap)
-		p.inspectGathering(snap)
+		p.inspectCollecting(snap)
 		p.inspectStreams(snap)
 		p.inspectOutbox(snap)
 		p.inspectNames(snap)
@@ -49,7 +49,7 @@ func newSnapshot(now time.Time) *store.Snapshot {
 		Active:        map[string]event.RunID{},
 		LastEnded:     map[string]event.RunID{},
 		Lines:         map[string][]event.RunID{},
-		Gathering:     map[string]event.RunID{},
+		Collecting:    map[string]event.RunID{},
 		Seen:          map[event.RunID]map[event.ItemID]time.Time{},
 		Ready:         map[store.Route][]event.RunID{},
 		Timers:        map[event.RunID]time.Time{},

@@ -27,7 +27,7 @@ type partition struct {
 	routes        map[store.Route]*route
 	timers        timers
 	limits        limits
-	gathers       gathers
+	collectors    collectors
 	failureGroups failureGroups
 	fairKeys      map[store.FairID]*fairKey
 	purges        timers // of all ended runs
@@ -60,7 +60,7 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 		routes:        map[store.Route]*route{},
 		sessions:      map[store.SessionID]*session{},
 		limits:        newLimits(),
-		gathers:       newGathers(),
+		collectors:    newCollectors(),
 		failureGroups: failureGroups{groups: map[string]*failureGroup{}},
 		fairKeys:      map[store.FairID]*fairKey{},
 		waiters:       notify.NewWaiters(),

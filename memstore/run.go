@@ -50,7 +50,7 @@ type extra struct {
 	blockers []*session
 	// retention is 0 for the default.
 	retention time.Duration
-	gather    string // the key whose starts it collects
+	collect   string // the key whose starts it collects
 	group     string // its failure group
 	rerun     event.RunID
 }

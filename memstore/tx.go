@@ -28,7 +28,7 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 		s.CreatedBy = r.links.createdBy
 	}
 	if r.extra != nil {
-		s.Gather, s.Group = r.extra.gather, r.extra.group
+		s.Collect, s.Group = r.extra.collect, r.extra.group
 	}
 	if r.limited != nil {
 		s.Limited, s.Fair = len(r.uses) > 0, r.fair != ""
@@ -58,8 +58,8 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	if r.links != nil {
 		r.links.createdBy = s.CreatedBy
 	}
-	if r.extra != nil && r.extra.gather != s.Gather || r.extra == nil && s.Gather != "" {
-		p.setGather(r, s.Gather)
+	if r.extra != nil && r.extra.collect != s.Collect || r.extra == nil && s.Collect != "" {
+		p.setCollect(r, s.Collect)
 	}
 	if r.queueState == store.StateEnded {
 		p.setPurge(r, s.Purge)

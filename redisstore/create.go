@@ -25,8 +25,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 		if err := errors.Join(checkStatus(runs[i].Run, runs[i].Status), s.routed(&runs[i])); err != nil {
 			return nil, err
 		}
-		if runs[i].Gather != nil {
-			calls = append(calls, s.gathering(&runs[i]))
+		if runs[i].Collect != nil {
+			calls = append(calls, s.collecting(&runs[i]))
 			continue
 		}
 		calls = append(calls, s.creation(&runs[i]))
@@ -63,20 +63,20 @@ func (s *Store) routed(c *store.Create) error {
 	if c.RerunOf != "" && s.partitionOf(c.Run) != s.partitionOf(c.RerunOf) {
 		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it is tried again for", c.Run, c.RerunOf)
 	}
-	if c.Gather != nil && s.partitionOf(c.Run) != s.partitionOfName(c.Gather.Key) {
-		return fmt.Errorf("create run %s: its slot is not that of the key %q of the starts that share it", c.Run, c.Gather.Key)
+	if c.Collect != nil && s.partitionOf(c.Run) != s.partitionOfName(c.Collect.Key) {
+		return fmt.Errorf("create run %s: its slot is not that of the key %q of the starts that share it", c.Run, c.Collect.Key)
 	}
 	return nil
 }
 
 // gathering returns the call of the script that starts or joins a collecting run.
-func (s *Store) gathering(c *store.Create) *call {
-	p, g, item := s.partitionOf(c.Run), c.Gather, c.Items[0]
+func (s *Store) collecting(c *store.Create) *call {
+	p, g, item := s.partitionOf(c.Run), c.Collect, c.Items[0]
 	args := append(make([]any, 0, 32),
 		s.at(), widKey(g.Key), flag(g.Keep, "k"), durationMillis(g.Quiet), durationMillis(g.Most), g.Full, string(item.ID), packItem(item),
 		store.Horizon.Milliseconds())
 	return &call{
-		script: scriptGather, p: p, keys: []string{p.meta(short(c.Run))}, args: s.describe(args, c, "", nil), size: len(c.Frame) + len(item.Body),
+		script: scriptCollect, p: p, keys: []string{p.meta(short(c.Run))}, args: s.describe(args, c, "", nil), size: len(c.Frame) + len(item.Body),
 	}
 }
 
@@ -126,7 +126,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 	if owner != nil {
 		h.queueState, h.fence = store.StateOwned, store.Fence{Epoch: 1, Token: owner.Token}
 	}
-	if createdBy != "" || c.Gather != nil {
+	if createdBy != "" || c.Collect != nil {
 		h.flags |= hasRest
 	}
 	if len(c.Items) > 0 {

@@ -46,7 +46,7 @@ func (e *partitionState) look() {
 	e.lookAtOutbox()
 	e.lookAtStreams()
 	e.lookAtLimits()
-	e.lookAtGathering()
+	e.examineCollecting()
 	e.examineFailureGroups()
 	e.lookAtEntries()
 	for _, run := range sortedKeys(e.runs) {

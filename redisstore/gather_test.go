@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// gatherScene is a partition in which starts share runs.
-type gatherScene struct {
+// collectScene is a partition in which starts share runs.
+type collectScene struct {
 	*partition
 
 	t      *testing.T
@@ -27,10 +27,10 @@ type gatherScene struct {
 	ids    storetest.IDs
 }
 
-func newGatherScene(t *testing.T) *gatherScene {
+func newCollectScene(t *testing.T) *collectScene {
 	t.Helper()
 	client := redistest.Shared(t).Client(t)
-	s := &gatherScene{t: t, ctx: t.Context(), client: client, clock: storetest.NewClock()}
+	s := &collectScene{t: t, ctx: t.Context(), client: client, clock: storetest.NewClock()}
 	var err error
 	s.st, err = New(client, Config{Clock: s.clock, Prefix: redistest.Prefix(), Partitions: 1})
 	s.check(err)
@@ -39,7 +39,7 @@ func newGatherScene(t *testing.T) *gatherScene {
 	return s
 }
 
-func (s *gatherScene) check(err error) {
+func (s *collectScene) check(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -47,20 +47,20 @@ func (s *gatherScene) check(err error) {
 }
 
 // start returns the log of a run that a start would create, and the run that the start joins.
-func (s *gatherScene) start() (*storetest.Log, event.RunID) {
+func (s *collectScene) start() (*storetest.Log, event.RunID) {
 	s.t.Helper()
 	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), event.Spec{Workflow: "w", Queue: "q"})
 	c := l.Create()
-	c.Gather, c.Items = &store.Gather{Key: "doc", Quiet: time.Second}, []store.Item{{ID: s.ids.Item(), Body: []byte(`1`)}}
+	c.Collect, c.Items = &store.Collect{Key: "doc", Quiet: time.Second}, []store.Item{{ID: s.ids.Item(), Body: []byte(`1`)}}
 	got, err := s.st.Create(s.ctx, []store.Create{c})
 	s.check(err)
 	s.check(got[0].Err)
 	return l, got[0].Run
 }
 
-func (s *gatherScene) left() map[string]string {
+func (s *collectScene) left() map[string]string {
 	s.t.Helper()
-	left, err := s.client.HGetAll(s.ctx, s.gathering()).Result()
+	left, err := s.client.HGetAll(s.ctx, s.collecting()).Result()
 	s.check(err)
 	return left
 }
@@ -68,7 +68,7 @@ func (s *gatherScene) left() map[string]string {
 // The entry of a collecting run is removed with the run, and the records of the starts that joined
 // it expire: the keys of documents come and go.
 func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
-	s := newGatherScene(t)
+	s := newCollectScene(t)
 	l, _ := s.start()
 	other, _ := s.start()
 	if ttl := s.client.PTTL(s.ctx, s.joined(short(other.Run))).Val(); ttl <= 0 || ttl > store.Horizon {
@@ -94,17 +94,17 @@ func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
 
 // A key that leads to the wrong run, or to none, is repaired. Until then no start is lost.
 func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
-	for name, damage := range map[string]func(s *gatherScene, run event.RunID){
-		"no run": func(s *gatherScene, run event.RunID) {
-			s.check(s.client.HSet(s.ctx, s.gathering(), "other", "01Q3G996480000000000000000").Err())
+	for name, damage := range map[string]func(s *collectScene, run event.RunID){
+		"no run": func(s *collectScene, run event.RunID) {
+			s.check(s.client.HSet(s.ctx, s.collecting(), "other", "01Q3G996480000000000000000").Err())
 		},
-		"another key": func(s *gatherScene, run event.RunID) {
-			s.check(s.client.HSet(s.ctx, s.gathering(), "other", short(run)).Err())
+		"another key": func(s *collectScene, run event.RunID) {
+			s.check(s.client.HSet(s.ctx, s.collecting(), "other", short(run)).Err())
 		},
-		"nothing": func(s *gatherScene, _ event.RunID) { s.check(s.client.Del(s.ctx, s.gathering()).Err()) },
+		"nothing": func(s *collectScene, _ event.RunID) { s.check(s.client.Del(s.ctx, s.collecting()).Err()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newGatherScene(t)
+			s := newCollectScene(t)
 			_, run := s.start()
 			damage(s, run)
 			report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
@@ -124,9 +124,9 @@ func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 
 // Starts continue after the repair of an overwritten key, whatever its value is.
 func TestGather_RepairsAnOverwrittenKey(t *testing.T) {
-	s := newGatherScene(t)
+	s := newCollectScene(t)
 	_, run := s.start()
-	s.check(s.client.Set(s.ctx, s.gathering(), "x", 0).Err())
+	s.check(s.client.Set(s.ctx, s.collecting(), "x", 0).Err())
 	report, err := fsck.Repair(s.ctx, s.st, fsck.Options{})
 	s.check(err)
 	if len(report.Remaining) > 0 {

@@ -107,7 +107,7 @@ type view struct {
 	writers                        map[string]*redis.MapStringStringCmd
 	limits, configs, limiterQueues *redis.MapStringStringCmd
 	standing                       *redis.MapStringStringCmd
-	gathering                      *redis.MapStringStringCmd
+	collecting                     *redis.MapStringStringCmd
 	waiting, kept, passes          map[string]*redis.ZSliceCmd
 	fairKeys, failureGroups        *redis.MapStringStringCmd
 	recent, idle, failing          *redis.ZSliceCmd
@@ -131,7 +131,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	v.outbox = tx.ZRangeWithScores(ctx, p.outbox(), 0, -1)
 	v.limits, v.configs, v.limiterQueues = tx.HGetAll(ctx, p.limits()), tx.HGetAll(ctx, p.limitConfigs()), tx.HGetAll(ctx, p.limiterQueues())
 	v.standing = tx.HGetAll(ctx, p.standing())
-	v.gathering = tx.HGetAll(ctx, p.gathering())
+	v.collecting = tx.HGetAll(ctx, p.collecting())
 	v.fairKeys, v.passes = tx.HGetAll(ctx, p.fairKeys()), map[string]*redis.ZSliceCmd{}
 	for _, fairKey := range v.keys.fairKeys {
 		v.passes[fairKey] = tx.ZRangeWithScores(ctx, p.passes(fairKey), 0, -1)
@@ -271,36 +271,36 @@ func (v *view) showStream(snap *store.Snapshot, chain, name string, state store.
 	snap.Streams[of][name] = state
 }
 
-// showGathering adds the runs that collect starts: those in the hash that were not claimed.
-func (v *view) showGathering(snap *store.Snapshot) {
-	for key, run := range v.gathering.Val() {
+// showCollecting adds the runs that collect starts: those in the hash that were not claimed.
+func (v *view) showCollecting(snap *store.Snapshot) {
+	for key, run := range v.collecting.Val() {
 		if m := v.runs[run].meta; m != nil && unpackHeader(m.Val()["H"]).fence.Epoch == 0 {
-			snap.Gathering[key] = long(run)
+			snap.Collecting[key] = long(run)
 		}
 	}
 }
 
-// lookAtGathering compares the hash of collecting runs with the runs whose metadata names a key.
-func (e *partitionState) lookAtGathering() {
+// examineCollecting compares the hash of collecting runs with the runs whose metadata names a key.
+func (e *partitionState) examineCollecting() {
 	if e.unread != nil {
 		return
 	}
-	for _, key := range sortedKeys(e.gathering.Val()) {
-		run := e.gathering.Val()[key]
+	for _, key := range sortedKeys(e.collecting.Val()) {
+		run := e.collecting.Val()[key]
 		if r := e.snap.Runs[long(run)]; r != nil && r.QueueState != store.StateEnded && e.metaOf(run)["k"] == key {
 			continue
 		}
 		e.repairable(store.Defect{
 			Invariant: 21, What: fmt.Sprintf("starts of key %q look for run %s, which does not gather them", key, long(run)), Explain: "it is kept for ever",
-		}, "remove it", swap{key: e.p.gathering(), kind: inHash, field: key, seen: run})
+		}, "remove it", swap{key: e.p.collecting(), kind: inHash, field: key, seen: run})
 	}
 	for _, run := range sortedKeys(e.runs) {
 		key, r := e.metaOf(run)["k"], e.snap.Runs[long(run)]
-		if key == "" || r == nil || r.Fence.Epoch != 0 || e.gathering.Val()[key] != "" {
+		if key == "" || r == nil || r.Fence.Epoch != 0 || e.collecting.Val()[key] != "" {
 			continue
 		}
 		e.repairable(store.Defect{
 			Invariant: 21, Run: r.Run, What: fmt.Sprintf("it gathers the starts of key %q, which do not find it", key), Explain: "a start of the key begins another one",
-		}, "let them find it", swap{key: e.p.gathering(), kind: inHash, field: key, value: run})
+		}, "let them find it", swap{key: e.p.collecting(), kind: inHash, field: key, value: run})
 	}
 }

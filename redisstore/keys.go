@@ -126,7 +126,7 @@ func (p *partition) outbox() string         { return p.whole['D'] }
 func (p *partition) heard() string          { return p.whole['A'] }
 func (p *partition) limits() string         { return p.whole['L'] }
 func (p *partition) limitConfigs() string   { return p.whole['K'] }
-func (p *partition) gathering() string      { return p.whole['J'] }
+func (p *partition) collecting() string     { return p.whole['J'] }
 func (p *partition) fairKeys() string       { return p.whole['Q'] }
 func (p *partition) limiterQueues() string  { return p.whole['Y'] }
 func (p *partition) standing() string       { return p.whole['F'] }

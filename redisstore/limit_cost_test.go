@@ -280,16 +280,16 @@ func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 // commit that ends it removes its key.
 func TestCost_AStartThatJoinsIsOneScript(t *testing.T) {
 	const runs = 50
-	for name, g := range map[string]store.Gather{
+	for name, g := range map[string]store.Collect{
 		"debounce": {Quiet: time.Hour},
 		"batch":    {Most: time.Hour, Keep: true, Full: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, round := newLimitedRuns(t, 0), 0
 			l.change = func(n int, c *store.Create) {
-				gather := g
-				gather.Key = fmt.Sprint(round, "/", n)
-				c.Gather, c.Items = &gather, []store.Item{{ID: event.NewItemID(), Body: []byte("input")}}
+				collect := g
+				collect.Key = fmt.Sprint(round, "/", n)
+				c.Collect, c.Items = &collect, []store.Item{{ID: event.NewItemID(), Body: []byte("input")}}
 			}
 			start := func() { l.create(runs) }
 			ops := []costOp{{"the first start", func() { round++; start() }, runs, 18.2, runs}, {"a start that joins", start, runs, 13, runs}}

@@ -28,7 +28,7 @@ type script struct {
 
 var (
 	scriptCreate       = newScript("create")
-	scriptGather       = newScript("collect")
+	scriptCollect      = newScript("collect")
 	scriptOpenSession  = newScript("open_session")
 	scriptHeartbeat    = newScript("heartbeat")
 	scriptReconcile    = newScript("reconcile")

@@ -44,7 +44,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 		}
 	}
 	v.showNames(wids, snap)
-	v.showGathering(snap)
+	v.showCollecting(snap)
 	if err := v.showStreams(snap); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func newSnapshot() *store.Snapshot {
 		Active:        map[string]event.RunID{},
 		LastEnded:     map[string]event.RunID{},
 		Lines:         map[string][]event.RunID{},
-		Gathering:     map[string]event.RunID{},
+		Collecting:    map[string]event.RunID{},
 		Seen:          map[event.RunID]map[event.ItemID]time.Time{},
 		Kept:          map[event.RunID][]event.ItemID{},
 		Ready:         map[store.Route][]event.RunID{},
@@ -284,7 +284,7 @@ func (e *partitionState) show() {
 	}
 	e.showNames(wids, e.snap)
 	e.noteNames()
-	e.showGathering(e.snap)
+	e.showCollecting(e.snap)
 	e.showReady()
 	e.showWork()
 	e.showIndexes()

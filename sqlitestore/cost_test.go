@@ -262,7 +262,7 @@ func TestGatheredRuns_ExecuteFewStatements(t *testing.T) {
 	c := newCountedRuns(t)
 	start := func() {
 		c.create(1, func(_ int, create *store.Create) {
-			create.Gather = &store.Gather{Key: "reports", Keep: true, Most: time.Hour, Full: 3}
+			create.Collect = &store.Collect{Key: "reports", Keep: true, Most: time.Hour, Full: 3}
 			create.Items = []store.Item{{ID: event.NewItemID(), Body: []byte("input")}}
 		})
 	}

@@ -144,8 +144,8 @@ func (t *tx) appendFrame(run int64, n uint64, frame []byte) error {
 
 // Gathering returns the run that collects the starts of a key. A claimed run no longer collects
 // starts, even if its key remains after a repair.
-func (t *tx) Gathering(key string) (*run, error) {
-	return first(t.runs(selectRun+`WHERE r.gather = +? AND r.epoch = 0 ORDER BY r.key LIMIT 1`, key))
+func (t *tx) Collecting(key string) (*run, error) {
+	return first(t.runs(selectRun+`WHERE r.collects = +? AND r.epoch = 0 ORDER BY r.key LIMIT 1`, key))
 }
 
 // Joined returns the run that a start has joined.
@@ -171,9 +171,9 @@ func (t *tx) ReplaceItem(r *run, item store.Item) error {
 		string(item.ID), int(item.Scope), item.Body, r.key)
 }
 
-func (c *conn) inspectGathering(snap *store.Snapshot) error {
-	return c.query(`SELECT gather, id FROM runs INDEXED BY runs_gather WHERE gather IS NOT NULL AND epoch = 0`, func(r row) error {
-		snap.Gathering[r.ColumnText(0)] = db.UnpackRun(r, 1)
+func (c *conn) inspectCollecting(snap *store.Snapshot) error {
+	return c.query(`SELECT collects, id FROM runs INDEXED BY runs_collects WHERE collects IS NOT NULL AND epoch = 0`, func(r row) error {
+		snap.Collecting[r.ColumnText(0)] = db.UnpackRun(r, 1)
 		return nil
 	})
 }

@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	err := s.read(ctx, func(c *conn) error {
 		snap = newSnapshot(s.clock.Now())
 		for _, part := range []func(*store.Snapshot) error{
-			c.inspectRuns, c.inspectWorkflowIDs, c.inspectGathering, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectStreams, c.inspectOutbox,
+			c.inspectRuns, c.inspectWorkflowIDs, c.inspectCollecting, c.inspectIndexes, c.inspectPurges, c.inspectSeen, c.inspectStreams, c.inspectOutbox,
 			c.inspectSessions, c.inspectWakes, c.checkRoutes, c.inspectLimits, c.inspectFailureGroups, c.inspectEntries,
 		} {
 			if err := part(snap); err != nil {

@@ -28,7 +28,7 @@ func stateOf(r *run) protocol.Run[int64] {
 		Due: r.due, Created: r.created, Ended: r.ended, Purge: r.purge, Retention: r.retention, Recoveries: r.recoveries,
 		Closing: r.closing, Exempt: r.exempt, Hidden: r.hidden,
 		Limited: r.uses != "", Permits: r.permits, Whole: r.whole, LeftQueue: r.leftQueue, Place: r.place(), WaitsSince: r.waitsSince, Fair: r.fair != "",
-		Gather: r.gather, Group: r.failureGroup,
+		Collect: r.collect, Group: r.failureGroup,
 	}
 }
 
@@ -57,7 +57,7 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	r.queueState, r.status, r.n, r.seq, r.last, r.epoch, r.token = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence.Epoch, s.Fence.Token
 	r.owner, r.inbox, r.due, r.ended, r.purge, r.recoveries = s.Owner, s.Unread, s.Due, s.Ended, s.Purge, s.Recoveries
 	r.closing, r.exempt, r.hidden, r.createdBy = s.Closing, s.Exempt, s.Hidden, s.CreatedBy
-	r.permits, r.leftQueue, r.waitsSince, r.gather, r.failureGroup = s.Permits, s.LeftQueue, s.WaitsSince, s.Gather, s.Group
+	r.permits, r.leftQueue, r.waitsSince, r.collect, r.failureGroup = s.Permits, s.LeftQueue, s.WaitsSince, s.Collect, s.Group
 
 	if err := t.saveColumns(r, changed(&before, &s, r, line)); err != nil {
 		return err
@@ -86,7 +86,7 @@ func changed(before, now *protocol.Run[int64], r *run, line int64) columns {
 		{placeColumns, now.QueueState != before.QueueState || now.Owner != before.Owner || now.Fence != before.Fence || r.line != line},
 		{dueColumn, now.Due != before.Due},
 		{endColumns, now.Status != before.Status || now.Ended != before.Ended || now.Purge != before.Purge},
-		{rareColumns, now.CreatedBy != before.CreatedBy || now.WaitsSince != before.WaitsSince || now.Gather != before.Gather || now.Group != before.Group ||
+		{rareColumns, now.CreatedBy != before.CreatedBy || now.WaitsSince != before.WaitsSince || now.Collect != before.Collect || now.Group != before.Group ||
 			r.line != line || r.incompatible != r.misfits},
 		{hiddenColumn, now.Hidden != before.Hidden},
 	} {

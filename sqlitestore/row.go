@@ -34,7 +34,7 @@ var columnNames = []string{
 	"place, epoch, token, owner, ord",
 	"due",
 	"status, ended, purge",
-	"misfits, created_by, line, waits, gather, failure_group",
+	"misfits, created_by, line, waits, collects, failure_group",
 	"hidden",
 }
 
@@ -84,7 +84,7 @@ func (b *binder) bindColumns(r *run, c columns) {
 		b.nonEmpty(string(r.createdBy))
 		b.nonZero(r.line)
 		b.nonZero(r.waitsSince)
-		b.nonEmpty(r.gather)
+		b.nonEmpty(r.collect)
 		b.nonEmpty(r.failureGroup)
 	}
 	if c&hiddenColumn != 0 {

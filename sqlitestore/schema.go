@@ -78,7 +78,7 @@ var runSchema = []string{
 		uses       TEXT,
 		line       INTEGER,
 		waits      INTEGER,
-		gather     TEXT,
+		collects     TEXT,
 		fair       TEXT,
 		share      INTEGER,
 		child      INTEGER NOT NULL DEFAULT 0,
@@ -91,7 +91,7 @@ var runSchema = []string{
 	`CREATE INDEX runs_due ON runs (due, id) WHERE due IS NOT NULL`,
 	`CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL`,
 	`CREATE INDEX runs_mail ON runs (owner) WHERE owner IS NOT NULL AND inbox > 0`,
-	`CREATE INDEX runs_gather ON runs (gather) WHERE gather IS NOT NULL`,
+	`CREATE INDEX runs_collects ON runs (collects) WHERE collects IS NOT NULL`,
 	`CREATE INDEX runs_purge ON runs (purge) WHERE purge IS NOT NULL`,
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
 	// The indexes for lists have the order of lists.

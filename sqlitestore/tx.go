@@ -223,7 +223,7 @@ type run struct {
 	whole        bool
 	leftQueue    bool
 	waitsSince   int64
-	gather       string // the key whose starts it collects; empty if none or claimed
+	collect      string // the key whose starts it collects; empty if none or claimed
 	failureGroup string // its failure group; empty if none
 	fair         string // fairness key; empty if none
 	share        int
@@ -242,7 +242,7 @@ const (
 	runColumns = `r.key, r.id, r.chain, r.wid, (SELECT name FROM workflow_ids WHERE id = r.wid), r.class, r.priority,
 		r.place, r.status, r.n, r.seq, r.last, r.epoch, r.token, r.owner, (SELECT name FROM sessions WHERE id = r.owner),
 		r.ord, r.due, r.recoveries, r.misfits, r.bits, r.inbox, r.created, r.ended,
-		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.gather, r.fair, r.share, r.child, r.failure_group`
+		r.retention, r.hidden, r.created_by, r.purge, r.uses, r.line, r.waits, r.collects, r.fair, r.share, r.child, r.failure_group`
 	selectRun = `SELECT ` + runColumns + ` FROM runs r `
 )
 
@@ -260,7 +260,7 @@ func scanRun(r row) *run {
 		waitsSince: r.ColumnInt64(30), fair: r.ColumnText(32), share: r.ColumnInt(33), child: r.ColumnBool(34), failureGroup: r.ColumnText(35),
 	}
 	if v.epoch == 0 {
-		v.gather = r.ColumnText(31)
+		v.collect = r.ColumnText(31)
 	}
 	if v.queueState == waits {
 		v.queueState = store.StateReady

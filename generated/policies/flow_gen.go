@@ -127,7 +127,7 @@ var Alone = shimpkg.NewWorkflow[workflow.None, workflow.None](
 
 // Batched starts and awaits runs of [batched].
 var Batched = shimpkg.NewWorkflow[Plan, workflow.None]("policies.batched", "", shimpkg.WorkflowPolicy{
-	Gather: shimpkg.Batch(func(_ Plan) string {
+	Collect: shimpkg.Batch(func(_ Plan) string {
 		return ""
 	}, 100, 5*time.Second),
 })
@@ -137,7 +137,7 @@ var BatchedByNumber = shimpkg.NewWorkflow[int, int](
 	"policies.batchedByNumber",
 	"",
 	shimpkg.WorkflowPolicy{
-		Gather: shimpkg.Batch(func(a int) string {
+		Collect: shimpkg.Batch(func(a int) string {
 			return shimpkg.Key(fmt.Sprint(a))
 		}, 2, time.Minute),
 		Priority: shimpkg.Priority(func(a int) int {
@@ -151,7 +151,7 @@ var BatchedTogether = shimpkg.NewWorkflow[string, workflow.None](
 	"policies.batchedTogether",
 	"",
 	shimpkg.WorkflowPolicy{
-		Gather: shimpkg.Batch(func(a string) string {
+		Collect: shimpkg.Batch(func(a string) string {
 			return shimpkg.Key(a)
 		}, 10, time.Hour),
 	},
@@ -162,7 +162,7 @@ var Debounced = shimpkg.NewWorkflow[Plan, workflow.None](
 	"policies.debounced",
 	"plan",
 	shimpkg.WorkflowPolicy{
-		Gather: shimpkg.Debounce(func(a Plan) string {
+		Collect: shimpkg.Debounce(func(a Plan) string {
 			return shimpkg.Key(a.Rank)
 		}, 10*time.Second, 2*time.Minute),
 	},
@@ -173,7 +173,7 @@ var DebouncedAll = shimpkg.NewWorkflow[DebouncedAllInput, string](
 	"policies.debouncedAll",
 	"",
 	shimpkg.WorkflowPolicy{
-		Gather: shimpkg.Debounce(func(_ DebouncedAllInput) string {
+		Collect: shimpkg.Debounce(func(_ DebouncedAllInput) string {
 			return shimpkg.Key(`"all"`)
 		}, 1500*time.Millisecond, 0),
 	},

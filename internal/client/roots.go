@@ -88,7 +88,7 @@ func declares(t types.Type) bool {
 
 // policy adds everything that the options evaluated by a start refer to.
 func (b *builder) policy(w *model.Workflow, at place) {
-	keys := []*model.Key{w.Singleton, w.Gather, w.Priority}
+	keys := []*model.Key{w.Singleton, w.Collect, w.Priority}
 	if w.Fair != nil {
 		keys = append(keys, w.Fair.Key, w.Fair.Share)
 	}

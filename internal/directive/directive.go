@@ -64,7 +64,7 @@ type Directive struct {
 	Fair, Share   Text          // the expressions of fair=; Share may be empty
 	Singleton     Text          // the expression of singleton=
 	Active        string        // policy of singleton=: skip, replace, latest or queue
-	Gather        Text          // the expression of debounce= or batch=
+	Collect       Text          // the expression of debounce= or batch=
 	Quiet, Most   time.Duration // the durations of debounce= and batch=
 	Full          int           // the size of a full batch=
 	StartWithin   time.Duration

@@ -19,7 +19,7 @@ func setDebounce(d *Directive, v Text) *Problem {
 	} else if n == 1 {
 		return &Problem{v.Pos, "debounce=" + v.Value + " does not say for how long no start must come", "write it after the key, as in debounce=doc.ID,10s"}
 	}
-	d.Gather = Text{Value: v.Value[:times[0].Pos-v.Pos-1], Pos: v.Pos}
+	d.Collect = Text{Value: v.Value[:times[0].Pos-v.Pos-1], Pos: v.Pos}
 	var p *Problem
 	if d.Quiet, p = duration("debounce", times[0]); p != nil || len(times) == 1 {
 		return p
@@ -62,7 +62,7 @@ func setBatch(d *Directive, v Text) *Problem {
 		return p
 	}
 	from := int(parts[2].Pos - v.Pos)
-	if d.Gather = (Text{Value: v.Value[from:], Pos: parts[2].Pos}); strings.TrimSpace(d.Gather.Value) == "" {
+	if d.Collect = (Text{Value: v.Value[from:], Pos: parts[2].Pos}); strings.TrimSpace(d.Collect.Value) == "" {
 		return &Problem{parts[2].Pos, "batch has no key after the last comma", "write one, as in batch=100,5s,email.Tenant, or remove the comma"}
 	}
 	return nil

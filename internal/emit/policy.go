@@ -168,7 +168,7 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 		values = append(values, value{"Singleton", e.singleton(w, input)}, value{"Active", e.qual(workflowPath, active[d.Active])})
 	}
 	if d.Has("debounce") || d.Has("batch") {
-		values = append(values, value{"Gather", e.gather(w, input)})
+		values = append(values, value{"Collect", e.collect(w, input)})
 	}
 	if w.Priority != nil {
 		values = append(values, value{"Priority", e.priority(w, input)})
@@ -201,11 +201,11 @@ func (e *emitter) singleton(w *model.Workflow, param func(input jen.Code, i int)
 }
 
 // gather writes the options that determine which starts of w share a run, and when the run begins.
-func (e *emitter) gather(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
+func (e *emitter) collect(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	d := w.Directive
 	key := jen.Func().Params(jen.Id("_").Add(e.in(w))).String().Block(jen.Return(jen.Lit("")))
-	if w.Gather != nil {
-		f, body := e.overInput(w, w.Gather, param)
+	if w.Collect != nil {
+		f, body := e.overInput(w, w.Collect, param)
 		key = f.String().Block(jen.Return(e.qual(shimPath, "Key").Call(body)))
 	}
 	if d.Has("batch") {

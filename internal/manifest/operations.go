@@ -95,7 +95,7 @@ func init() {
 		"WithID": option("id"), "WithTags": option("tags"), "WithParentClose": option("close"), "AtLeast": option("least"),
 		"Go": (*walker).branch, "GoErr": (*walker).branch, "Future.Get": (*walker).get, "Child.Get": (*walker).get, "Future.Done": field("done"),
 		"Child.Started": (*walker).started, "Child.ID": field("id"), "Child.Cancel": (*walker).cancelChild,
-		"All": gather("all"), "Settled": gather("settled"), "First": gather("first"), "Any": gather("any"),
+		"All": collect("all"), "Settled": collect("settled"), "First": collect("first"), "Any": collect("any"),
 		"Map": fan("map"), "ForEach": fan("map"), "MapSettled": fan("map settled"),
 		"Topic.Receive": (*walker).receive, "OpenHook.Receive": (*walker).receive, "Topic.TryReceive": (*walker).tryReceive,
 		"Topic.Case": (*walker).receiveCase, "OpenHook.Case": (*walker).receiveCase, "ReceiveCase.Value": field("value"),
@@ -237,7 +237,7 @@ func (x *walker) cancelChild(r *request) value {
 	return value{}
 }
 
-func gather(op string) func(*walker, *request) value {
+func collect(op string) func(*walker, *request) value {
 	return func(x *walker, r *request) value {
 		x.emit(&Op{Op: op, Text: strings.Join(textsOf(r.args), ", ")}, r.call.Pos())
 		return outcome(x.numbered(op), 2)

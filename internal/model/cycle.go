@@ -47,7 +47,7 @@ func (b *builder) counterparts() []counterpart {
 	}
 	for _, w := range b.model.Workflows {
 		refs := append(w.Priority.references(b.Types, "priority"), w.Singleton.references(b.Types, "singleton")...)
-		refs = append(refs, w.Gather.references(b.Types, "debounce")...)
+		refs = append(refs, w.Collect.references(b.Types, "debounce")...)
 		if w.Fair != nil {
 			refs = append(append(refs, w.Fair.Key.references(b.Types, "fair")...), w.Fair.Share.references(b.Types, "fair")...)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // gather checks the key of starts that share a run. It returns nil if all starts share one run.
-func (b *builder) gather(fn *Function) *Key {
+func (b *builder) collect(fn *Function) *Key {
 	d := fn.Directive
 	option := "debounce"
 	if !d.Has(option) {
@@ -26,7 +26,7 @@ func (b *builder) gather(fn *Function) *Key {
 			return nil
 		}
 	}
-	text := d.Gather
+	text := d.Collect
 	if text.Value == "" {
 		return nil
 	}

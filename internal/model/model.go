@@ -105,7 +105,7 @@ type Workflow struct {
 	Function
 	Priority  *Key     // nil if not declared
 	Singleton *Key     // nil if not a singleton
-	Gather    *Key     // the key of debounce= or batch=; nil if all starts have the same
+	Collect   *Key     // the key of debounce= or batch=; nil if all starts have the same
 	Fair      *Fair    // nil if not declared
 	Graph     *Graph   // for a struct with //flow:dag, otherwise nil
 	Machine   *Machine // for a struct with //flow:machine, otherwise nil

@@ -11,7 +11,7 @@ import (
 // begin.
 func (b *builder) starts(w *Workflow) {
 	fn := &w.Function
-	w.Priority, w.Singleton, w.Gather, w.Fair = b.priority(fn), b.singleton(fn), b.gather(fn), b.fair(fn)
+	w.Priority, w.Singleton, w.Collect, w.Fair = b.priority(fn), b.singleton(fn), b.collect(fn), b.fair(fn)
 	b.sharedKeys(w)
 	if d := fn.Directive; d.StartWithin > 0 && d.Timeout > 0 && d.StartWithin >= d.Timeout {
 		b.report(d.At("startwithin"), fmt.Sprintf("%s: startwithin=%s is not below timeout=%s, which ends the run before", fn.title(), d.StartWithin, d.Timeout),
@@ -28,7 +28,7 @@ func (b *builder) sharedKeys(w *Workflow) {
 	if d.Has("debounce") {
 		option = "debounce"
 	}
-	if !d.Has(option) || d.Gather.Value != "" && w.Gather == nil { // already reported
+	if !d.Has(option) || d.Collect.Value != "" && w.Collect == nil { // already reported
 		return
 	}
 	if len(w.Uses) == len(d.Uses) {
@@ -59,7 +59,7 @@ func sharedFix(option, text string) string {
 // isShared reports whether an expression has the same value for all starts that share a run: it is
 // their key, or contains no parameter.
 func (b *builder) isShared(w *Workflow, k *Key) bool {
-	if w.Gather != nil && types.ExprString(w.Gather.Expr) == types.ExprString(k.Expr) {
+	if w.Collect != nil && types.ExprString(w.Collect.Expr) == types.ExprString(k.Expr) {
 		return true
 	}
 	shared := true

@@ -184,7 +184,7 @@ var redisMutants = []Mutant{
 	onRedis("P1/redis/created-by", "a run is purged that may be created again", "lua/commit.lua",
 		"written, at, o[6] or sends > 0, o[8])", "written, at, sends > 0, o[8])", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed"),
 	onRedis("P1/redis/finish-created-by", "finish.lua lets a run be purged that may be created again", "create.go",
-		"if createdBy != \"\" || c.Gather != nil {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
+		"if createdBy != \"\" || c.Collect != nil {", "if false {", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed").
 		by("TestFinish_TheShortScriptKeepsARunThatIsNeeded/by_who_created_it"),
 	onRedis("P1/redis/records", "a run is purged that has records to send", "lua/part/end.lua",
 		"redis.call('EXISTS', tag .. 'O:' .. run) == 1 or", "", "P1_ASenderIsNotPurgedWhileItHasRecords"),

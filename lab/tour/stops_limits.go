@@ -163,7 +163,7 @@ func turns(t *tour) (string, error) {
 }
 
 // gathered tests starts that share a run.
-func gathered(t *tour) (string, error) {
+func collected(t *tour) (string, error) {
 	last := map[workflow.RunID]string{} // the text of the last start by run
 	var pages []*workflow.Run[string]
 	var letters []*workflow.Run[[]string]

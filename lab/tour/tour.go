@@ -205,7 +205,7 @@ var stops = []stop{
 	{"POOL5", "what cannot wait is refused", refusals},
 	{"POOL5", "priority and fair keys say who comes next", turns},
 	{"POOL7", "a key has one active run", singletons},
-	{"POOL7", "many starts share a run", gathered},
+	{"POOL7", "many starts share a run", collected},
 	{"POOL6", "the clock starts one run for each tick", schedules},
 	{"REC1", "many runs at once keep their order", toils},
 }

@@ -204,7 +204,7 @@ type Spec struct {
 
 	// Gather is set if several starts share the run. It determines how their inputs form the run's
 	// input; RunCreated has none in that case.
-	Gather Gather
+	Collect Collect
 
 	// Uses are the limits whose permits the run holds while it is processed, sorted by limit and
 	// key, without duplicates. If Whole is set, the run holds them from its first claim to the end

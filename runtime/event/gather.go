@@ -6,21 +6,21 @@ import (
 )
 
 // Gather determines how the inputs of the starts that share a run form its input.
-type Gather uint8
+type Collect uint8
 
 // The ways to form the input.
 const (
-	// GatherNone: the run belongs to one start.
-	GatherNone Gather = 0
-	// GatherLast: the run has the input of the last start.
-	GatherLast Gather = 1
-	// GatherAll: the run has an array of all inputs, in order.
-	GatherAll Gather = 2
+	// CollectNone: the run belongs to one start.
+	CollectNone Collect = 0
+	// CollectLast: the run has the input of the last start.
+	CollectLast Collect = 1
+	// CollectAll: the run has an array of all inputs, in order.
+	CollectAll Collect = 2
 )
 
 // Add returns the input of a run after another InputReceived. It may modify input.
-func (g Gather) Add(input, payload json.RawMessage) json.RawMessage {
-	if g != GatherAll {
+func (g Collect) Add(input, payload json.RawMessage) json.RawMessage {
+	if g != CollectAll {
 		return payload
 	}
 	if len(input) == 0 {
@@ -34,12 +34,12 @@ func (g Gather) Add(input, payload json.RawMessage) json.RawMessage {
 // when the run is claimed.
 func InputOf(log []Event) (input json.RawMessage, known bool) {
 	first := &log[0]
-	if first.Spec == nil || first.Spec.Gather == GatherNone {
+	if first.Spec == nil || first.Spec.Collect == CollectNone {
 		return first.Payload, true
 	}
 	for i := range log {
 		if e := &log[i]; e.Type == InputReceived {
-			input, known = first.Spec.Gather.Add(input, e.Payload), true
+			input, known = first.Spec.Collect.Add(input, e.Payload), true
 		}
 	}
 	return input, known

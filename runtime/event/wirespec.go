@@ -36,7 +36,7 @@ func appendSpec(b []byte, s *Spec) []byte {
 	}
 	b = appendUses(b, 22, s.Held)
 	b = appendInt(b, 23, int64(s.StartWithin))
-	b = appendInt(b, 24, int64(s.Gather))
+	b = appendInt(b, 24, int64(s.Collect))
 	b = appendBytes(b, 25, s.Fair)
 	b = appendInt(b, 26, int64(s.Share))
 	b = appendInt(b, 27, int64(s.Reruns))
@@ -103,7 +103,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 		case 23:
 			s.StartWithin = time.Duration(r.num)
 		case 24:
-			s.Gather = Gather(r.small(math.MaxUint8))
+			s.Collect = Collect(r.small(math.MaxUint8))
 		case 7, 8, 9, 10, 11, 12, 18, 19, 27:
 			s.decodeOrigin(&r)
 		case 20, 21, 22, 25, 26, 30:

@@ -61,7 +61,7 @@ type WorkflowPolicy struct {
 	Active    workflow.ActivePolicy
 
 	// Gather makes starts share a run; nil: each start has its own. See [Debounce] and [Batch].
-	Gather *Gather
+	Collect *Collect
 
 	// Priority returns the priority of a run with this input; nil: the priority of its parent, or
 	// 0. See [Priority].
@@ -86,9 +86,9 @@ func Singleton[In any](f func(in In) string) func(input any) string {
 }
 
 // Gather determines which starts share a run.
-type Gather struct{ g engine.Gather }
+type Collect struct{ g engine.Collect }
 
-func (g *Gather) spec() *engine.Gather {
+func (g *Collect) spec() *engine.Collect {
 	if g == nil {
 		return nil
 	}
@@ -97,14 +97,14 @@ func (g *Gather) spec() *engine.Gather {
 
 // Debounce makes the starts of a key share a run that has the input of the last one. The run begins
 // when no start has come for quiet, but at most most after the first; 0 means no such bound.
-func Debounce[In any](key func(in In) string, quiet, most time.Duration) *Gather {
-	return &Gather{engine.Gather{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
+func Debounce[In any](key func(in In) string, quiet, most time.Duration) *Collect {
+	return &Collect{engine.Collect{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
 }
 
 // Batch makes the starts of a key share a run whose code takes all their inputs, see [BindBatch].
 // The run begins when there are full starts, but at most most after the first.
-func Batch[In any](key func(in In) string, full int, most time.Duration) *Gather {
-	return &Gather{engine.Gather{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
+func Batch[In any](key func(in In) string, full int, most time.Duration) *Collect {
+	return &Collect{engine.Collect{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
 }
 
 // Priority returns a function for WorkflowPolicy.Priority.
@@ -247,7 +247,7 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
 	engine.Define(&d, engine.DefinitionSpec{
 		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
-		Singleton: p.Singleton, Active: p.Active, Gather: p.Gather.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
+		Singleton: p.Singleton, Active: p.Active, Collect: p.Collect.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
 		Rerun: engine.Retry(p.Rerun),
 	})
 	return d

@@ -98,7 +98,7 @@ func (c *Create) Check() error {
 	if err := CheckUses(c.Uses); err != nil {
 		return err
 	}
-	if err := c.checkGather(); err != nil {
+	if err := c.checkCollect(); err != nil {
 		return err
 	}
 	if err := CheckShare(c.Fair, c.Share); err != nil {
@@ -110,8 +110,8 @@ func (c *Create) Check() error {
 	return nil
 }
 
-func (c *Create) checkGather() error {
-	g := c.Gather
+func (c *Create) checkCollect() error {
+	g := c.Collect
 	if g == nil {
 		return nil
 	}

@@ -163,7 +163,7 @@ type Snapshot struct {
 	LastEnded map[string]event.RunID
 	Lines     map[string][]event.RunID
 	// Gathering contains the runs that collect starts, by key.
-	Gathering map[string]event.RunID
+	Collecting map[string]event.RunID
 	// Seen is by chain, which has the ID of its first run: the IDs of accepted items and the times
 	// of their acceptance.
 	Seen map[event.RunID]map[event.ItemID]time.Time

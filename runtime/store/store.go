@@ -234,7 +234,7 @@ type Create struct {
 
 	// Gather makes the start share a run with other starts of its key; nil for a run of its own. In
 	// Commit.Continue it is ignored.
-	Gather *Gather
+	Collect *Collect
 
 	// Fair is the fairness key of the run: among the ready runs of a route and a priority, each key
 	// gets claims in proportion to its Share. If Fair is empty, runs are claimed in the order of
@@ -261,7 +261,7 @@ type Create struct {
 // urgent item wakes a run that collects starts. The store checks whether a start has joined a run
 // before everything else except whether the start's own run exists, and remembers the answer for
 // Horizon.
-type Gather struct {
+type Collect struct {
 	// Key identifies the run that collects the starts; it may be any bytes, up to MaxName. It
 	// determines the partition, like a workflow ID.
 	Key string
@@ -279,7 +279,7 @@ type Gather struct {
 
 // Due returns the time at which a run created at the given time is made ready if a start joins it
 // now.
-func (g *Gather) Due(created, now time.Time) time.Time {
+func (g *Collect) Due(created, now time.Time) time.Time {
 	last, quiet := created.Add(g.Most), now.Add(g.Quiet)
 	if g.Most <= 0 || g.Quiet > 0 && quiet.Before(last) {
 		return quiet

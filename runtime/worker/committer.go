@@ -119,7 +119,7 @@ func (m *committer) commit(c *commit) {
 func (m *committer) commitLoop() {
 	var batch []*commit
 	for {
-		if batch = request.Gather(m.io, m.commits, batch, commitBatch); len(batch) == 0 {
+		if batch = request.Collect(m.io, m.commits, batch, commitBatch); len(batch) == 0 {
 			return
 		}
 		for _, c := range batch {
@@ -206,7 +206,7 @@ func (m *committer) createLoop() {
 	var batch []*commit
 	var requests []store.Create
 	for {
-		if batch = request.Gather(m.io, m.creates, batch, createBatch); len(batch) == 0 {
+		if batch = request.Collect(m.io, m.creates, batch, createBatch); len(batch) == 0 {
 			return
 		}
 		requests = m.create(batch, requests[:0])

@@ -67,7 +67,7 @@ func (r *loader) load(l *load) {
 func (r *loader) loadLoop() {
 	var batch []*load
 	for {
-		if batch = request.Gather(r.io, r.loads, batch, loadBatch); len(batch) == 0 {
+		if batch = request.Collect(r.io, r.loads, batch, loadBatch); len(batch) == 0 {
 			return
 		}
 		r.sender.Send(batch)

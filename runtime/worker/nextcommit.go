@@ -435,7 +435,7 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	state := d.run.State()
 	spec := *state.Spec
 	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt, spec.StartWithin = d.in.id, "", "", 0, 0, time.Time{}, 0
-	spec.Gather, spec.Reruns = event.GatherNone, 0
+	spec.Collect, spec.Reruns = event.CollectNone, 0
 	if last.Spec != nil {
 		spec.Queue = last.Spec.Queue
 	}

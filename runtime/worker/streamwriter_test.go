@@ -55,7 +55,7 @@ func TestStreamWriter_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	gathered := func(n int) {
+	collected := func(n int) {
 		for deadline := time.Now().Add(10 * time.Second); ; {
 			p.mu.Lock()
 			got := len(p.pending)
@@ -73,11 +73,11 @@ func TestStreamWriter_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 	for range 400 {
 		write("a", []byte("1"))
 	}
-	gathered(400)
+	collected(400)
 	for range 3 {
 		write("b", make([]byte, 400<<10))
 	}
-	gathered(403)
+	collected(403)
 	close(st.hears)
 	all.Wait()
 	if closed := p.end(); closed != nil {

@@ -139,7 +139,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	d.identify(&o, in)
 	switch {
 	case o.err != nil:
-	case d.gather != nil:
+	case d.collect != nil:
 		o.err = fmt.Errorf("start child %s: its starts share a run, which would have several parents: start it from a step", d.name)
 	case o.policy.Active == CancelActive || o.policy.Active == LatestActive:
 		o.err = fmt.Errorf("start child %s: a child cannot cancel other runs of its workflow id %q: use FailActive or QueueActive, or start it from a step", d.name, o.workflowID)
@@ -287,8 +287,8 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	if err := ctx.env.limits.check(def.inputName(), len(input), ctx.branch().Replaying()); err != nil {
 		return err
 	}
-	if def.gathered() == event.GatherAll {
-		input = event.GatherAll.Add(nil, input)
+	if def.collected() == event.CollectAll {
+		input = event.CollectAll.Add(nil, input)
 	}
 	return &continuation{workflow: def.name, input: input}
 }

@@ -295,7 +295,7 @@ func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, whic
 // caller could not retry them without joining twice. The store remembers for a Horizon that a start
 // has joined.
 func (c *Client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
-	if starts[0].Gather == nil {
+	if starts[0].Collect == nil {
 		return c.store.Create(ctx, starts)
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Horizon/2)

@@ -37,8 +37,8 @@ type definition struct {
 	schedule  string // from the directive; empty: none
 	path      string // import path of the input's package, for messages
 	singleton func(input any) string
-	active    ActivePolicy   // for a singleton
-	gather    *engine.Gather // nil: each start creates its own run
+	active    ActivePolicy    // for a singleton
+	collect   *engine.Collect // nil: each start creates its own run
 	priority  func(input any) int
 	fair      func(input any) (key string, share int)
 	begin     time.Duration // time within which a run must begin; 0: unlimited
@@ -51,7 +51,7 @@ type definition struct {
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
 		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
-		singleton: s.Singleton, active: s.Active, gather: s.Gather, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, rerun: s.Rerun, path: reflect.TypeFor[In]().PkgPath(),
+		singleton: s.Singleton, active: s.Active, collect: s.Collect, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, rerun: s.Rerun, path: reflect.TypeFor[In]().PkgPath(),
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
 	}
 }
@@ -127,11 +127,11 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	}
 	all := make([]Started[Out], len(created))
 	same := make([]bool, len(created))
-	if def.gather == nil { // the key of starts that share a run contains the name of the workflow
+	if def.collect == nil { // the key of starts that share a run contains the name of the workflow
 		same = def.own(ctx, c, starts, created)
 	}
 	for i, cr := range created {
-		if def.gather == nil && len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
+		if def.collect == nil && len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
 			cr, same[i] = def.sendAlong(ctx, c, starts[i], cr, same[i])
 		}
 		if cr.Err != nil {
@@ -284,10 +284,10 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if err != nil {
 		return nil, err
 	}
-	gather := d.gathering(in)
+	collect := d.collecting(in)
 	key := o.workflowID
-	if gather != nil {
-		key = gather.Key
+	if collect != nil {
+		key = collect.Key
 	}
 	uses, slot, permitSlot, err := d.placed(in, key, c.store.Partitions(), &event.Spec{})
 	if err == nil {
@@ -328,8 +328,8 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if o.policy.Active.Lines() {
 		s.Create.Cancel, err = effects.Replaced(s.Create.Run)
 	}
-	if gather != nil {
-		s.Create.Gather, s.Event.Payload, s.Event.Spec.Gather = gather, nil, d.gathered()
+	if collect != nil {
+		s.Create.Collect, s.Event.Payload, s.Event.Spec.Collect = collect, nil, d.collected()
 		item, err := effects.Input(s.Create.Run, payload, s.Event.By)
 		s.Create.Items = []store.Item{item}
 		return s, err
@@ -338,28 +338,28 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 }
 
 // gathering returns how a start with this input shares its run, or nil if it does not.
-func (d *definition) gathering(in any) *store.Gather {
-	g := d.gather
+func (d *definition) collecting(in any) *store.Collect {
+	g := d.collect
 	if g == nil {
 		return nil
 	}
-	return &store.Gather{Key: d.name + ":" + g.Key(in), Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
+	return &store.Collect{Key: d.name + ":" + g.Key(in), Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
 }
 
 // gathered returns how the inputs of several starts form the input of their run.
-func (d *definition) gathered() event.Gather {
+func (d *definition) collected() event.Collect {
 	switch {
-	case d.gather == nil:
-		return event.GatherNone
-	case d.gather.All:
-		return event.GatherAll
+	case d.collect == nil:
+		return event.CollectNone
+	case d.collect.All:
+		return event.CollectAll
 	}
-	return event.GatherLast
+	return event.CollectLast
 }
 
 // refuseApart refuses options that would apply to only one of the starts that share a run.
 func (d *definition) refuseApart(o *runOptions) {
-	if d.gather == nil || o.err != nil {
+	if d.collect == nil || o.err != nil {
 		return
 	}
 	refused := ""

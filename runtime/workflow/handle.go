@@ -207,7 +207,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
 		}
 		info.Waits, info.WaitsSince, info.Debug = waitsOf(waits), waitsSince(waits), spec.Debug
-		info.RerunOf, info.Collects = spec.RerunOf, spec.Gather != event.GatherNone
+		info.RerunOf, info.Collects = spec.RerunOf, spec.Collect != event.CollectNone
 		info.Holds = holdsOf(waits)
 		if waits.Waits() {
 			one := []RunInfo{info}

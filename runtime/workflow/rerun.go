@@ -500,7 +500,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // the old run began in time
 	}
 	if kept == 0 {
-		spec.Gather = event.GatherNone
+		spec.Collect = event.CollectNone
 		spec.Seed, events[0].Time = "", now
 	}
 	spec.WorkflowID = old.workflowID()

@@ -203,7 +203,7 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	switch {
 	case d.singleton != nil:
 		problem = "the workflow is a singleton, and the runs of a schedule have a workflow id of that: Overlap says what a tick does that finds an active run"
-	case d.gather != nil:
+	case d.collect != nil:
 		problem = "starts of the workflow share a run: let the schedule start one that starts it from a step"
 	case o.err != nil:
 		problem = o.err.Error()

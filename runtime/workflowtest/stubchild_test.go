@@ -134,7 +134,7 @@ func TestTEST2_AWorkflowWhoseChildrenHaveStandInsSurvivesEveryCrash(t *testing.T
 
 func TestTEST2_ABatchWorkflowHasAStandInThatTakesTheInputsOfAllStarts(t *testing.T) {
 	mail := shim.NewWorkflow[string, int]("shop.mail", "", shim.WorkflowPolicy{
-		Gather: shim.Batch(func(string) string { return shim.Key("all") }, 3, time.Hour),
+		Collect: shim.Batch(func(string) string { return shim.Key("all") }, 3, time.Hour),
 	})
 	for name, early := range map[string]bool{"registered before": true, "registered behind": false} {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ var Deploy = shim.NewWorkflow[Build, string]("limits.deploy", "b", shim.Workflow
 //
 // It starts and awaits runs of [dispatch].
 var Dispatch = shim.NewWorkflow[Email, int]("limits.dispatch", "", shim.WorkflowPolicy{
-	Gather: shim.Batch(func(_ Email) string {
+	Collect: shim.Batch(func(_ Email) string {
 		return ""
 	}, 100, 5*time.Second),
 })
@@ -111,7 +111,7 @@ var Fulfil = shim.NewWorkflow[Order, string]("limits.fulfil", "order", shim.Work
 //
 // It starts and awaits runs of [reindex].
 var Reindex = shim.NewWorkflow[Doc, string]("limits.reindex", "doc", shim.WorkflowPolicy{
-	Gather: shim.Debounce(func(a Doc) string {
+	Collect: shim.Debounce(func(a Doc) string {
 		return shim.Key(a.ID)
 	}, 10*time.Second, 2*time.Minute),
 })

@@ -108,7 +108,7 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 //
 // It starts and awaits runs of [bundle].
 var Bundle = shim.NewWorkflow[Page, []string]("tour.bundle", "", shim.WorkflowPolicy{
-	Gather: shim.Batch(func(a Page) string {
+	Collect: shim.Batch(func(a Page) string {
 		return shim.Key(a.Name)
 	}, 3, time.Minute),
 })
@@ -319,7 +319,7 @@ var Travel = shim.NewWorkflow[string, workflow.None]("tour.travel", "book", shim
 //
 // It starts and awaits runs of [typeset].
 var Typeset = shim.NewWorkflow[Page, string]("tour.typeset", "page", shim.WorkflowPolicy{
-	Gather: shim.Debounce(func(a Page) string {
+	Collect: shim.Debounce(func(a Page) string {
 		return shim.Key(a.Name)
 	}, time.Second, 20*time.Second),
 })

@@ -167,7 +167,7 @@ type DefinitionSpec struct {
 	Singleton func(input any) string
 	Active    store.ActivePolicy
 	// Gather makes starts share a run; nil: each has its own.
-	Gather *Gather
+	Collect *Collect
 	// Priority returns the priority of a run with this input; nil: the priority of its parent, or
 	// 0.
 	Priority    func(input any) int
@@ -184,7 +184,7 @@ type DefinitionSpec struct {
 }
 
 // Gather determines which starts of a workflow share a run, and until when they may join it.
-type Gather struct {
+type Collect struct {
 	Key func(input any) string // of the starts that share a run
 	// All reports that the code takes the inputs of all these starts; otherwise it takes the last
 	// one's.

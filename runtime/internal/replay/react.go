@@ -36,7 +36,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 	case event.RunCreated:
 		r.input, r.control.gated = e.Payload, r.state.Spec.Debug
 	case event.InputReceived:
-		r.input = r.state.Spec.Gather.Add(r.input, e.Payload)
+		r.input = r.state.Spec.Collect.Add(r.input, e.Payload)
 	case event.RunStarted:
 		r.start()
 	case event.ChildStarted:

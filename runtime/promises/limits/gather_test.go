@@ -30,7 +30,7 @@ type edit struct {
 // debounced returns a workflow whose starts for one document share a run.
 func debounced(name string, quiet, most time.Duration) workflow.Definition[edit, string] {
 	return shim.NewWorkflow[edit, string]("test.debounced."+name, "edit", shim.WorkflowPolicy{
-		Gather: shim.Debounce(func(e edit) string { return shim.Key(e.Doc) }, quiet, most),
+		Collect: shim.Debounce(func(e edit) string { return shim.Key(e.Doc) }, quiet, most),
 	})
 }
 
@@ -106,7 +106,7 @@ func TestPOOL7_ADebouncedRunBeginsWhenItWasQuietAndAtTheLatestAfterMost(t *testi
 
 func TestPOOL7_ABatchHasTheInputsOfAllItsStarts(t *testing.T) {
 	mail := shim.NewWorkflow[int, []int]("test.batch.all", "", shim.WorkflowPolicy{
-		Gather: shim.Batch(func(n int) string { return shim.Key(n < 0) }, 3, 20*time.Millisecond),
+		Collect: shim.Batch(func(n int) string { return shim.Key(n < 0) }, 3, 20*time.Millisecond),
 	})
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var runs []*workflow.Run[[]int]
@@ -136,7 +136,7 @@ func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	const keys, starts = 12, 5
 	mail := shim.NewWorkflow[int, []int]("test.batch.cluster", "", shim.WorkflowPolicy{
-		Gather: shim.Batch(func(n int) string { return shim.Key(n % keys) }, starts, time.Hour),
+		Collect: shim.Batch(func(n int) string { return shim.Key(n % keys) }, starts, time.Hour),
 	})
 	reindex := debounced("cluster", 200*time.Millisecond, time.Hour)
 	var batches []*workflow.Run[[]int]
@@ -173,7 +173,7 @@ func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
 func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testing.T) {
 	const name = "test.batch.dies"
 	mail := shim.NewWorkflow[int, []int](name, "", shim.WorkflowPolicy{
-		Gather: shim.Batch(func(int) string { return "" }, 4, time.Hour),
+		Collect: shim.Batch(func(int) string { return "" }, 4, time.Hour),
 	})
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var runs []*workflow.Run[[]int]
@@ -216,7 +216,7 @@ func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testin
 func TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost(t *testing.T) {
 	const starts, clients = 120, 4
 	mail := shim.NewWorkflow[int, []int]("test.batch.chaos", "", shim.WorkflowPolicy{
-		Gather: shim.Batch(func(n int) string { return shim.Key(n % 3) }, 7, 5*time.Millisecond),
+		Collect: shim.Batch(func(n int) string { return shim.Key(n % 3) }, 7, 5*time.Millisecond),
 	})
 	note := flowtest.AStep[[]int, int]("batch.note", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 100, Initial: time.Millisecond, Max: time.Millisecond}})
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {

@@ -15,8 +15,8 @@ import (
 
 func TestPOOL7_ARestartOfABatchHasItsInputs(t *testing.T) {
 	mail := shim.NewWorkflow[int, []int]("test.batch.again", "", shim.WorkflowPolicy{
-		Gather: shim.Batch(func(int) string { return "" }, 3, time.Hour),
-		Uses:   shim.Uses(func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }),
+		Collect: shim.Batch(func(int) string { return "" }, 3, time.Hour),
+		Uses:    shim.Uses(func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }),
 	})
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		first := flowtest.Start(w, mail, 1)

@@ -45,7 +45,7 @@ var (
 	laned     = shim.NewWorkflow[work, string]("test.pairs.laned", "in", shim.WorkflowPolicy{Rerun: days, Uses: shim.Uses(uses)})
 	mended    = flowtest.Flow[work, string]("pairs.mended")
 	debounced = shim.NewWorkflow[work, string]("test.pairs.debounced", "in", shim.WorkflowPolicy{
-		Gather: shim.Debounce(func(in work) string { return shim.Key(in.Key) }, 100*time.Hour, 1000*time.Hour),
+		Collect: shim.Debounce(func(in work) string { return shim.Key(in.Key) }, 100*time.Hour, 1000*time.Hour),
 	})
 	single = shim.NewWorkflow[work, string]("test.pairs.single", "in", shim.WorkflowPolicy{
 		Singleton: shim.Singleton(func(in work) string { return shim.Key(in.Key) }),

@@ -130,7 +130,7 @@ func TestRUN2_InputsAreComparedAsJSON(t *testing.T) {
 
 func TestRUN2_StartsThatShareARunHaveNoInputToCompare(t *testing.T) {
 	shared := shim.NewWorkflow[string, int]("test.sameinput.shared", "in", shim.WorkflowPolicy{
-		Gather: shim.Debounce(func(string) string { return "" }, time.Hour, time.Hour),
+		Collect: shim.Debounce(func(string) string { return "" }, time.Hour, time.Hour),
 	})
 	w := flowtest.NewMemory(t)
 	for _, want := range []bool{true, false} {

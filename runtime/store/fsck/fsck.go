@@ -87,7 +87,7 @@ func (cfg Config) check(s *store.Snapshot) *checker {
 	c.checkPermits()
 	c.checkWaiting()
 	c.checkStands()
-	c.checkGathering()
+	c.checkCollecting()
 	c.checkFairKeys()
 	c.checkFailureGroups()
 	c.checkLabels()

@@ -62,11 +62,11 @@ func (c *checker) checkNameOf(r *store.RunState) {
 	}
 }
 
-// checkGathering checks invariant 21 for the runs that starts find: they are unclaimed, and contain
+// checkCollecting checks invariant 21 for the runs that starts find: they are unclaimed, and contain
 // the collected starts.
-func (c *checker) checkGathering() {
-	for _, key := range slices.Sorted(maps.Keys(c.Gathering)) {
-		id := c.Gathering[key]
+func (c *checker) checkCollecting() {
+	for _, key := range slices.Sorted(maps.Keys(c.Collecting)) {
+		id := c.Collecting[key]
 		r := c.Runs[id]
 		switch {
 		case r == nil:

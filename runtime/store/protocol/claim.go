@@ -33,7 +33,7 @@ func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) er
 	if err := o.leave(r, s, true); err != nil {
 		return err
 	}
-	s.QueueState, s.Owner, s.Closing, s.Gather = store.StateOwned, to, false, "" // [L12]
+	s.QueueState, s.Owner, s.Closing, s.Collect = store.StateOwned, to, false, "" // [L12]
 	s.Fence = store.Fence{Epoch: s.Fence.Epoch + 1, Token: token}
 	s.Exempt = exempt > 0 && s.Recoveries >= exempt
 	return o.Tx.Save(r, *s)

@@ -32,8 +32,8 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 		s := o.Tx.State(r)
 		return s.created(c), o.retried(c)
 	}
-	if c.Gather != nil {
-		return o.gather(c)
+	if c.Collect != nil {
+		return o.collect(c)
 	}
 	if c.WorkflowID != "" {
 		active, err := o.Tx.Active(c.WorkflowID)

@@ -106,13 +106,13 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 		return err
 	}
 	if urgent {
-		s.Gather = "" // a start that joined a run which only ends would be lost [L12]
+		s.Collect = "" // a start that joined a run which only ends would be lost [L12]
 		s.LeftQueue = s.LeftQueue || s.mayWait()
 	}
 	switch {
 	case urgent && s.Waits():
 		return o.callOff(r, s)
-	case s.QueueState == store.StateParked && s.Gather == "":
+	case s.QueueState == store.StateParked && s.Collect == "":
 		return o.makeReady(r, s)
 	case s.QueueState == store.StateOwned:
 		o.Changes.Unread = append(o.Changes.Unread, r)

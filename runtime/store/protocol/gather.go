@@ -5,10 +5,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// GatherTx is the access to the runs that collect starts.
-type GatherTx[R comparable] interface {
+// CollectTx is the access to the runs that collect starts.
+type CollectTx[R comparable] interface {
 	// Gathering returns the run that collects the starts of a key.
-	Gathering(key string) (R, error)
+	Collecting(key string) (R, error)
 	// Joined returns the run that a start has joined, or "".
 	Joined(start event.RunID) (event.RunID, error)
 	// Join records that a start has joined a run. The record is kept for at least a Horizon.
@@ -20,13 +20,13 @@ type GatherTx[R comparable] interface {
 // gather lets a start join the run that collects the starts of its key, or creates that run.
 // Whether the start has joined a run before is checked first, because that run may have begun
 // since. [L12]
-func (o *Op[R, S]) gather(c *store.Create) (store.Created, error) {
+func (o *Op[R, S]) collect(c *store.Create) (store.Created, error) {
 	var none R
 	joined, err := o.Tx.Joined(c.Run)
 	if err != nil || joined != "" {
 		return store.Created{Run: joined}, err
 	}
-	r, err := o.Tx.Gathering(c.Gather.Key)
+	r, err := o.Tx.Collecting(c.Collect.Key)
 	if err != nil {
 		return store.Created{}, err
 	}
@@ -42,8 +42,8 @@ func (o *Op[R, S]) gather(c *store.Create) (store.Created, error) {
 	if err != nil {
 		return store.Created{}, err
 	}
-	s.Gather = c.Gather.Key
-	return s.created(c), o.awaitMore(r, &s, c.Gather)
+	s.Collect = c.Collect.Key
+	return s.created(c), o.awaitMore(r, &s, c.Collect)
 }
 
 // joinRun adds the item of a start to an existing run.
@@ -52,7 +52,7 @@ func (o *Op[R, S]) joinRun(r R, c *store.Create) (store.Created, error) {
 	if err := o.Tx.ForgetSeen(r, now.Add(-Dedupe).UnixMilli()); err != nil {
 		return store.Created{}, err
 	}
-	if c.Gather.Keep {
+	if c.Collect.Keep {
 		if err := o.accept(r, &s, c.Items[0], false); err != nil {
 			return store.Created{}, err
 		}
@@ -67,15 +67,15 @@ func (o *Op[R, S]) joinRun(r R, c *store.Create) (store.Created, error) {
 	if err := o.Tx.Join(c.Run, r, now.UnixMilli()); err != nil {
 		return store.Created{}, err
 	}
-	return store.Created{Run: s.ID}, o.awaitMore(r, &s, c.Gather)
+	return store.Created{Run: s.ID}, o.awaitMore(r, &s, c.Collect)
 }
 
 // awaitMore leaves a collecting run until it is due, or makes it ready if it is full. A ready run
 // stays ready.
-func (o *Op[R, S]) awaitMore(r R, s *Run[S], g *store.Gather) error {
+func (o *Op[R, S]) awaitMore(r R, s *Run[S], g *store.Collect) error {
 	full := g.Full > 0 && s.Unread >= g.Full
 	if full {
-		s.Gather = ""
+		s.Collect = ""
 	}
 	due := Millis(g.Due(Time(s.Created), o.Tx.Now()))
 	switch {

@@ -33,7 +33,7 @@ type Run[S comparable] struct {
 	Group      string // failure group; empty if it is in none
 
 	// Gather is the key whose starts the run collects; empty if it collects none.
-	Gather string
+	Collect string
 
 	// For a run that uses limits: whether it has its permits, and keeps them to its end; whether it
 	// left its limiter queue without them, only to end; and its Place among the waiting runs, which
@@ -275,7 +275,7 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	if err := o.leave(r, s, false); err != nil {
 		return err
 	}
-	s.Gather = ""
+	s.Collect = ""
 	s.QueueState, s.Unread, s.Closing, s.Ended = store.StateEnded, 0, false, o.Tx.Now().UnixMilli()
 	if err := o.schedule(r, s); err != nil {
 		return err

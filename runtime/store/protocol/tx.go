@@ -17,7 +17,7 @@ type Tx[R, S comparable] interface {
 
 	RunTx[R, S]
 	InboxTx[R]
-	GatherTx[R]
+	CollectTx[R]
 	NameTx[R]
 	OutboxTx[R]
 	StreamTx

@@ -93,7 +93,7 @@ type fault struct {
 var faults = func() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{
-		storeFaults, chainFaults, outboxFaults, leftFaults, streamFaults, readFaults, awaitFaults, waitFaults, ownerFaults, itemFaults, gatherFaults, extremeFaults,
+		storeFaults, chainFaults, outboxFaults, leftFaults, streamFaults, readFaults, awaitFaults, waitFaults, ownerFaults, itemFaults, collectFaults, extremeFaults,
 		listFaults, unservedFaults, fleetFaults, opaqueFaults, limitFaults, shareFaults, limitHistoryFaults,
 	} {
 		maps.Copy(all, some)

@@ -30,8 +30,8 @@ func TestCheck_FindsNothingWrongInTheKernel(t *testing.T) {
 	for _, c := range trades {
 		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(bug{}), limit(c.short))) })
 	}
-	for _, c := range gatherConfigs {
-		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(gatherBug{}), limit(0))) })
+	for _, c := range collectConfigs {
+		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(collectBug{}), limit(0))) })
 	}
 	for _, c := range homeConfigs {
 		t.Run(c.name, func(t *testing.T) { sound(t, explore(c.model(homeBug{}), limit(c.short))) })
@@ -53,8 +53,8 @@ func TestCheck_FindsEverySeededBug(t *testing.T) {
 	for _, b := range seeded {
 		t.Run(b.name, func(t *testing.T) { found(t, b.in.name, b.finds, explore(b.in.model(b.bug), seededMost)) })
 	}
-	for _, b := range gatherSeeded {
-		in := gatherConfigs[b.in]
+	for _, b := range collectSeeded {
+		in := collectConfigs[b.in]
 		t.Run(b.name, func(t *testing.T) { found(t, in.name, b.finds, explore(in.model(b.bug), seededMost)) })
 	}
 	for _, b := range traded {

@@ -19,18 +19,18 @@ const (
 )
 
 // gatherer is a run of the model. Its id is the id of the start that has created it.
-type gatherer struct {
-	there, gather, begun bool
-	place                store.QueueState
-	epoch                uint8
-	items, input         [cancelStart]uint8 // starts in the inbox, and in the log
-	created, due         uint8              // tick + 1
-	last                 uint8              // ghost: the start that was accepted last
-	canceled             bool               // ghost
+type collector struct {
+	there, collect, begun bool
+	place                 store.QueueState
+	epoch                 uint8
+	items, input          [cancelStart]uint8 // starts in the inbox, and in the log
+	created, due          uint8              // tick + 1
+	last                  uint8              // ghost: the start that was accepted last
+	canceled              bool               // ghost
 }
 
-type gathering struct {
-	runs   [starts]gatherer
+type collecting struct {
+	runs   [starts]collector
 	joined [starts]uint8 // the run that each start has joined
 	in     [starts]uint8 // ghost: all runs that have accepted it, as bits
 	sent   [starts]uint8
@@ -48,42 +48,42 @@ const (
 	startAnswered
 )
 
-// gatherConfig is a configuration of the model of starts that share a run.
-type gatherConfig struct {
+// collectConfig is a configuration of the model of starts that share a run.
+type collectConfig struct {
 	name                  string
-	gather                store.Gather
+	collect               store.Collect
 	resend, crash, cancel uint8
 }
 
-// A gatherBug is a bug in the model of starts that share a run.
-type gatherBug struct {
-	tx   func(*gatherTx) protocol.Tx[uint8, uint8]
+// A collectBug is a bug in the model of starts that share a run.
+type collectBug struct {
+	tx   func(*collectTx) protocol.Tx[uint8, uint8]
 	look bool // a start checks which run collects in one action, and joins it in another
 }
 
 // gathers is the model.
-type gathers struct {
-	gatherConfig
-	bug gatherBug
-	tx  gatherTx
+type collectors struct {
+	collectConfig
+	bug collectBug
+	tx  collectTx
 	op  kernel
 }
 
-func (c gatherConfig) model(b gatherBug) model[gathering] {
-	m := &gathers{gatherConfig: c, bug: b}
-	m.gather.Key = "key"
+func (c collectConfig) model(b collectBug) model[collecting] {
+	m := &collectors{collectConfig: c, bug: b}
+	m.collect.Key = "key"
 	m.op.Tx = &m.tx
 	if b.tx != nil {
 		m.op.Tx = b.tx(&m.tx)
 	}
-	return model[gathering]{
-		init: gathering{resend: c.resend, crash: c.crash, cancel: c.cancel},
+	return model[collecting]{
+		init: collecting{resend: c.resend, crash: c.crash, cancel: c.cancel},
 		next: m.next, check: m.check, goal: m.done,
 	}
 }
 
 // do carries out an operation of the kernel on a state.
-func (m *gathers) do(n *gathering, f func() error) {
+func (m *collectors) do(n *collecting, f func() error) {
 	m.tx.n = n
 	if err := f(); err != nil {
 		panic(fmt.Sprintf("check: %v", err)) // no operation of this model is refused
@@ -92,11 +92,11 @@ func (m *gathers) do(n *gathering, f func() error) {
 }
 
 // start executes a start.
-func (m *gathers) start(n *gathering, i int) {
+func (m *collectors) start(n *collecting, i int) {
 	m.tx.starts = i
 	m.do(n, func() error {
 		answer, err := m.op.Create(&store.Create{
-			Run: runIDs[i+1], Gather: &m.gather, Items: []store.Item{{ID: startItem(uint8(i + 1))}}, CommitID: event.CommitID{1}, Seq: 1,
+			Run: runIDs[i+1], Collect: &m.collect, Items: []store.Item{{ID: startItem(uint8(i + 1))}}, CommitID: event.CommitID{1}, Seq: 1,
 		})
 		if err != nil || answer.Err != nil {
 			return fmt.Errorf("%w%w", err, answer.Err)
@@ -112,8 +112,8 @@ func (m *gathers) start(n *gathering, i int) {
 
 func startItem(start uint8) event.ItemID { return event.ItemID('0' + rune(start)) }
 
-func (m *gathers) next(s gathering, e emit[gathering]) {
-	try := func(l label, fault bool, f func(n *gathering)) {
+func (m *collectors) next(s collecting, e emit[collecting]) {
+	try := func(l label, fault bool, f func(n *collecting)) {
 		n := s
 		f(&n)
 		e(l, fault, n, "")
@@ -131,42 +131,42 @@ func (m *gathers) next(s gathering, e emit[gathering]) {
 	}
 	for _, r := range s.runs {
 		if r.place == store.StateParked {
-			try(say("time passes"), false, func(n *gathering) { n.now++ })
+			try(say("time passes"), false, func(n *collecting) { n.now++ })
 			return
 		}
 	}
 }
 
 // sends takes the steps of a client.
-func (m *gathers) sends(s gathering, i int, try func(label, bool, func(*gathering))) {
+func (m *collectors) sends(s collecting, i int, try func(label, bool, func(*collecting))) {
 	k := uint8(i + 1)
 	switch {
 	case s.sent[i] == startAnswered && s.late[i]:
-		try(say("start %d is executed late, once more", k), true, func(n *gathering) { n.late[i] = false; m.start(n, i) })
+		try(say("start %d is executed late, once more", k), true, func(n *collecting) { n.late[i] = false; m.start(n, i) })
 		return
 	case s.sent[i] == startAnswered:
 		return
 	case m.bug.look && s.saw[i] == 0:
-		try(say("start %d looks who gathers", k), false, func(n *gathering) {
+		try(say("start %d looks who gathers", k), false, func(n *collecting) {
 			m.tx.n = n
-			r, _ := m.tx.Gathering(m.gather.Key)
+			r, _ := m.tx.Collecting(m.collect.Key)
 			n.saw[i] = r + 1
 		})
 		return
 	}
-	try(say("start %d is answered", k), false, func(n *gathering) { m.start(n, i); n.sent[i] = startAnswered })
+	try(say("start %d is answered", k), false, func(n *collecting) { m.start(n, i); n.sent[i] = startAnswered })
 	if s.resend > 0 {
-		try(say("start %d is executed, and the answer is lost", k), true, func(n *gathering) { n.resend--; m.start(n, i); n.sent[i] = startUnanswered })
+		try(say("start %d is executed, and the answer is lost", k), true, func(n *collecting) { n.resend--; m.start(n, i); n.sent[i] = startUnanswered })
 		if !s.late[i] {
-			try(say("start %d is late, and sent again", k), true, func(n *gathering) { n.resend--; n.late[i] = true })
+			try(say("start %d is late, and sent again", k), true, func(n *collecting) { n.resend--; n.late[i] = true })
 		}
 	}
 }
 
 // executes takes the steps of a run.
-func (m *gathers) executes(s gathering, r uint8, x gatherer, try func(label, bool, func(*gathering))) {
+func (m *collectors) executes(s collecting, r uint8, x collector, try func(label, bool, func(*collecting))) {
 	if s.cancel > 0 && x.there && !x.begun && x.place != store.StateOwned {
-		try(say("somebody asks run %d to end", r), true, func(n *gathering) {
+		try(say("somebody asks run %d to end", r), true, func(n *collecting) {
 			n.cancel--
 			m.do(n, func() error {
 				_, err := m.op.Deliver(&store.Deliver{Run: runIDs[r], Item: store.Item{ID: startItem(cancelStart)}, Urgent: true})
@@ -177,17 +177,17 @@ func (m *gathers) executes(s gathering, r uint8, x gatherer, try func(label, boo
 	}
 	switch {
 	case x.place == store.StateParked && x.due <= s.now+1:
-		try(say("run %d is due", r), false, func(n *gathering) { m.do(n, func() error { return m.op.MakeReady(r) }) })
+		try(say("run %d is due", r), false, func(n *collecting) { m.do(n, func() error { return m.op.MakeReady(r) }) })
 	case x.place == store.StateReady:
-		try(say("run %d is claimed", r), false, func(n *gathering) {
+		try(say("run %d is claimed", r), false, func(n *collecting) {
 			m.do(n, func() error { _, err := m.op.Take(r, 1, &store.Claim{Token: event.Token{1}}, nil); return err })
 		})
 	case x.place == store.StateOwned && !x.begun:
-		try(say("run %d begins with what it has", r), false, func(n *gathering) {
+		try(say("run %d begins with what it has", r), false, func(n *collecting) {
 			m.do(n, func() error { return m.begin(n, r) })
 		})
 		if s.crash > 0 {
-			try(say("run %d loses its worker, and is recovered", r), true, func(n *gathering) {
+			try(say("run %d loses its worker, and is recovered", r), true, func(n *collecting) {
 				n.crash--
 				m.do(n, func() error { return m.op.Recover(r) })
 			})
@@ -196,7 +196,7 @@ func (m *gathers) executes(s gathering, r uint8, x gatherer, try func(label, boo
 }
 
 // begin moves the inbox into the log.
-func (m *gathers) begin(n *gathering, r uint8) error {
+func (m *collectors) begin(n *collecting, r uint8) error {
 	x := &n.runs[r-1]
 	held := x.items
 	k := size(held)
@@ -229,7 +229,7 @@ func count(items [cancelStart]uint8, start uint8) (n int) {
 }
 
 // check returns what is wrong with a state.
-func (m *gathers) check(s gathering) string {
+func (m *collectors) check(s collecting) string {
 	for i := range starts {
 		k, in := uint8(i+1), 0
 		for r, x := range s.runs {
@@ -241,11 +241,11 @@ func (m *gathers) check(s gathering) string {
 			switch {
 			case x.begun && count(x.items, k) > 0:
 				return "L12: a start has joined a run that had begun: it is lost"
-			case m.gather.Keep && has != 1:
+			case m.collect.Keep && has != 1:
 				return "L12: a run does not have each start once"
-			case !m.gather.Keep && x.last == k && has != 1:
+			case !m.collect.Keep && x.last == k && has != 1:
 				return "L12: the last start does not count"
-			case !m.gather.Keep && x.last != k && has != 0:
+			case !m.collect.Keep && x.last != k && has != 0:
 				return "L12: another start counts than the last one"
 			}
 		}
@@ -259,11 +259,11 @@ func (m *gathers) check(s gathering) string {
 	for _, x := range s.runs {
 		waited := time.Duration(s.now+1-x.created) * time.Second
 		switch {
-		case x.place == store.StateParked && m.gather.Most > 0 && waited > m.gather.Most:
+		case x.place == store.StateParked && m.collect.Most > 0 && waited > m.collect.Most:
 			return "L12: a run waits longer than its maximum"
-		case m.gather.Full > 0 && size(x.items) > m.gather.Full && !x.canceled:
+		case m.collect.Full > 0 && size(x.items) > m.collect.Full && !x.canceled:
 			return "L12: more starts than fill a run"
-		case x.gather && x.canceled:
+		case x.collect && x.canceled:
 			return "L12: a run that is asked to end gathers"
 		}
 	}
@@ -271,7 +271,7 @@ func (m *gathers) check(s gathering) string {
 }
 
 // done reports whether all starts are answered, and all runs have begun.
-func (m *gathers) done(s gathering) bool {
+func (m *collectors) done(s collecting) bool {
 	for i, x := range s.runs {
 		if s.sent[i] != startAnswered || x.there && !x.begun {
 			return false
@@ -280,39 +280,39 @@ func (m *gathers) done(s gathering) bool {
 	return true
 }
 
-// gatherTx is the Tx of the model. The methods that it lacks are never called.
-type gatherTx struct {
+// collectTx is the Tx of the model. The methods that it lacks are never called.
+type collectTx struct {
 	protocol.Tx[uint8, uint8]
-	n      *gathering
+	n      *collecting
 	starts int // the start that is executed
 }
 
-func (t *gatherTx) run(r uint8) *gatherer { return &t.n.runs[r-1] }
+func (t *collectTx) run(r uint8) *collector { return &t.n.runs[r-1] }
 
-func gatherMillis(tick uint8) int64 {
+func collectMillis(tick uint8) int64 {
 	if tick == 0 {
 		return 0
 	}
 	return int64(tick) * time.Second.Milliseconds()
 }
 
-func (t *gatherTx) Now() time.Time { return protocol.Time(gatherMillis(t.n.now + 1)) }
+func (t *collectTx) Now() time.Time { return protocol.Time(collectMillis(t.n.now + 1)) }
 
-func (t *gatherTx) Run(id event.RunID) (uint8, error) {
+func (t *collectTx) Run(id event.RunID) (uint8, error) {
 	if r := number(id); t.run(r).there {
 		return r, nil
 	}
 	return 0, nil
 }
 
-func (t *gatherTx) State(r uint8) protocol.Run[uint8] {
+func (t *collectTx) State(r uint8) protocol.Run[uint8] {
 	x := t.run(r)
 	s := protocol.Run[uint8]{
 		ID: runIDs[r], Chain: runIDs[r], QueueState: x.place, N: 1, Seq: 1, Last: event.CommitID{1}, Unread: size(x.items),
-		Created: gatherMillis(x.created), Due: gatherMillis(x.due), Fence: store.Fence{Epoch: uint64(x.epoch)},
+		Created: collectMillis(x.created), Due: collectMillis(x.due), Fence: store.Fence{Epoch: uint64(x.epoch)},
 	}
-	if x.gather {
-		s.Gather = "key"
+	if x.collect {
+		s.Collect = "key"
 	}
 	if x.place == store.StateOwned {
 		s.Owner, s.Fence.Token = 1, event.Token{1}
@@ -320,37 +320,37 @@ func (t *gatherTx) State(r uint8) protocol.Run[uint8] {
 	return s
 }
 
-func (t *gatherTx) Save(r uint8, s protocol.Run[uint8]) error {
+func (t *collectTx) Save(r uint8, s protocol.Run[uint8]) error {
 	x := t.run(r)
-	x.place, x.epoch, x.gather = s.QueueState, uint8(s.Fence.Epoch), s.Gather != ""
+	x.place, x.epoch, x.collect = s.QueueState, uint8(s.Fence.Epoch), s.Collect != ""
 	x.due = uint8(s.Due / time.Second.Milliseconds())
 	return nil
 }
 
-func (t *gatherTx) Insert(c *store.Create, _ event.RunID, _ event.ItemID) (uint8, error) {
+func (t *collectTx) Insert(c *store.Create, _ event.RunID, _ event.ItemID) (uint8, error) {
 	r := number(c.Run)
-	*t.run(r) = gatherer{there: true, created: t.n.now + 1}
+	*t.run(r) = collector{there: true, created: t.n.now + 1}
 	return r, nil
 }
 
-func (t *gatherTx) NextDue() (int64, error) { return 1, nil } // notifications are not modeled
+func (t *collectTx) NextDue() (int64, error) { return 1, nil } // notifications are not modeled
 
-func (t *gatherTx) Item(r uint8, n int) (event.ItemID, error) {
+func (t *collectTx) Item(r uint8, n int) (event.ItemID, error) {
 	return startItem(t.run(r).items[n]), nil
 }
 
-func (t *gatherTx) AddItem(r uint8, i store.Item) error {
+func (t *collectTx) AddItem(r uint8, i store.Item) error {
 	x := t.run(r)
 	x.items[size(x.items)] = i.ID[0] - '0'
 	return nil
 }
 
-func (t *gatherTx) ReplaceItem(r uint8, i store.Item) error {
+func (t *collectTx) ReplaceItem(r uint8, i store.Item) error {
 	t.run(r).items[0] = i.ID[0] - '0'
 	return nil
 }
 
-func (t *gatherTx) DropItems(r uint8, n int) error {
+func (t *collectTx) DropItems(r uint8, n int) error {
 	x := t.run(r)
 	var rest [cancelStart]uint8
 	copy(rest[:], x.items[n:])
@@ -358,34 +358,34 @@ func (t *gatherTx) DropItems(r uint8, n int) error {
 	return nil
 }
 
-func (t *gatherTx) Seen(event.RunID, event.ItemID) (bool, error) { return false, nil }
+func (t *collectTx) Seen(event.RunID, event.ItemID) (bool, error) { return false, nil }
 
-func (t *gatherTx) Remember(event.RunID, event.ItemID, int64, bool) error { return nil }
+func (t *collectTx) Remember(event.RunID, event.ItemID, int64, bool) error { return nil }
 
-func (t *gatherTx) ForgetSeen(uint8, int64) error { return nil }
+func (t *collectTx) ForgetSeen(uint8, int64) error { return nil }
 
-func (t *gatherTx) Blockers(uint8) ([]uint8, error) { return nil, nil }
+func (t *collectTx) Blockers(uint8) ([]uint8, error) { return nil, nil }
 
-func (t *gatherTx) Gathering(string) (uint8, error) {
+func (t *collectTx) Collecting(string) (uint8, error) {
 	for i, x := range t.n.runs {
-		if x.gather {
+		if x.collect {
 			return uint8(i + 1), nil
 		}
 	}
 	return 0, nil
 }
 
-func (t *gatherTx) Joined(start event.RunID) (event.RunID, error) {
+func (t *collectTx) Joined(start event.RunID) (event.RunID, error) {
 	return runIDs[t.n.joined[number(start)-1]], nil
 }
 
-func (t *gatherTx) Join(start event.RunID, r uint8, _ int64) error {
+func (t *collectTx) Join(start event.RunID, r uint8, _ int64) error {
 	t.n.joined[number(start)-1] = r
 	return nil
 }
 
-var gatherConfigs = []gatherConfig{
-	{name: "debounce", gather: store.Gather{Quiet: 2 * time.Second, Most: 3 * time.Second}, resend: 2, crash: 1, cancel: 1},
-	{name: "batch", gather: store.Gather{Keep: true, Most: 2 * time.Second, Full: 2}, resend: 2, crash: 1, cancel: 1},
-	{name: "batch without a number", gather: store.Gather{Keep: true, Quiet: time.Second, Most: 2 * time.Second}, resend: 2, crash: 1},
+var collectConfigs = []collectConfig{
+	{name: "debounce", collect: store.Collect{Quiet: 2 * time.Second, Most: 3 * time.Second}, resend: 2, crash: 1, cancel: 1},
+	{name: "batch", collect: store.Collect{Keep: true, Most: 2 * time.Second, Full: 2}, resend: 2, crash: 1, cancel: 1},
+	{name: "batch without a number", collect: store.Collect{Keep: true, Quiet: time.Second, Most: 2 * time.Second}, resend: 2, crash: 1},
 }

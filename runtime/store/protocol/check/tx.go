@@ -408,7 +408,7 @@ func (t *tx) DropStream(protocol.Stream) error { return nil }
 
 // No run collects here; see gather.go.
 
-func (t *tx) Gathering(string) (uint8, error) { return 0, nil }
+func (t *tx) Collecting(string) (uint8, error) { return 0, nil }
 
 func (t *tx) Joined(event.RunID) (event.RunID, error) { return "", nil }
 

@@ -49,7 +49,7 @@ func Run(t *testing.T, cfg suite.Config) {
 			"":             func(*rapid.T) { h.compare() },
 			"create":       h.drawCreate,
 			"fairRuns":     h.drawFairRuns,
-			"gather":       h.drawGather,
+			"gather":       h.drawCollect,
 			"openSession":  h.drawOpenSession,
 			"heartbeat":    h.drawHeartbeat,
 			"closeSession": h.drawCloseSession,
@@ -294,16 +294,16 @@ func (h *history) drawCreate(t *rapid.T) {
 	})
 }
 
-// drawGather draws a start that shares a run. It is not sent again once a store may have forgotten
+// drawCollect draws a start that shares a run. It is not sent again once a store may have forgotten
 // it. Its times are drawn so that few runs are due together.
-func (h *history) drawGather(t *rapid.T) {
+func (h *history) drawCollect(t *rapid.T) {
 	key := h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"))
 	route := rapid.SampledFrom(historyRoutes).Draw(t, "route")
 	l := suite.NewLog(h.IDs, h.Clock, h.IDs.Run(h.Clock.Now(), event.SlotOf(key)), event.Spec{
 		Workflow: route.Workflow, Queue: route.Queue, Retention: h.retention(t),
 	})
 	c := l.Create()
-	g := store.Gather{Key: key, Quiet: h.later(t).Sub(h.Clock.Now()), Keep: chance(t, "keep", 50)}
+	g := store.Collect{Key: key, Quiet: h.later(t).Sub(h.Clock.Now()), Keep: chance(t, "keep", 50)}
 	if chance(t, "most", 50) {
 		g.Most = h.later(t).Sub(h.Clock.Now())
 	}
@@ -311,7 +311,7 @@ func (h *history) drawGather(t *rapid.T) {
 		g.Full = rapid.IntRange(0, 4).Draw(t, "full")
 	}
 	i := h.Item()
-	c.Gather, c.Items, c.Priority = &g, []store.Item{i}, rapid.IntRange(-1, 1).Draw(t, "priority")
+	c.Collect, c.Items, c.Priority = &g, []store.Item{i}, rapid.IntRange(-1, 1).Draw(t, "priority")
 	h.logs = append(h.logs, l)
 	drawn := h.Clock.Now()
 	h.request(t, func() {

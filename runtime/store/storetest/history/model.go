@@ -50,7 +50,7 @@ type modelRun struct {
 	// turn and rank order the ready runs of a priority. Runs that became ready in one action have
 	// equal turns. Their ranks are zero until the store has shown their order.
 	turn, rank int
-	gather     string // the key of the starts that it collects
+	collect    string // the key of the starts that it collects
 	// place and placeRank are the position of a run that waits or has waited for permits. A run
 	// with a place returns to it in its queue. If place is 0, the run joins at the end.
 	place, placeRank int
@@ -199,7 +199,7 @@ func (m *model) snapshot() *store.Snapshot {
 		Ready: map[store.Route][]event.RunID{}, Timers: map[event.RunID]time.Time{}, Leases: m.leases,
 		Owned: map[store.SessionID][]event.RunID{}, Unread: map[store.SessionID][]event.RunID{},
 		Wakes: m.wakes, Audit: m.audit, Outbox: slices.Clone(m.outbox), Kept: map[event.RunID][]event.ItemID{},
-		Streams: m.streams, Gathering: map[string]event.RunID{}, FairKeys: m.flowCounts(),
+		Streams: m.streams, Collecting: map[string]event.RunID{}, FairKeys: m.flowCounts(),
 	}
 	for chain, items := range m.kept {
 		if len(items) > 0 {
@@ -207,8 +207,8 @@ func (m *model) snapshot() *store.Snapshot {
 		}
 	}
 	for id, r := range m.runs {
-		if r.gather != "" {
-			s.Gathering[r.gather] = id
+		if r.collect != "" {
+			s.Collecting[r.collect] = id
 		}
 		state := r.RunState
 		state.Incompatible = slices.DeleteFunc(slices.Sorted(slices.Values(r.Incompatible)), m.over)

@@ -125,7 +125,7 @@ func (m *model) State(r *modelRun) protocol.Run[store.SessionID] {
 		N: r.N, Seq: r.Seq, Last: r.Last, Fence: r.Fence, Owner: r.Owner, Unread: len(r.Inbox), Due: protocol.Millis(r.Due),
 		Created: protocol.Millis(r.CreatedAt), Ended: protocol.Millis(r.EndedAt), Retention: r.Retention,
 		Recoveries: r.Recoveries, Closing: r.Closing, Exempt: r.Exempt, Hidden: r.Hidden, Group: r.Group,
-		Gather: r.gather,
+		Collect: r.collect,
 	}
 }
 
@@ -142,7 +142,7 @@ func (m *model) Save(r *modelRun, s protocol.Run[store.SessionID]) error {
 	}
 	r.QueueState, r.Status, r.N, r.Seq, r.Last, r.Fence, r.Owner = s.QueueState, s.Status, s.N, s.Seq, s.Last, s.Fence, s.Owner
 	r.Due, r.EndedAt, r.Recoveries, r.CreatedBy = protocol.Time(s.Due), protocol.Time(s.Ended), s.Recoveries, s.CreatedBy
-	r.Closing, r.Exempt, r.Hidden, r.gather, r.Group = s.Closing, s.Exempt, s.Hidden, s.Gather, s.Group
+	r.Closing, r.Exempt, r.Hidden, r.collect, r.Group = s.Closing, s.Exempt, s.Hidden, s.Collect, s.Group
 	if ready {
 		m.become(r, m.nextTurn())
 	}
@@ -218,9 +218,9 @@ func (m *model) ReplaceItem(r *modelRun, item store.Item) error {
 	return nil
 }
 
-func (m *model) Gathering(key string) (*modelRun, error) {
+func (m *model) Collecting(key string) (*modelRun, error) {
 	for _, r := range m.runs {
-		if r.gather == key {
+		if r.collect == key {
 			return r, nil
 		}
 	}

@@ -71,16 +71,16 @@ func (h *Harness) Due(limit int) time.Time {
 
 // Debounce keeps the item of the last start, Batch keeps the items of all starts.
 var (
-	Debounce = store.Gather{Quiet: 10 * time.Second, Most: 25 * time.Second}
-	Batch    = store.Gather{Keep: true, Most: 10 * time.Second, Full: 3}
+	Debounce = store.Collect{Quiet: 10 * time.Second, Most: 25 * time.Second}
+	Batch    = store.Collect{Keep: true, Most: 10 * time.Second, Full: 3}
 )
 
 // GatheringWith is gathering for a run with tags.
-func (h *Harness) GatheringWith(g store.Gather, key string, tags map[string]string) (*Log, store.Create) {
+func (h *Harness) GatheringWith(g store.Collect, key string, tags map[string]string) (*Log, store.Create) {
 	g.Key = h.WorkflowID(key)
 	l := NewLog(h.IDs, h.Clock, h.IDs.Run(h.Clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: Orders.Workflow, Queue: Orders.Queue, Tags: tags})
 	c := l.Create()
-	c.Gather, c.Items = &g, []store.Item{h.Item()}
+	c.Collect, c.Items = &g, []store.Item{h.Item()}
 	return l, c
 }
 

@@ -270,7 +270,7 @@ func (l *lane[T]) abandon() {
 
 // Gather waits for a value and collects it and the further available ones, at most limit, in
 // buffer. It returns an empty slice once ctx has ended.
-func Gather[T any](ctx context.Context, from <-chan T, buffer []T, limit int) []T {
+func Collect[T any](ctx context.Context, from <-chan T, buffer []T, limit int) []T {
 	batch := buffer[:0]
 	select {
 	case first := <-from:

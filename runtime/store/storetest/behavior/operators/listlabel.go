@@ -185,7 +185,7 @@ var labelBehaviors = []behavior{
 		h.Equal("created to wait in line", h.Create(line).New, true)
 		add(queued.Run)
 		h.finds("a workflow id with a line", store.Query{WorkflowID: h.WorkflowID("order")}, plain.Run, next.Run, queued.Run)
-		for _, g := range []store.Gather{suite.Debounce, suite.Batch} {
+		for _, g := range []store.Collect{suite.Debounce, suite.Batch} {
 			l, start := h.GatheringWith(g, fmt.Sprintf("key-%d", g.Full), tags)
 			h.Equal("created to gather", h.Create(start).New, true)
 			add(l.Run)

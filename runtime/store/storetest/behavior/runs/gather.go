@@ -11,30 +11,30 @@ import (
 
 // gathering returns a start that shares a run with other starts of the key, and the log of the run
 // that it creates if no run collects starts of that key.
-func (h *harness) gathering(g store.Gather, key string) (*suite.Log, store.Create) {
+func (h *harness) collecting(g store.Collect, key string) (*suite.Log, store.Create) {
 	return h.GatheringWith(g, key, nil)
 }
 
 // gathers starts a run that collects starts, and fails the test if the start joins an existing run.
-func (h *harness) gathers(g store.Gather, key string) (*suite.Log, store.Create) {
+func (h *harness) collectors(g store.Collect, key string) (*suite.Log, store.Create) {
 	h.Helper()
-	l, c := h.gathering(g, key)
+	l, c := h.collecting(g, key)
 	h.Equal("answer to a start that none gathers", h.Create(c), store.Created{Run: l.Run, New: true})
 	return l, c
 }
 
 // joins fails the test unless a start joins run l. It returns the start.
-func (h *harness) joins(l *suite.Log, g store.Gather, key string) store.Create {
+func (h *harness) joins(l *suite.Log, g store.Collect, key string) store.Create {
 	h.Helper()
-	_, c := h.gathering(g, key)
+	_, c := h.collecting(g, key)
 	h.Equal("answer to a start that joins", h.Create(c), store.Created{Run: l.Run})
 	return c
 }
 
-var gatherBehaviors = []behavior{
+var collectBehaviors = []behavior{
 	{"L12_AStartJoinsOnce", func(h *harness) {
-		for _, g := range []store.Gather{suite.Debounce, suite.Batch} {
-			l, first := h.gathers(g, "doc")
+		for _, g := range []store.Collect{suite.Debounce, suite.Batch} {
+			l, first := h.collectors(g, "doc")
 			second := h.joins(l, g, "doc")
 			again := func() {
 				h.Unchanged("the same starts", func() {
@@ -49,7 +49,7 @@ var gatherBehaviors = []behavior{
 			s := h.Session()
 			fence := h.Own(s, l)
 			again()
-			other, third := h.gathers(g, "doc")
+			other, third := h.collectors(g, "doc")
 			fourth := h.joins(other, g, "doc")
 			again()
 			items := h.Load(l.Run).Inbox
@@ -68,30 +68,30 @@ var gatherBehaviors = []behavior{
 		}
 	}},
 	{"L12_NothingJoinsWhatHasBegun", func(h *harness) {
-		l, c := h.gathers(suite.Debounce, "doc")
+		l, c := h.collectors(suite.Debounce, "doc")
 		h.Clock.Advance(10 * time.Second)
 		s := h.Session()
 		h.Own(s, l)
-		second, _ := h.gathers(suite.Debounce, "doc")
-		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID{c.Gather.Key: second.Run})
+		second, _ := h.collectors(suite.Debounce, "doc")
+		h.Equal("gathers", h.Inspect().Collecting, map[string]event.RunID{c.Collect.Key: second.Run})
 		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s)) // the first run waits for a worker again
 		h.State(l.Run, store.StateReady)
 		h.joins(second, suite.Debounce, "doc")
 		h.Equal("inbox of the first", h.Load(l.Run).Inbox, c.Items)
 	}},
 	{"L12_NothingJoinsWhatWasClaimedOnce", func(h *harness) {
-		l, c := h.gathers(suite.Debounce, "doc")
+		l, c := h.collectors(suite.Debounce, "doc")
 		h.Clock.Advance(10 * time.Second)
 		s := h.Session()
 		h.Own(s, l)
 		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s))
 		h.State(l.Run, store.StateReady)
-		second, _ := h.gathers(suite.Debounce, "doc")
+		second, _ := h.collectors(suite.Debounce, "doc")
 		h.Equal("inbox of the first", h.Load(l.Run).Inbox, c.Items)
 		h.joins(second, suite.Debounce, "doc")
 	}},
 	{"L12_ARunThatIsReadyGathersUntilItIsClaimed", func(h *harness) {
-		l, _ := h.gathers(suite.Debounce, "doc")
+		l, _ := h.collectors(suite.Debounce, "doc")
 		h.Clock.Advance(10 * time.Second)
 		_, err := h.Store.Due(h.Ctx, 0, 10)
 		h.Check("due", err)
@@ -102,7 +102,7 @@ var gatherBehaviors = []behavior{
 		h.Equal("inbox", h.Load(l.Run).Inbox, c.Items)
 	}},
 	{"L12_OnlyTheItemOfTheLastStartIsKept", func(h *harness) {
-		l, _ := h.gathers(suite.Debounce, "doc")
+		l, _ := h.collectors(suite.Debounce, "doc")
 		h.joins(l, suite.Debounce, "doc")
 		message := h.Deliver(l.Run)
 		last := h.joins(l, suite.Debounce, "doc")
@@ -111,7 +111,7 @@ var gatherBehaviors = []behavior{
 	{"L12_TheItemsOfAllStartsAreKeptInOrder", func(h *harness) {
 		g := suite.Batch
 		g.Full = 0
-		l, c := h.gathers(g, "mail")
+		l, c := h.collectors(g, "mail")
 		want := c.Items
 		for range 5 {
 			want = append(want, h.joins(l, g, "mail").Items...)
@@ -122,7 +122,7 @@ var gatherBehaviors = []behavior{
 	}},
 	{"L12_ARunIsDueWhenItWasQuietAndAtTheLatestAfterMost", func(h *harness) {
 		begun := h.Clock.Now()
-		l, _ := h.gathers(suite.Debounce, "doc")
+		l, _ := h.collectors(suite.Debounce, "doc")
 		due := func(want time.Duration) {
 			h.Helper()
 			h.State(l.Run, store.StateParked)
@@ -145,8 +145,8 @@ var gatherBehaviors = []behavior{
 		h.Own(s, l)
 	}},
 	{"L12_AStartMayWaitForQuietForEver", func(h *harness) {
-		g := store.Gather{Quiet: time.Second}
-		l, _ := h.gathers(g, "doc")
+		g := store.Collect{Quiet: time.Second}
+		l, _ := h.collectors(g, "doc")
 		for range 100 {
 			h.Clock.Advance(900 * time.Millisecond)
 			h.joins(l, g, "doc")
@@ -156,13 +156,13 @@ var gatherBehaviors = []behavior{
 		h.Own(h.Session(), l)
 	}},
 	{"L12_AFullRunIsReadyAndGathersNoMore", func(h *harness) {
-		l, _ := h.gathers(suite.Batch, "mail")
+		l, _ := h.collectors(suite.Batch, "mail")
 		h.joins(l, suite.Batch, "mail")
 		h.State(l.Run, store.StateParked)
 		last := h.joins(l, suite.Batch, "mail")
 		h.State(l.Run, store.StateReady)
 		h.Equal("timers", h.Inspect().Timers, map[event.RunID]time.Time(nil))
-		second, _ := h.gathers(suite.Batch, "mail")
+		second, _ := h.collectors(suite.Batch, "mail")
 		h.State(second.Run, store.StateParked)
 		h.Unchanged("the start that made it full", func() { h.Equal("answer", h.Create(last), store.Created{Run: l.Run}) })
 		h.Own(h.Session(), l)
@@ -170,92 +170,92 @@ var gatherBehaviors = []behavior{
 	{"L12_ARunThatOneStartFillsIsReadyAtOnce", func(h *harness) {
 		g := suite.Batch
 		g.Full = 1
-		l, c := h.gathers(g, "mail")
+		l, c := h.collectors(g, "mail")
 		h.State(l.Run, store.StateReady)
-		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID(nil))
-		h.gathers(suite.Batch, "mail")
+		h.Equal("gathers", h.Inspect().Collecting, map[string]event.RunID(nil))
+		h.collectors(suite.Batch, "mail")
 		h.handedTo(h.Session(), l, c.Items...)
 	}},
 	{"L12_ARunIsReadyBeforeItsTimeIfItBecomesFull", func(h *harness) {
-		l, _ := h.gathers(suite.Batch, "mail")
+		l, _ := h.collectors(suite.Batch, "mail")
 		h.Clock.Advance(10 * time.Second)
 		_, err := h.Store.Due(h.Ctx, 0, 10)
 		h.Check("due", err)
 		h.joins(l, suite.Batch, "mail")
 		h.joins(l, suite.Batch, "mail")
 		h.State(l.Run, store.StateReady)
-		h.gathers(suite.Batch, "mail")
+		h.collectors(suite.Batch, "mail")
 	}},
 	{"L12_AMessageDoesNotWakeARunThatGathers", func(h *harness) {
-		l, c := h.gathers(suite.Debounce, "doc")
+		l, c := h.collectors(suite.Debounce, "doc")
 		message := h.Deliver(l.Run)
 		h.State(l.Run, store.StateParked)
 		h.joins(l, suite.Debounce, "doc")
-		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID{c.Gather.Key: l.Run})
+		h.Equal("gathers", h.Inspect().Collecting, map[string]event.RunID{c.Collect.Key: l.Run})
 		h.Equal("number of items", len(h.Load(l.Run).Inbox), 2)
 		h.Equal("message", h.Load(l.Run).Inbox[1], message)
 	}},
 	{"L12_NothingJoinsWhatIsAskedToEnd", func(h *harness) {
-		l, c := h.gathers(suite.Debounce, "doc")
+		l, c := h.collectors(suite.Debounce, "doc")
 		cancel := h.Item()
 		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
 		h.Check("deliver", err)
 		h.State(l.Run, store.StateReady)
 		h.Equal("timers", h.Inspect().Timers, map[event.RunID]time.Time(nil))
-		h.gathers(suite.Debounce, "doc")
+		h.collectors(suite.Debounce, "doc")
 		h.Equal("inbox", h.Load(l.Run).Inbox, []store.Item{c.Items[0], cancel})
 		h.Own(h.Session(), l)
 	}},
 	{"L12_KeysGatherEachForItself", func(h *harness) {
-		one, c := h.gathers(suite.Debounce, "one")
-		two, d := h.gathers(suite.Debounce, "two")
+		one, c := h.collectors(suite.Debounce, "one")
+		two, d := h.collectors(suite.Debounce, "two")
 		h.joins(one, suite.Debounce, "one")
 		h.joins(two, suite.Debounce, "two")
-		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID{c.Gather.Key: one.Run, d.Gather.Key: two.Run})
+		h.Equal("gathers", h.Inspect().Collecting, map[string]event.RunID{c.Collect.Key: one.Run, d.Collect.Key: two.Run})
 	}},
 	{"L12_ALongKeyIsAKey", func(h *harness) {
 		long := string(slices.Repeat([]byte("k"), store.MaxName-64))
-		l, _ := h.gathers(suite.Debounce, long+"1")
-		h.gathers(suite.Debounce, long+"2")
+		l, _ := h.collectors(suite.Debounce, long+"1")
+		h.collectors(suite.Debounce, long+"2")
 		h.joins(l, suite.Debounce, long+"1")
 	}},
 	{"L12_AKeyIsForgottenWithItsRun", func(h *harness) {
-		l, c := h.gathers(suite.Debounce, "doc")
+		l, c := h.collectors(suite.Debounce, "doc")
 		h.Clock.Advance(10 * time.Second)
 		fence := h.Own(h.Session(), l)
 		h.Commit(l, suite.Consuming(l.Commit(fence, l.Receive(c.Items...)...), c.Items...))
 		h.Finish(l, fence, event.StatusCompleted)
-		h.Equal("gathers", h.Inspect().Gathering, map[string]event.RunID(nil))
-		second, _ := h.gathers(suite.Debounce, "doc")
+		h.Equal("gathers", h.Inspect().Collecting, map[string]event.RunID(nil))
+		second, _ := h.collectors(suite.Debounce, "doc")
 		h.joins(second, suite.Debounce, "doc")
 	}},
 	{"L12_WhatIsNoGatheringIsRefused", func(h *harness) {
 		for what, change := range map[string]func(*store.Create){
-			"no key":              func(c *store.Create) { c.Gather.Key = "" },
-			"no time":             func(c *store.Create) { c.Gather.Quiet, c.Gather.Most = 0, 0 },
-			"full with one item":  func(c *store.Create) { c.Gather.Full = 2 },
+			"no key":              func(c *store.Create) { c.Collect.Key = "" },
+			"no time":             func(c *store.Create) { c.Collect.Quiet, c.Collect.Most = 0, 0 },
+			"full with one item":  func(c *store.Create) { c.Collect.Full = 2 },
 			"no item":             func(c *store.Create) { c.Items = nil },
 			"two items":           func(c *store.Create) { c.Items = append(c.Items, h.Item()) },
-			"a workflow id":       func(c *store.Create) { c.WorkflowID = c.Gather.Key },
+			"a workflow id":       func(c *store.Create) { c.WorkflowID = c.Collect.Key },
 			"a delay":             func(c *store.Create) { c.Delay = time.Second },
 			"a time":              func(c *store.Create) { c.At = h.Clock.Now().Add(time.Hour) },
 			"a record":            func(c *store.Create) { c.CreatedBy = "record" },
-			"a key that is long":  func(c *store.Create) { c.Gather.Key = string(make([]byte, store.MaxName+1)) },
-			"less than no time":   func(c *store.Create) { c.Gather.Quiet = -1 },
+			"a key that is long":  func(c *store.Create) { c.Collect.Key = string(make([]byte, store.MaxName+1)) },
+			"less than no time":   func(c *store.Create) { c.Collect.Quiet = -1 },
 			"an owner without it": func(c *store.Create) { c.Owner, c.Items = &store.Owner{Session: "s"}, nil },
 		} {
-			_, c := h.gathering(suite.Debounce, "doc")
+			_, c := h.collecting(suite.Debounce, "doc")
 			change(&c)
 			h.Unchanged(what, func() { suite.IsA[*store.InvalidError](h.Harness, what, h.Create(c).Err) })
 		}
 	}},
 	{"L12_EachConcurrentStartIsInOneRun", func(h *harness) {
 		const starters = 30
-		g := store.Gather{Keep: true, Most: time.Minute, Full: 7}
+		g := store.Collect{Keep: true, Most: time.Minute, Full: 7}
 		s := h.Session()
 		var requests []store.Create
 		for range starters {
-			_, c := h.gathering(g, "mail")
+			_, c := h.collecting(g, "mail")
 			requests = append(requests, c)
 		}
 		answers := make([]store.Created, 2*starters)

@@ -9,7 +9,7 @@ import (
 
 // Groups contains the behaviours of this package.
 var Groups = []suite.Group{
-	{Behaviors: suite.Tests(createBehaviors, itemBehaviors, lineBehaviors, gatherBehaviors, sessionBehaviors, recoverBehaviors)},
+	{Behaviors: suite.Tests(createBehaviors, itemBehaviors, lineBehaviors, collectBehaviors, sessionBehaviors, recoverBehaviors)},
 	{Behaviors: suite.Tests(claimBehaviors, handedBehaviors, ownerBehaviors, ownerAgainBehaviors, ownerRaceBehaviors)},
 	{Behaviors: suite.Tests(commitBehaviors, effectBehaviors, blockedBehaviors, loadBehaviors, dueBehaviors, waitBehaviors, watchBehaviors)},
 	{Behaviors: suite.Tests(raceBehaviors, closeBehaviors, extremeBehaviors, nameBehaviors)},
