@@ -48,7 +48,7 @@ help: ## list the targets
 # when it is watched), and the worker on every store; of the stores, those tests that do several things at once. make soak watches
 # all tests of all of these.
 WATCHED := ./memstore ./runtime/store/notify \
-	./runtime/internal/activity ./runtime/internal/handover ./runtime/internal/outage ./runtime/internal/permits
+	./runtime/internal/activity ./runtime/internal/localstart ./runtime/internal/outage ./runtime/internal/permits
 WATCHED_IN_MEMORY := ./runtime/worker/...
 ALSO_WATCHED := $(WATCHED_IN_MEMORY) ./runtime/workflow ./runtime/internal/replay ./runtime/promises/... ./runtime/step/... ./runtime/step/sqlstep/databases ./admin ./admin/api ./admin/admintest ./admin/console ./admin/hooks \
 	./admin/internal/rate ./admin/jwtauth

@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	a, session := request.answer(), sessionCode(c.Session)
 	if c.Hinted && a.word() != "expired" {
-		s.crowds.note(s.retained.hints(p, session), a.word() == "ok")
+		s.waiterEstimate.note(s.retained.hints(p, session), a.word() == "ok")
 	}
 	if a.word() == "expired" {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, store.ErrExpired)
@@ -53,7 +53,7 @@ func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []a
 		keys, args = append(keys, p.ready(code)), append(args, code)
 	}
 	switch {
-	case c.Hinted && s.crowds.any(c.Routes, s.names.codeOf):
+	case c.Hinted && s.waiterEstimate.any(c.Routes, s.names.codeOf):
 		args[hinted] = "crowd"
 	case c.Hinted:
 		args[hinted] = "hint"

@@ -33,14 +33,14 @@ func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.
 		e.t.Cleanup(func() { _ = s.Close() })
 		one := &idleSession{Store: s, id: store.SessionID(fmt.Sprint("idle ", i)), looks: own}
 		e.check(s.OpenSession(e.ctx, store.Session{ID: one.id, Worker: "w", TTL: time.Hour, Routes: []store.Route{guardedRoute}}))
-		s.crowds.decide = func() time.Duration {
+		s.waiterEstimate.decide = func() time.Duration {
 			if i == 0 {
 				return 0
 			}
 			return others
 		}
-		s.crowds.note([]string{s.names.codeOf(guardedRoute)}, false)
-		s.crowds.note([]string{s.names.codeOf(guardedRoute)}, false)
+		s.waiterEstimate.note([]string{s.names.codeOf(guardedRoute)}, false)
+		s.waiterEstimate.note([]string{s.names.codeOf(guardedRoute)}, false)
 		all = append(all, one)
 	}
 	return all
@@ -113,9 +113,9 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 	// told returns how often the session was notified that a wake was taken, has claimed, or has
 	// probed again after a reconnection.
 	told := func(s *idleSession) int {
-		s.crowds.mu.Lock()
-		defer s.crowds.mu.Unlock()
-		return s.crowds.looks[s.names.codeOf(guardedRoute)] - 2 + int(s.claims.Load()+s.looks.done.Load()-1)
+		s.waiterEstimate.mu.Lock()
+		defer s.waiterEstimate.mu.Unlock()
+		return s.waiterEstimate.looks[s.names.codeOf(guardedRoute)] - 2 + int(s.claims.Load()+s.looks.done.Load()-1)
 	}
 	for n := range runs {
 		e.start("")

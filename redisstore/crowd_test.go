@@ -15,7 +15,7 @@ import (
 // A session whose probes succeed continues to probe at once. A session that finds one wake in a
 // hundred delays its probes, until the other sessions are gone.
 func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
-	var c crowds
+	var c waiterEstimate
 	routes := []string{"r"}
 	atOnce := func() (n int) {
 		t.Helper()
@@ -23,8 +23,8 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 			switch wait := c.wait(routes); {
 			case wait == 0:
 				n++
-			case wait < 0 || wait > crowdLatest:
-				t.Fatalf("a look is put off by %v, want at most %v", wait, crowdLatest)
+			case wait < 0 || wait > probeLatest:
+				t.Fatalf("a look is put off by %v, want at most %v", wait, probeLatest)
 			}
 		}
 		return n
@@ -55,7 +55,7 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	heard := make(chan struct{}, 10)
-	e.crowds.decide = func() time.Duration {
+	e.waiterEstimate.decide = func() time.Duration {
 		heard <- struct{}{}
 		return time.Hour
 	}
@@ -75,7 +75,7 @@ func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 // A delayed probe is made if nothing else happens.
 func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
-	e.crowds.decide = func() time.Duration { return 10 * time.Millisecond }
+	e.waiterEstimate.decide = func() time.Duration { return 10 * time.Millisecond }
 	got := e.wait(e.ctx, guardedRoute)
 	e.listening(1)
 	e.check(e.clock.AwaitAlarm(e.ctx))
@@ -88,11 +88,11 @@ func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 // notified of the run.
 func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 	for name, hinted := range map[string]bool{"WhoLook": false, "WhoAreHinted": true} {
-		t.Run(name, func(t *testing.T) { testCrowd(t, hinted) })
+		t.Run(name, func(t *testing.T) { testWaiters(t, hinted) })
 	}
 }
 
-func testCrowd(t *testing.T, hinted bool) {
+func testWaiters(t *testing.T, hinted bool) {
 	const sessions, runs = 8, 300
 	server := redistest.Shared(t)
 	e := openGuardedOn(t, server.Client(t))
@@ -106,8 +106,8 @@ func testCrowd(t *testing.T, hinted bool) {
 		e.check(err)
 		id := store.SessionID(fmt.Sprint("idle ", n))
 		e.check(s.OpenSession(ctx, store.Session{ID: id, Worker: "w", TTL: time.Hour, Routes: []store.Route{guardedRoute}}))
-		s.crowds.decide = func() time.Duration {
-			c := crowds{found: map[string]float64{"": 1.0 / sessions}}
+		s.waiterEstimate.decide = func() time.Duration {
+			c := waiterEstimate{found: map[string]float64{"": 1.0 / sessions}}
 			wait := c.wait([]string{""})
 			if wait > 0 {
 				put.Add(1)

@@ -36,7 +36,7 @@ func (s *Store) Prefix() string { return s.cfg.Prefix }
 func ScriptOf(argument any) string {
 	for _, s := range []*script{
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptCloseSession, scriptClaim, scriptClaimRun,
-		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptLook, scriptWatch, scriptStepData, scriptPurge, scriptDelete,
+		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptProbe, scriptWatch, scriptStepData, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
 		scriptRebuild, scriptForget, scriptReplace, scriptPublish, scriptStream,
 	} {

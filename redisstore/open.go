@@ -18,26 +18,26 @@ import (
 
 // Store stores runs in Redis. Create one with Open or New. All methods are safe for concurrent use.
 type Store struct {
-	client     redis.UniversalClient
-	owned      bool // whether Close closes the client
-	parts      []*partition
-	cfg        Config
-	injected   store.Clock // nil to use the clock of the server
-	server     *serverClock
-	pubsub     *pubsub
-	retained   retained
-	crowds     crowds
-	names      *names
-	pipes      sync.Pool     // empty pipelines
-	done       chan struct{} // closed by Close
-	closing    sync.Once
-	closed     error
-	preparing  sync.Mutex
-	prepared   atomic.Bool
-	inspecting sync.Mutex
-	inspected  map[int]*keySet
-	manyRuns   int // replaces the constant in tests
-	damages    store.Damages
+	client         redis.UniversalClient
+	owned          bool // whether Close closes the client
+	parts          []*partition
+	cfg            Config
+	injected       store.Clock // nil to use the clock of the server
+	server         *serverClock
+	pubsub         *pubsub
+	retained       retained
+	waiterEstimate waiterEstimate
+	names          *names
+	pipes          sync.Pool     // empty pipelines
+	done           chan struct{} // closed by Close
+	closing        sync.Once
+	closed         error
+	preparing      sync.Mutex
+	prepared       atomic.Bool
+	inspecting     sync.Mutex
+	inspected      map[int]*keySet
+	manyRuns       int // replaces the constant in tests
+	damages        store.Damages
 }
 
 var (

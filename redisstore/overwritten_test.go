@@ -77,7 +77,7 @@ func (s *scene) short() string { return strings.TrimPrefix(string(s.runs[0].ID()
 func (s *scene) staff(st store.Store) (stop func()) {
 	s.t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
-	w := worker.New(client, worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Second, NoHandover: true})
+	w := worker.New(client, worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Second, NoLocalStart: true})
 	reserve.Bind(w, done)
 	shim.BindWorkflow(w, napper, func(ctx workflow.Context, in string) (string, error) {
 		if err := workflow.Sleep(ctx, 300*time.Millisecond); err != nil {

@@ -41,7 +41,7 @@ func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 		if script == scriptClaim.name && l.claims != nil {
 			return l.claims(func() error { return next(ctx, cmds) })
 		}
-		if script != scriptLook.name {
+		if script != scriptProbe.name {
 			return next(ctx, cmds)
 		}
 		defer l.done.Add(1)

@@ -44,7 +44,7 @@ var (
 	scriptFinish       = newScript("finish")
 	scriptRelease      = newScript("release")
 	scriptDeliver      = newScript("deliver")
-	scriptLook         = newScript("probe")
+	scriptProbe        = newScript("probe")
 	scriptWatch        = newScript("watch")
 	scriptStepData     = newScript("step_data")
 	scriptPurge        = newScript("purge")

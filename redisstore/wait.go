@@ -167,7 +167,7 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 		}
 	default:
 	}
-	later, isPutOff := time.NewTimer(crowdLatest), false // later fires when a delayed probe is due
+	later, isPutOff := time.NewTimer(probeLatest), false // later fires when a delayed probe is due
 	later.Stop()
 	defer later.Stop()
 	for {
@@ -207,7 +207,7 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 // no wakes.
 func (a *waiting) putOff() (wait time.Duration) {
 	for _, part := range a.withWakes() {
-		if w := a.s.crowds.wait(part.wakes); wait == 0 || w < wait {
+		if w := a.s.waiterEstimate.wait(part.wakes); wait == 0 || w < wait {
 			wait = w
 		}
 		if wait == 0 {
@@ -228,7 +228,7 @@ func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error
 	err := a.look(ctx, slices.Concat(sure, parts))
 	for i, part := range parts {
 		if err == nil {
-			a.s.crowds.note(routes[i], slices.Contains(a.woken.Claim, part.p.number))
+			a.s.waiterEstimate.note(routes[i], slices.Contains(a.woken.Claim, part.p.number))
 		}
 	}
 	return err
@@ -277,7 +277,7 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 		}
 		for _, h := range hints { // in the order in which scripts have published them
 			if h.Topic == part.p.hints() {
-				a.hear(part, h.Body)
+				a.receive(part, h.Body)
 			}
 		}
 	}
@@ -285,7 +285,7 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 }
 
 // hear records a wake, or that another session's claim has left nothing ready in routes.
-func (a *waiting) hear(part *partitionWait, hint string) {
+func (a *waiting) receive(part *partitionWait, hint string) {
 	if route, ok := strings.CutPrefix(hint, "c"); ok && a.routes[route] && !slices.Contains(part.wakes, route) {
 		part.wakes = append(part.wakes, route)
 	}
@@ -293,7 +293,7 @@ func (a *waiting) hear(part *partitionWait, hint string) {
 		for route := range strings.SplitSeq(routes, " ") {
 			if i := slices.Index(part.wakes, route); i >= 0 {
 				part.wakes = slices.Delete(slices.Clone(part.wakes), i, i+1)
-				a.s.crowds.note([]string{route}, false) // the same sample as a probe that finds nothing
+				a.s.waiterEstimate.note([]string{route}, false) // the same sample as a probe that finds nothing
 			}
 		}
 	}
@@ -332,7 +332,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	calls := make([]*call, len(parts))
 	for i, here := range parts {
 		calls[i] = &call{
-			script: scriptLook, p: here.p,
+			script: scriptProbe, p: here.p,
 			keys: []string{here.p.wakes(), here.p.timers(), here.p.unread(here.session)},
 		}
 		if !slices.ContainsFunc(parts[:i], func(o *partitionWait) bool { return o.p == here.p }) {
@@ -452,31 +452,31 @@ const watchCover = 15 * time.Second
 // them, and cancel them after a hint that a claim has taken the wake and left nothing ready in its
 // route.
 //
-// No wake is lost by this: each session that receives a wake probes within crowdLatest, unless such
+// No wake is lost by this: each session that receives a wake probes within probeLatest, unless such
 // a hint cancels the probe. If its Wait ends before, the next Wait of the session probes. If the
 // first session dies before it claims, the wake is still there. If it dies later, it owns the run,
 // which is recovered. If it has no free capacity for the run, its claim announces the route again.
 const (
-	// crowdFirst is the average number of sessions that probe at once, if their estimates of the
+	// probeFirst is the average number of sessions that probe at once, if their estimates of the
 	// number of waiters are right.
-	crowdFirst = 2
-	// crowdApart is the average distance between the delayed probes. It is about the duration of a
+	probeFirst = 2
+	// probeApart is the average distance between the delayed probes. It is about the duration of a
 	// probe and a claim, so that the first delayed probe comes soon if no session has probed at
 	// once.
-	crowdApart = time.Millisecond
-	// crowdLatest is the maximum delay of a probe.
-	crowdLatest = 250 * time.Millisecond
-	// crowdMemory is the weight of the latest probe in the estimate after many probes. The first
+	probeApart = time.Millisecond
+	// probeLatest is the maximum delay of a probe.
+	probeLatest = 250 * time.Millisecond
+	// probeMemory is the weight of the latest probe in the estimate after many probes. The first
 	// ones weigh more, so that a hundred workers that begin at the same time reach a good estimate
 	// after a few wakes.
-	crowdMemory = 0.05
+	probeMemory = 0.05
 )
 
 // crowds contains the waiter estimate of each route: how many sessions probe for a wake, estimated
 // from the share of probes that succeed, which is one of n for n sessions. The estimates are
 // separate, so that probes of a route that only this store serves are not delayed because many
 // sessions serve another route.
-type crowds struct {
+type waiterEstimate struct {
 	decide func() time.Duration // replaces wait in tests
 
 	mu    sync.Mutex
@@ -485,7 +485,7 @@ type crowds struct {
 }
 
 // note adds the result of a probe for wakes of routes to the estimates.
-func (c *crowds) note(routes []string, found bool) {
+func (c *waiterEstimate) note(routes []string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.found == nil {
@@ -495,7 +495,7 @@ func (c *crowds) note(routes []string, found bool) {
 		c.looks = map[string]int{}
 	}
 	for _, route := range routes {
-		n := min(c.looks[route]+1, int(1/crowdMemory)-1)
+		n := min(c.looks[route]+1, int(1/probeMemory)-1)
 		c.looks[route] = n
 		weight := 1 / float64(n+1)
 		share := c.share(route) * (1 - weight)
@@ -507,16 +507,16 @@ func (c *crowds) note(routes []string, found bool) {
 }
 
 // any reports whether many sessions probe for wakes of one of the routes.
-func (c *crowds) any(routes []store.Route, codeOf func(store.Route) string) bool {
+func (c *waiterEstimate) any(routes []store.Route, codeOf func(store.Route) string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.found) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(routes, func(r store.Route) bool { return c.share(codeOf(r)) < 1.0/crowdFirst })
+	return slices.ContainsFunc(routes, func(r store.Route) bool { return c.share(codeOf(r)) < 1.0/probeFirst })
 }
 
-func (c *crowds) share(route string) float64 {
+func (c *waiterEstimate) share(route string) float64 {
 	if share, known := c.found[route]; known {
 		return share
 	}
@@ -524,7 +524,7 @@ func (c *crowds) share(route string) float64 {
 }
 
 // wait returns the delay of a probe for wakes of routes. It is 0 if the probe is due at once.
-func (c *crowds) wait(routes []string) time.Duration {
+func (c *waiterEstimate) wait(routes []string) time.Duration {
 	if c.decide != nil {
 		return c.decide()
 	}
@@ -534,9 +534,9 @@ func (c *crowds) wait(routes []string) time.Duration {
 		share = max(share, c.share(route))
 	}
 	c.mu.Unlock()
-	if rand.Float64() < crowdFirst*share {
+	if rand.Float64() < probeFirst*share {
 		return 0
 	}
-	others := min(1/share, float64(crowdLatest/crowdApart))
-	return time.Duration(rand.Float64() * others * float64(crowdApart))
+	others := min(1/share, float64(probeLatest/probeApart))
+	return time.Duration(rand.Float64() * others * float64(probeApart))
 }

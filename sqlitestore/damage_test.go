@@ -99,7 +99,7 @@ func (s *scene) close() {
 func (s *scene) staff(st store.Store) (stop func()) {
 	s.t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
-	w := worker.New(client, worker.Config{NoHandover: true})
+	w := worker.New(client, worker.Config{NoLocalStart: true})
 	shim.BindWorkflow(w, napper, func(ctx workflow.Context, in string) (string, error) {
 		return "done", workflow.Sleep(ctx, nap)
 	})

@@ -109,8 +109,8 @@ func pagesFleet(s *Scene) {
 	sameProblem(s, "depth of no queue", got, direct)
 }
 
-// tellsLimits waits until the worker has registered the limits that its code uses.
-func tellsLimits(s *Scene) {
+// showsLimits waits until the worker has registered the limits that its code uses.
+func showsLimits(s *Scene) {
 	want := map[string][]string{visit.Name(): {customers.All().Name()}, event.StepRun(weigh.Name()): {scales.Name()}, Workflow: nil}
 	used := func(of Service) map[string][]string {
 		page, err := of.Queues(s.ctx(), admin.FleetFilter{})

@@ -24,7 +24,7 @@ var behaviors = []struct {
 	{"ListsPageByPage", pages},
 	{"GroupsFailures", groupsFailures},
 	{"ShowsWorkersAndQueues", showsFleet},
-	{"TellsWhichLimitsRunsUse", tellsLimits},
+	{"TellsWhichLimitsRunsUse", showsLimits},
 	{"ShowsARunInEachState", shows},
 	{"SaysWhatBlocksARun", saysWhatBlocks},
 	{"ReadsALogInPages", readsLogs},

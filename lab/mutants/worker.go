@@ -36,7 +36,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/linger", "a run that is woken again and again is given back each time", "parked.go",
 		"!d.soon || ", "true || ", "TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs"),
 	working("engine/worker/linger-soon", "each run that waits stays, however rarely it is woken", "parked.go",
-		"now.Sub(left) < lingerTime", "true", "TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt"),
+		"now.Sub(left) < releaseDelay", "true", "TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt"),
 	working("engine/worker/linger-end", "a run that stays leaves never", "parked.go",
 		"!d.clock.Now().Before(until) || ", "", "TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt").hanging(),
 	working("engine/worker/linger-alarm", "nobody looks when the time of a run that stays is over", "handle.go",

@@ -52,7 +52,7 @@ func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T)
 		other := flowtest.Start(w, occupied, 1)
 		w.Await("the step", busy.arrived)
 
-		w.Work(worker.Config{}, charge.As(twice), flowtest.As(deployed, afterwards(charge, messages)), flowtest.LookEvery(50*time.Millisecond))
+		w.Work(worker.Config{}, charge.As(twice), flowtest.As(deployed, afterwards(charge, messages)), flowtest.ProbeEvery(50*time.Millisecond))
 		if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *tes
 			return afterwards(reserve, 1)(ctx, n)
 		})
 		plain := flowtest.As(occupied, func(_ workflow.Context, n int) (int, error) { return n, nil })
-		often := flowtest.LookEvery(50 * time.Millisecond) // the stop of the second worker does not wake the third
+		often := flowtest.ProbeEvery(50 * time.Millisecond) // the stop of the second worker does not wake the third
 		first := w.Work(worker.Config{Parked: 1}, code, reserve.As(twice), charge.As(twice), plain)
 		run := flowtest.Start(w, deployed, 4)
 		w.Reach(run, event.WaitCreated, 1)

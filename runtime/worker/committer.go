@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 )
@@ -52,7 +52,7 @@ type commit struct {
 // localStart is a run that a client of this process starts on this worker. The worker creates it
 // under one of its sessions.
 type localStart struct {
-	*handover.Start
+	*localstart.Start
 	partition int
 	session   store.SessionID
 	request   store.Create // the request as the worker sends it
@@ -242,7 +242,7 @@ func (m *committer) create(batch []*commit, requests []store.Create) []store.Cre
 		if m.io.Err() != nil {
 			unknown = fmt.Errorf("%w: %v", ErrStopping, unknown) //nolint:errorlint // it is not the context of the caller that has ended
 		}
-		c.start.Answers <- handover.Answer{Err: unknown}
+		c.start.Answers <- localstart.Answer{Err: unknown}
 		m.deliver(c, store.Committed{Err: errNotKnown})
 	}
 	return requests
@@ -259,10 +259,10 @@ var (
 // commit.
 func answerStart(c *commit, a *store.Created) store.Committed {
 	if errors.Is(a.Err, store.ErrExpired) || errors.Is(a.Err, store.ErrNotClaimable) {
-		c.start.Answers <- handover.Answer{Declined: true} // nothing was stored
+		c.start.Answers <- localstart.Answer{Declined: true} // nothing was stored
 		return store.Committed{Err: errNotCreated}
 	}
-	c.start.Answers <- handover.Answer{Created: *a}
+	c.start.Answers <- localstart.Answer{Created: *a}
 	if a.Err != nil || !a.New || a.Fence != c.req.Fence {
 		return store.Committed{Err: errNotCreated}
 	}

@@ -51,10 +51,10 @@ type Config struct {
 	// execute a step there. A queue that is not named has no bound of its own. Priorities do not
 	// hold between queues with bounds and other queues.
 	AtOnce map[string]int
-	// NoHandover makes runs that are started on the worker's own client wait for a claim by any
+	// NoLocalStart makes runs that are started on the worker's own client wait for a claim by any
 	// worker. By default this worker begins them at once while it has free capacity, which saves a
 	// claim, a commit and two round trips.
-	NoHandover bool
+	NoLocalStart bool
 	// BlockedAfter is how long workflow code may run between two durable operations before the
 	// worker reports it; 0: 5 s.
 	BlockedAfter time.Duration

@@ -54,7 +54,7 @@ func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
 			st := memstore.NewWith(memstore.Config{Clock: clk})
 			defer func() { _ = st.Close() }()
 			c := workflow.NewClient(st, workflow.ClientConfig{})
-			w := worker.New(c, worker.Config{Parked: tt.cached, NoHandover: true})
+			w := worker.New(c, worker.Config{Parked: tt.cached, NoLocalStart: true})
 			shim.BindWorkflow(w, costSleeper, sleeper)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

@@ -179,7 +179,7 @@ func (x *execution) limitLog(size logSize) {
 }
 
 // tenure is the claim under which the worker works on the run.
-type tenure struct {
+type heldClaim struct {
 	route      store.Route
 	workflowID string
 	partition  int
@@ -193,11 +193,11 @@ type tenure struct {
 	waited     time.Time // since when the run had waited for its permits; zero if it had not, or if the log contains it
 	since      time.Time // when the run was claimed
 	claimSeq   uint64    // sequence number of the claim; see inputOwned
-	lingering
+	releaseDelayed
 }
 
 // alive reports whether this worker certainly still owns the run.
-func (c *tenure) alive() bool { return c.lease.Alive(c.session) }
+func (c *heldClaim) alive() bool { return c.lease.Alive(c.session) }
 
 // logEnd is the end of the durable part of the log, as far as the worker has confirmed it.
 type logEnd struct {

@@ -25,7 +25,7 @@ func TestREC9_ARunThatGivesWayGoesBehindWhatWaitsInAllPartitions(t *testing.T) {
 				hog, modest := flowtest.Flow[int, int]("hog"), flowtest.Flow[int, int]("modest")
 				var done atomic.Int64
 				begun := make(chan struct{}, 1)
-				w.Work(worker.Config{Runs: 1, RunBudget: 5 * time.Millisecond, NoHandover: true}, flowtest.DoWork1,
+				w.Work(worker.Config{Runs: 1, RunBudget: 5 * time.Millisecond, NoLocalStart: true}, flowtest.DoWork1,
 					flowtest.As(hog, func(ctx workflow.Context, n int) (int, error) {
 						for done.Load() < int64(n) {
 							nudge(begun)
@@ -73,7 +73,7 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 		var order []int // priorities in the order in which the runs are executed
 		gate, begun := make(chan struct{}), make(chan struct{}, 1)
 		ranked := flowtest.Flow[int, int]("ranked")
-		w.Work(worker.Config{Runs: 1, NoHandover: true}, flowtest.As(ranked, func(_ workflow.Context, n int) (int, error) {
+		w.Work(worker.Config{Runs: 1, NoLocalStart: true}, flowtest.As(ranked, func(_ workflow.Context, n int) (int, error) {
 			nudge(begun)
 			<-gate
 			mu.Lock()
@@ -121,7 +121,7 @@ func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 		for at := range w.Store.Partitions() {
 			var order flowtest.Seen[int]
 			gate, begun := make(chan struct{}), make(chan struct{}, 1)
-			r := w.Work(worker.Config{Runs: 1, NoHandover: true}, flowtest.As(ranked, func(_ workflow.Context, n int) (int, error) {
+			r := w.Work(worker.Config{Runs: 1, NoLocalStart: true}, flowtest.As(ranked, func(_ workflow.Context, n int) (int, error) {
 				nudge(begun)
 				<-gate
 				order.Add(n)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -96,7 +96,7 @@ func (t *runLoop) handle(in *input) {
 func (t *runLoop) onStart(s *localStart) {
 	c := &s.Create
 	t.start = s
-	t.tenure = tenure{
+	t.heldClaim = heldClaim{
 		route: c.Route, workflowID: c.WorkflowID, partition: s.partition, lease: t.leases[s.partition], session: s.session,
 		fence: store.Fence{Epoch: 1, Token: event.NewToken()}, since: t.clock.Now(),
 	}
@@ -120,7 +120,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
 		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
-	t.tenure = tenure{
+	t.heldClaim = heldClaim{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
 		fence: c.Fence, recoveries: c.Recoveries, group: c.Group, leftQueue: c.LeftQueue, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,
 	}
@@ -347,7 +347,7 @@ func (t *runLoop) setAlarm(looked time.Time) {
 		t.alarm.set(time.Time{}, looked)
 	default:
 		due := t.run.State().Due()
-		if leaves := t.lingering.until; !leaves.IsZero() && (due.IsZero() || leaves.Before(due)) {
+		if leaves := t.releaseDelayed.until; !leaves.IsZero() && (due.IsZero() || leaves.Before(due)) {
 			due = leaves
 		}
 		t.alarm.set(due, looked)
@@ -436,7 +436,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 		t.moved = c.made
 	}
 	if (c.req.Effect == store.EffectFinish || c.req.Effect == store.EffectContinue) && c.events > 0 {
-		t.ended = &handover.End{Workflow: t.route.Workflow, Last: saved[c.events-1]}
+		t.ended = &localstart.End{Workflow: t.route.Workflow, Last: saved[c.events-1]}
 		t.reporter.commit(c, &t.ended.Last)
 	} else {
 		t.reporter.commit(c, nil)

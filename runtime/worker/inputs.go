@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -70,8 +70,8 @@ type inputs struct {
 	mu        sync.Mutex
 	posted    []input
 	scheduled bool
-	label     string               // name of the workflow
-	followers []chan *handover.End // receive the end of the run; see Follow
+	label     string                 // name of the workflow
+	followers []chan *localstart.End // receive the end of the run; see Follow
 
 	// unbegun is the claim of a run that has only been created. It is nil once the run or its
 	// status has progressed; see watchdog.tellBegun.
@@ -144,9 +144,9 @@ func (i *inputs) setName(workflow string) {
 	i.label = workflow
 }
 
-// tellFollowers sends the followers the end of the run, or nil if the run has left the worker. The
+// notifyFollowers sends the followers the end of the run, or nil if the run has left the worker. The
 // run was removed from the owned runs before, so no follower can be added afterwards.
-func (i *inputs) tellFollowers(end *handover.End) {
+func (i *inputs) notifyFollowers(end *localstart.End) {
 	i.mu.Lock()
 	all := i.followers
 	i.followers = nil

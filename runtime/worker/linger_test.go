@@ -30,8 +30,8 @@ func tell(w *flowtest.World, run *workflow.Run[[]int], from, to int) {
 func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		const messages = 40
-		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
-		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)
+		w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)
 		run := flowtest.Start(w, flowtest.Collects, messages)
 		tell(w, run, 0, messages)
 		if got := flowtest.Result(w, run); len(got) != messages {
@@ -47,7 +47,7 @@ func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
 // The status of the run is waiting, and the run is given back if nothing arrives for it.
 func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
-		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)
 		run := flowtest.Start(w, flowtest.Collects, 4)
 		w.Eventually("it was begun", func() bool { return w.Parked(run) })
 		tell(w, run, 0, 2)
@@ -89,10 +89,10 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 		flow   workflow.Definition[int, []int]
 		others int // other runs that the worker executes
 	}{
-		"the only place of the worker": {worker.Config{Runs: 1, NoHandover: true}, flowtest.Collects, 0},
-		"the second of three places":   {worker.Config{Runs: 3, NoHandover: true}, flowtest.Collects, 1},
-		"one of few places of a queue": {worker.Config{AtOnce: map[string]int{"default": 2}, NoHandover: true}, flowtest.Collects, 0},
-		"permits":                      {worker.Config{NoHandover: true}, takes, 0},
+		"the only place of the worker": {worker.Config{Runs: 1, NoLocalStart: true}, flowtest.Collects, 0},
+		"the second of three places":   {worker.Config{Runs: 3, NoLocalStart: true}, flowtest.Collects, 1},
+		"one of few places of a queue": {worker.Config{AtOnce: map[string]int{"default": 2}, NoLocalStart: true}, flowtest.Collects, 0},
+		"permits":                      {worker.Config{NoLocalStart: true}, takes, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := flowtest.NewVirtual(t)
@@ -116,7 +116,7 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 // A stopping worker does not wait for the delayed release.
 func TestLinger_ARunIsGivenBackWhenTheWorkerStops(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
-		r := w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		r := w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)
 		run := flowtest.Start(w, flowtest.Collects, 3)
 		w.Eventually("it was begun", func() bool { return w.Parked(run) })
 		tell(w, run, 0, 2)
@@ -124,7 +124,7 @@ func TestLinger_ARunIsGivenBackWhenTheWorkerStops(t *testing.T) {
 		if got := w.QueueState(run); got != store.StateParked {
 			t.Errorf("the worker has stopped, and the run is %v", got)
 		}
-		w.Work(worker.Config{NoHandover: true}, flowtest.Collect)
+		w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)
 		tell(w, run, 2, 3)
 		if got := flowtest.Result(w, run); len(got) != 3 {
 			t.Errorf("it got %v", got)

@@ -127,7 +127,7 @@ func (f *inTurn) line(w *flowtest.World, n int, places bool) (runs []*workflow.R
 func TestREC5_APermitIsHandedOnByTheCommitThatGivesItBack(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("handed", 1), &nexts{Store: w.Store}
-		w.WorkOn(st, worker.Config{NoHandover: true}, f.bindings...)
+		w.WorkOn(st, worker.Config{NoLocalStart: true}, f.bindings...)
 		runs := f.line(w, 10, true)
 		for i, run := range runs {
 			if got := flowtest.Result(w, run); got != i {
@@ -153,7 +153,7 @@ func TestREC5_APermitIsHandedOnByTheCommitThatGivesItBack(t *testing.T) {
 func TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("alone", 1), &nexts{Store: w.Store}
-		w.WorkOn(st, worker.Config{NoHandover: true, Capacity: map[string]int{"nextclaim.memory": 100}}, f.bindings...)
+		w.WorkOn(st, worker.Config{NoLocalStart: true, Capacity: map[string]int{"nextclaim.memory": 100}}, f.bindings...)
 		for i, run := range f.line(w, 4, true) {
 			if got := flowtest.Result(w, run); got != i {
 				t.Errorf("run %d returned %d", i, got)
@@ -171,7 +171,7 @@ func TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("lost", 1), &nexts{Store: w.Store}
 		st.lost.Store(3)
-		w.WorkOn(st, worker.Config{NoHandover: true, Heartbeat: 20 * time.Millisecond, ClaimExpiry: time.Minute}, f.bindings...)
+		w.WorkOn(st, worker.Config{NoLocalStart: true, Heartbeat: 20 * time.Millisecond, ClaimExpiry: time.Minute}, f.bindings...)
 		for i, run := range f.line(w, 6, true) {
 			if got := flowtest.Result(w, run); got != i {
 				t.Errorf("run %d returned %d", i, got)
@@ -189,7 +189,7 @@ func TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack(t *testing.T) {
 func TestREC5_WhatIsHandedOnIsNotGivenBackBeforeTheAnswerComes(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	f, st := newInTurn("late", 2), &nexts{Store: w.Store, beat: make(chan struct{}, 1)}
-	w.WorkOn(st, worker.Config{NoHandover: true, Heartbeat: 5 * time.Millisecond, ClaimExpiry: time.Minute}, f.bindings...)
+	w.WorkOn(st, worker.Config{NoLocalStart: true, Heartbeat: 5 * time.Millisecond, ClaimExpiry: time.Minute}, f.bindings...)
 	for i, run := range f.line(w, 6, true) {
 		if got := flowtest.Result(w, run); got != i {
 			t.Errorf("run %d returned %d", i, got)
@@ -210,7 +210,7 @@ func TestREC11_AFullWorkerClaimsByItsTurnsOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 				f, st := newInTurn("full", 1), &nexts{Store: w.Store}
-				cfg.NoHandover = true
+				cfg.NoLocalStart = true
 				w.WorkOn(st, cfg, f.bindings...)
 				runs := f.line(w, 4, cfg.Runs == 0)
 				for _, run := range runs {
@@ -235,7 +235,7 @@ func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 				f.fails = is.fails
 				held, over := flowtest.AStep[int, int]("left.held", shim.Policy{}), make(chan struct{})
 				holds := flowtest.Flow[int, int]("left.holds")
-				w.WorkOn(st, worker.Config{NoHandover: true}, append(f.bindings, flowtest.As(holds, held.Call), held.As(func(ctx context.Context, n int) (int, error) {
+				w.WorkOn(st, worker.Config{NoLocalStart: true}, append(f.bindings, flowtest.As(holds, held.Call), held.As(func(ctx context.Context, n int) (int, error) {
 					select {
 					case <-over:
 					case <-ctx.Done():
@@ -266,7 +266,7 @@ func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 func TestREC5_ARunThatKeepsItsPermitsClaimsNothing(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	f, st := newInTurn("kept", 1), &nexts{Store: w.Store}
-	w.WorkOn(st, worker.Config{NoHandover: true}, flowtest.As(f.flow, func(ctx workflow.Context, _ int) (int, error) { return flowtest.Numbers.Receive(ctx) }))
+	w.WorkOn(st, worker.Config{NoLocalStart: true}, flowtest.As(f.flow, func(ctx workflow.Context, _ int) (int, error) { return flowtest.Numbers.Receive(ctx) }))
 	run := flowtest.Start(w, f.flow, 1)
 	w.Eventually("it waits", func() bool { return w.Parked(run) })
 	if asked, _ := st.tally(); asked > 0 {

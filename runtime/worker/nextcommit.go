@@ -19,7 +19,7 @@ import (
 // draft builds the next commit of a run from what has happened and is not in a confirmed commit.
 type draft struct {
 	*execution
-	*tenure
+	*heldClaim
 	*logEnd
 	inbox    *inbox
 	stepping *stepping

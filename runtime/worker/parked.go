@@ -80,26 +80,26 @@ func (p *parkedRuns) all() []*inputs {
 // worker stops or has to execute a quarantined run. A run is not delayed if it holds what other
 // runs may need: permits, capacity of the worker's local limits, or scarce slots.
 
-// lingerTime bounds both the time between a release and a wake that counts as soon, and the time
+// releaseDelay bounds both the time between a release and a wake that counts as soon, and the time
 // for which an idle run stays.
-const lingerTime = 250 * time.Millisecond
+const releaseDelay = 250 * time.Millisecond
 
 // lingering is the state that decides whether the release of a waiting run is delayed.
-type lingering struct {
+type releaseDelayed struct {
 	soon  bool      // the run was woken soon after its release
 	moved time.Time // when the run was woken, or when its last commit with events was made
 	until time.Time // when the delayed release takes place; zero if the release is not delayed
 }
 
 // wake records the claim of a run that was given back at left.
-func (l *lingering) wake(left, now time.Time) {
-	l.soon, l.moved = now.Sub(left) < lingerTime, now
+func (l *releaseDelayed) wake(left, now time.Time) {
+	l.soon, l.moved = now.Sub(left) < releaseDelay, now
 }
 
 // stays decides whether the run stays although it would be given back with effect.
 func (d *draft) stays(effect store.Effect) bool {
 	d.until = time.Time{}
-	until := d.moved.Add(lingerTime)
+	until := d.moved.Add(releaseDelay)
 	if effect != store.EffectPark || !d.soon || !d.clock.Now().Before(until) || d.stopping.Load() {
 		return false
 	}

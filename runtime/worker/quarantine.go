@@ -222,7 +222,7 @@ func (r *runs) dismiss(in *inputs) {
 // suspicion is the quarantine state of a run that may have caused the death of workers.
 type suspicion struct {
 	*execution
-	*tenure
+	*heldClaim
 	runs   *runs
 	turn   int          // number of its turn in quarantine, 0 for none; see turns
 	blamed bool         // its exemption has ended

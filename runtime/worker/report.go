@@ -43,7 +43,7 @@ func (r *report) to(log *slog.Logger) {
 // reporter logs the failures of one run.
 type reporter struct {
 	*execution
-	*tenure
+	*heldClaim
 	waiting []report // reports whose events are not committed yet
 }
 

@@ -35,12 +35,12 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 		}
 		flowtest.Result(w, run)
 
-		w.Clock.Advance(week - 2*flowtest.LookAtMost)
+		w.Clock.Advance(week - 2*flowtest.ProbeAtMost)
 		w.Look(p)
 		if got := flowtest.Result(w, run); got != "up" {
 			t.Errorf("result shortly before its time: got %q", got)
 		}
-		w.Clock.Advance(flowtest.LookAtMost)
+		w.Clock.Advance(flowtest.ProbeAtMost)
 		w.Look(p)
 		left := w.Snapshot()
 		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Entries: left.Entries} // the limits that the program declares stay
@@ -88,7 +88,7 @@ func TestRUN13_RetentionIsThatOfTheWorkflowUnlessTheStartSaysOtherwise(t *testin
 				t.Errorf("a run of %s with %d options logs a retention of %v, want %v", tt.of.Name(), len(tt.opts), spec.Retention, tt.logged)
 			}
 			ended := w.Clock.Now()
-			w.Clock.Advance(tt.want - flowtest.LookAtMost - time.Millisecond)
+			w.Clock.Advance(tt.want - flowtest.ProbeAtMost - time.Millisecond)
 			w.Look(p)
 			if !w.Kept()[run.ID()] {
 				t.Errorf("a run of %s with %d options is gone after %v, want %v", tt.of.Name(), len(tt.opts), w.Clock.Now().Sub(ended), tt.want)

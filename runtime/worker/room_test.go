@@ -5,7 +5,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -22,7 +22,7 @@ func TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse(t *testing.T) {
 	r := newRuns(&env{cfg: Config{AtOnce: map[string]int{"narrow": 2}, Runs: 10}, store: st})
 	r.setBehind(0, false)
 	admitted := func(queue string) (loops int) {
-		start := &localStart{Start: &handover.Start{Create: store.Create{Route: store.Route{Queue: queue, Workflow: "orders.fulfil"}}}}
+		start := &localStart{Start: &localstart.Start{Create: store.Create{Route: store.Route{Queue: queue, Workflow: "orders.fulfil"}}}}
 		r.admit(start, func() *inputs {
 			loops++
 			return &inputs{id: event.NewRunID(st.Clock().Now(), 0), ready: unscheduled{}}

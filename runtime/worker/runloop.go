@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
@@ -41,7 +41,7 @@ type runLoop struct {
 	*loopParts
 
 	state     loopState
-	tenure    // claim of the run
+	heldClaim // claim of the run
 	logEnd    // end of the log of the run
 	inbox     inbox
 	stepping  stepping
@@ -53,8 +53,8 @@ type runLoop struct {
 	left     time.Time   // when the commit that gave the run back was made
 	start    *localStart // how the run will be created; nil if it exists
 	inflight *commit
-	next     *claimed      // a claim that arrived while a commit was in flight
-	ended    *handover.End // the end of the run, set as the run leaves
+	next     *claimed        // a claim that arrived while a commit was in flight
+	ended    *localstart.End // the end of the run, set as the run leaves
 }
 
 type loopState uint8
@@ -72,14 +72,14 @@ func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
 	t.id, t.inputs.activity, t.inputs.ready = run, e.activity, t
 	t.execution = execution{env: e, in: &t.inputs}
 	t.alarm = alarm{env: e, in: &t.inputs}
-	t.reporter = reporter{execution: &t.execution, tenure: &t.tenure}
+	t.reporter = reporter{execution: &t.execution, heldClaim: &t.heldClaim}
 	t.inbox = inbox{execution: &t.execution}
 	t.stepping = stepping{
-		execution: &t.execution, tenure: &t.tenure, code: p.code, runs: p.runs, steps: p.steps, reporter: &t.reporter,
+		execution: &t.execution, heldClaim: &t.heldClaim, code: p.code, runs: p.runs, steps: p.steps, reporter: &t.reporter,
 	}
 	t.inbox.steps = &t.stepping
-	t.draft = draft{execution: &t.execution, tenure: &t.tenure, logEnd: &t.logEnd, inbox: &t.inbox, stepping: &t.stepping}
-	t.suspicion = suspicion{execution: &t.execution, tenure: &t.tenure, runs: p.runs}
+	t.draft = draft{execution: &t.execution, heldClaim: &t.heldClaim, logEnd: &t.logEnd, inbox: &t.inbox, stepping: &t.stepping}
+	t.suspicion = suspicion{execution: &t.execution, heldClaim: &t.heldClaim, runs: p.runs}
 	return t
 }
 
@@ -160,7 +160,7 @@ func (t *runLoop) leave(keep bool) {
 	}
 	end := t.ended
 	t.ended = nil
-	t.tellFollowers(end)
+	t.notifyFollowers(end)
 }
 
 // read requests the log and the inbox of a claimed run, unless got contains them already.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
@@ -286,8 +286,8 @@ func (r *runs) OnLate(partition int) { r.postTo(partition, input{kind: inputTick
 
 // follow waits for the end of an owned run. The end that it returns is durable: the commit that
 // ends the run was answered.
-func (r *runs) follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
-	told := make(chan *handover.End, 1)
+func (r *runs) follow(ctx context.Context, run event.RunID) (*localstart.End, bool) {
+	told := make(chan *localstart.End, 1)
 	r.mu.Lock()
 	in := r.owned[run]
 	if in == nil {
@@ -306,7 +306,7 @@ func (r *runs) follow(ctx context.Context, run event.RunID) (*handover.End, bool
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.followers = slices.DeleteFunc(in.followers, func(c chan *handover.End) bool { return c == told })
+	in.followers = slices.DeleteFunc(in.followers, func(c chan *localstart.End) bool { return c == told })
 	return nil, false
 }
 

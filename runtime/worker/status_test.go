@@ -13,12 +13,12 @@ import (
 // A run whose code hangs before its first commit has the status of a running run, not of one that
 // waits for a worker.
 func TestStatus_OfARunWhoseCodeHangsIsRunning(t *testing.T) {
-	for name, handover := range map[string]bool{"claimed": false, "handed over": true} {
+	for name, localstart := range map[string]bool{"claimed": false, "handed over": true} {
 		t.Run(name, func(t *testing.T) {
 			flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 				gate := newBarrier()
 				defer gate.open()
-				w.Near = handover
+				w.Near = localstart
 				hangs := flowtest.Flow[int, int]("begun.hangs")
 				w.Work(worker.Config{BlockedAfter: 20 * time.Millisecond}, flowtest.AttackStep.As(twice), flowtest.As(hangs, func(ctx workflow.Context, n int) (int, error) {
 					gate.pass(context.Background())

@@ -18,7 +18,7 @@ import (
 // stepping begins the attempts of the steps of a run, and records their outcomes.
 type stepping struct {
 	*execution
-	*tenure
+	*heldClaim
 	underWay
 	code     engine.Registry
 	runs     *runs

@@ -64,7 +64,7 @@ func TestStop_WorkerThatCannotOpenASessionStops(t *testing.T) {
 			}
 			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 			wk := worker.New(w.Client, worker.Config{})
-			wk.LookEvery(50 * time.Millisecond)
+			wk.ProbeEvery(50 * time.Millisecond)
 			flowtest.AttackStep.As(twice)(wk)
 			flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call)(wk)
 			ctx, halt := context.WithCancel(w.Ctx)

@@ -106,7 +106,7 @@ func (l deaf) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) {
 	w := flowtest.NewWorld(t, deaf{memstore.NewWith(memstore.Config{Partitions: 2})}, workflow.ClientConfig{})
 	flow := flowtest.Flow[int, int]("busy")
-	w.Work(worker.Config{NoHandover: true}, flowtest.LookEvery(time.Second), flowtest.As(flow, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+	w.Work(worker.Config{NoLocalStart: true}, flowtest.ProbeEvery(time.Second), flowtest.As(flow, func(_ workflow.Context, n int) (int, error) { return n, nil }))
 	if got := flowtest.Result(w, flowtest.Start(w, flow, 1, w.In(0, "first"))); got != 1 {
 		t.Fatalf("got %d, want 1: the worker has not begun", got)
 	}
@@ -209,7 +209,7 @@ func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
 		}
 		return do()
 	}}
-	w.WorkOn(between, worker.Config{NoHandover: true}, flowtest.Double)
+	w.WorkOn(between, worker.Config{NoLocalStart: true}, flowtest.Double)
 	w.Await("the worker to be idle", idle)
 	if got := flowtest.Result(w, flowtest.Start(w, flowtest.Doubles, 4)); got != 8 {
 		t.Errorf("got %d, want 8", got)
@@ -228,7 +228,7 @@ func TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime(t *testing.T) {
 			st := &hinting{Store: memstore.NewWith(memstore.Config{Clock: clock}), t: t, clock: clock, each: true, others: others}
 			w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
 			w.Clock = clock
-			w.WorkOn(st, worker.Config{ClaimExpiry: 10_000 * time.Hour, NoHandover: true}, flowtest.Double)
+			w.WorkOn(st, worker.Config{ClaimExpiry: 10_000 * time.Hour, NoLocalStart: true}, flowtest.Double)
 			for st.get(&st.hints) < 50 {
 				if !others {
 					flowtest.Start(w, flowtest.Doubles, 4)

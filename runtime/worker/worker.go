@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -143,7 +143,7 @@ func (w *Worker) run(ctx context.Context) error {
 	w.consult(purging, w.leases.Answer)
 
 	leave := func() {}
-	if !w.cfg.NoHandover {
+	if !w.cfg.NoLocalStart {
 		leave = w.loop.client.AddHost(host{w})
 	}
 	failed := w.claimer.run(ctx)
@@ -247,7 +247,7 @@ type host struct{ *Worker }
 // for an earlier run, or for a slot that other runs wait for. It also declines a run that is
 // created with messages, because the code must not begin before it has them, and a run that is
 // created claimed has none.
-func (h host) Take(s *handover.Start) bool {
+func (h host) Take(s *localstart.Start) bool {
 	w, c := h.Worker, &s.Create
 	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.serves[c.Route] || store.LocalOf(c.Uses) != nil {
 		return false
@@ -262,7 +262,7 @@ func (h host) Take(s *handover.Start) bool {
 }
 
 // Follow waits for the end of a run that this worker works on.
-func (h host) Follow(ctx context.Context, run event.RunID) (*handover.End, bool) {
+func (h host) Follow(ctx context.Context, run event.RunID) (*localstart.End, bool) {
 	return h.runs.follow(ctx, run)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/internal/recent"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -158,22 +158,22 @@ func OnBehalfOf(ctx context.Context, name string) context.Context {
 
 // hosts contains the workers of a client.
 type hosts struct {
-	all atomic.Pointer[[]handover.Host]
+	all atomic.Pointer[[]localstart.Host]
 }
 
-func (h *hosts) add(host handover.Host) (leave func()) {
-	h.change(func(all []handover.Host) []handover.Host { return append(all, host) })
+func (h *hosts) add(host localstart.Host) (leave func()) {
+	h.change(func(all []localstart.Host) []localstart.Host { return append(all, host) })
 	return func() {
-		h.change(func(all []handover.Host) []handover.Host {
-			return slices.DeleteFunc(all, func(other handover.Host) bool { return other == host })
+		h.change(func(all []localstart.Host) []localstart.Host {
+			return slices.DeleteFunc(all, func(other localstart.Host) bool { return other == host })
 		})
 	}
 }
 
-func (h *hosts) change(f func([]handover.Host) []handover.Host) {
+func (h *hosts) change(f func([]localstart.Host) []localstart.Host) {
 	for {
 		before := h.all.Load()
-		var all []handover.Host
+		var all []localstart.Host
 		if before != nil {
 			all = slices.Clone(*before)
 		}
@@ -184,7 +184,7 @@ func (h *hosts) change(f func([]handover.Host) []handover.Host) {
 	}
 }
 
-func (h *hosts) list() []handover.Host {
+func (h *hosts) list() []localstart.Host {
 	if all := h.all.Load(); all != nil {
 		return *all
 	}
@@ -192,13 +192,13 @@ func (h *hosts) list() []handover.Host {
 }
 
 // take offers a start to the workers, and reports whether one accepted it.
-func (h *hosts) take(s *handover.Start) bool {
-	return slices.ContainsFunc(h.list(), func(host handover.Host) bool { return host.Take(s) })
+func (h *hosts) take(s *localstart.Start) bool {
+	return slices.ContainsFunc(h.list(), func(host localstart.Host) bool { return host.Take(s) })
 }
 
 // follow waits for the end of a run that a worker of this process executes. It returns false if
 // there is no such worker.
-func (h *hosts) follow(ctx context.Context, run RunID) (*handover.End, bool) {
+func (h *hosts) follow(ctx context.Context, run RunID) (*localstart.End, bool) {
 	for _, host := range h.list() {
 		if end, ok := host.Follow(ctx, run); ok {
 			return end, true
@@ -213,7 +213,7 @@ const patience = 100 * time.Millisecond
 
 // create stores runs: workers of this process store the starts that they can begin at once, and the
 // client stores the others. Each start is stored at most once: see [handover.Start].
-func (c *Client) create(ctx context.Context, starts []*handover.Start) ([]store.Created, error) {
+func (c *Client) create(ctx context.Context, starts []*localstart.Start) ([]store.Created, error) {
 	answers := make([]store.Created, len(starts))
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (c *Client) create(ctx context.Context, starts []*handover.Start) ([]store.
 
 // awaitStart waits for the answer to a start that was handed over. When late is closed it withdraws
 // the start, unless the start was begun.
-func awaitStart(ctx context.Context, s *handover.Start, late <-chan struct{}) (handover.Answer, error) {
+func awaitStart(ctx context.Context, s *localstart.Start, late <-chan struct{}) (localstart.Answer, error) {
 	select {
 	case a := <-s.Answers:
 		return a, a.Err
@@ -259,18 +259,18 @@ func awaitStart(ctx context.Context, s *handover.Start, late <-chan struct{}) (h
 	case <-ctx.Done():
 	}
 	if s.Withdraw() {
-		return handover.Answer{Declined: true}, ctx.Err()
+		return localstart.Answer{Declined: true}, ctx.Err()
 	}
 	select {
 	case a := <-s.Answers:
 		return a, a.Err
 	case <-ctx.Done():
-		return handover.Answer{}, ctx.Err()
+		return localstart.Answer{}, ctx.Err()
 	}
 }
 
 // createAlone stores the starts with the indexes in which.
-func (c *Client) createAlone(ctx context.Context, starts []*handover.Start, which []int, answers []store.Created) error {
+func (c *Client) createAlone(ctx context.Context, starts []*localstart.Start, which []int, answers []store.Created) error {
 	if len(which) == 0 {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -113,7 +113,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.name, err)
 	}
-	starts := make([]*handover.Start, len(requests))
+	starts := make([]*localstart.Start, len(requests))
 	for i, req := range requests {
 		start, err := def.start(ctx, c, req.Input, req.Options)
 		if err != nil {
@@ -147,7 +147,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 // a run with another input although the start requires the same one. It reports which runs have the
 // input of their start. It reads all active runs in one request, and the first runs of continued
 // runs in a second one.
-func (d *definition) own(ctx context.Context, c *Client, starts []*handover.Start, created []store.Created) []bool {
+func (d *definition) own(ctx context.Context, c *Client, starts []*localstart.Start, created []store.Created) []bool {
 	same := make([]bool, len(created))
 	var there []int
 	var loads []store.Load
@@ -271,7 +271,7 @@ func (d *definition) startOptions(in any, opts []StartOption) runOptions {
 	return o
 }
 
-func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartOption) (*handover.Start, error) {
+func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartOption) (*localstart.Start, error) {
 	o := d.startOptions(in, opts)
 	if o.err != nil {
 		return nil, o.err
@@ -305,7 +305,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if t := now.Add(o.delay); o.delay > 0 && t.After(startAt) {
 		startAt = t
 	}
-	s := &handover.Start{
+	s := &localstart.Start{
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
 			Route: store.Route{Queue: o.queue, Workflow: d.name}, Priority: o.priority, Tags: o.tags,
@@ -319,7 +319,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
 			},
 		},
-		SameInput: o.same, Answers: make(chan handover.Answer, 1),
+		SameInput: o.same, Answers: make(chan localstart.Answer, 1),
 	}
 	permits.Take(&s.Create, s.Event.Spec)
 	if o.hold > 0 {

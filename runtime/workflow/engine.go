@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -67,7 +67,7 @@ func (e engineClient) Rerun(ctx context.Context, run RunID, deadline time.Time) 
 }
 
 // AddHost registers a worker with the client.
-func (e engineClient) AddHost(h handover.Host) (leave func()) { return e.c.hosts.add(h) }
+func (e engineClient) AddHost(h localstart.Host) (leave func()) { return e.c.hosts.add(h) }
 
 // Check returns ErrClientClosed if the client is closed.
 func (e engineClient) Check() error { return e.c.check() }

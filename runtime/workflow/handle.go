@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -437,7 +437,7 @@ func (c *Client) whyBlocked(ctx context.Context, id RunID) (why string, differs 
 	return why, differs, err
 }
 
-func result[T any](id RunID, end *handover.End) (T, error) {
+func result[T any](id RunID, end *localstart.End) (T, error) {
 	var v T
 	if end.Last.Type == event.RunCompleted {
 		err := decode(fmt.Sprintf("result of run %s of %s", id, end.Workflow), end.Last.Payload, &v)
@@ -458,7 +458,7 @@ func result[T any](id RunID, end *handover.End) (T, error) {
 // frames in one request, usually including the last one. For a run of another workflow it returns
 // the name of that workflow at once; unless known is set, it reads the run before it waits for a
 // worker.
-func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*handover.End, error) {
+func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*localstart.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
 	for {
@@ -479,14 +479,14 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 			return nil, err
 		}
 		if l.Record.Route.Workflow != workflow {
-			return &handover.End{Workflow: l.Record.Route.Workflow}, nil
+			return &localstart.End{Workflow: l.Record.Route.Workflow}, nil
 		}
 		if l.Record.QueueState == store.StateEnded {
 			last, err := c.endOf(ctx, id, request.After, &l)
 			if err != nil {
 				return nil, err
 			}
-			return &handover.End{Workflow: l.Record.Route.Workflow, Last: *last}, nil
+			return &localstart.End{Workflow: l.Record.Route.Workflow, Last: *last}, nil
 		}
 		request.After, request.Limit = l.Record.N, few
 		if !known {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -330,7 +330,7 @@ func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, err
 // twice, even if a response is late; and every message is accepted, because the last run either
 // accepts it or is created with the remaining ones. Each new run gets a new ID, because the store
 // answers a repeated ID with the result of the earlier request.
-func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start, there store.Created, same bool) (store.Created, bool) {
+func (d *definition) sendAlong(ctx context.Context, c *Client, s *localstart.Start, there store.Created, same bool) (store.Created, bool) {
 	left := s.Create.Items
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		err := there.Err // from reading the run
@@ -347,7 +347,7 @@ func (d *definition) sendAlong(ctx context.Context, c *Client, s *handover.Start
 			return store.Created{Err: err}, false
 		}
 		s = s.Again(event.NewRunID(c.store.Clock().Now(), s.Create.Run.Slot()), left)
-		starts := []*handover.Start{s}
+		starts := []*localstart.Start{s}
 		created, err := c.create(ctx, starts)
 		if err != nil {
 			return store.Created{Err: err}, false

@@ -123,7 +123,7 @@ func next(ctx context.Context, t *testing.T, h *workflow.Handle, n uint64) {
 func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	s.look(func(ctx context.Context, c *workflow.Client) {
-		w := worker.New(c, worker.Config{NoHandover: true})
+		w := worker.New(c, worker.Config{NoLocalStart: true})
 		ship.Bind(w, func(_ context.Context, what string) (string, error) {
 			if what == "bad" {
 				return "", errors.New("the carrier is \x1b[31mclosed\u202e")

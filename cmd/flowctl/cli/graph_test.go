@@ -21,7 +21,7 @@ import (
 func (s *shop) surveyed() (ref string) {
 	s.t.Helper()
 	s.look(func(ctx context.Context, c *workflow.Client) {
-		w := worker.New(c, worker.Config{NoHandover: true})
+		w := worker.New(c, worker.Config{NoLocalStart: true})
 		graphs.Register(w, &graphs.LLM{}, func(_ context.Context, what string) (string, error) {
 			if what == "may" {
 				return "", step.Fatal(errors.New("it may not"))

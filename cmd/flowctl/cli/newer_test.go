@@ -35,7 +35,7 @@ func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Sta
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	w := worker.New(c, worker.Config{NoHandover: true})
+	w := worker.New(c, worker.Config{NoLocalStart: true})
 	shim.BindWorkflow(w, noting, note)
 	working, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)

@@ -68,7 +68,7 @@ func TestOPS1_ShowNamesAStepThatARunOfItsOwnExecutes(t *testing.T) {
 	load := shim.NewWorkflow[string, string]("shop.load", "what", shim.WorkflowPolicy{})
 	s := open(t)
 	s.look(func(ctx context.Context, c *workflow.Client) {
-		w := worker.New(c, worker.Config{NoHandover: true})
+		w := worker.New(c, worker.Config{NoLocalStart: true})
 		lift.Bind(w, func(_ context.Context, what string) (string, error) { return what, nil })
 		shim.BindWorkflow(w, load, func(ctx workflow.Context, what string) (string, error) { return shim.Call[string](ctx, lift, what) })
 		working, stop := context.WithCancel(ctx)
@@ -94,7 +94,7 @@ func TestOPS1_PoolsNamesTheRunsThatHoldPermits(t *testing.T) {
 	s := open(t)
 	var run string
 	s.look(func(ctx context.Context, c *workflow.Client) {
-		w := worker.New(c, worker.Config{NoHandover: true})
+		w := worker.New(c, worker.Config{NoLocalStart: true})
 		shim.BindWorkflow(w, pass, func(ctx workflow.Context, _ string) (string, error) {
 			_, err := verdicts.Receive(ctx)
 			return "", err
@@ -128,7 +128,7 @@ func TestRUN17_ShowPrintsUntilWhenARerunIsDelayed(t *testing.T) {
 	})
 	s := open(t)
 	s.look(func(ctx context.Context, c *workflow.Client) {
-		w := worker.New(c, worker.Config{NoHandover: true})
+		w := worker.New(c, worker.Config{NoLocalStart: true})
 		shim.BindWorkflow(w, parcels, func(workflow.Context, string) (string, error) { return "", errors.New("the carrier is closed") })
 		working, stop := context.WithCancel(ctx)
 		ended := make(chan error)

@@ -54,7 +54,7 @@ func talking(t *testing.T, f func(s *shop, run *workflow.Run[string])) {
 	defer st.Close()
 	c := workflow.NewClient(st, workflow.ClientConfig{})
 	defer c.Close()
-	w := worker.New(c, worker.Config{NoHandover: true})
+	w := worker.New(c, worker.Config{NoLocalStart: true})
 	shim.BindWorkflow(w, talks, talk)
 	working, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/handover"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -89,7 +89,7 @@ type Client interface {
 	Rerun(ctx context.Context, run event.RunID, deadline time.Time) (why string, err error)
 	// AddHost makes the client pass its local starts to a worker. The worker calls leave when it
 	// accepts no more.
-	AddHost(h handover.Host) (leave func())
+	AddHost(h localstart.Host) (leave func())
 }
 
 // Registry contains the workflows and steps of a worker. It is safe for concurrent use.

@@ -76,7 +76,7 @@ func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 	}
 	m.client = workflow.NewClient(m.st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f.w.Logs, nil))})
 	cfg := f.cfg
-	cfg.Name, cfg.NoHandover, cfg.BaseContext = name, true, func() context.Context { return m.lives }
+	cfg.Name, cfg.NoLocalStart, cfg.BaseContext = name, true, func() context.Context { return m.lives }
 	m.worker = worker.New(m.client, cfg)
 	for _, b := range bindings(m.die) {
 		b(m.worker)

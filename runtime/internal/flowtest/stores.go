@@ -306,13 +306,13 @@ type PurgeClock struct {
 	p *Purges
 }
 
-// LookAtMost is the longest wait of a worker from one purge to the next.
-const LookAtMost = 72 * time.Second
+// ProbeAtMost is the longest wait of a worker from one purge to the next.
+const ProbeAtMost = 72 * time.Second
 
 // AfterFunc records the alarm if it is the one for the next purge.
 func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	stop := c.Clock.AfterFunc(d, f)
-	if d >= 10*time.Second && d <= LookAtMost {
+	if d >= 10*time.Second && d <= ProbeAtMost {
 		c.p.Armed.Store(true)
 	}
 	return stop
@@ -323,7 +323,7 @@ func (w *World) Look(p *Purges) {
 	w.T.Helper()
 	w.Eventually("the worker waits for its next purge", p.Armed.Load)
 	calls := p.calls.Load()
-	w.Clock.Advance(LookAtMost)
+	w.Clock.Advance(ProbeAtMost)
 	w.Eventually("the worker has purged", func() bool { return p.calls.Load() > calls && p.Armed.Load() })
 }
 

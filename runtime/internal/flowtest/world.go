@@ -149,8 +149,8 @@ func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
 // Binding registers one workflow or step.
 type Binding func(workflow.Registrar)
 
-// LookEvery makes a worker claim at least at this interval, even if nothing wakes it.
-func LookEvery(d time.Duration) Binding {
+// ProbeEvery makes a worker claim at least at this interval, even if nothing wakes it.
+func ProbeEvery(d time.Duration) Binding {
 	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, d, 0) }
 }
 
@@ -181,7 +181,7 @@ func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
 		// Leases must not expire because the time jumps.
 		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
 	}
-	cfg.NoHandover = cfg.NoHandover || !w.Near
+	cfg.NoLocalStart = cfg.NoLocalStart || !w.Near
 	r := &Running{Worker: worker.New(w.Client, cfg), t: w.T, Client: w.Client, Done: make(chan error, 1)}
 	for _, b := range bindings {
 		b(r)

@@ -157,7 +157,7 @@ func (f *fleet) work() {
 		}
 		return err
 	}
-	cfg := worker.Config{Name: name, NoHandover: true, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour}
+	cfg := worker.Config{Name: name, NoLocalStart: true, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour}
 	cfg.BaseContext = func() context.Context { return ctx }
 	wk = worker.New(workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f.w.Logs, nil))}), cfg)
 	nightly(wk)

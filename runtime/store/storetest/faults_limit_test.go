@@ -221,7 +221,7 @@ var limitFaults = map[string]fault{
 	"more room is told to nobody": {"L6_EveryWayToMakeRoomCalls", func(w wrapper) store.Store {
 		return limiting{edit: edit{wrapper: w}, done: w.takeWakes}
 	}},
-	"a grant tells nobody": {"L6_AGrantCallsTheNext", tellsNobody},
+	"a grant tells nobody": {"L6_AGrantCallsTheNext", notifiesNone},
 	"what a commit hands on is not in its answer": {"L6_ACommitThatGivesBackAPermitHandsItOnOnce", commits(func(ctx context.Context, w wrapper, c *store.Commit, _ *store.RunState) *store.Committed {
 		got, err := w.Commit(ctx, []store.Commit{*c})
 		if err != nil {
@@ -248,7 +248,7 @@ var limitFaults = map[string]fault{
 	"nobody is told when a call has ended": {"L7_ACallThatNobodyAnswersLosesItsTurnNotItsPlace", func(w wrapper) store.Store {
 		return edit{wrapper: w, beat: func(b *store.Heartbeat) { b.Next = time.Time{} }}
 	}},
-	"a claim that leaves some tells nobody":                       {"L8_AClaimThatLeavesOpenLinesWakesAgain", tellsNobody},
+	"a claim that leaves some tells nobody":                       {"L8_AClaimThatLeavesOpenLinesWakesAgain", notifiesNone},
 	"a claim of a named run tells nobody of the rest of its line": {"L8_AClaimOfANamedRunThatLeavesAnOpenLineWakes", func(w wrapper) store.Store { return quiet{w} }},
 	"a claim of a named run tells nobody of whom it calls":        {"L8_AClaimOfANamedRunWakesForTheNextThatItCalls", func(w wrapper) store.Store { return quiet{w} }},
 	"who yields keeps its place": {"L8_AYieldComesAnewARecoveryKeepsItsPlace", commits(func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState) *store.Committed {
@@ -355,8 +355,8 @@ var limitHistoryFaults = func() map[string]fault {
 	return all
 }()
 
-// tellsNobody takes the wakes that claims set, so that no worker is notified.
-func tellsNobody(w wrapper) store.Store {
+// notifiesNone takes the wakes that claims set, so that no worker is notified.
+func notifiesNone(w wrapper) store.Store {
 	return edit{wrapper: w, claim: func(ctx context.Context, _ *store.Claim, got *store.Claimed) {
 		if got != nil {
 			w.takeWakes(ctx)

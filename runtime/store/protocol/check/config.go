@@ -9,8 +9,8 @@ var configs = []config{
 	purges, {name: "purge-create", starter: true, delay: 2, ticks: 2},
 	failover, {name: "failover-expiry", expire: 1, failover: 1, delay: 1},
 	failoverDelivery, {name: "failover-continue", continues: true, messages: 2, failover: 1},
-	{name: "failover-hand-over", messages: 1, failover: 1, handover: 1},
-	handover, byName, {name: "claim-by-name-line", starter: true, tool: 1}, {name: "blocked-expiry", codes: true, messages: 1, expire: 1, delay: 1},
+	{name: "failover-hand-over", messages: 1, failover: 1, localstart: 1},
+	localstart, byName, {name: "claim-by-name-line", starter: true, tool: 1}, {name: "blocked-expiry", codes: true, messages: 1, expire: 1, delay: 1},
 }
 
 // The configurations in which bugs are found.
@@ -24,7 +24,7 @@ var (
 	purges           = config{name: "purge", continues: true, messages: 1, delay: 2, ticks: 2}
 	failover         = config{name: "failover", messages: 1, failover: 1, delay: 1, short: 14_000}
 	failoverDelivery = config{name: "failover-delivery", messages: 2, failover: 1, delay: 1}
-	handover         = config{name: "hand-over", messages: 1, handover: 1, expire: 1, delay: 1}
+	localstart       = config{name: "hand-over", messages: 1, localstart: 1, expire: 1, delay: 1}
 	byName           = config{name: "claim-by-name", messages: 1, tool: 2, expire: 1, delay: 1}
 	two              = config{name: "two-messages", messages: 2}
 	late             = config{name: "late-delivery", messages: 1, delay: 1}
@@ -76,26 +76,26 @@ var (
 		left: homeBudget{crash: 1}, gone: true,
 	}
 	homeSets    = homeConfig{name: "limits-capacity", need: [slots][kinds]uint8{{1}, {1}, {2}}, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, paused}, {0, 2}}, left: homeBudget{cancel: 1}}
-	homeShrinks = homeConfig{name: "limits-shrink", need: needOne, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, 0}}, left: homeBudget{park: 1, handover: 1}}
+	homeShrinks = homeConfig{name: "limits-shrink", need: needOne, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, 0}}, left: homeBudget{park: 1, localstart: 1}}
 	// Permits that are kept from the first claim to the end.
 	homeWhole = homeConfig{
 		name: "limits-whole", runs: 2, need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1},
 		left: homeBudget{crash: 1, lose: 1, yield: 1, cancel: 1, park: 1}, cover: true,
 	}
-	homeRate     = homeConfig{name: "limits-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{handover: 1, cancel: 1}}
+	homeRate     = homeConfig{name: "limits-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{localstart: 1, cancel: 1}}
 	homeRatePair = homeConfig{name: "limits-rate-pair", need: needPair, serves: bothAll, free: [kinds]uint8{1}, rate: [kinds]bool{false, true}, left: homeBudget{yield: 1}}
 	// Workers that start runs that they own.
 	homeOwners         = homeConfig{name: "limits-owners", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, free: [kinds]uint8{2}, owned: true, left: homeBudget{yield: 1}}
 	homeContinues      = homeConfig{name: "limits-continue", need: needOne, whole: [slots]bool{true, true, true}, serves: bothAll, free: [kinds]uint8{1}, continues: true, left: homeBudget{park: 1}}
 	homeContinuesOther = homeConfig{name: "limits-continue-other", need: [slots][kinds]uint8{{1}, {0, 1}, {1}}, whole: [slots]bool{true, true, true}, serves: bothAll, free: [kinds]uint8{1, 1}, continues: true}
 	homeByName         = homeConfig{name: "limits-by-name", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{tool: 2, yield: 1}}
-	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{handover: 1, cancel: 1}}
+	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{localstart: 1, cancel: 1}}
 	// A grant that leaves capacity for the next.
 	homeGrants = homeConfig{
 		name: "limits-grants", need: [slots][kinds]uint8{{2}, {1}, {1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{2}, left: homeBudget{yield: 1},
 	}
 	// A run that becomes the first of a queue in which others were examined in vain.
-	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1}, left: homeBudget{handover: 1, tool: 1}}
+	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1}, left: homeBudget{localstart: 1, tool: 1}}
 	homeBackRanks = homeConfig{
 		name: "limits-back-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothEach, free: [kinds]uint8{1},
 		sets: []capacity{{0, paused}, {0, 1}}, left: homeBudget{tool: 1, yield: 1},
@@ -170,7 +170,7 @@ var (
 	homeSeizeWakes = homeConfig{name: "limits-seize-wakes", need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{seize: 2, yield: 1}}
 	// Runs that must not begin yet, and give back the permits that they were granted.
 	homeUnused = homeConfig{
-		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, handover: 1},
+		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, localstart: 1},
 	}
 	homeUnusedRate = homeConfig{name: "limits-unused-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{unused: 1, cancel: 1}}
 	homeOrderRate  = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}

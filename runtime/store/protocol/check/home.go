@@ -47,7 +47,7 @@ type homeConfig struct {
 
 // homeBudget contains how often each event may happen.
 type homeBudget struct {
-	crash, expire, lose, late, cancel, resend, yield, handover, park, again, set, tool, seize, unused uint8
+	crash, expire, lose, late, cancel, resend, yield, localstart, park, again, set, tool, seize, unused uint8
 }
 
 // capacity is a configuration of a limit; paused admits nothing, and 0 bounds nothing.

@@ -471,7 +471,7 @@ func (t *homeStepper) lets(i int) {
 		drop(n)
 		return t.commit(n, w.run, w.epoch, w.session, store.EffectPark)
 	})
-	t.may(func(n *home) *uint8 { return &n.left.handover }, say("%c: hands R%d over", me, w.run-1), func(n *home) string {
+	t.may(func(n *home) *uint8 { return &n.left.localstart }, say("%c: hands R%d over", me, w.run-1), func(n *home) string {
 		drop(n)
 		return t.do(n, otherwise, func() error { return t.op.Release(runIDs[w.run], fence(w.epoch, w.session)) })
 	})

@@ -10,20 +10,20 @@ import (
 
 // A config determines what may happen in the model of runs, and how often.
 type config struct {
-	name      string
-	short     int  // states of the short bound, if it has its own
-	messages  int  // number of messages for the chain of R0
-	hook      bool // R0 is sent an item for it alone
-	continues bool // R0 continues as R1
-	starter   bool // another client starts R2 with the workflow id of R0 and cancels R0
-	codes     bool // the code of worker A cannot replay R0
-	crash     uint8
-	expire    uint8 // leases of live workers
-	delay     uint8 // requests that are late, or whose answers are
-	failover  uint8
-	handover  uint8
-	ticks     uint8 // horizons that pass
-	tool      uint8 // claims of a named run
+	name       string
+	short      int  // states of the short bound, if it has its own
+	messages   int  // number of messages for the chain of R0
+	hook       bool // R0 is sent an item for it alone
+	continues  bool // R0 continues as R1
+	starter    bool // another client starts R2 with the workflow id of R0 and cancels R0
+	codes      bool // the code of worker A cannot replay R0
+	crash      uint8
+	expire     uint8 // leases of live workers
+	delay      uint8 // requests that are late, or whose answers are
+	failover   uint8
+	localstart uint8
+	ticks      uint8 // horizons that pass
+	tool       uint8 // claims of a named run
 }
 
 // A state of the model of runs: the store, the snapshot that a failover restores, and the users of
@@ -40,7 +40,7 @@ type state struct {
 	died      uint8 // sessions that crashed or expired
 }
 
-type budget struct{ crash, expire, delay, failover, handover, ticks, tool uint8 }
+type budget struct{ crash, expire, delay, failover, localstart, ticks, tool uint8 }
 
 // told is what a sender knows.
 type told uint8
@@ -112,7 +112,7 @@ func newRuns(c config, b bug) *runs {
 
 func (c config) model(b bug) model[state] {
 	m := newRuns(c, b)
-	s := state{left: budget{c.crash, c.expire, c.delay, c.failover, c.handover, c.ticks, c.tool}}
+	s := state{left: budget{c.crash, c.expire, c.delay, c.failover, c.localstart, c.ticks, c.tool}}
 	m.tx.p = &s.now
 	for i := range s.workers {
 		m.open(&s, i, uint8(i+1))

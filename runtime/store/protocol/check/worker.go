@@ -212,7 +212,7 @@ func (t *stepper) works(i int) {
 			commit("that it waits, and parks", pend{log: log(waitBegan, 0), effect: store.EffectPark, due: true})
 		}
 	}
-	if t.s.left.handover > 0 {
+	if t.s.left.localstart > 0 {
 		t.handsOver(i)
 	}
 }
@@ -221,12 +221,12 @@ func (t *stepper) handsOver(i int) {
 	w := t.s.workers[i]
 	l := say("%c: hands R%d over", workerName(i), w.run)
 	t.try(l, true, func(n *state) string {
-		n.left.handover--
+		n.left.localstart--
 		n.workers[i].drop()
 		return t.release(&n.now, w.run, w.epoch, w.token)
 	})
 	t.late(l, request{kind: lateRelease, run: w.run, epoch: w.epoch, token: w.token}, func(n *state) {
-		n.left.handover--
+		n.left.localstart--
 		n.workers[i].drop()
 	})
 }

@@ -1,9 +1,9 @@
-// Package handover passes local starts from a client to a worker of its own process. The worker
+// Package localstart passes local starts from a client to a worker of its own process. The worker
 // creates the run already claimed by its own session, and with the events that the code of the run
 // produces up to its first wait. This saves a claim, a commit and the round trips between them. The
 // package also notifies callers that wait for the end of a run on such a worker, without a request
 // to the store.
-package handover
+package localstart
 
 import (
 	"context"
