@@ -283,7 +283,7 @@ func contradiction(nodes []CatalogNode, seen []GraphSeen) string {
 			return fmt.Sprintf("node %q has begun, which it does not have", s.ID)
 		}
 		if n.Each == "" && s.Operations > 1 {
-			return fmt.Sprintf("node %q has begun more than one step, of which it says nothing", s.ID)
+			return fmt.Sprintf("node %q has begun more than one step, which it does not declare", s.ID)
 		}
 		for _, id := range n.Before() {
 			before := begun[id]

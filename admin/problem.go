@@ -101,7 +101,7 @@ func (p *Problem) Unreadable() bool {
 const newerFix = "use the release that wrote it, or a newer one: nothing is damaged"
 
 // damageFix is the fix for a log that cannot be read.
-const damageFix = "flowctl fsck says what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
+const damageFix = "flowctl fsck shows what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
 
 // ProblemOf converts an error into a problem. It returns nil for a nil error.
 func ProblemOf(err error) *Problem {
@@ -216,7 +216,7 @@ var refusals = []struct {
 	{workflow.ErrWrongWorkflow, "flowctl show RUN names its workflow"},
 	{workflow.ErrHookDisposed, "flowctl hooks lists those that are open"},
 	{workflow.ErrHookAnswered, "flowctl hooks lists those that are open"},
-	{ops.ErrViewsFull, "delete one that nobody uses: flowctl views lists them"},
+	{ops.ErrViewsFull, "delete one that is not used: flowctl views lists them"},
 }
 
 // problemOfState returns the problem for an error about a state that does not allow a request, or

@@ -91,7 +91,7 @@ func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
 		all.known = append(all.known, knownToken{t, [sha256.Size]byte(sum)})
 	}
 	if len(all.known) == 0 {
-		return nil, &InputError{What: "there is no token", Fix: "make one, or nobody could ask anything"}
+		return nil, &InputError{What: "there is no token", Fix: "create one, or no request is accepted"}
 	}
 	return all, nil
 }

@@ -47,7 +47,7 @@ func (n *NewView) check(name string) error {
 		return &InputError{What: err.Error(), Fix: fmt.Sprintf("give a name of up to %d characters and a filter of up to %d bytes, each on one line", store.MaxViewName, store.MaxViewFilter)}
 	}
 	if name == "/" { // a path of the API cannot contain it
-		return &InputError{What: "a view cannot be called /", Fix: "give it another name"}
+		return &InputError{What: "a view cannot be named /", Fix: "give it another name"}
 	}
 	f, err := ParseFilter(n.Filter, time.Now())
 	if err == nil {

@@ -33,7 +33,7 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 func (s *Store) routed(c *store.Create) error {
 	n := len(s.parts)
 	if c.RerunOf != "" && int(c.Run.Slot())%n != int(c.RerunOf.Slot())%n {
-		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it is tried again for", c.Run, c.RerunOf)
+		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it retries", c.Run, c.RerunOf)
 	}
 	if n == 1 || c.WorkflowID == "" {
 		return nil

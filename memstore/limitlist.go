@@ -53,7 +53,7 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
-		return nil, fmt.Errorf("read turns of limits: %w", err)
+		return nil, fmt.Errorf("read positions in limiter queues: %w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -61,7 +61,7 @@ func (s *Store) routed(c *store.Create) error {
 		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
 	}
 	if c.RerunOf != "" && s.partitionOf(c.Run) != s.partitionOf(c.RerunOf) {
-		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it is tried again for", c.Run, c.RerunOf)
+		return fmt.Errorf("create run %s: it is not in the partition of run %s, which it retries", c.Run, c.RerunOf)
 	}
 	if c.Collect != nil && s.partitionOf(c.Run) != s.partitionOfName(c.Collect.Key) {
 		return fmt.Errorf("create run %s: its slot is not that of the key %q of the starts that share it", c.Run, c.Collect.Key)

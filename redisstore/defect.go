@@ -84,7 +84,7 @@ func (e *partitionState) lookAtSessions() {
 			continue
 		}
 		ends := e.snap.Now.UnixMilli() + parseNumber(m["l"])
-		e.repairable(store.Defect{Invariant: 6, What: fmt.Sprintf("session %s has no lease", m["i"]), Explain: "if its worker dies, nobody recovers its runs"},
+		e.repairable(store.Defect{Invariant: 6, What: fmt.Sprintf("session %s has no lease", m["i"]), Explain: "if its worker dies, its runs are not recovered"},
 			"give it a lease, which its worker renews if it lives", swap{key: e.p.leases(), kind: inZSet, field: code, value: number(ends)})
 	}
 }
@@ -307,16 +307,16 @@ func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(
 	m := e.metaOf(run)
 	h, items := unpackHeader(m["H"]), len(e.runs[run].inbox.Val())
 	if h.wid != digestOf(r.WorkflowID) {
-		found(4, fmt.Sprintf("commits to it must name another workflow id than %q", r.WorkflowID), "nobody can commit to it")
+		found(4, fmt.Sprintf("commits to it must name another workflow id than %q", r.WorkflowID), "no worker can commit to it")
 	}
 	if unread := h.flags&hasUnread != 0; unread != (items > 0) {
-		found(6, fmt.Sprintf("it says that there are unread items: %v, and there are %d in its inbox", unread, items), "what was sent to it is not read")
+		found(6, fmt.Sprintf("its metadata has unread items: %v, and there are %d in its inbox", unread, items), "what was sent to it is not read")
 	}
 	if limited := h.flags&isLimited != 0; limited != (r.Uses != nil || r.Fair != "") {
 		found(4, fmt.Sprintf("it uses limits or has a fair key: %v, and those are %q and %q", limited, usesIn(m), m["f"]), "it takes permits that it need not have, or none")
 	}
 	if ended := r.QueueState == store.StateEnded; !ended && r.Group != "" && h.flags&hasRest == 0 {
-		found(4, "it is in a group of trouble, and says that there is nothing more to do at its end", "it stays in the group when it ends")
+		found(4, "it is in a failure group, and its metadata has nothing more to do at its end", "it stays in the group when it ends")
 	}
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
 		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")
@@ -519,7 +519,7 @@ func (e *partitionState) lookAtStreams() {
 		want := e.counted(stream, state)
 		what := fmt.Sprintf("stream %q of the chain of %s", name, long(chain))
 		if want == "" && packed == "" {
-			e.repairable(store.Defect{Invariant: 16, What: what + " has writers, and nobody has written to it", Explain: "they are never cleaned up"},
+			e.repairable(store.Defect{Invariant: 16, What: what + " has writers, and has never been written to", Explain: "they are never cleaned up"},
 				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
 			continue
 		}

@@ -88,7 +88,7 @@ func (e *partitionState) lookAtLimits() {
 	what := cmp.Or(e.wrongCount(), e.wrongQueue(), e.wrongFairKey())
 	if what != "" {
 		e.repairable(store.Defect{Invariant: 20, What: what, Explain: "runs that use limits begin too early, too late, or never"},
-			"count the permits and make the lines again from the runs", swap{kind: limits})
+			"count the permits and rebuild the limiter queues from the runs", swap{kind: limits})
 	}
 }
 
@@ -166,7 +166,7 @@ func (e *partitionState) wrongQueue() string {
 	for _, id := range sortedKeys(e.limiterQueues.Val()) {
 		l, ok := unpackQueue(id, e.limiterQueues.Val()[id], e.standing.Val()[id])
 		if turn := turns[id]; !ok || turn.id == "" || l.score != turn.score || l.place != turn.place || l.route != turn.route {
-			return fmt.Sprintf("line %s is %q, and its first run has the turn %d %s", id, e.limiterQueues.Val()[id], turn.score, turn.place)
+			return fmt.Sprintf("limiter queue %s is %q, and its first run has the position %d %s", id, e.limiterQueues.Val()[id], turn.score, turn.place)
 		}
 		delete(turns, id)
 		if l.mode != queueClosed {

@@ -197,7 +197,7 @@
 // and send scripts, errors.go explains their failures, and pubsub.go receives notifications. The
 // other files have one subject each, and the same names as in the other stores: create.go,
 // session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go, limit.go,
-// trouble.go (failure groups), entry.go, stepdata.go and purge.go.
+// failuregroup.go (failure groups), entry.go, stepdata.go and purge.go.
 // inspect.go and snapshot.go read a partition; state.go, defect.go, defect_limit.go and rebuild.go
 // serve package fsck. Directory lua has one file per operation, with common functions in lua/part.
 // Package doctor examines the servers.

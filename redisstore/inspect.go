@@ -291,7 +291,7 @@ func (e *partitionState) examineCollecting() {
 			continue
 		}
 		e.repairable(store.Defect{
-			Invariant: 21, What: fmt.Sprintf("starts of key %q look for run %s, which does not gather them", key, long(run)), Explain: "it is kept for ever",
+			Invariant: 21, What: fmt.Sprintf("starts of key %q look for run %s, which does not collect them", key, long(run)), Explain: "it is kept for ever",
 		}, "remove it", swap{key: e.p.collecting(), kind: inHash, field: key, seen: run})
 	}
 	for _, run := range sortedKeys(e.runs) {
@@ -300,7 +300,7 @@ func (e *partitionState) examineCollecting() {
 			continue
 		}
 		e.repairable(store.Defect{
-			Invariant: 21, Run: r.Run, What: fmt.Sprintf("it gathers the starts of key %q, which do not find it", key), Explain: "a start of the key begins another one",
+			Invariant: 21, Run: r.Run, What: fmt.Sprintf("it collects the starts of key %q, which do not find it", key), Explain: "a start of the key begins another one",
 		}, "let them find it", swap{key: e.p.collecting(), kind: inHash, field: key, value: run})
 	}
 }

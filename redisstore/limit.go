@@ -208,7 +208,7 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	all, err := s.turns(ctx, partition, ids)
 	if err != nil {
-		return nil, fmt.Errorf("read turns of limits: %w", err)
+		return nil, fmt.Errorf("read positions in limiter queues: %w", err)
 	}
 	return all, nil
 }
@@ -494,7 +494,7 @@ func (e *partitionState) wrongFairKey() string {
 		fairKey := flowOf(run, r)
 		_, pass, _ := unpackFairKey(e.fairKeys.Val()[fairKey])
 		if after := store.PassAfter(place, r.Share); after > max(pass, passes[fairKey+" "+r.Fair]) {
-			return fmt.Sprintf("fair key %q of flow %s begins again before run %s", r.Fair, fairKey, r.Run)
+			return fmt.Sprintf("fairness key %q of route %s restarts before run %s", r.Fair, fairKey, r.Run)
 		}
 	}
 	return ""

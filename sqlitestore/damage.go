@@ -425,7 +425,7 @@ func (s *Store) explain(err error) error {
 	hint := ""
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
-		hint = "no room on the disk, nothing was written: "
+		hint = "no space left on the disk, nothing was written: "
 	case sqlite.ResultNotADB:
 		return fmt.Errorf("%w: %s is not an SQLite database: choose another path, or restore the file from a backup: %w", store.ErrForeign, s.path, err)
 	case sqlite.ResultCorrupt:

@@ -46,7 +46,7 @@ func TestCommit_OnAFullDiskLosesNothingAndGoesOnWhenThereIsRoom(t *testing.T) {
 		if _, err := s.Create(ctx, []store.Create{c}); err == nil {
 			stored = append(stored, c.Run)
 			continue
-		} else if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultFull || !strings.Contains(err.Error(), "no room on the disk") || !strings.Contains(err.Error(), s.path) {
+		} else if sqlite.ErrCode(err).ToPrimary() != sqlite.ResultFull || !strings.Contains(err.Error(), "no space left on the disk") || !strings.Contains(err.Error(), s.path) {
 			t.Fatalf("create: got error %v, want one that names the file and says that there is no room", err)
 		}
 		full++

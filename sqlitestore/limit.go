@@ -423,7 +423,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read turns of limits: %w", err)
+		return nil, fmt.Errorf("read positions in limiter queues: %w", err)
 	}
 	return all, nil
 }

@@ -256,7 +256,7 @@ var repairs = []repair{
 		count:     `SELECT count(DISTINCT failure_group) FROM runs WHERE failure_group IS NOT NULL AND failure_group NOT IN (SELECT name FROM failure_groups)`,
 		repair: `INSERT INTO failure_groups SELECT failure_group, '', '', '', '', min(created), max(created), count(*) FROM runs
 			WHERE failure_group IS NOT NULL AND failure_group NOT IN (SELECT name FROM failure_groups) GROUP BY failure_group`,
-		what: "%d groups of trouble have runs, and nothing is kept of them", explain: "they are not listed", repairing: "list them, without what they are about",
+		what: "%d failure groups have runs, and no record", explain: "they are not listed", repairing: "list them, without what they are about",
 	},
 	{
 		invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,
@@ -293,7 +293,7 @@ var repairs = []repair{
 		invariant: 12,
 		count:     `SELECT count(*) FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
 		repair:    `DELETE FROM outbox WHERE phase <> 1 AND sender NOT IN (SELECT key FROM runs)`,
-		what:      "%d records of the outbox were answered, and belong to no run", explain: "nobody will ever settle them", repairing: "remove them",
+		what:      "%d records of the outbox were answered, and belong to no run", explain: "they are never settled", repairing: "remove them",
 	},
 	{
 		invariant: 12,

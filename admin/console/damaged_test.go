@@ -67,15 +67,15 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 				has(t, page, run, "order-1", "completed", ">default<")
 				hasNot(t, page, " d</td>") // a run of two seconds, in which no lane lasts for days
 				if c.damage != "" {
-					has(t, page, "Its log is damaged", c.damage, "flowctl fsck says", `class="button" href="/flows/checks"`)
+					has(t, page, "Its log is damaged", c.damage, "flowctl fsck shows", `class="button" href="/flows/checks"`)
 				}
 				if tab == "" || tab == "/events" || tab == "/talk" {
-					has(t, page, "What is stored is damaged", "flowctl fsck says")
+					has(t, page, "What is stored is damaged", "flowctl fsck shows")
 				}
 			}
 			has(t, s.get("runs/"+run+"/events", 200), c.events...)
 			if where == "first" { // without it no event is found
-				has(t, s.get("runs/"+run+"/event/2", 200), "What is stored is damaged", "flowctl fsck says")
+				has(t, s.get("runs/"+run+"/event/2", 200), "What is stored is damaged", "flowctl fsck shows")
 				has(t, s.get("runs/"+run+"/payload/2", 500), "What is stored is damaged", `href="/flows/checks"`)
 			}
 			if page := s.get("runs", 200); !strings.Contains(page, run) {
@@ -99,7 +99,7 @@ func TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged(t *testing.T) {
 	for _, tab := range []string{"", "/events", "/data", "/talk", "/tree", "/audit"} {
 		page := s.get("runs/"+run+tab, 200)
 		has(t, page, run, "order-1", "completed", "A newer release has written its log", "nothing is damaged")
-		hasNot(t, page, "log is damaged", "stored is damaged", "flowctl fsck says", `class="button" href="/flows/checks"`)
+		hasNot(t, page, "log is damaged", "stored is damaged", "flowctl fsck shows", `class="button" href="/flows/checks"`)
 		if tab == "" || tab == "/events" || tab == "/talk" {
 			has(t, page, "A newer release has written it.<")
 		}

@@ -143,13 +143,13 @@ func whyOf(r *admin.Run) *why {
 	case len(r.Retries) > 0:
 		w.Kind = "retrying"
 		w.Title = "Retrying " + plural(len(r.Retries), "step", "steps")
-		w.Frees = "It goes on by itself: each step is tried again as its policy says."
+		w.Frees = "It continues by itself: each step is retried as its policy declares."
 	case r.Status == "paused":
 		w.Text = r.PauseReason
 		w.Title = "Paused"
 		w.Frees = "Resume lets it go on."
 	case r.Status == "held":
-		w.Title = "On hold: it was started so that somebody releases it"
+		w.Title = "On hold: it was started to be released by an operator"
 		w.Frees = "Release lets it begin."
 	case len(r.WaitsFor) > 0:
 		first := &r.WaitsFor[0]
@@ -159,7 +159,7 @@ func whyOf(r *admin.Run) *why {
 			w.Title = "Step " + first.Step + " waits for limit " + first.Place()
 		}
 		w.Limits = r.WaitsFor
-		w.Frees = "It goes on by itself once its turn comes there and there is room."
+		w.Frees = "It continues by itself once it is first in the limiter queue and there is free capacity."
 		if first.Paused {
 			w.Frees = "It goes on once the limit is resumed: see Queues."
 		}

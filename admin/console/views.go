@@ -19,7 +19,7 @@ type savedView struct {
 // views lists the built-in views.
 var views = []savedView{
 	{Name: "All"}, {Name: "Running", Line: "status:running,sleeping,waiting"}, {Name: "Failed today", Line: "status:failed since:24h"},
-	{Name: "In trouble", Line: "failing children"}, {Name: "Blocked", Line: "status:blocked children"},
+	{Name: "Failing", Line: "failing children"}, {Name: "Blocked", Line: "status:blocked children"},
 }
 
 // viewTabs are the views above a list of runs.
@@ -120,7 +120,7 @@ func saveViewForm(q *request) (*ask, error) {
 		Command: q.h.command("views", "save"), Back: link(q.h.cfg.Prefix, "runs") + "?" + url.Values{"q": {line}}.Encode(),
 		Fields: []field{
 			{Name: "name", Label: "Name", Value: cut(admin.MaxViewName, q.query.Get("view")), Required: true, Hint: fmt.Sprintf("up to %d characters", admin.MaxViewName), Flag: "-"},
-			{Name: "filter", Label: "Filter", Value: line, Required: true, Hint: "times such as since:24h are those before whoever looks", Flag: "-"},
+			{Name: "filter", Label: "Filter", Value: line, Required: true, Hint: "times such as since:24h are relative to the time of viewing", Flag: "-"},
 			whyField(),
 		},
 	}, nil
@@ -160,7 +160,7 @@ func deleteViewForm(q *request) (*ask, string, error) {
 		}
 	}
 	return &ask{
-		Title: "Delete view " + cut(60, name), Will: "Nobody finds it above the list of runs any more. Its address still works: its filter is " + cut(300, line), Danger: true, Button: "Delete",
+		Title: "Delete view " + cut(60, name), Will: "It is removed from the list above the runs. Its address still works: its filter is " + cut(300, line), Danger: true, Button: "Delete",
 		Command: q.h.command("views delete", shell(name)), Back: link(q.h.cfg.Prefix, "runs") + "?" + url.Values{"q": {line}, "view": {name}}.Encode(), Fields: []field{whyField()},
 	}, line, nil
 }
@@ -171,7 +171,7 @@ func deleteViewPage(q *request) (*view, error) {
 		return nil, err
 	}
 	if line == "" {
-		return nil, admin.NewProblem(admin.CodeNotFound, fmt.Sprintf("there is no shared view %.80q", q.query.Get("view")), "somebody has deleted it, or it has another name: go to the list of runs")
+		return nil, admin.NewProblem(admin.CodeNotFound, fmt.Sprintf("there is no shared view %.80q", q.query.Get("view")), "it was deleted or renamed: go to the list of runs")
 	}
 	return q.asking("runs", a), nil
 }

@@ -126,7 +126,7 @@ func TestOPS2_ManySharedViewsStandInAMenu(t *testing.T) {
 	has(t, menu, "view 08<", "view 98<")
 	form := hiddenOf(s.get("views/save?q=failing", 200))
 	form["name"], form["filter"] = []string{"one more"}, []string{"failing"}
-	has(t, s.post("views/save?q=failing", form, 409), "there are 100 views", "delete one that nobody uses")
+	has(t, s.post("views/save?q=failing", form, 409), "there are 100 views", "delete one that is not used")
 }
 
 // Shared views and their forms are offered only to roles that may use them.

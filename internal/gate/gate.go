@@ -179,7 +179,7 @@ func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary
 	}
 	var a answer
 	if err := json.Unmarshal(data, &a); err != nil { //nolint:musttag // the test that writes it has the same fields
-		return fmt.Errorf("read what the test that replays says: %w", err)
+		return fmt.Errorf("read the output of the replay test: %w", err)
 	}
 	if a.Failed != "" {
 		return fmt.Errorf("%w: %s", ErrStore, a.Failed)

@@ -55,7 +55,7 @@ func (b *builder) share(fn *Function) *Key {
 	k, _ := b.expression(fn, text, "the share", func(pos token.Pos, what string) {
 		wrong(pos, what, "write a number, or an expression over the parameters, as in fair=order.Tenant:order.Weight")
 	})
-	if k == nil || !b.integer(text.Pos, k, wrong, "use an integer: a key with a share of 3 has three turns for one of others", "fair=order.Tenant:int(order.Weight)") {
+	if k == nil || !b.integer(text.Pos, k, wrong, "use an integer: a key with a share of 3 starts three runs for one of the others", "fair=order.Tenant:int(order.Weight)") {
 		return nil
 	}
 	if tv := k.Info.Types[k.Expr]; tv.Value != nil {

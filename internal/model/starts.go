@@ -100,7 +100,7 @@ func (b *builder) singleton(fn *Function) *Key {
 	}
 	if fn.Directive.Has("schedule") {
 		b.report(fn.Directive.At("singleton"), fn.title()+" is a singleton, and is started by a schedule, whose runs have a workflow id of that",
-			"remove singleton=: the schedule's Overlap says what a tick does that finds an active run")
+			"remove singleton=: the schedule's Overlap decides what a tick does that finds an active run")
 		return nil
 	}
 	text := fn.Directive.Singleton

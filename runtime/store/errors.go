@@ -274,7 +274,7 @@ type StartRefusedError struct {
 
 // Error names the limit.
 func (e *StartRefusedError) Error() string {
-	text := fmt.Sprintf("limit %s refuses the start: it has no room, and takes nobody more who waits", e.Limit)
+	text := fmt.Sprintf("limit %s refuses the start: it has no free capacity, and its queue is full", e.Limit)
 	if e.RetryAfter > 0 {
 		text += fmt.Sprintf("; try again in %v", e.RetryAfter)
 	}

@@ -197,11 +197,11 @@ func (m *Import) checkLog() error {
 		return m.differs("its log is empty")
 	}
 	if !state.Run.Terminal() {
-		return m.differs("its record says that it is %s, and its log has not ended", m.Record.Status)
+		return m.differs("its record is %s, and its log has not ended", m.Record.Status)
 	}
 	rec := &m.Record
 	if rec.N != uint64(len(m.Frames)) || rec.Seq != state.Seq || rec.Last != last.CommitID || rec.Fence.Epoch < epoch {
-		return m.differs("its record says that it ends with frame %d and event %d, its log ends with frame %d and event %d", rec.N, rec.Seq, len(m.Frames), state.Seq)
+		return m.differs("its record ends with frame %d and event %d, its log ends with frame %d and event %d", rec.N, rec.Seq, len(m.Frames), state.Seq)
 	}
 	return m.checkRecord(&state)
 }
@@ -218,14 +218,14 @@ func (m *Import) checkRecord(log *event.LogState) error {
 		{"place at the head of its chain", rec.Chain == rec.Run, spec.ContinuedOf == ""},
 	} {
 		if c.kept != c.logged {
-			return m.differs("its record says that its %s is %q, its log %q", c.what, fmt.Sprint(c.kept), fmt.Sprint(c.logged))
+			return m.differs("its %s is %q in its record, and %q in its log", c.what, fmt.Sprint(c.kept), fmt.Sprint(c.logged))
 		}
 	}
 	if !maps.Equal(rec.Tags, spec.Tags) {
-		return m.differs("its record says that its tags are %v, its log %v", rec.Tags, spec.Tags)
+		return m.differs("its tags are %v in its record, and %v in its log", rec.Tags, spec.Tags)
 	}
 	if spec.Fair != "" && rec.Fair != spec.Fair || spec.PermitSlot == 0 && len(spec.Uses) > 0 && len(rec.Uses) == 0 {
-		return m.differs("its record does not have the limits, or the fair key, that its log says")
+		return m.differs("the limits or the fairness key of its record differ from its log")
 	}
 	for what, at := range map[string]time.Time{"creation": rec.CreatedAt, "end": rec.EndedAt} {
 		if at.IsZero() || !event.Instant(at).Equal(at) {
@@ -242,7 +242,7 @@ func (m *Import) checkFailureGroup() error {
 	case group == "":
 		return nil
 	case m.Record.Status != event.StatusFailed:
-		return m.differs("it is %s, and in a group of trouble", m.Record.Status)
+		return m.differs("it is %s, and in a failure group", m.Record.Status)
 	default:
 		return CheckGroup(group)
 	}
@@ -255,9 +255,9 @@ func (m *Import) checkRerun() error {
 	case rec.Rerun == "":
 		return nil
 	case rec.Status != event.StatusFailed && rec.Status != event.StatusCanceled:
-		return m.differs("it is %s, and was tried again", rec.Status)
+		return m.differs("it is %s, and was retried", rec.Status)
 	case rec.Group != "":
-		return m.differs("it was tried again, and is in group %q", rec.Group)
+		return m.differs("it was retried, and is in group %q", rec.Group)
 	}
 	return nil
 }

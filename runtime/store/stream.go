@@ -111,7 +111,7 @@ func (c *Commit) CheckPublish() error {
 		}
 	}
 	if len(c.Publish) > 0 && c.Frame == nil && c.Consume == 0 {
-		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame, or consumes items: it would not be known again", c.Run)
+		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame, or consumes items: it could not be recognized if it is repeated", c.Run)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (w *Worker) describe(ctx context.Context) {
 			if err == nil || errors.As(err, new(*store.InvalidError)) { // for example because a schema is too large
 				break
 			}
-			w.log.Warn("the store cannot be told of a workflow yet", "worker", w.cfg.Name, "workflow", e.Workflow, "error", err)
+			w.log.Warn("the description of a workflow cannot be stored yet", "worker", w.cfg.Name, "workflow", e.Workflow, "error", err)
 			if !wait.For(ctx, w.clock, declareAgain) {
 				return
 			}

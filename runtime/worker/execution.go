@@ -85,7 +85,7 @@ func uncounted(events uint64) json.RawMessage {
 }
 
 func notReleased(f *event.LogState) *event.Failure {
-	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and nobody released it within %v", f.Spec.Hold)}
+	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and not released within %v", f.Spec.Hold)}
 }
 
 // tooLate reports whether the start deadline of a run has passed. The worker that would begin the
@@ -241,7 +241,7 @@ func (l *logEnd) decode(run event.RunID, frames [][]byte) ([]event.Event, error)
 		l.size.add(len(b), f.Events)
 	}
 	if last := uint64(len(events)); uint64(len(frames)) != l.n || last != l.seq || prev != l.last {
-		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata says %d (%s) and %d: %w",
+		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata has %d (%s) and %d: %w",
 			run, len(frames), prev, last, l.n, l.last, l.seq, event.ErrCorrupt)
 	}
 	return events, nil

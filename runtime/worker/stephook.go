@@ -254,7 +254,7 @@ func (s *stepping) timeOut(at time.Time) {
 			continue
 		}
 		late := &attemptTimeoutError{engine.PlanOf(op).Timeout}
-		out := failed(fmt.Errorf("%w: nobody has finished it from outside", late), event.CodeTimeout)
+		out := failed(fmt.Errorf("%w: it was not finished from outside", late), event.CodeTimeout)
 		s.settle(op, o.Attempt, &out)
 	}
 }

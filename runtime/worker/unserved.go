@@ -42,7 +42,7 @@ func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	}
 	u.looks.Go(func() {
 		defer u.looking.Store(false)
-		u.outage.Note(ctx, "look at runs that nobody serves", u.end(ctx, runs), u.partition)
+		u.outage.Note(ctx, "find runs that no worker serves", u.end(ctx, runs), u.partition)
 	})
 }
 

@@ -94,7 +94,7 @@ func (c *Client) setAside(ctx context.Context, run RunID) {
 		_, err = c.endAlone(ctx, c.partitionOf(run), []RunID{run}, takeLined, c.pausing)
 	}
 	if err != nil {
-		c.logger.Debug("a paused run was left in its line", "run", run, "error", err)
+		c.logger.Debug("a paused run was left in its limiter queue", "run", run, "error", err)
 	}
 }
 

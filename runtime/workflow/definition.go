@@ -378,7 +378,7 @@ func (d *definition) refuseApart(o *runOptions) {
 		refused = "WithMessage"
 	}
 	if refused != "" {
-		o.err = fmt.Errorf("%s: starts of workflow %s share a run, which begins when the directive says: leave it out", refused, d.name)
+		o.err = fmt.Errorf("%s: starts of workflow %s share a run, which begins as the directive declares: leave it out", refused, d.name)
 	}
 }
 

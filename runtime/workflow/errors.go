@@ -46,7 +46,7 @@ var (
 	ErrHookDisposed = errors.New("workflow: hook is closed")
 	// ErrHookAnswered means that the hook of a step has already accepted another outcome, or that
 	// the payload of a hook was already answered.
-	ErrHookAnswered = errors.New("workflow: hook was answered by somebody else before")
+	ErrHookAnswered = errors.New("workflow: hook was already answered by another caller")
 )
 
 // ActiveRunError reports that a workflow ID already has an active run.

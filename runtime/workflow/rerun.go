@@ -224,7 +224,7 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		case errors.Is(err, ErrRunNotFound): // it was deleted
 			return old, nil, nil
 		case err != nil:
-			return nil, nil, fmt.Errorf("%s run %s: look at run %s, as which it was tried again: %w", verb, old.record.Run, next.ID(), err)
+			return nil, nil, fmt.Errorf("%s run %s: look at run %s, as which it was retried: %w", verb, old.record.Run, next.ID(), err)
 		case info.Status != StatusFailed && info.Status != StatusCanceled:
 			return nil, next, nil
 		}

@@ -202,7 +202,7 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	problem := ""
 	switch {
 	case d.singleton != nil:
-		problem = "the workflow is a singleton, and the runs of a schedule have a workflow id of that: Overlap says what a tick does that finds an active run"
+		problem = "the workflow is a singleton, and the runs of a schedule have a workflow id of that: Overlap decides what a tick does that finds an active run"
 	case d.collect != nil:
 		problem = "starts of the workflow share a run: let the schedule start one that starts it from a step"
 	case o.err != nil:
@@ -210,7 +210,7 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 	case o.workflowID != "" || o.policy != IDPolicy{}:
 		problem = "WithID: the runs have a workflow id of the schedule: leave it out"
 	case o.delay != 0 || !o.at.IsZero():
-		problem = "WithDelay and WithStartAt: the schedule says when the runs begin: leave them out"
+		problem = "WithDelay and WithStartAt: the schedule decides when the runs begin: leave them out"
 	}
 	if problem != "" {
 		return nil, &ScheduleError{Name: name, Problem: problem}

@@ -229,7 +229,7 @@ func (r *scheduling) took(p *tickPlan) {
 	switch {
 	case p.Problem != "" && !news:
 	case p.Problem != "":
-		Logger(r.ctx).Warn("schedule knows no tick on this machine: it looks again in an hour", "schedule", r.state.Name, "problem", p.Problem)
+		Logger(r.ctx).Warn("schedule has no tick on this machine: checked again in an hour", "schedule", r.state.Name, "problem", p.Problem)
 	case p.Next.IsZero():
 		Logger(r.ctx).Warn("schedule never fires again", "schedule", r.state.Name, "when", r.state.Does.When)
 	}

@@ -15,7 +15,7 @@ var (
 		In: reflect.TypeFor[admin.BulkRequest](), Out: reflect.TypeFor[admin.BulkPreview](), Status: http.StatusOK, Problems: withBody,
 	}
 	StartBulk = &Route{
-		Name: "startBulk", About: "Do with many runs what a preview has told.", Method: http.MethodPost, Path: "bulk", Acts: "bulk", Role: admin.RoleOperator,
+		Name: "startBulk", About: "Perform the action of a preview on many runs.", Method: http.MethodPost, Path: "bulk", Acts: "bulk", Role: admin.RoleOperator,
 		In: reflect.TypeFor[admin.NewBulk](), Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusAccepted, Keyed: true, Problems: append([]int{http.StatusPreconditionFailed}, withBody...),
 	}
 	Bulks = &Route{

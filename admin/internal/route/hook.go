@@ -22,7 +22,7 @@ var (
 		Out: reflect.TypeFor[admin.HookPage](), Status: http.StatusOK,
 	}
 	Hook = &Route{
-		Name: "getHook", About: "What a hook says of itself, also one that is closed.", Method: http.MethodGet, Path: "hooks/{token}", Role: admin.RoleViewer,
+		Name: "getHook", About: "The description of a hook, open or closed.", Method: http.MethodGet, Path: "hooks/{token}", Role: admin.RoleViewer,
 		Out: reflect.TypeFor[admin.Hook](), Status: http.StatusOK,
 	}
 	ResumeHook = &Route{

@@ -1130,7 +1130,7 @@ export const routes = {
   getDocument: ["GET", "/v1/openapi.json"],
   /** How far a run has come in a graph: its nodes, the state of each, and which needs which as far as that is known. */
   getGraph: ["GET", "/v1/runs/{id}/graph"],
-  /** What a hook says of itself, also one that is closed. */
+  /** The description of a hook, open or closed. */
   getHook: ["GET", "/v1/hooks/{token}"],
   /** What was sent to a run that it has not taken yet, the first 100: messages, requests to cancel, results of children. */
   getInbox: ["GET", "/v1/runs/{id}/inbox"],
@@ -1190,7 +1190,7 @@ export const routes = {
   saveView: ["POST", "/v1/views/{name}"],
   /** Put a message of a topic into a run. */
   sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
-  /** Do with many runs what a preview has told. */
+  /** Perform the action of a preview on many runs. */
   startBulk: ["POST", "/v1/bulk"],
   /** Create a run of a workflow that is known by name only. */
   startRun: ["POST", "/v1/runs"],

@@ -162,7 +162,7 @@ func (c *command) sure(ctx context.Context, what, question string) error {
 		return nil
 	}
 	if !onTerminal(c.Stdin) {
-		return &admin.InputError{What: what + " cannot be undone, and nobody is there to ask", Fix: "give -y"}
+		return &admin.InputError{What: what + " cannot be undone, and the input is no terminal for a confirmation", Fix: "give -y"}
 	}
 	fmt.Fprint(c.Stderr, question+" [y/N] ")
 	answer, err := c.answer(ctx)

@@ -85,7 +85,7 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 // typed requires the user to type the number of runs.
 func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) error {
 	if !onTerminal(c.Stdin) {
-		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and nobody is there to ask", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
+		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and the input is no terminal for a confirmation", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
 	}
 	c.tellPreview(verb, p)
 	fmt.Fprintf(c.Stderr, "%s %d runs? Type their number: ", verb, p.Count)

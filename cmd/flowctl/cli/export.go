@@ -30,7 +30,7 @@ func (c *command) export() *cobra.Command {
 		Use: "export RUN… | FILTER", Short: "Write runs into a file that import reads", ValidArgsFunction: c.ids,
 		Long: "Export writes runs as lines of JSON: records, logs and streams, as they are stored. Each line has a sum of itself and of all\n" +
 			"before it, so that a file which was cut off or changed is refused. A run comes with the runs of its chain, which it has\n" +
-			"continued or has continued as. Payloads are readable for whoever has the file, unless a codec keeps them secret.\n\n" +
+			"continued or has continued as. Payloads are readable for everyone who has the file, unless a codec keeps them secret.\n\n" +
 			"It holds no more of a run in memory than a page, and changes nothing. Workers may work meanwhile: an open run is written as it\n" +
 			"is when its turn comes. No time limit holds unless --timeout gives one. Over a server it needs the role admin.",
 		Example: "  flowctl export id:order-17 --children --out order-17.jsonl\n  flowctl export --status failed --since 24h | gzip >failed.jsonl.gz",

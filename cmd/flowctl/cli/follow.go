@@ -60,7 +60,7 @@ func (c *command) follow() *cobra.Command {
 	}
 	cmd.Flags().Uint64Var(&e.From, "from", 1, "the event to begin with")
 	cmd.Flags().BoolVar(&all, "all", false, "all runs")
-	cmd.Flags().IntVar(&most, "most", most, "how many runs of a filter are followed at a time; the others wait for their turn")
+	cmd.Flags().IntVar(&most, "most", most, "how many runs of a filter are followed at a time; the others are queued")
 	f.addFixed(c, cmd)
 	addEventFlags(cmd, &e)
 	return cmd

@@ -172,7 +172,7 @@ func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run
 // follow follows a run from an event on, as soon as a slot is available.
 func (w *following) follow(ctx context.Context, run string, from uint64) {
 	if w.open++; w.open == cap(w.turns)+1 {
-		fmt.Fprintf(w.c.Stderr, "more than %d runs: the others wait for their turn; narrow the filter, or raise --most\n", cap(w.turns))
+		fmt.Fprintf(w.c.Stderr, "more than %d runs: the others are queued; narrow the filter, or raise --most\n", cap(w.turns))
 	}
 	events := w.events
 	events.From = from

@@ -189,7 +189,7 @@ func (c *command) doctor() *cobra.Command {
 		Long: "Doctor looks at every server of the store and prints for each check what it found, what it should be, and what to do.\n" +
 			"It changes no data. Its levels are ok; info, a hint: it may be meant so; warn: something will be lost or will stop one\n" +
 			"day, or could not be looked at; fail: the store does not work, or runs are being lost.\n\n" +
-			"The exit code is 7 if there is a warn or a fail. A kind of store without a doctor, as SQLite, says so: exit code 0.",
+			"The exit code is 7 if there is a warn or a fail. For a kind of store without a doctor, such as SQLite, it prints that: exit code 0.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				exam, err := s.Examine(ctx)

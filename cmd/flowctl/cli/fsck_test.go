@@ -143,7 +143,7 @@ func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	s.damage(`INSERT INTO entries VALUES ('journal', '`+id+`', CAST('{"p":"ada' AS BLOB))`, `INSERT INTO entries VALUES ('catalog', 'shop.other', CAST('[]' AS BLOB))`)
 	g := s.flowctl("fsck", "-o", "wide")
 	for _, want := range []string{
-		`journal has "{\"p\":\"ada" under "` + id + `", which is no entry`, "it is shown to nobody", "remove it", `catalog has "[]" under "shop.other"`,
+		`journal has "{\"p\":\"ada" under "` + id + `", which is no entry`, "it is not shown", "remove it", `catalog has "[]" under "shop.other"`,
 	} {
 		if !strings.Contains(g.stdout, want) {
 			t.Errorf("want %q in\n%s", want, g.stdout)
@@ -165,7 +165,7 @@ func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
 	s := open(t)
 	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // of the failed run
 	for _, args := range [][]string{{"show", s.runs["bad"]}, {"show", s.runs["bad"], "--events"}, {"show", s.runs["bad"], "--json"}} {
-		s.wants(1, []string{s.runs["bad"], "order-bad", "failed", "it is missing", "flowctl fsck says"}, []string{"it is missing", "flowctl fsck says"}, args...)
+		s.wants(1, []string{s.runs["bad"], "order-bad", "failed", "it is missing", "flowctl fsck shows"}, []string{"it is missing", "flowctl fsck shows"}, args...)
 	}
 	s.wants(1, []string{"run_created"}, nil, "show", s.runs["bad"], "--events")
 	s.wants(1, []string{"run_created"}, nil, "show", s.runs["bad"], "--json")

@@ -57,7 +57,7 @@ func (c *command) journal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "journal", Short: "List what operators have asked for, the newest first", Args: cobra.NoArgs,
 		Long: "Journal lists what was asked for that changes something, also what was refused: when, by whom, by which face, why, and what has come\n" +
-			"of it. OUTCOME is ok, the code of a problem, or unknown: it was begun, and whoever did it was interrupted before it was\n" +
+			"of it. OUTCOME is ok, the code of a problem, or unknown: it was begun, and the caller was interrupted before it was\n" +
 			"written down. It may have been done.",
 		Example: "  flowctl journal --since 24h --action cancel --action terminate\n  flowctl journal --target id:order-17 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -66,7 +66,7 @@ func (c *command) setPool() *cobra.Command {
 	cmd.Use = "set NAME [AT-ONCE]"
 	cmd.Args = cobra.RangeArgs(1, 2)
 	cmd.Long = "Set configures a limit at run time, for all workers at once: it goes before what the code declares, until reset.\n" +
-		"It replaces all of the configuration. More room is used at once; with less room what holds permits finishes first."
+		"It replaces all of the configuration. A larger capacity is used at once; with a smaller one, the runs that hold permits finish first."
 	cmd.Example = "  flowctl pools set gpu 8\n  flowctl pools set customer --key ada 3\n  flowctl pools set mail --rate 100 --per 1m"
 	f := cmd.Flags()
 	key, reason := f.Lookup("key"), f.Lookup("reason")

@@ -30,7 +30,7 @@ func (c *command) serve() *cobra.Command {
 		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. It does bulk actions, too, and\n" +
 			"takes payloads of hooks at POST /hooks/TOKEN, where the token is enough. Without --tokens, --jwt-issuer or\n" +
 			"--trust-proxy-header it listens on\n" +
-			"this machine only, and whoever can reach it there may do everything. With tokens, let nobody reach it but by TLS: by a\n" +
+			"this machine only, and every process that can reach it may do everything. With tokens, serve it by TLS only: by a\n" +
 			"proxy that has the certificate.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, server, err := c.where(); err != nil {

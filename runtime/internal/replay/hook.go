@@ -159,7 +159,7 @@ func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
 	t := b.taken[h]
 	switch {
 	case !h.Answers:
-		panic(&MisuseError{"workflow: Answer on hook " + h.Name + ", for whose answers nobody waits: open it with workflow.RespondWith"})
+		panic(&MisuseError{"workflow: Answer on hook " + h.Name + ", whose answers are not awaited: open it with workflow.RespondWith"})
 	case t == nil:
 		panic(&MisuseError{"workflow: Answer on hook " + h.Name + " in a branch that has received nothing from it: call it after Receive, or after a Select that its case has won"})
 	case t.answered:

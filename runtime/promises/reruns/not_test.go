@@ -169,14 +169,14 @@ func TestRUN17_ARerunWhoseWorkflowIDIsTakenIsGivenUpWithAWarning(t *testing.T) {
 		}), worker.Config{}, append(s.steps(), flowtest.As(d, order))...)
 		run := flowtest.Start(w, d, 1, workflow.WithID("order"))
 		_ = flowtest.Failure(w, run)
-		w.Eventually("it is logged", func() bool { return len(w.Lines("run has failed, and is not tried again as its workflow wants")) > 0 })
+		w.Eventually("it is logged", func() bool { return len(w.Lines("run has failed, and is not rerun as its workflow declares")) > 0 })
 		flowtest.Order(t, other.Release(w.Ctx))
 		if got := flowtest.Result(w, other); got != 60 {
 			t.Errorf("the other run: %d", got)
 		}
 		works.Stop()
 		sound(w)
-		if lines := w.Lines("run has failed, and is not tried again as its workflow wants"); len(lines) != 1 || !strings.Contains(lines[0], string(other.ID())) {
+		if lines := w.Lines("run has failed, and is not rerun as its workflow declares"); len(lines) != 1 || !strings.Contains(lines[0], string(other.ID())) {
 			t.Errorf("the log has %q, want one line that names run %s", lines, other.ID())
 		}
 		if w.Record(run).Rerun != "" {
@@ -192,7 +192,7 @@ func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) 
 	alone := shim.NewWorkflow[int, int]("test.alone", "in", shim.WorkflowPolicy{
 		Rerun: often, Singleton: shim.Singleton(func(n int) string { return shim.Key(n) }),
 	})
-	const message = "run has failed, and is not tried again as its workflow wants"
+	const message = "run has failed, and is not rerun as its workflow declares"
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var s shop
 		s.fails.Store(1)

@@ -283,7 +283,7 @@ func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (s
 	}
 	page, err := paging.FailureGroups(&q, found, false)
 	if err != nil {
-		return page, fmt.Errorf("list troubles: %w", err)
+		return page, fmt.Errorf("list failure groups: %w", err)
 	}
 	return page, nil
 }

@@ -16,10 +16,10 @@ const settling = 2 * store.Horizon
 // checkContinued checks the part of invariant 11 that concerns a single run.
 func (c *checker) checkContinued(r *store.RunState, h *history) {
 	if r.Next != h.state.Next {
-		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log says %q", r.Next, h.state.Next), "items for the chain go astray")
+		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log has %q", r.Next, h.state.Next), "items for the chain go astray")
 	}
 	if first := h.state.Spec.ContinuedOf == ""; first != (r.Chain == r.Run) {
-		c.find(11, r.Run, fmt.Sprintf("it is kept in the chain of %q, the log says that it continues %q", r.Chain, h.state.Spec.ContinuedOf), "items for the chain go astray")
+		c.find(11, r.Run, fmt.Sprintf("it is kept in the chain of %q, the log continues %q", r.Chain, h.state.Spec.ContinuedOf), "items for the chain go astray")
 	}
 	if _, ok := c.Runs[r.Chain]; !ok {
 		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "what the chain has accepted may be accepted again")

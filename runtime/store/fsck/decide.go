@@ -166,7 +166,7 @@ func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 		fix.Why = "its log is not damaged: a newer release wrote it; repair with that one"
 		return fix, m
 	case d.unknown(r):
-		fix.Why = "neither its log nor anything else says what it is"
+		fix.Why = "neither its log nor its metadata identifies it"
 		return fix, m
 	case d.damaged(r):
 		if acts, fix.Why = d.block(m, r); m.Record == nil && moves {
@@ -231,7 +231,7 @@ func (d *decider) block(m *store.Rebuild, r *store.RunState) (acts []string, why
 	case r.QueueState == store.StateBlocked:
 		return nil, "its log is damaged, and it is blocked: " + hint
 	case r.QueueState == store.StateQueued:
-		return nil, "its log is damaged, and it waits in line: it is blocked when its turn comes"
+		return nil, "its log is damaged, and it waits in a limiter queue: it is blocked once it is first"
 	case lost(r):
 		d.rebuild(m, r)
 	default:

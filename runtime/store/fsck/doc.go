@@ -56,7 +56,7 @@
 // # Reading order
 //
 // fsck.go contains Check; log.go, run.go, session.go, name.go, chain.go, outbox.go, orphan.go,
-// stream.go, limit.go, trouble.go and entry.go contain the invariants.
+// stream.go, limit.go, failuregroup.go and entry.go contain the invariants.
 // repair.go contains Repair, decide.go chooses the repair of each finding, rebuild.go derives a
 // record from a log, lead.go determines the runs of workflow IDs, resend.go repairs outboxes, and
 // links.go relations between partitions.

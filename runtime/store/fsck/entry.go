@@ -30,7 +30,7 @@ func (c *checker) checkEntries() {
 
 // damaged returns the finding about an entry that cannot be read.
 func damaged(e *store.Entry) Finding {
-	return Finding{Invariant: 24, What: fmt.Sprintf("%s has %.60q under %.60q, which is no entry", cmp.Or(e.Space, "no space"), e.Value, e.Key), Explain: "it is shown to nobody"}
+	return Finding{Invariant: 24, What: fmt.Sprintf("%s has %.60q under %.60q, which is no entry", cmp.Or(e.Space, "no space"), e.Value, e.Key), Explain: "it is not shown"}
 }
 
 // entryFixes returns a fix for each entry that cannot be read. It removes the entry, because there

@@ -19,7 +19,7 @@ func (c *checker) checkPermits() {
 	for r := range c.runs {
 		if len(r.Uses) == 0 {
 			if r.Permits || r.LeftQueue {
-				c.find(19, r.Run, "it uses no limit, and has permits or was called off", "nobody will give them back")
+				c.find(19, r.Run, "it uses no limit, and has permits or has left a limiter queue", "they are never returned")
 			}
 			continue
 		}
@@ -127,7 +127,7 @@ func (c *checker) checkWaiting() {
 			}
 		}
 		if len(l.Runs) > 0 && l.Closed && c.mayGo(i) {
-			c.find(20, l.Runs[0], "claims leave out its line, although it may have its permits", "it waits for ever")
+			c.find(20, l.Runs[0], "claims leave out its limiter queue, although it may have its permits", "it waits for ever")
 		}
 	}
 	for r := range c.runs {
@@ -177,7 +177,7 @@ func (c *checker) checkStands() {
 	for i := range c.Waiting {
 		l := &c.Waiting[i]
 		if at := c.countsAt(l, counts); l.Closed && l.Stands != at && len(l.Runs) > 0 {
-			c.find(20, l.Runs[0], fmt.Sprintf("its line counts at the limits %b of those that it uses, want %b", l.Stands, at), "it holds back others, or is passed by them")
+			c.find(20, l.Runs[0], fmt.Sprintf("its limiter queue counts at the limits %b of those that it uses, want %b", l.Stands, at), "it holds back others, or is passed by them")
 		}
 		if l.Closed || l.Admitted {
 			for _, u := range l.At() {

@@ -40,7 +40,7 @@ type received struct {
 func (c *checker) checkLog(r *store.RunState) *history {
 	h := &history{causes: map[event.ItemID]time.Time{}}
 	if len(r.Frames) == 0 {
-		c.lasting(1, r.Run, "its log is empty", "nobody knows what it is")
+		c.lasting(1, r.Run, "its log is empty", "it cannot be identified")
 		return h
 	}
 	var before *event.Frame

@@ -44,7 +44,7 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	case r.Next != "" && ended:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and has continued", what, wid), "starts of the workflow id are answered with a run whose work goes on")
 	case r.Hidden && ended:
-		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and was deleted", what, wid), "starts of the workflow id are answered with a run that nobody can find")
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and was deleted", what, wid), "starts of the workflow id are answered with a run that does not exist")
 	case (r.QueueState == store.StateEnded) != ended:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and is %s", what, wid, r.QueueState), "starts of the workflow id are answered wrongly")
 	}
@@ -58,7 +58,7 @@ func (c *checker) checkNameOf(r *store.RunState) {
 		return
 	}
 	if r.WorkflowID != "" && c.Active[r.WorkflowID] != r.Run && len(lines) == 0 {
-		c.find(9, r.Run, fmt.Sprintf("it is %s, and neither active nor in line for its workflow id %q", r.QueueState, r.WorkflowID), "two runs of the workflow id could be active")
+		c.find(9, r.Run, fmt.Sprintf("it is %s, and neither active nor queued for its workflow id %q", r.QueueState, r.WorkflowID), "two runs of the workflow id could be active")
 	}
 }
 
@@ -72,9 +72,9 @@ func (c *checker) checkCollecting() {
 		case r == nil:
 			c.find(21, "", fmt.Sprintf("starts of key %q look for run %s, which does not exist", key, id), "they would join nothing")
 		case r.QueueState != store.StateParked && r.QueueState != store.StateReady || r.Fence.Epoch != 0:
-			c.find(21, id, fmt.Sprintf("it gathers the starts of key %q, and is %s in epoch %d", key, r.QueueState, r.Fence.Epoch), "what joins it may be lost")
+			c.find(21, id, fmt.Sprintf("it collects the starts of key %q, and is %s in epoch %d", key, r.QueueState, r.Fence.Epoch), "what joins it may be lost")
 		case len(r.Inbox) == 0:
-			c.find(21, id, fmt.Sprintf("it gathers the starts of key %q, and has none", key), "it has no input")
+			c.find(21, id, fmt.Sprintf("it collects the starts of key %q, and has none", key), "it has no input")
 		}
 	}
 }

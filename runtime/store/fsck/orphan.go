@@ -13,7 +13,7 @@ func (c *checker) checkOrphans() {
 	const explain = "it is never cleaned up, and may be given to a worker"
 	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {
 		if r := c.Runs[id]; r == nil || r.Run != id {
-			c.find(16, id, "what is kept under its id is not its own", "nobody can find the run")
+			c.find(16, id, "what is kept under its id is not its own", "the run cannot be found")
 		}
 	}
 	for _, m := range []struct {
@@ -26,7 +26,7 @@ func (c *checker) checkOrphans() {
 		{"an entry in a line for permits", c.waiting()},
 		{"an entry in a line", slices.Collect(maps.Keys(c.linesOf))},
 		{"a time at which it is to be purged", slices.Collect(maps.Keys(c.Purges))},
-		{"a place among those in trouble", c.grouped()},
+		{"an entry in the list of failure groups", c.grouped()},
 		{"a place among those of a label", slices.Collect(maps.Keys(c.Labels))},
 		{"a timer", slices.Collect(maps.Keys(c.Timers))},
 		{"a workflow id that it is active for", slices.Collect(maps.Values(c.Active))},

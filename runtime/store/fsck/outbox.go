@@ -24,7 +24,7 @@ func (c *checker) checkOutbox() {
 			c.find(12, o.From, fmt.Sprintf("its record %s is in phase %d, which does not exist", o.ID, o.Phase), "it is never delivered, and holds its sender back")
 		}
 		if _, ok := c.Runs[o.From]; !ok {
-			c.find(12, o.From, fmt.Sprintf("it does not exist, and has record %s in the outbox", o.ID), "nobody knows why it was written")
+			c.find(12, o.From, fmt.Sprintf("it does not exist, and has record %s in the outbox", o.ID), "its cause is unknown")
 			continue
 		}
 		if o.To == "" {
@@ -109,7 +109,7 @@ func (l left) finding() Finding {
 	if l.creates {
 		what = "record %s has created it, and is in no outbox"
 	}
-	return Finding{Invariant: 14, Run: l.run, What: fmt.Sprintf(what, l.id), Explain: "nobody will ever confirm it, and it is kept for ever"}
+	return Finding{Invariant: 14, Run: l.run, What: fmt.Sprintf(what, l.id), Explain: "it is never confirmed, and kept for ever"}
 }
 
 // left returns the traces of records that are not in sent. A record may still be on its way back to

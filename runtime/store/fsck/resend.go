@@ -27,7 +27,7 @@ func describeLinks(m *store.Rebuild, reason store.Reason) string {
 	}
 	for _, o := range m.Remove {
 		if reason == store.ReasonLostRecord && !written[o.ID] {
-			all = append(all, fmt.Sprintf("remove record %s to run %s: nothing says any more what it was to do", o.ID, cmp.Or(string(o.To), "?")))
+			all = append(all, fmt.Sprintf("remove record %s to run %s: its purpose is not recorded", o.ID, cmp.Or(string(o.To), "?")))
 		} else if !written[o.ID] {
 			all = append(all, fmt.Sprintf("remove record %s to run %s, which is %s", o.ID, cmp.Or(string(o.To), "?"), o.Phase))
 		}

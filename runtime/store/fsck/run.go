@@ -14,7 +14,7 @@ import (
 func (c *checker) checkRecord(r *store.RunState, h *history) {
 	differs := func(what string, kept, logged any) {
 		if kept != logged {
-			c.find(4, r.Run, fmt.Sprintf("its %s is kept as %q, the log says %q", what, kept, logged), "it is found and routed wrongly")
+			c.find(4, r.Run, fmt.Sprintf("its %s is kept as %q, the log has %q", what, kept, logged), "it is found and routed wrongly")
 		}
 	}
 	terminal := h.state.Run.Terminal()
@@ -24,7 +24,7 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	if terminal {
 		differs("status", r.Status, h.state.Status())
 	} else if r.Status.Terminal() {
-		c.find(4, r.Run, fmt.Sprintf("its status is %s, its log has not ended", r.Status), "people are told of an end that was not")
+		c.find(4, r.Run, fmt.Sprintf("its status is %s, its log has not ended", r.Status), "a wrong end is reported")
 	}
 	spec := h.state.Spec
 	differs("workflow id", r.WorkflowID, spec.WorkflowID)
@@ -39,17 +39,17 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 		differs("fair key", r.Fair, spec.Fair)
 	}
 	if spec.PermitSlot == 0 && len(spec.Uses) > 0 && len(r.Uses) == 0 {
-		c.find(4, r.Run, fmt.Sprintf("it is kept that it uses no limits, the log says that it uses %v", spec.Uses), "it begins without permits")
+		c.find(4, r.Run, fmt.Sprintf("it is kept without limits, the log has the limits %v", spec.Uses), "it begins without permits")
 	}
 	if !maps.Equal(r.Tags, spec.Tags) {
-		c.find(4, r.Run, fmt.Sprintf("its tags are kept as %v, the log says %v", r.Tags, spec.Tags), "it is not found by its tags")
+		c.find(4, r.Run, fmt.Sprintf("its tags are kept as %v, the log has %v", r.Tags, spec.Tags), "it is not found by its tags")
 	}
 }
 
 // checkQueueState checks invariant 5. Ended runs are checked by checkEnded.
 func (c *checker) checkQueueState(r *store.RunState) {
 	if r.QueueState < store.StateReady || r.QueueState > store.StateEnded {
-		c.find(5, r.Run, fmt.Sprintf("it is in queue state %d, which does not exist", r.QueueState), "nobody will ever run it")
+		c.find(5, r.Run, fmt.Sprintf("it is in queue state %d, which does not exist", r.QueueState), "it never runs")
 		return
 	}
 	if r.QueueState == store.StateEnded {
@@ -67,12 +67,12 @@ func (c *checker) checkQueueState(r *store.RunState) {
 	}
 	switch {
 	case r.QueueState == store.StateOwned && (len(owned) != 1 || owned[0] != r.Owner):
-		c.find(5, r.Run, fmt.Sprintf("it is owned by %q, and among the runs of %q", r.Owner, owned), "its owner or nobody will recover it")
+		c.find(5, r.Run, fmt.Sprintf("it is owned by %q, and among the runs of %q", r.Owner, owned), "it may never be recovered")
 	case r.QueueState != store.StateOwned && len(owned) > 0:
-		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be taken from a queue state where nobody has it")
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be taken from a queue state where no worker has it")
 	}
 	if fenced := r.Owner != "" && r.Fence.Token != (event.Token{}); r.QueueState == store.StateOwned && !fenced {
-		c.find(5, r.Run, fmt.Sprintf("it is owned with owner %q and token %s", r.Owner, r.Fence.Token), "nobody may write to it")
+		c.find(5, r.Run, fmt.Sprintf("it is owned with owner %q and token %s", r.Owner, r.Fence.Token), "no worker can write to it")
 	}
 	if r.QueueState != store.StateOwned && (r.Owner != "" || r.Fence.Token != (event.Token{})) {
 		c.find(5, r.Run, fmt.Sprintf("it is %s with owner %q and token %s", r.QueueState, r.Owner, r.Fence.Token), "a former owner could write to it")

@@ -30,7 +30,7 @@ func (c *checker) checkSessions() {
 			continue
 		}
 		if _, ok := c.Leases[r.Owner]; !ok {
-			c.find(6, r.Run, fmt.Sprintf("its owner %q has no lease", r.Owner), "nobody will ever recover it")
+			c.find(6, r.Run, fmt.Sprintf("its owner %q has no lease", r.Owner), "it is never recovered")
 		}
 		if len(r.Inbox) > 0 && !slices.Contains(c.unreadOf[r.Run], r.Owner) {
 			c.find(6, r.Run, fmt.Sprintf("it has %d unread items, and is not in the unread set of its owner", len(r.Inbox)), "its owner will not look")
@@ -42,7 +42,7 @@ func (c *checker) checkLease(id store.SessionID, of string) {
 	l, ok := c.Leases[id]
 	switch {
 	case !ok:
-		c.find(6, "", fmt.Sprintf("session %s has %s and no lease", id, of), "nobody will ever recover them")
+		c.find(6, "", fmt.Sprintf("session %s has %s and no lease", id, of), "they are never recovered")
 	case l.Session != id:
 		c.find(6, "", fmt.Sprintf("the lease of session %s is that of %s", id, l.Session), "the session cannot be renewed")
 	}
@@ -54,7 +54,7 @@ func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	case r == nil: // reported by checkOrphans
 	case r.QueueState != store.StateOwned || r.Owner != id:
 		if r.QueueState != store.StateEnded {
-			c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, which does not own it", id), "the session is told of what is not its own")
+			c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, which does not own it", id), "the session is notified of runs that it does not own")
 		}
 	case len(r.Inbox) == 0:
 		c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, and its inbox is empty", id), "the session looks for nothing")

@@ -98,7 +98,7 @@ func (p *part[T]) fill(after Position) (err error) {
 	p.runs, p.more, err = p.source(after, p.asks)
 	p.asks = min(2*p.asks, most)
 	if err == nil && p.more && len(p.runs) == 0 {
-		err = fmt.Errorf("a source has no runs after %v, and says that there are more", after)
+		err = fmt.Errorf("a source has no runs after %v, and reports more", after)
 	}
 	return err
 }

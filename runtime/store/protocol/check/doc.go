@@ -38,7 +38,7 @@
 // Time passes in ticks: an admitted queue holds back others for one, and a rate admits a weight
 // every second one.
 //
-// The model of starts that share a run (gather.go) has three clients that start by one key, send
+// The model of starts that share a run (collect.go) has three clients that start by one key, send
 // unanswered requests again, and may be late; a worker that claims the runs, and crashes before it
 // has moved an inbox into a log; and a client that cancels a run. It is the only model with times
 // of starts, in ticks.

@@ -406,7 +406,7 @@ func (t *tx) Written(protocol.Stream, string) (uint64, error) { return 0, nil }
 
 func (t *tx) DropStream(protocol.Stream) error { return nil }
 
-// No run collects here; see gather.go.
+// No run collects here; see collect.go.
 
 func (t *tx) Collecting(string) (uint8, error) { return 0, nil }
 

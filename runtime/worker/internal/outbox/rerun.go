@@ -22,7 +22,7 @@ func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 	case errors.Is(err, event.ErrCorrupt), errors.As(err, new(*event.VersionError)):
 		// The log is damaged, or of a newer release that can read it.
 		if r.fail(o, damagedMost) {
-			r.Log.Error("run has failed, and is not tried again as its workflow wants: its log cannot be read", "run", o.From, "error", err)
+			r.Log.Error("run has failed, and is not rerun as its workflow declares: its log cannot be read", "run", o.From, "error", err)
 		}
 		return nil
 	case err != nil:
@@ -30,7 +30,7 @@ func (r *Relay) rerun(ctx context.Context, o *store.Outgoing) *store.Mark {
 		return nil
 	case why != "":
 		r.fail(o, holdMost) // what its writer may pass on once more must not be given up twice
-		r.Log.Warn("run has failed, and is not tried again as its workflow wants", "run", o.From, "why", why, "fix", "retry it by hand")
+		r.Log.Warn("run has failed, and is not rerun as its workflow declares", "run", o.From, "why", why, "fix", "retry it by hand")
 	}
 	return mark(o)
 }

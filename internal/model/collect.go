@@ -19,7 +19,7 @@ func (b *builder) collect(fn *Function) *Key {
 		{"batch", "its starts are debounced, which keeps the last one, and batched, which keeps all", "keep one of debounce= and batch="},
 		{"singleton", "its starts share a run until that begins, and it has one active run", "keep one of singleton= and " + option + "="},
 		{"schedule", "its starts share a run, and it is started by a schedule", "remove " + option + "=, or start it from a step of the scheduled workflow"},
-		{"startwithin", "its starts share a run, which waits for more of them", "remove startwithin=: " + option + "= says how long it waits"},
+		{"startwithin", "its starts share a run, which waits for more of them", "remove startwithin=: " + option + "= needs the time to wait"},
 	} {
 		if other.name != option && d.Has(other.name) {
 			b.report(d.At(other.name), fn.title()+": "+other.why, other.fix)

@@ -120,7 +120,7 @@ func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (s
 	}
 	page, err := paging.FailureGroups(&q, found, cut)
 	if err != nil {
-		return store.FailureGroupPage{}, fmt.Errorf("list troubles: %w", err)
+		return store.FailureGroupPage{}, fmt.Errorf("list failure groups: %w", err)
 	}
 	return page, nil
 }

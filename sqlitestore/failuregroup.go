@@ -37,7 +37,7 @@ const selectFailureGroups = `SELECT g.name, g.kind, g.workflow, g.step, g.text, 
 func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	var page store.FailureGroupPage
 	if _, _, err := q.After(); err != nil {
-		return page, fmt.Errorf("list troubles: %w", err)
+		return page, fmt.Errorf("list failure groups: %w", err)
 	}
 	err := s.readAside(ctx, func(c *conn) error {
 		share := paging.FailureGroupShare(&q, 1)
@@ -49,7 +49,7 @@ func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (s
 		return err
 	})
 	if err != nil {
-		return store.FailureGroupPage{}, fmt.Errorf("list troubles: %w", err)
+		return store.FailureGroupPage{}, fmt.Errorf("list failure groups: %w", err)
 	}
 	return page, nil
 }

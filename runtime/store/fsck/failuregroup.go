@@ -59,16 +59,16 @@ func (c *checker) checkFailureGroups() {
 			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and found in those of %q", r.Group, in[r.Run]), "lists of the groups have others than there are")
 		}
 		if failing[r.Run] != times {
-			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and %d times among all runs in trouble", r.Group, failing[r.Run]), "lists of runs in trouble have others than there are")
+			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and %d times in the list of all runs in failure groups", r.Group, failing[r.Run]), "lists of runs in failure groups are wrong")
 		}
 		if made := c.rerunOf(r); made != "" && r.Rerun == "" {
-			c.find(23, r.Run, fmt.Sprintf("it was tried again as run %s, and does not say so", made), "it counts as one that nobody has tried again")
+			c.find(23, r.Run, fmt.Sprintf("it was retried as run %s, and has no link to it", made), "it counts as a run that was not retried")
 		}
 		if r.Group != "" && r.Rerun != "" {
-			c.find(23, r.Run, fmt.Sprintf("it was tried again as run %s, and is in group %q", r.Rerun, r.Group), "it is listed as one in trouble")
+			c.find(23, r.Run, fmt.Sprintf("it was retried as run %s, and is in group %q", r.Rerun, r.Group), "it is listed in a failure group")
 		}
 		if r.Group != "" && outOfFailureGroup(r.QueueState, r.Status, r.Hidden) {
-			c.find(23, r.Run, fmt.Sprintf("it is %s, deleted: %v, and in group %q", r.Status, r.Hidden, r.Group), "it is listed as one in trouble")
+			c.find(23, r.Run, fmt.Sprintf("it is %s, deleted: %v, and in group %q", r.Status, r.Hidden, r.Group), "it is listed in a failure group")
 		}
 	}
 }

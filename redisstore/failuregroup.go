@@ -66,7 +66,7 @@ func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (s
 		page, err = s.listFailureGroups(ctx, q)
 	}
 	if err != nil {
-		return store.FailureGroupPage{}, fmt.Errorf("list troubles: %w", err)
+		return store.FailureGroupPage{}, fmt.Errorf("list failure groups: %w", err)
 	}
 	return page, nil
 }
@@ -182,7 +182,7 @@ func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(
 		}
 		for _, z := range set.Val() {
 			if z.Member == run && int64(z.Score) != r.CreatedAt.UnixMilli() {
-				found(23, fmt.Sprintf("it was created at %d, and is among those in trouble at %.0f", r.CreatedAt.UnixMilli(), z.Score), "pages of them skip or repeat it")
+				found(23, fmt.Sprintf("it was created at %d, and is listed in failure groups at %.0f", r.CreatedAt.UnixMilli(), z.Score), "pages of them skip or repeat it")
 			}
 		}
 	}
