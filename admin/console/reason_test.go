@@ -41,7 +41,7 @@ func TestOPS2_ARepairIsRefusedWhileTheJournalIsBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	execute(`CREATE TRIGGER broken BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'broken'); END`)
+	execute(`CREATE TRIGGER broken BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'broken'); END`)
 	page := s.post("checks/repair", form, 503)
 	has(t, page, "nothing was done, for the journal could not be written", "flowctl fsck --repair --store URL", "planned", "Type 1 to make this repair", `value="after &lt;the&gt; crash"`)
 	execute(`DROP TRIGGER broken`)
