@@ -73,8 +73,8 @@ type JournalKeep struct {
 const MaxJournalText = 1024
 
 // NewJournalID returns an ID for an entry with a time: its milliseconds since 1970 in 12 hex
-// digits, a counter within the millisecond in 4 digits, and 12 random ones. So IDs are sorted by
-// time, and those of one process in the order of their creation.
+// digits, a counter in 4 digits, and 12 random ones. So IDs are sorted by time, and those of one
+// process and one millisecond in the order of their creation.
 func NewJournalID(now time.Time) string {
 	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -84,21 +84,27 @@ func NewJournalID(now time.Time) string {
 
 var journalIDs journalCounter
 
-// journalCounter counts the IDs of one millisecond.
+// journalCounter counts the IDs of a process.
 type journalCounter struct {
 	mu    sync.Mutex
-	begin string
+	begin string // the greatest prefix
 	n     uint16
 }
 
-// next returns the number of preceding IDs with the prefix begin. IDs beyond its range are sorted
-// at random.
+// next returns a number for an ID with the prefix begin. It is greater than the numbers of preceding
+// IDs with this prefix, also if IDs of other times were created in between: callers take the time
+// before they call, and two stores may have different clocks. So the count begins again only with a
+// later time, and only once it nears its end. IDs beyond its range are sorted at random.
 func (c *journalCounter) next(begin string) uint16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if begin != c.begin {
-		c.begin, c.n = begin, 0
-	} else if c.n < math.MaxUint16 {
+	if begin > c.begin {
+		if c.begin = begin; c.n >= math.MaxUint16/4*3 {
+			c.n = 0
+			return 0
+		}
+	}
+	if c.n < math.MaxUint16 {
 		c.n++
 	}
 	return c.n
