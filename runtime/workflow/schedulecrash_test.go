@@ -169,7 +169,7 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 	}
 	s := ops.New(e.Client()).Schedules()
 	e.Advance(5 * time.Hour) // it rechecks every hour
-	if n := noted.count("WARN schedule knows no tick on this machine"); n != 1 {
+	if n := noted.count("WARN schedule has no tick on this machine"); n != 1 {
 		t.Errorf("the log says so %d times, want one warning", n)
 	}
 	info, err := s.Get(e.Context(), "hourly")

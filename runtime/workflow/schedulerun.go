@@ -294,7 +294,7 @@ func (r *scheduling) fill() error {
 	}
 	r.changed = true
 	if p.Problem != "" {
-		Logger(r.ctx).Warn("schedule knows no tick on this machine: a backfill is dropped", "schedule", r.state.Name, "problem", p.Problem)
+		Logger(r.ctx).Warn("schedule has no tick on this machine: a backfill is dropped", "schedule", r.state.Name, "problem", p.Problem)
 	}
 	if b.From = p.Next; p.Next.IsZero() {
 		r.state.Backfills = r.state.Backfills[1:]

@@ -61,17 +61,21 @@ const (
 // methods are the methods of the types with which programs command and read.
 var methods = map[string]map[string]string{
 	"Handle": {
-		"Cancel": commanding, "Delete": commanding, "Fork": commanding, "Pause": commanding, "Release": commanding, "Restart": commanding,
-		"Resume": commanding, "Retry": commanding, "RetryCanceled": commanding, "Step": commanding, "Terminate": commanding,
-		"Info": reading, "Events": reading, "ReadEvents": reading, "Inbox": reading, "Hooks": reading, "ReadStream": reading,
-		"StreamPage": reading, "Streams": reading, "LastRecovery": reading, "Orders": reading, "ID": neither,
+		"Cancel": commanding, "Fork": commanding, "Pause": commanding, "Release": commanding, "Restart": commanding,
+		"Resume": commanding, "Retry": commanding, "RetryCanceled": commanding, "Step": commanding,
+		"Info": reading, "Events": reading, "ReadEvents": reading, "Hooks": reading, "ReadStream": reading, "ID": neither,
 	},
 	"Client": {
-		"CancelMany": commanding, "Delete": commanding, "CallHook": commanding, "FailHook": commanding, "SendToHook": commanding,
+		"CallHook": commanding, "FailHook": commanding, "SendToHook": commanding,
+		"Count": reading, "Hook": reading, "Infos": reading, "List": reading, "Page": reading,
+		"Close": neither, "Run": neither, "RunByID": neither, "Store": neither,
+	},
+	"Operators": {
+		"CancelMany": commanding, "Delete": commanding, "DeleteMany": commanding, "Terminate": commanding,
 		"WriteJournal": commanding, "SaveView": commanding, "DeleteView": commanding,
-		"Catalog": reading, "Count": reading, "Fleet": reading, "Hook": reading, "Infos": reading, "Journal": reading, "List": reading, "Page": reading,
-		"Tree": reading, "FailureGroups": reading, "Views": reading,
-		"Close": neither, "Limits": neither, "Run": neither, "RunByID": neither, "Schedules": neither, "Store": neither,
+		"Catalog": reading, "FailureGroups": reading, "Fleet": reading, "Inbox": reading, "Journal": reading, "LastRecovery": reading,
+		"Orders": reading, "StreamPage": reading, "Streams": reading, "Tree": reading, "Views": reading,
+		"Limits": neither, "Schedules": neither,
 	},
 	"Schedules": {
 		"Backfill": commanding, "Delete": commanding, "Pause": commanding, "Resume": commanding, "Trigger": commanding, "Update": commanding,
@@ -84,7 +88,7 @@ var methods = map[string]map[string]string{
 // TestComplete_EachMethodIsACommandOrARead detects a new method.
 func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
-		"Handle": reflect.TypeFor[*workflow.Handle](), "Client": reflect.TypeFor[*workflow.Client](), "Schedules": reflect.TypeFor[*ops.Schedules](),
+		"Handle": reflect.TypeFor[*workflow.Handle](), "Client": reflect.TypeFor[*workflow.Client](), "Operators": reflect.TypeFor[*ops.Client](), "Schedules": reflect.TypeFor[*ops.Schedules](),
 		"Limits": reflect.TypeFor[ops.Limits](), "NamedLimit": reflect.TypeFor[ops.NamedLimit](),
 	} {
 		has := map[string]bool{}

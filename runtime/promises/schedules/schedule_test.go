@@ -241,7 +241,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 		`the name ends in /run`:                    Nightly.Schedule(w.Ctx, w.Client, "nightly/run", workflow.Schedule{When: "every 1h"}, ""),
 		`has 201 bytes`:                            Nightly.Schedule(w.Ctx, w.Client, string(long), workflow.Schedule{When: "every 1h"}, ""),
 		`WithID: the runs have a workflow id`:      Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithID("x")),
-		`the schedule says when the runs begin`:    Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithDelay(1)),
+		`the schedule decides when the runs begin`: Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithDelay(1)),
 		`has no ticks: To is the first`:            s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Unix(2, 0), To: time.Unix(1, 0)}),
 		`is about the future, which needs none`:    s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Now().Add(time.Hour), To: time.Now().Add(2 * time.Hour)}),
 		`overlap "q" is not known: want one of ["`: s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Unix(1, 0), To: time.Unix(2, 0), Overlap: "q"}),
