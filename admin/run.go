@@ -270,7 +270,7 @@ type Tree struct {
 	Partial bool `json:"partial"`
 }
 
-// maxTree is the maximum number of runs in a tree.
+// maxTree is the maximum number of runs that are read for a tree.
 const maxTree = 1000
 
 // Tree returns a run and up to 1,000 descendants. A principal with an owner sees only runs of that

@@ -141,7 +141,7 @@ func unconfirmed(n int, cfg Config, err error) error {
 // leave out such a key and report it (lua/part/intact.lua). If a script fails because of it, the
 // store reads the types of the keys to find it. This costs nothing unless a script fails.
 
-// types are the types of all keys, by letter.
+// types maps the letter of a kind of key to the Redis type of its keys.
 var types = func() map[byte]string {
 	all := map[byte]string{}
 	for kind, letters := range map[string]string{

@@ -183,7 +183,7 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 }
 
-// enterPartition is like enter, for an operation on the partition with a number.
+// enterPartition is like enter, and returns the partition with the given number.
 func (s *Store) enterPartition(ctx context.Context, number int) (*partition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

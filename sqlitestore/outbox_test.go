@@ -50,7 +50,7 @@ func (h *hand) commit(c store.Commit) {
 	h.run.Last, h.run.Seq = c.CommitID, c.Last
 }
 
-// send commits records.
+// send commits an outbox record addressed to a run for each ID.
 func (h *hand) send(to event.RunID, ids ...event.ItemID) {
 	h.a.t.Helper()
 	c := h.next()

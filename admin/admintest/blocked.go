@@ -14,7 +14,7 @@ import (
 // changed is a workflow whose code is changed while a run of it is in progress.
 var changed = shim.NewWorkflow[string, string]("admintest.changed", "what", shim.WorkflowPolicy{})
 
-// changing is the queue of its workers.
+// changing is the queue of the workers that run the workflow changed.
 const changing = "changing"
 
 // Blocked starts a run, changes its code while it waits, and waits until it is blocked.

@@ -98,7 +98,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 		case m, more := <-messages:
 			if !more {
 				if waiting > 0 {
-					_ = send() // a reader that has disconnected requests it again
+					_ = send() // ignore the error: a reader that reconnects requests these events again
 				}
 				return
 			}

@@ -22,7 +22,7 @@ const (
 	cells           = 40 // of the density of many operations
 )
 
-// timelineView is the picture of a run over time.
+// timelineView contains the template data for the timeline of a run.
 type timelineView struct {
 	Rows     []row
 	Ticks    []tick

@@ -11,7 +11,7 @@ import (
 // Other programs do not need it.
 type crashStore struct {
 	store.Store
-	after uint64 // sequence number of the event
+	after uint64 // sequence number of the event whose commit ends the process
 }
 
 // crashing returns a store that kills the process after an event. If after is 0, it returns s.

@@ -166,8 +166,8 @@ func (d *differ) added(path string, isParam bool, as role) {
 	}
 }
 
-// types compares the types of the value at a path. always reports whether every record has a value
-// there.
+// types compares the old and the new type of the value at a path. If always is true, every record
+// has a value there.
 func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, always bool) {
 	old, now := resolve(oldData, d.old), resolve(nowData, d.now)
 	key := string(oldData) + "\n" + string(nowData)

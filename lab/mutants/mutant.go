@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Mutant is one disabled decision of the engine.
+// Mutant is a change of the source that breaks one guarantee of the engine, so that its tests must
+// fail.
 type Mutant struct {
 	// ID has the form subject/place/what. The subject is a rule, "streams", "limits", "lists" or
 	// "engine". The place is a store or a package.

@@ -121,7 +121,7 @@ func fields(text string) map[string]string {
 	return all
 }
 
-// number returns a number of INFO, or 0 if there is none.
+// number returns the value of a field of INFO, or 0 if the field is missing.
 func (n *node) number(name string) int64 { return atoi(n.says[name]) }
 
 // setting returns a numeric setting. ok reports whether it is known.

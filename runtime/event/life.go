@@ -21,7 +21,7 @@ type Lives struct {
 	Limit int
 
 	seq  uint64 // sequence number of the last event
-	more uint64 // first entity that is not followed; 0: none
+	more uint64 // sequence number of the first entity that is omitted because of the limit; 0: none
 	by   map[uint64]*Open
 }
 

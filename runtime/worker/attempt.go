@@ -330,7 +330,7 @@ func (a *attempt) ending() context.Context {
 	defer a.mu.Unlock()
 	switch {
 	case a.ctx != nil:
-	case a.stopped: // the base context may have ended as well, but only later
+	case a.stopped: // without the base context, which may have ended since: the cause is a.cause
 		a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(a.steps.base))
 		a.cancel(a.cause)
 	default:

@@ -26,7 +26,7 @@ type unread struct {
 	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
 	pending    []store.Item              // read from the inbox, but not applied yet
 	looked     int                       // how many were pending when lets computed stops
-	stops      bool                      // the result that lets caches
+	stops      bool                      // whether an item in pending pauses or cancels the run; cached by lets
 	read       extent                    // how much of taken has produced events
 	logged     map[event.ItemID]bool     // items that are in the log, while the inbox of a freshly read run is applied
 	late       []event.ItemID            // items that came after the code had ended

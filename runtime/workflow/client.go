@@ -361,8 +361,8 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 	return errs
 }
 
-// endCanceled ends the runs without an error that need no worker for that. A deleted run accepts
-// again the items that it accepted before, so its error is set here.
+// endCanceled ends those runs that have no error in errs and can end without a worker. Delivering a
+// repeated cancel to a deleted run succeeds, so endCanceled sets the error of deleted runs.
 func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 	var asked []RunID
 	var at []int

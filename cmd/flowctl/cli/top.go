@@ -66,7 +66,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// The lists of top.
+// The tabs of flowctl top. Their number is tabs.
 const (
 	tabRuns = iota
 	tabFailures

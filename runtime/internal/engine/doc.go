@@ -1,14 +1,15 @@
 // Package engine contains the declarations that packages workflow, ops, step, shim,
 // worker and workflowtest share and that users cannot reach.
 //
-// The other packages import package workflow, and need more of it than users may call. Package
-// workflow provides that as functions, which it stores in the variables of this package when it is
-// initialized: they are set before any package that imports workflow runs, and do not change after
-// that. If such a function takes an any, its comment names the type; a value of another type is a
-// defect of the runtime, and the function panics.
+// The other packages need functions of package workflow that users cannot call. Package workflow
+// assigns them to the variables of this package during its initialization, so they are set before
+// any package that imports workflow runs, and do not change afterwards. If a parameter has type any,
+// the comment of the function names the dynamic type; a value of another type is a defect of the
+// runtime, and the function panics.
 //
-//   - workflow.go: what package workflow provides
-//   - ops.go: what it provides to package ops
-//   - step.go: a step as workflow and worker see it
-//   - hooks.go: what test kits change about a worker
+//   - workflow.go: functions of package workflow
+//   - ops.go: functions of package workflow for package ops
+//   - step.go: a step, as workflow and worker use it
+//   - mismatch.go: the difference between a log and the code
+//   - hooks.go: functions with which test kits change a worker
 package engine

@@ -57,8 +57,9 @@ func Retrying(workflow, step string, f *event.Failure) store.FailureGroup {
 	return of(store.FailureKindRetrying, workflow, step, f)
 }
 
-// Blocked returns the failure group of a run that is blocked. what must be the same for all runs
-// with the same cause: two operations, without data of one run.
+// Blocked returns the failure group of a blocked run. The text what identifies the cause, for
+// example the recorded operation and the one that the code requested. It must be the same for all
+// runs with this cause, except for data that Mask removes.
 func Blocked(workflow, what string) store.FailureGroup {
 	return group(store.FailureGroup{Kind: store.FailureKindBlocked, Workflow: workflow, Text: Mask(what)}, Mask(what))
 }

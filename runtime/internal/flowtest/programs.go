@@ -352,7 +352,7 @@ func Same(t *testing.T, what string, got, want []Chunk) {
 	}
 }
 
-// Writes writes to tokens, from a step.
+// Writes writes values to the stream Tokens. It must be called in a step.
 func Writes(ctx context.Context, values ...int) error {
 	for _, v := range values {
 		if err := step.Write(ctx, Tokens, v); err != nil {

@@ -11,8 +11,7 @@ import (
 // Trace is the upper end of a stack, cheap to record and resolved only for reports.
 type Trace [12]uintptr
 
-// Here returns the trace of its caller, without skip functions between the caller and the user
-// code.
+// Here returns the stack trace of its caller, without the innermost skip frames.
 func Here(skip int) *Trace {
 	t := &Trace{}
 	runtime.Callers(2+skip, t[:])

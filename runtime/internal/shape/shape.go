@@ -15,7 +15,8 @@ import (
 	"sync"
 )
 
-// Shape is the description of a type. At most one field is set; if none is, any value fits.
+// Shape describes a type. At most one of Plain, List, Map and Object is set; Fields belongs to
+// Object. If none is set, any value fits.
 type Shape struct {
 	// Plain is "bool", "string", "float64", "int8", "uint64" and so on.
 	Plain  string            `json:"is,omitempty"`

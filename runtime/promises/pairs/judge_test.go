@@ -172,8 +172,8 @@ func (s *stage) notes(c *cell) {
 	}
 }
 
-// takes returns the run that receives the commands for the run of a cell: if the run has continued,
-// the last run of its chain.
+// takes returns the run to which commands for the cell's run apply: the last run of its chain if it
+// has continued, otherwise the run itself.
 func (c *cell) takes() event.RunID {
 	if c.facts.Status == event.StatusContinued {
 		return c.first

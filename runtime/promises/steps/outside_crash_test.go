@@ -39,7 +39,7 @@ func settles(timeout time.Duration) (flow workflow.Definition[int, string], setu
 				case err == nil:
 					return "done"
 				case errors.As(err, &failed) && (failed.Code == event.CodeTimeout || failed.Code == event.CodeInterrupted):
-					return "nobody" // a crash ends it as well: it is not idempotent
+					return "nobody" // the step timed out, or a crash interrupted it: it is not idempotent
 				case errors.Is(err, workflow.ErrCanceled):
 					return "canceled"
 				}

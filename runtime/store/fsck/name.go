@@ -62,8 +62,8 @@ func (c *checker) checkNameOf(r *store.RunState) {
 	}
 }
 
-// checkCollecting checks invariant 21 for the runs that starts find: they are unclaimed, and contain
-// the collected starts.
+// checkCollecting checks invariant 21: a run that collects the starts of a key exists, has not been
+// claimed, and has these starts in its inbox.
 func (c *checker) checkCollecting() {
 	for _, key := range slices.Sorted(maps.Keys(c.Collecting)) {
 		id := c.Collecting[key]

@@ -63,8 +63,8 @@ func (s *Run[S]) created(c *store.Create) store.Created {
 	return answer
 }
 
-// guardFinished refuses a new run if the way in which the last run of the workflow id has ended
-// forbids it.
+// guardFinished returns an error if the policy of the start does not allow a new run after the
+// outcome of the last run of the workflow id.
 func (o *Op[R, S]) guardFinished(c *store.Create) error {
 	if c.Finished == store.FinishedAllow {
 		return nil

@@ -30,8 +30,8 @@ type place struct {
 // newPlace creates an empty store of the measured kind.
 func (s *session) newPlace(ctx context.Context) (*place, error) { return s.newPlaceOf(ctx, "") }
 
-// newHome creates a store in which all data is in the partition of the limits, so that runs with
-// and without limits can be compared in any number.
+// newHome creates a store with one partition, which also contains the limits, so that runs with and
+// without limits are comparable whatever their number.
 func (s *session) newHome(ctx context.Context) (*place, error) {
 	return s.newPlaceOf(ctx, "partitions=1")
 }

@@ -85,7 +85,7 @@ func (h *Harness) Chain(n int, change ...func(*Log)) []*Log {
 	return all
 }
 
-// CreatedBy starts a run that is created by a record of an outbox.
+// CreatedBy creates a run on behalf of the outbox record creator, and returns its log.
 func (h *Harness) CreatedBy(creator event.ItemID, change ...func(*Log)) *Log {
 	h.Helper()
 	l := h.NewLog(Orders, "")
