@@ -38,7 +38,7 @@ func (p *partition) EnterFailureGroup(t store.FailureGroup, at int64) (fresh boo
 	return fresh, nil
 }
 
-// ForgetFailureGroups removes groups that are not needed any more. It visits all groups, because new
+// ForgetFailureGroups removes groups that are no longer needed. It visits all groups, because new
 // ones are rare.
 func (p *partition) ForgetFailureGroups(before int64, limit int) error {
 	var idle []*failureGroup

@@ -21,7 +21,7 @@ func (t *tx) EnterFailureGroup(g store.FailureGroup, at int64) (fresh bool, err 
 	return total == 1, err
 }
 
-// ForgetFailureGroups removes groups that are not needed any more.
+// ForgetFailureGroups removes groups that are no longer needed.
 func (t *tx) ForgetFailureGroups(before int64, limit int) error {
 	return t.exec(`DELETE FROM failure_groups WHERE name IN (
 		SELECT name FROM failure_groups g INDEXED BY failure_groups_last WHERE g.last < +? AND NOT EXISTS (SELECT 1 FROM runs WHERE failure_group = g.name)

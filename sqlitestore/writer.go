@@ -82,7 +82,8 @@ func newWriter(s *Store, c *conn) *writer {
 
 // write executes do in a transaction and returns once it is durable. do may be executed more than
 // once; only the writes and notifications of the last execution count. If ctx ends first, write
-// returns ctx.Err(), and do is not executed any more unless it was executed already.
+// returns ctx.Err(). do is not executed after that, but if it was executed before, its transaction
+// may still commit.
 func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -119,8 +119,8 @@ type Mark struct {
 	// existed, or was purged, stays unknown however often the earlier records are sent, and the two
 	// cases would alternate forever.
 	Unknown bool
-	// Deadline is that of the record as it was read. After it a Refusal, or Unknown, is ignored,
-	// because it may be older than later events of the pair, and the record is sent again. Zero
-	// means none.
+	// Deadline is the deadline of the record when it was read. After it a Refusal, or Unknown, is
+	// ignored, because it may be older than later events of the pair, and the record is sent again.
+	// Zero means none.
 	Deadline time.Time
 }
