@@ -16,14 +16,14 @@ import (
 // lines and lines that begin with # are ignored.
 const AcceptFile = "flow.accept"
 
-// accepted is the set of accepted changes: "subject from to".
+// accepted is the set of accepted changes. A key has the form "subject from to".
 type accepted map[string]bool
 
 func (a accepted) has(c compat.Change) bool {
 	return a[c.Subject+" "+c.From+" "+c.To]
 }
 
-// AcceptLine returns the line of the AcceptFile that accepts the change.
+// AcceptLine returns the line of AcceptFile that accepts the change.
 func (c Change) AcceptLine() string {
 	return c.Subject + " " + c.From + " " + c.To + " reason"
 }
@@ -61,8 +61,8 @@ func readAccepted(dir string) (accepted, error) {
 	return all, nil
 }
 
-// isFingerprint reports whether s is a hash with the number of its algorithm, or the word for a
-// missing subject.
+// isFingerprint reports whether s has the form of a fingerprint: a hash with the number of its
+// algorithm, or the word for a missing subject.
 func isFingerprint(s string) bool {
 	kind, _, ok := strings.Cut(s, ":")
 	return s == "none" || ok && len(kind) == 2 && (kind[0] == 's' || kind[0] == 'c') && kind[1] >= '0' && kind[1] <= '9'

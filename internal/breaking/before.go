@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/internal/revision"
 )
 
-// before returns the old state to compare with and a description of its source.
+// before returns the manifests of the old state and a description of their source.
 func before(ctx context.Context, cfg Config, now compat.Set) (compat.Set, string, error) {
 	path := cfg.Against
 	if path != "" && !filepath.IsAbs(path) {
@@ -55,7 +55,8 @@ func ofFile(path string) (compat.Set, error) {
 	return compat.Set{m.Package: m}, nil
 }
 
-// ofDirectory reads the manifests in dir and below, or creates them from the sources there.
+// ofDirectory reads the manifests in dir and its subdirectories. If dir contains no manifests,
+// ofDirectory creates them from the sources.
 func ofDirectory(ctx context.Context, dir string, patterns []string) (compat.Set, error) {
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 		return Manifests(ctx, dir, patterns, nil)
@@ -78,10 +79,10 @@ func ofDirectory(ctx context.Context, dir string, patterns []string) (compat.Set
 	return set, nil
 }
 
-// ofRevision reads the manifests of a revision. If a package that was generated in that revision
-// has no current manifest, ofRevision creates all of them from the sources of the revision. It
-// overlays these on the files on disk under the same paths, so that the build cache is valid for
-// unchanged packages.
+// ofRevision reads the manifests of a revision. If the manifest of a generated package is missing
+// or has another format, ofRevision creates all manifests from the sources of the revision. It
+// overlays these sources on the files on disk under the same paths, so that the build cache is
+// valid for unchanged packages.
 func ofRevision(ctx context.Context, r *revision.Revision, cfg Config, now compat.Set) (compat.Set, error) {
 	module := moduleRoot(cfg.Dir)
 	files, err := r.Files(ctx, module, manifest.File, name.Output)
@@ -139,7 +140,7 @@ func storedManifests(ctx context.Context, r *revision.Revision, files []string) 
 	for path, data := range contents {
 		m, err := manifest.Decode(data)
 		if err != nil || !m.Current() {
-			continue // created from the sources instead
+			continue // The manifest is created from the sources instead.
 		}
 		set[m.Package] = m
 		delete(generated, filepath.Dir(path))
@@ -147,10 +148,12 @@ func storedManifests(ctx context.Context, r *revision.Revision, files []string) 
 	return set, len(generated) == 0, nil
 }
 
-// hidden replaces a file that did not exist in the old state.
+// hidden is the overlay content for a file that did not exist in the old state. Its build tag
+// excludes the file.
 const hidden = "//go:build flowgen_was_not_there\n\npackage hidden\n"
 
-// laidOver returns the old contents of the files of a module that differ from those on disk.
+// laidOver returns an overlay with the old contents of all files of a module that differ from the
+// files on disk.
 func laidOver(ctx context.Context, r *revision.Revision, module string) (map[string][]byte, error) {
 	paths, err := r.Changed(ctx, module, "*.go", "go.mod", "go.sum")
 	if err != nil {
@@ -168,7 +171,8 @@ func laidOver(ctx context.Context, r *revision.Revision, module string) (map[str
 	return overlay, nil
 }
 
-// moduleRoot returns the closest directory at or above dir with a go.mod, or dir if there is none.
+// moduleRoot returns the closest directory at or above dir that contains a go.mod. If there is
+// none, it returns dir.
 func moduleRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {

@@ -16,12 +16,13 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Config contains the parameters of a comparison.
+// Config configures a comparison.
 type Config struct {
 	Dir      string   // the working directory if empty
 	Patterns []string // package patterns as for the go command; "." if empty
 	// Against selects the old state: a revision of git, a manifest, or a directory of manifests or
-	// sources. If empty, it is the commit at which HEAD branched off the default branch.
+	// sources. If it is empty, the old state is the commit at which HEAD branched off the default
+	// branch.
 	Against string
 }
 
@@ -34,14 +35,14 @@ type Report struct {
 	Accepted  []Change `json:"accepted"`
 }
 
-// Change is a change with its position, relative to Config.Dir.
+// Change is a change with its position in the source. The file name is relative to Config.Dir.
 type Change struct {
 	compat.Change
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 }
 
-// String returns the change on one line: file:line: class: subject: what: way out.
+// String returns the change on one line, as "file:line: class: subject: what: way out".
 func (c Change) String() string {
 	s := diagnostic.Printable(c.File)
 	if c.Line > 0 {
@@ -54,7 +55,7 @@ func (c Change) String() string {
 	return s
 }
 
-// Breaks reports whether one of the changes blocks runs. With strict it also counts changes that
+// Breaks reports whether a change blocks runs. If strict is true, Breaks also counts changes that
 // may block some runs.
 func (r *Report) Breaks(strict bool) bool {
 	for _, c := range r.Changes {
@@ -65,7 +66,7 @@ func (r *Report) Breaks(strict bool) bool {
 	return false
 }
 
-// Run compares the packages that cfg selects with their old state.
+// Run compares the packages that cfg selects with their old state and returns the changes.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -106,7 +107,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 }
 
 // Manifests creates the manifests of the packages that match patterns relative to dir. The overlay
-// maps paths to contents that replace those on disk.
+// maps file paths to the contents that replace the files on disk.
 func Manifests(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (compat.Set, error) {
 	set, roots, err := load.Module(ctx, dir, patterns, overlay)
 	if err != nil {

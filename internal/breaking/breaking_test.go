@@ -115,7 +115,8 @@ func lines(changes []breaking.Change) []string {
 	return all
 }
 
-// The helper in another package has an additional step in a new file; another file was removed.
+// The test proves that changes since the default branch are found in the sources. A helper in
+// another package gains a step in a new file, and another file is removed.
 func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 	dir := repository(t)
 	if got := lines(run(t, dir, "").Changes); len(got) > 0 {
@@ -143,7 +144,7 @@ func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 	}
 }
 
-// A removed package is read from the revision.
+// The test proves that the workflows of a removed package are read from the revision.
 func TestVER4_AWorkflowThatIsGoneIsFound(t *testing.T) {
 	dir := repository(t)
 	if err := os.RemoveAll(filepath.Join(dir, "orders")); err != nil {
@@ -157,7 +158,8 @@ func TestVER4_AWorkflowThatIsGoneIsFound(t *testing.T) {
 	}
 }
 
-// If the revision has manifests, its sources are not read: even wrong manifests are used.
+// The test proves that the manifests of a revision take precedence over its sources: it stores
+// wrong manifests and expects the comparison to use them.
 func TestVER4_ManifestsOfTheRevisionAreCompared(t *testing.T) {
 	dir := repository(t)
 	generate(t, dir, true)

@@ -1,11 +1,11 @@
-// Package client determines the contents of the client package of an annotated package: copied
-// declarations, each as pieces of the user's text, and the obstacles to copying.
+// Package client determines the contents of the client package of an annotated package. The
+// contents are copied declarations, as pieces of the user's text.
 //
 // A client starts runs and communicates with them, and does not link the implementation. Therefore
-// everything that its definitions, topics and errors refer to is copied (reach.go), provided that
-// the copy is encoded like the original. A declaration that needs more than its own text is not
-// copied: if its package has no directives, the client imports that package (imports.go).
-// Everything else causes a diagnostic.
+// all declarations that its definitions, topics and errors refer to are copied (reach.go), provided
+// that the copy has the same JSON encoding as the original. A declaration that needs more than its
+// own text is not copied. If the package of the declaration has no directives, the client imports
+// that package (imports.go). Otherwise the generator reports a diagnostic.
 package client
 
 import (
@@ -33,25 +33,27 @@ type Package struct {
 	Path  string
 	Name  string
 
-	Failures []*model.Failure // registered by the client
+	Failures []*model.Failure // errors that the client registers
 	Copies   []Copy           // in output order
-	// Locals contains the identifiers of copied declarations and in their text. No import may have
-	// one of these names.
+	// Locals contains the names of copied declarations and the identifiers in their text. No import
+	// may have one of these names.
 	Locals map[string]bool
 
 	copied map[symbol]bool
 }
 
-// Copy is a copied declaration with its doc comment.
+// Copy is the text of a copied declaration with its doc comment.
 type Copy struct{ Pieces []Piece }
 
-// Piece is text, or a name whose spelling depends on the file that contains it.
+// Piece is text, or a reference to an object. The spelling of a reference depends on the file that
+// contains it.
 type Piece struct {
 	Text   string
 	Object types.Object // nil for Text
 }
 
-// symbol identifies a package-level name independently of the load of its package.
+// symbol identifies a package-level name. Unlike a types.Object, it is the same for every load of
+// the package.
 type symbol struct{ path, name string }
 
 func symbolOf(obj types.Object) symbol {
@@ -61,16 +63,17 @@ func symbolOf(obj types.Object) symbol {
 	return symbol{obj.Pkg().Path(), obj.Name()}
 }
 
-// Has reports whether the client declares obj itself.
+// Has reports whether the client contains a declaration of obj.
 func (p *Package) Has(obj types.Object) bool {
 	return obj.Pkg() == p.Model.Types || p.copied[symbolOf(obj)]
 }
 
-// Source reads packages from their source.
+// Source loads the package at an import path from its source.
 type Source func(ctx context.Context, path string) (*load.Package, error)
 
-// New determines the contents of the client at path for a package, or returns diagnostics for
-// declarations that cannot be part of it. It returns an error if packages cannot be read.
+// New determines the contents of the client package at path for the annotated package p. It returns
+// diagnostics for declarations that cannot be part of the client, and an error if packages cannot
+// be read.
 func New(ctx context.Context, p *load.Package, m *model.Package, path, name string, source Source) (*Package, []diagnostic.Diagnostic, error) {
 	imported := map[string]bool{}
 	sources := map[string]*load.Package{p.Path: p}
@@ -111,9 +114,9 @@ type builder struct {
 	sources  map[string]*load.Package
 	source   Source
 	imported map[string]bool // packages of the module that the client imports
-	// keep contains unexported fields by position and types by symbol whose unexported fields are
-	// needed by copied text. grown reports whether a field was added after its type may have been
-	// copied.
+	// keep contains the unexported fields that copied text needs, by position, and the types whose
+	// unexported fields are all needed, by symbol. grown reports whether an entry was added after
+	// the type may have been copied.
 	keep  map[any]bool
 	grown bool
 
@@ -128,16 +131,16 @@ type builder struct {
 // item is a declaration to copy.
 type item struct {
 	obj types.Object
-	pos place // the position that refers to it
+	pos place // position of the reference to the declaration
 }
 
-// written is a copy with the data that determines its position in the output.
+// written is a copied declaration with the data that determines its position in the output.
 type written struct {
 	own  bool
 	rank int
-	of   token.Position // position of its type, or its own
+	of   token.Position // position of the type for constants and methods, otherwise of the declaration
 	at   token.Position
-	doc  []Piece // for a constant, whose keyword belongs to its block
+	doc  []Piece // doc comment of a constant, whose keyword belongs to its block
 	Copy
 }
 
@@ -151,12 +154,12 @@ func (p place) position() token.Position { return p.p.Position(p.pos) }
 
 // fault is the reason why a declaration cannot be copied.
 type fault struct {
-	path string // the package to import instead
+	path string // package that the client imports instead
 	at   token.Position
 	what string
 	fix  string
-	// soft reports whether the copy is stored correctly but of little use. The package is imported
-	// instead if possible.
+	// soft reports whether a copy would be stored correctly but would be of little use. The client
+	// imports the package instead if possible.
 	soft bool
 }
 
@@ -164,7 +167,7 @@ func (b *builder) fault(path string, at place, what, fix string) {
 	b.faults = append(b.faults, fault{path: path, at: at.position(), what: what, fix: fix})
 }
 
-// keeps records a field, or a type that is copied completely.
+// keeps records a field to be copied, or a type to be copied with all its fields.
 func (b *builder) keeps(what any) {
 	if !b.keep[what] {
 		b.keep[what], b.grown = true, true
@@ -185,8 +188,8 @@ func (b *builder) diagnostics() []diagnostic.Diagnostic {
 	return ds
 }
 
-// arrange sorts the copies independently of the order in which they were found: first variables,
-// then types with their constants and methods. Constants that were declared together share a block.
+// arrange sorts the copies in a fixed order: first variables, then types with their constants and
+// methods. Constants from one declaration share a block.
 func (b *builder) arrange() {
 	slices.SortFunc(b.written, func(x, y written) int {
 		if o := ownFirst(x.own, y.own); o != 0 {
@@ -214,7 +217,7 @@ func (b *builder) arrange() {
 	}
 }
 
-// ownFirst orders declarations of the annotated package before others.
+// ownFirst orders the annotated package before other packages.
 func ownFirst(x, y bool) int {
 	switch {
 	case x == y:
@@ -240,7 +243,7 @@ func constantBlock(block []written) Copy {
 	return Copy{append(pieces, Piece{Text: ")"})}
 }
 
-// collisions reports names that two packages declare, and predeclared names.
+// collisions reports copied names that two packages declare, and copied names that are predeclared.
 func (b *builder) collisions() {
 	first := map[string]symbol{}
 	for id := range b.generated() {
@@ -251,7 +254,7 @@ func (b *builder) collisions() {
 		symbols = append(symbols, s)
 	}
 	slices.SortFunc(symbols, func(x, y symbol) int {
-		own := ownFirst(x.path == b.own.Path, y.path == b.own.Path) // its package cannot be imported, others may be
+		own := ownFirst(x.path == b.own.Path, y.path == b.own.Path) // The annotated package comes first because a client cannot import it. Other packages may be importable.
 		return cmp.Or(own, cmp.Compare(x.path, y.path), cmp.Compare(x.name, y.name))
 	})
 	for _, s := range symbols {
@@ -277,7 +280,8 @@ func (b *builder) module(pkg *types.Package) bool {
 	return pkg.Path() == root || strings.HasPrefix(pkg.Path(), root+"/")
 }
 
-// read returns the source of a package of the module, or nil.
+// read returns the source of a package of the module, or nil if the package cannot be read. It
+// records the error in b.err.
 func (b *builder) read(path string) *load.Package {
 	if p := b.sources[path]; p != nil {
 		return p
@@ -294,7 +298,7 @@ func (b *builder) read(path string) *load.Package {
 	return p
 }
 
-// onlyClient reports whether a package is a client itself.
+// onlyClient reports whether p contains nothing but a generated client.
 func onlyClient(p *load.Package) bool {
 	return len(p.Files) == 1 && strings.HasSuffix(p.Files[0].Path, File)
 }

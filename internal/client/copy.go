@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// Ranks determine the order of copies.
+// The ranks of copies in the output.
 const (
 	rankVariable = iota
 	rankType
@@ -44,13 +44,13 @@ func (b *builder) copy(it item) {
 	}
 }
 
-// declaration is the declaration of a name with its context.
+// declaration is the declaration of a name with its surroundings in the source.
 type declaration struct {
 	p    *load.Package
 	file *load.File
 	spec ast.Spec
 	doc  *ast.CommentGroup
-	line *ast.CommentGroup // comment after it
+	line *ast.CommentGroup // comment after the declaration
 	id   *ast.Ident
 }
 
@@ -91,7 +91,7 @@ func (b *builder) add(d declaration, rank int, pieces []Piece) {
 	b.written = append(b.written, written{own: d.p == b.own, rank: rank, of: at, at: at, Copy: Copy{pieces}})
 }
 
-// addTo adds a declaration that belongs to a type.
+// addTo adds a declaration that the output places after the type t.
 func (b *builder) addTo(t *types.TypeName, d declaration, rank int, pieces []Piece) {
 	b.add(d, rank, pieces)
 	b.written[len(b.written)-1].of = d.p.Position(t.Pos())
@@ -134,7 +134,8 @@ func (b *builder) typ(d declaration, obj *types.TypeName) {
 	}
 }
 
-// unneeded returns the fields of a struct that the client does not need.
+// unneeded returns the fields of a struct that the client does not need. It returns none if the
+// type is kept completely.
 func (b *builder) unneeded(p *load.Package, obj *types.TypeName, list *ast.StructType) []*ast.Field {
 	if b.keep[symbolOf(obj)] {
 		return nil
@@ -148,14 +149,14 @@ func (b *builder) scan(p *load.Package, title string) *scan {
 	return &scan{b: b, from: place{p, token.NoPos}, info: p.Info, pkg: p.Types, title: title, path: p.Path, fix: ownPackage}
 }
 
-// kept lists the methods that encode, print and match values.
+// kept lists the methods that encode, print and match values. They are copied with their types.
 var kept = map[string]bool{
 	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "IsZero": true,
 	"String": true, "Error": true, "Format": true, "GoString": true, "Unwrap": true, "Is": true, "As": true,
 	"MarshalJSONTo": true, "UnmarshalJSONFrom": true, "AppendText": true, "MarshalFailure": true, "UnmarshalFailure": true,
 }
 
-// methodsOf returns the methods of a type that are copied with it.
+// methodsOf returns the methods of a type that are copied with the type.
 func methodsOf(p *load.Package, typeName string) []*ast.FuncDecl {
 	var methods []*ast.FuncDecl
 	for _, f := range p.Files {
@@ -222,7 +223,7 @@ func fileOf(p *load.Package, pos token.Pos) *load.File {
 	return nil
 }
 
-// unexported returns the unexported fields of a struct, which JSON omits.
+// unexported returns the unexported fields of a struct. JSON omits them.
 func unexported(s *ast.StructType) []*ast.Field {
 	var fields []*ast.Field
 	for _, f := range s.Fields.List {
@@ -237,7 +238,7 @@ func unexported(s *ast.StructType) []*ast.Field {
 	return fields
 }
 
-// inspect traverses n except for omitted fields.
+// inspect traverses n except for the fields in left.
 func inspect(n ast.Node, left []*ast.Field, visit func(ast.Node) bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		for _, f := range left {
@@ -259,7 +260,7 @@ func (b *builder) variable(d declaration, v *types.Var) {
 	}
 	s := b.scan(d.p, title)
 	s.fix = plainValue
-	s.code = !declares(v.Type()) // a declaration names types and uses no fields
+	s.code = !declares(v.Type()) // The declaration of a topic, hook, value, stream or ask uses no unexported fields.
 	pieces := append(comment(d.doc), Piece{Text: "var " + v.Name() + " "})
 	if spec.Type != nil {
 		ast.Inspect(spec.Type, s.visit)
@@ -282,7 +283,7 @@ func (b *builder) variable(d declaration, v *types.Var) {
 	b.add(d, rankVariable, pieces)
 }
 
-// comment returns a doc comment without directives.
+// comment returns a doc comment without its directives.
 func comment(doc *ast.CommentGroup) []Piece {
 	if doc == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// importInstead selects packages to import because a declaration in them cannot be copied, and
-// reports whether there are any. It includes all packages of the module that these import, because
-// each type must be identical in all declarations.
+// importInstead marks packages as imported if a declaration in them cannot be copied, and reports
+// whether it marked any. It includes all packages of the module that these packages import, because
+// a type must be identical in all declarations.
 func (b *builder) importInstead() (bool, error) {
 	more := false
 	for i, f := range b.faults {
@@ -37,8 +37,8 @@ func (b *builder) importInstead() (bool, error) {
 	return more, nil
 }
 
-// importable returns why a client cannot import a package, or all packages of the module that the
-// package imports.
+// importable returns the reason why a client cannot import a package, or all packages of the module
+// that the package imports.
 func (b *builder) importable(ctx context.Context, path string) (why string, below []string, err error) {
 	roots, err := packages.Load(&packages.Config{
 		Mode:    packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedModule | packages.NeedFiles,

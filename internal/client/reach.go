@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reach copies or imports the types in t.
+// reach copies or imports all named types in t.
 func (b *builder) reach(t types.Type, at place) {
 	switch t := t.(type) {
 	case *types.Named:
@@ -54,7 +54,7 @@ func (b *builder) need(obj types.Object, at place) {
 		return
 	}
 	if !b.module(pkg) {
-		return // other packages can refer to it as well
+		return // The client imports packages of other modules like any other package.
 	}
 	if pkg.Path() != b.own.Path && !b.imported[pkg.Path()] && b.read(pkg.Path()) == nil {
 		return
@@ -72,7 +72,7 @@ func (b *builder) need(obj types.Object, at place) {
 	}
 }
 
-// visible reports names in an imported package that the client cannot refer to.
+// visible reports a diagnostic if the client cannot refer to a name in an imported package.
 func (b *builder) visible(obj types.Object, at place) {
 	switch path := obj.Pkg().Path(); {
 	case !obj.Exported():
@@ -82,7 +82,7 @@ func (b *builder) visible(obj types.Object, at place) {
 	}
 }
 
-// visibleFrom reports whether the rule of internal directories allows the package at from to import
+// visibleFrom reports whether the rule for internal directories allows the package from to import
 // path.
 func visibleFrom(path, from string) bool {
 	elements := strings.Split(path, "/")

@@ -13,7 +13,8 @@ import (
 
 const workflowPath = runtimePath + "workflow"
 
-// roots adds the API of the client: definitions, errors, and declarations for messages to runs.
+// roots adds the API of the client: definitions, errors, and declarations of topics, hooks, values,
+// streams and asks.
 func (b *builder) roots() {
 	for _, w := range b.Model.Workflows {
 		at := place{b.own, w.Pos()}
@@ -35,7 +36,7 @@ func (b *builder) roots() {
 		case f.Type != nil && exportedType(f.Type):
 			b.reach(f.Type, place{b.own, f.Pos()})
 		default:
-			continue // cannot be named outside of the package
+			continue // Other packages cannot refer to the error.
 		}
 		b.Failures = append(b.Failures, f)
 	}
@@ -79,14 +80,15 @@ func exportedType(t types.Type) bool {
 	return ok && named.Obj().Exported()
 }
 
-// declares reports whether a variable of type t declares a name for communication with runs.
+// declares reports whether t is a type of package workflow that declares a topic, hook, value,
+// stream or ask.
 func declares(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == workflowPath &&
 		slices.Contains([]string{"Topic", "Hook", "Value", "Stream", "Ask"}, named.Obj().Name())
 }
 
-// policy adds everything that the options evaluated by a start refer to.
+// policy adds all declarations that the options of w refer to, if a start evaluates these options.
 func (b *builder) policy(w *model.Workflow, at place) {
 	keys := []*model.Key{w.Singleton, w.Collect, w.Priority}
 	if w.Fair != nil {
@@ -106,10 +108,10 @@ func (b *builder) policy(w *model.Workflow, at place) {
 	}
 }
 
-// reachPrinted adds the type of a key, so that the client prints the key in the same way.
+// reachPrinted adds the type of a key, so that the client formats keys as the worker does.
 func (b *builder) reachPrinted(k *model.Key, at place) { b.reach(k.Info.Types[k.Expr].Type, at) }
 
-// generated returns the identifiers that the client declares without copying them.
+// generated returns the identifiers of the declarations that are generated instead of copied.
 func (b *builder) generated() map[string]token.Pos {
 	ids := map[string]token.Pos{}
 	for _, w := range b.Model.Workflows {

@@ -6,7 +6,7 @@ import (
 	"go/types"
 )
 
-// Suggestions for a type, a variable, and an expression of a directive.
+// The suggested fixes for a type, for a variable, and for an expression in a directive.
 const (
 	ownPackage  = "move it to a package of its own, without directives, which the client imports"
 	plainValue  = "declare it by constants and functions of other modules"
@@ -32,19 +32,19 @@ type scan struct {
 	from  place // position of the declaration
 	info  *types.Info
 	pkg   *types.Package // package of the declaration
-	title string         // title of the declaration
+	title string         // description of the declaration in diagnostics
 	path  string
-	fix   string // suggestion for an invalid reference
-	fixed bool   // positions in the text do not belong to the file
-	// code reports whether the text is executed, so that it may need unexported fields.
+	fix   string // suggested fix for an invalid reference
+	fixed bool   // positions in the text are not positions in the file
+	// code reports whether the text is executed and may therefore need unexported fields.
 	code bool
 
 	replaced []replacement
-	bare     map[string]bool // names that lose their package qualifier
+	bare     map[string]bool // names that are copied without their package qualifier
 	defined  map[string]bool // names defined inside the declaration
 }
 
-// replacement is an identifier that has a different spelling in the client.
+// replacement is an identifier that is spelled differently in the client.
 type replacement struct {
 	node ast.Node
 	obj  types.Object
@@ -88,7 +88,7 @@ func (s *scan) qualified(n *ast.SelectorExpr, imported *types.PkgName) {
 }
 
 func (s *scan) identifier(n *ast.Ident) {
-	obj := s.info.Uses[n] // for an embedded field this is the type
+	obj := s.info.Uses[n] // For an embedded field, the object is the type.
 	if def := s.info.Defs[n]; def != nil && obj == nil {
 		if def.Parent() != nil && def.Parent() != s.pkg.Scope() {
 			if s.defined == nil {
@@ -107,12 +107,12 @@ func (s *scan) identifier(n *ast.Ident) {
 		return
 	}
 	s.object(n, obj)
-	if obj.Pkg() != s.pkg { // from a dot import
+	if obj.Pkg() != s.pkg { // The name is from a dot import.
 		s.replaced = append(s.replaced, replacement{n, obj})
 	}
 }
 
-// object processes a package-level name.
+// object processes a reference to a package-level name.
 func (s *scan) object(n ast.Node, obj types.Object) {
 	b := s.b
 	if !b.module(obj.Pkg()) {
@@ -151,7 +151,7 @@ func (b *builder) sentinel(v *types.Var) bool {
 	return false
 }
 
-// member processes a field or a method.
+// member processes a reference to a field or method.
 func (s *scan) member(n *ast.Ident, obj types.Object) {
 	if !s.b.module(obj.Pkg()) || s.b.imported[obj.Pkg().Path()] {
 		return
@@ -176,7 +176,8 @@ func (s *scan) member(n *ast.Ident, obj types.Object) {
 	}
 }
 
-// captured reports names that would have a different meaning without their package.
+// captured reports copied names that a local name of the declaration would shadow once their
+// package qualifier is removed.
 func (s *scan) captured() {
 	for id := range s.bare {
 		if s.defined[id] {
@@ -189,7 +190,7 @@ func (s *scan) captured() {
 	}
 }
 
-// unmet reports methods that copied text calls but that are not copied.
+// unmet reports methods that copied text calls but that the client does not contain.
 func (b *builder) unmet() {
 	for _, r := range b.required {
 		if !b.imported[r.symbol.path] && !b.methods[r.method] {

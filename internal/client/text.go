@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// text returns the source between two positions of a file, with names as separate pieces and
-// without omitted fields.
+// text returns the source between two positions of a file without the omitted fields. Each name in
+// it is a separate piece.
 func (b *builder) text(p *load.Package, file *load.File, from, to token.Pos, replaced []replacement, left []*ast.Field) []Piece {
 	source, err := os.ReadFile(file.Path)
 	if err != nil {
@@ -25,7 +25,7 @@ func (b *builder) text(p *load.Package, file *load.File, from, to token.Pos, rep
 	}
 	f := p.Fset.File(file.AST.FileStart)
 	if f.Offset(to) > len(source) {
-		return nil // the file changed after it was read
+		return nil // The file changed after the package was loaded.
 	}
 	type cut struct {
 		from, to token.Pos
@@ -106,7 +106,8 @@ func (b *builder) constant(d declaration, c *types.Const) {
 	b.written[len(b.written)-1].doc = comment(d.doc)
 }
 
-// literal writes the value of a constant.
+// literal returns the value of a constant in Go syntax. The second result reports whether there is
+// such a literal.
 func literal(c *types.Const) (string, bool) {
 	basic, ok := c.Type().Underlying().(*types.Basic)
 	if !ok {

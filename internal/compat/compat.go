@@ -1,7 +1,7 @@
 // Package compat compares two manifests and finds the changes that can block runs in flight.
 //
 // Begin with rows.go, which lists every kind of change with its class. The files step.go, order.go,
-// declared.go and workflow.go find the changes; schema.go compares types.
+// declared.go and workflow.go find the changes. schema.go compares types.
 package compat
 
 import (
@@ -18,11 +18,11 @@ import (
 // Class is the effect of a change on runs in flight.
 type Class int
 
-// The classes.
+// The classes of changes, from harmless to blocking.
 const (
-	Safe   Class = iota // no run can be blocked
-	Care                // depends on data or on the progress of runs
-	Breaks              // every run that reaches this point is blocked, unclaimed or reads empty data
+	Safe   Class = iota // The change blocks no run.
+	Care                // The effect depends on data or on the progress of runs.
+	Breaks              // Every run that reaches this point is blocked, is not claimed, or reads empty data.
 )
 
 func (c Class) String() string { return [...]string{"safe", "care", "breaks"}[c] }
@@ -30,23 +30,23 @@ func (c Class) String() string { return [...]string{"safe", "care", "breaks"}[c]
 // MarshalText returns the name of the class.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Change is a difference between two states.
+// Change is a difference between the old and the new state.
 type Change struct {
 	Position token.Position `json:"-"`
 	Class    Class          `json:"class"`
 	Row      string         `json:"row"`     // the row of the table Rows
-	Subject  string         `json:"subject"` // the stored name
+	Subject  string         `json:"subject"` // the stored name of the changed item
 	What     string         `json:"what"`
 	WayOut   string         `json:"wayOut,omitempty"`
-	From     string         `json:"from"` // fingerprints of the subject
+	From     string         `json:"from"` // fingerprints of the subject before and after the change
 	To       string         `json:"to"`
 }
 
 // Set contains the manifests of several packages by import path.
 type Set map[string]*manifest.Manifest
 
-// Compare returns the unsafe changes between two states of the same packages. For each subject, the
-// worst change comes first.
+// Compare returns the unsafe changes between two states of the same packages. Changes of one
+// subject are ordered from the worst class.
 func Compare(old, now Set) []Change {
 	c := &comparer{old: indexed(old), now: indexed(now), seen: map[string]bool{}, renamed: map[string]string{}}
 	c.findRenamed()
@@ -60,7 +60,7 @@ func Compare(old, now Set) []Change {
 	return c.changes
 }
 
-// Worst returns the worst class of changes.
+// Worst returns the worst class in changes.
 func Worst(changes []Change) Class {
 	worst := Safe
 	for _, c := range changes {
@@ -69,17 +69,17 @@ func Worst(changes []Change) Class {
 	return worst
 }
 
-// index contains the contents of a set by stored name.
+// index contains the items of a set by stored name.
 type index struct {
 	steps     map[string]*manifest.Step
 	workflows map[string]*manifest.Workflow
 	declared  map[string]*manifest.Declaration
 	errors    map[string]string
-	of        map[string]*manifest.Manifest // manifest by the name of an item in it
-	called    map[string]bool               // steps and workflows that workflows call
+	of        map[string]*manifest.Manifest // the manifest that contains the item of a name
+	called    map[string]bool               // steps and workflows that other workflows call
 	perhaps   map[string]bool               // steps of machines and graphs that some runs do not reach
 	used      map[string]bool               // declared names that workflows use
-	place     token.Position                // a position in the first package
+	place     token.Position                // a position in the first package, for changes without a position
 }
 
 func indexed(s Set) *index {
@@ -126,12 +126,13 @@ func indexed(s Set) *index {
 
 type comparer struct {
 	old, now *index
-	renamed  map[string]string // old to new stored names of items with the same Go name
+	renamed  map[string]string // new stored names by old ones, for items with the same Go name
 	changes  []Change
 	seen     map[string]bool
 }
 
-// reportf records a change that is not safe. It records equal texts about a subject only once.
+// reportf records a change unless its class is Safe. It records the same text about a subject only
+// once.
 func (c *comparer) reportf(at token.Position, class Class, row, subject, format string, args ...any) {
 	change := Change{Position: at, Class: class, Row: row, Subject: subject, What: fmt.Sprintf(format, args...), WayOut: wayOut(row, class)}
 	if change.Position.Filename == "" {
@@ -149,10 +150,10 @@ func (c *comparer) reportf(at token.Position, class Class, row, subject, format 
 	c.changes = append(c.changes, change)
 }
 
-// name returns the current stored name for an old one.
+// name returns the current stored name of the item with the old stored name.
 func (c *comparer) name(old string) string { return cmp.Or(c.renamed[old], old) }
 
-// fingerprint returns a hash of the state of a subject.
+// fingerprint returns a hash of the state of a subject, or "none" if the index does not contain it.
 func (x *index) fingerprint(subject string) string {
 	m := x.of[subject]
 	switch {
@@ -168,7 +169,7 @@ func (x *index) fingerprint(subject string) string {
 	return manifest.Fingerprint([]any{subject, x.errors[strings.TrimPrefix(subject, "error ")], m.Types})
 }
 
-// findRenamed finds items whose stored name differs under the same Go name.
+// findRenamed finds items that have the same Go name but different stored names.
 func (c *comparer) findRenamed() {
 	goNames := func(x *index) map[string]string {
 		all := map[string]string{}

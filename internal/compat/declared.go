@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// declarations compares the declared topics, hooks, values, streams and asks.
+// declarations compares the declared topics, hooks, values, streams and asks of both states.
 func (c *comparer) declarations() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.declared)) {
 		old, now := c.old.declared[name], c.now.declared[c.name(name)]
@@ -25,16 +25,16 @@ func (c *comparer) declarations() {
 	}
 }
 
-// ifUsed returns the class of the removal of a declared name. Other packages may have used the
-// name.
+// ifUsed returns the class of the removal of a declared name. It is Care if no workflow of these
+// packages uses the name, because other packages may use it.
 func (c *comparer) ifUsed(name string) Class {
-	if c.old.used[name] && !strings.HasPrefix(name, "ask ") { // an ask handler records nothing before an ask arrives
+	if c.old.used[name] && !strings.HasPrefix(name, "ask ") { // An ask handler records nothing before an ask arrives.
 		return Breaks
 	}
 	return Care
 }
 
-// failures compares the errors that callers can match.
+// failures compares the errors that callers can match by stored name.
 func (c *comparer) failures() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.errors)) {
 		old := c.old.errors[name]

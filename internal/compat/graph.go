@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// graph compares the steps of a graph.
+// graph compares the steps of two versions of a graph.
 func (o *orders) graph(old, now *manifest.Op) {
 	if old.Text != now.Text {
 		o.reportf(now.Position, Care, "graph.onfail", "onfail= of the graph is %s and was %s", orNone(now.Text), orNone(old.Text))
@@ -30,7 +30,7 @@ func (o *orders) graph(old, now *manifest.Op) {
 	}
 }
 
-// common returns the names of those nodes that are also in others.
+// common returns the names of the nodes that are also in others.
 func common(nodes []*manifest.Op, others map[string]*manifest.Op) []string {
 	var names []string
 	for _, n := range nodes {
@@ -41,8 +41,8 @@ func common(nodes []*manifest.Op, others map[string]*manifest.Op) []string {
 	return names
 }
 
-// nodeAdded reports a new step of a graph. Unless all other steps precede it, running runs may have
-// recorded steps that the new code starts after it.
+// nodeAdded reports a new step of a graph. Unless all other steps precede it, runs in flight may
+// have recorded steps that the new code starts after the new step.
 func (o *orders) nodeAdded(is *manifest.Op, all []*manifest.Op) {
 	class := Care
 	if is.Always && len(ancestors(is, byName(all))) < len(all)-1 {
@@ -51,7 +51,7 @@ func (o *orders) nodeAdded(is *manifest.Op, all []*manifest.Op) {
 	o.reportf(is.Position, class, "graph.step", "step %s of the graph is new", is.Name)
 }
 
-// ancestors returns the names of the nodes that have ended when the given node begins.
+// ancestors returns the names of the nodes that end before the given node begins.
 func ancestors(of *manifest.Op, all map[string]*manifest.Op) map[string]bool {
 	found := map[string]bool{}
 	var add func(*manifest.Op)
@@ -81,7 +81,7 @@ func needs(n *manifest.Op) []string {
 	return names
 }
 
-// node compares two versions of a graph step.
+// node compares two versions of a step of a graph.
 func (o *orders) node(was, is *manifest.Op) {
 	switch {
 	case was.Limit == is.Limit:

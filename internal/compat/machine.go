@@ -2,7 +2,7 @@ package compat
 
 import "github.com/flowgen/flowgen/internal/manifest"
 
-// byName returns ops keyed by name.
+// byName returns ops indexed by name.
 func byName(ops []*manifest.Op) map[string]*manifest.Op {
 	all := map[string]*manifest.Op{}
 	for _, o := range ops {
@@ -11,8 +11,8 @@ func byName(ops []*manifest.Op) map[string]*manifest.Op {
 	return all
 }
 
-// machine compares the steps of a machine. Transitions are recorded, so a run in flight continues
-// at the step that the old code chose.
+// machine compares the steps of two versions of a machine. Transitions are recorded, so a run in
+// flight continues with the step that the old code chose.
 func (o *orders) machine(old, now *manifest.Op) {
 	if start := o.c.name(old.Text); start != now.Text {
 		o.reportf(now.Position, Breaks, "machine.start", "the machine starts with %s and started with %s", now.Text, start)
@@ -34,7 +34,7 @@ func (o *orders) machine(old, now *manifest.Op) {
 }
 
 // stepMoved reports a step that was removed from a machine or graph while a step with its stored
-// name still exists. If no such step exists, stepGone reports it.
+// name still exists elsewhere. stepGone reports all other removed steps.
 func (o *orders) stepMoved(was *manifest.Op, stored string) {
 	if o.c.now.steps[stored] != nil {
 		o.reportf(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// renamed returns the old operations with the current names of renamed items. The renaming itself
-// is reported separately.
+// renamed returns the old operations with the current names of renamed items. Another function
+// reports the renaming.
 func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 	if len(o.c.renamed) == 0 {
 		return ops
@@ -18,7 +18,7 @@ func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 	var pairs []string
 	for _, old := range slices.Sorted(maps.Keys(o.c.renamed)) {
 		pairs = append(pairs, old+"#", o.c.renamed[old]+"#")
-		if strings.Contains(old, " ") { // declared names such as topics also occur without their kind
+		if strings.Contains(old, " ") { // The names of topics and other declarations also occur without their kind.
 			pairs = append(pairs, old, o.c.renamed[old])
 		}
 	}
@@ -44,8 +44,8 @@ func (o *orders) renamed(ops []*manifest.Op) []*manifest.Op {
 	return by(ops)
 }
 
-// renamedHelpers returns the old operations with the current names of helpers that were renamed and
-// otherwise do the same.
+// renamedHelpers returns the old operations with the current names of renamed helpers. It considers
+// a helper renamed if a new helper has the same code.
 func renamedHelpers(old, now *manifest.Workflow) []*manifest.Op {
 	names := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(old.Decides)) {
@@ -71,7 +71,7 @@ func renamedHelpers(old, now *manifest.Workflow) []*manifest.Op {
 	})
 }
 
-// rewritten returns a copy of ops with by applied to all texts of expressions.
+// rewritten returns a copy of ops in which all expressions were replaced by means of by.
 func rewritten(ops []*manifest.Op, by func(string) string) []*manifest.Op {
 	out := make([]*manifest.Op, len(ops))
 	for i, op := range ops {
@@ -90,10 +90,11 @@ func rewritten(ops []*manifest.Op, by func(string) string) []*manifest.Op {
 	return out
 }
 
-// deciding lists the kinds of ops that are not operations but determine which operations execute.
+// deciding lists the kinds of ops that are not operations themselves but determine which operations
+// are executed.
 var deciding = map[string]bool{"if": true, "loop": true, "switch": true, "case": true, "let": true, "do": true, "return": true, "leave": true, "defer": true}
 
-// alike reports whether b can be the new version of a, possibly with other arguments or conditions.
+// alike reports whether b can be the new version of a. Arguments and conditions may differ.
 func alike(a, b *manifest.Op) bool {
 	if a.Op != b.Op {
 		return false
@@ -108,7 +109,7 @@ func alike(a, b *manifest.Op) bool {
 	return len(names) > 0 && slices.Equal(names, namesIn(b))
 }
 
-// namesIn returns the sorted names of the operations within an op.
+// namesIn returns the sorted names of the operations within o.
 func namesIn(o *manifest.Op) []string {
 	var names []string
 	for _, b := range o.Blocks() {
@@ -136,7 +137,7 @@ func matched(a, b []*manifest.Op) []int {
 		case deciding[a[i].Op]:
 			return 1
 		}
-		return 4 // prefer to match operations rather than control flow
+		return 4 // Matching operations has priority over matching control flow.
 	}
 	for i := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {

@@ -31,7 +31,7 @@ var (
 	only  = flag.String("only", "", "judge the changes of the matrix whose names begin so; several, joined by commas")
 )
 
-// sampled is the number of changes per change that is tested without -matrix.
+// sampled is the number of changes that are tested without -matrix.
 const sampled = 12
 
 // change is a file of the matrix.
@@ -43,9 +43,10 @@ type change struct {
 	files  map[string]string
 }
 
-// The runtime verifies the result of this package: each change was recorded with the old code and
-// is replayed with the new code, for the whole log and every prefix. A change that blocks is never
-// reported as safe, and one that fits is never reported as breaking.
+// The test proves that the runtime agrees with the result of this package. Each change is recorded
+// with the old code, and the whole log and every prefix of it are replayed with the new code. A
+// change that blocks is never reported as safe, and a change that fits is never reported as
+// breaking.
 func TestVER4_TheRuntimeAgreesWithTheMatrix(t *testing.T) {
 	all := changes(t)
 	chosen := all
@@ -92,7 +93,7 @@ func TestVER4_TheRuntimeAgreesWithTheMatrix(t *testing.T) {
 	t.Logf("%d of %d changes: %v", len(chosen), len(all), counts)
 }
 
-// Every row of the table has a change in the matrix.
+// The test proves that the matrix contains a change for every row of the table.
 func TestVER4_TheMatrixHasEveryRow(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range changes(t) {
@@ -143,7 +144,7 @@ func changes(t *testing.T) []change {
 	return all
 }
 
-// module writes a module with both sides of each change.
+// module writes a module that contains the old and the new version of each change.
 func module(t *testing.T, chosen []change) string {
 	t.Helper()
 	dir := usermodule.New(t, nil)
@@ -170,7 +171,7 @@ func module(t *testing.T, chosen []change) string {
 
 func identifier(name string) string { return strings.NewReplacer("-", "_", ".", "_").Replace(name) }
 
-// header returns a package clause with the imports that a text needs.
+// header returns a package clause with the imports that the text needs.
 func header(text string) string {
 	var b strings.Builder
 	b.WriteString("package p\n\nimport (\n")
@@ -187,7 +188,8 @@ func header(text string) string {
 	return b.String()
 }
 
-// setup returns the code with which the test program accesses a package.
+// setup returns the functions by which the test program sets up and starts the workflow of a
+// package.
 func setup(text, side, drive string) string {
 	own := ""
 	if !strings.Contains(text, "func Setup(") {
@@ -202,8 +204,8 @@ func setup(text, side, drive string) string {
 	return header(own) + own
 }
 
-// compared generates the packages one by one, because all have the same stored names, and returns
-// the result of this package for the changes.
+// compared generates the packages separately, because all have the same stored names, and returns
+// the changes that this package reports for each of them.
 func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Change {
 	t.Helper()
 	set, _, err := load.Module(t.Context(), dir, []string{"./..."}, nil)
@@ -215,7 +217,7 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 		m, ds := model.New(p)
 		for _, d := range append(ds, p.TypeErrors(0, math.MaxInt)...) {
 			if strings.Contains(d.What, "has no field or method") {
-				continue // of a machine, which is generated; for other declarations the compiler reports it
+				continue // The field or method belongs to a generated machine. In all other cases the compiler reports it.
 			}
 			if mistakes++; mistakes < 20 {
 				t.Error(d)
@@ -247,7 +249,7 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 				t.Fatalf("%s: %v", c.name, err)
 			}
 			if side == "after" {
-				decoded = m // of the new side, with positions
+				decoded = m // The manifest of the new side contains positions.
 			}
 			decoded.Package = "p"
 			sides[side] = compat.Set{"p": decoded}
@@ -257,17 +259,17 @@ func compared(t *testing.T, dir string, chosen []change) map[string][]compat.Cha
 	return found
 }
 
-// verdict is written by testdata/judge.go.txt.
+// verdict is the result for one change. testdata/judge.go.txt writes it.
 type verdict struct {
 	Events       int
 	Full, Prefix string
 }
 
-// shares is the number of packages per side into which the changes are grouped. One package per
-// change would take minutes to compile.
+// shares is the number of packages per side among which the changes are distributed. One package
+// per change would take minutes to compile.
 const shares = 3
 
-// judged executes the runtime on all changes in one test binary.
+// judged runs the runtime on all changes in one test binary and returns the verdicts.
 func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	t.Helper()
 	var imports, list strings.Builder
@@ -287,8 +289,8 @@ func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	write(t, filepath.Join(dir, "judge", "judge_test.go"), read(t, filepath.Join("testdata", "judge.go.txt")))
 	write(t, filepath.Join(dir, "judge", "changes_test.go"), "package judge\n\nimport (\n"+imports.String()+")\n\nvar changes = []change{\n"+list.String()+"}\n")
 	out := filepath.Join(dir, "verdicts.json")
-	// Code that is executed once need not be fast: without optimization it compiles in two thirds
-	// of the time.
+	// The code is executed once, so its speed does not matter. Without optimization it compiles in
+	// two thirds of the time.
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-gcflags=example.com/user/...=-N -l -dwarf=false", "./judge")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "VERDICTS="+out)

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// optionChanges lists the changes of the matrix in which an option of a directive is added, changed
-// and removed, separated by spaces. A change may have several options.
+// optionChanges lists, for each option of each directive, the names of the changes of the matrix in
+// which it is added, changed or removed, separated by spaces. A change may cover several options.
 var optionChanges = map[directive.Kind]map[string]string{
 	directive.Step: {
 		"after": "graph-dependency-added graph-dependency-removed", "as": "step-as", "backoff": "step-policy", "catch": "machine-catch-added machine-catch-other machine-catch-removed",
@@ -41,12 +41,13 @@ var optionChanges = map[directive.Kind]map[string]string{
 
 const (
 	everyWay = "workflow-options-added workflow-options-changed workflow-options-removed"
-	// asOfWorkflows lists options that are handled by the same code for all kinds of workflows.
+	// asOfWorkflows lists the changes for options that have the same implementation for all kinds
+	// of workflows.
 	asOfWorkflows = everyWay + " workflow-debounce-added workflow-schedule-added"
-	notStored     = "" // it affects only generated text
+	notStored     = "" // The option affects only generated text.
 )
 
-// Each option of each directive has changes in the matrix, which the runtime tests.
+// The test proves that the matrix contains changes for each option of each directive.
 func TestVER4_TheMatrixHasEveryOption(t *testing.T) {
 	var names []string
 	for _, c := range changes(t) {

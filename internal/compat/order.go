@@ -14,16 +14,16 @@ type orders struct {
 	c       *comparer
 	subject string
 	at      token.Position
-	unknown map[string]bool // changes that only the new code declares
+	unknown map[string]bool // changes that only the new code declares by calls of Version
 	latest  map[string]int  // the highest version of each change that runs of the old code can have
-	waits   []*manifest.Op  // operations that only moved past waits, which was reported
+	waits   []*manifest.Op  // operations that moved only past waits and have been reported
 	moved   []string        // names of the results of added and removed operations
 }
 
 // block describes the position of two lists of operations.
 type block struct {
-	conditional bool // some runs do not reach the block
-	last        bool // the run records nothing after the block, except in other branches
+	conditional bool // some runs skip the block
+	last        bool // the run records nothing after the block except in other branches
 }
 
 func (o *orders) run(old, now *manifest.Workflow) {
@@ -84,8 +84,8 @@ func (o *orders) block(old, now []*manifest.Op, in block) {
 	}
 }
 
-// pastWaits reports operations that moved only past waits. The order of records is unchanged for
-// runs in which these waits were already over.
+// pastWaits reports operations that moved only past waits. For runs in which these waits are over,
+// the order of records is unchanged.
 func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*manifest.Op) {
 	for i, p := range partners {
 		j := slices.IndexFunc(now, func(n *manifest.Op) bool { return alike(old[i], n) && slices.Contains(added, n) })
@@ -121,16 +121,16 @@ func resultsOf(op *manifest.Op) []string {
 	return names
 }
 
-// follows reports whether op refers to the result of an added or removed operation. The report
-// about that operation is sufficient.
+// follows reports whether op refers to the result of an added or removed operation. A separate
+// report about op is then superfluous.
 func (o *orders) follows(op *manifest.Op) bool {
 	return slices.ContainsFunc(o.moved, func(name string) bool {
 		return strings.Contains(op.Text, name) || slices.ContainsFunc(op.Args, func(a string) bool { return strings.Contains(a, name) })
 	})
 }
 
-// anyFollows reports whether one of ops is of the given kind and follows, so that it may replace
-// the missing op.
+// anyFollows reports whether ops contains an op of the given kind for which follows is true. Such
+// an op may replace a missing op.
 func (o *orders) anyFollows(kind string, ops []*manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(op *manifest.Op) bool { return op.Op == kind && o.follows(op) })
 }
@@ -140,13 +140,13 @@ func records(ops []*manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(o *manifest.Op) bool { return certain(o) || maybe(o) })
 }
 
-// certain reports whether every run that reaches an op records it or an operation within it.
+// certain reports whether every run that reaches o records it or an operation within it.
 func certain(o *manifest.Op) bool {
 	return o.Recorded() || (o.Branches() || turns(o)) && slices.ContainsFunc(o.Body, certain)
 }
 
-// turns reports whether a loop certainly has at least one iteration: it ranges over a number or a
-// literal.
+// turns reports whether a loop always has at least one iteration because it ranges over a number or
+// a literal.
 func turns(o *manifest.Op) bool {
 	over, ok := strings.CutPrefix(o.Text, "range ")
 	if o.Op != "loop" || !ok {
@@ -158,7 +158,7 @@ func turns(o *manifest.Op) bool {
 	return strings.HasPrefix(over, "[]") && strings.HasSuffix(over, "}") && !strings.HasSuffix(over, "{}")
 }
 
-// maybe reports whether a run that reaches an op may record an operation within it.
+// maybe reports whether a run that reaches o may record an operation within it.
 func maybe(o *manifest.Op) bool {
 	found := false
 	for _, b := range o.Blocks() {
@@ -167,7 +167,8 @@ func maybe(o *manifest.Op) bool {
 	return found
 }
 
-// within reports whether one of ops that some runs skip contains an operation like o.
+// within reports whether ops contains an op that some runs skip and that contains an operation like
+// o.
 func within(ops []*manifest.Op, o *manifest.Op) bool {
 	return slices.ContainsFunc(ops, func(c *manifest.Op) bool {
 		found := false
@@ -209,8 +210,8 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	}
 }
 
-// turnsGone reports a removed loop that had an iteration in every run. The report depends on whether
-// a new block contains operations of the loop.
+// turnsGone reports a removed loop that had an iteration in every run. The text of the report
+// depends on whether an added block contains operations of the loop.
 func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
 	if slices.ContainsFunc(added, func(a *manifest.Op) bool { return shares(a, op) }) {
 		o.reportf(o.at, Breaks, "branch.wrapped", "what was called in a loop is called in branches now, so their keys are others")
@@ -262,7 +263,7 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	}
 }
 
-// decides reports a change of the control flow around operations.
+// decides reports a change of the control flow.
 func (o *orders) decides(op *manifest.Op, at token.Position, what string) {
 	switch op.Op {
 	case "return":
@@ -287,7 +288,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 	if in.conditional {
 		breaks = Care
 	}
-	if strings.Contains(old.Key+now.Key+old.Queue+now.Queue, " ? ") { // depends on a condition
+	if strings.Contains(old.Key+now.Key+old.Queue+now.Queue, " ? ") { // The value depends on a condition.
 		breaks = Care
 	}
 	switch {
@@ -340,7 +341,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 	o.block(old.Else, now.Else, block{conditional: true, last: true})
 }
 
-// text reports a changed condition, or a changed list of awaited operations.
+// text reports a changed condition or a changed list of awaited operations.
 func (o *orders) text(old, now *manifest.Op) {
 	row := "cond"
 	switch now.Op {
@@ -366,7 +367,7 @@ func (o *orders) items(old, now *manifest.Op) {
 	}
 }
 
-// values compares arguments without names.
+// values compares arguments by position.
 func (o *orders) values(old, now *manifest.Op, breaks Class, row string) {
 	if len(old.Args) != len(now.Args) {
 		o.reportf(now.Position, breaks, row, "%s has other arguments", title(now))
@@ -402,7 +403,7 @@ func bare(s string) string { return strings.TrimPrefix(s, manifest.Literal) }
 // arguments compares the arguments of steps and children, which are stored by parameter name.
 func (o *orders) arguments(old, now *manifest.Op, breaks Class) {
 	was, is := o.c.old.paramsOf(o.c.oldName(old.Name)), o.c.now.paramsOf(now.Name)
-	if len(was) != len(old.Args) || len(is) != len(now.Args) { // several inputs in one structure, or a function of another module
+	if len(was) != len(old.Args) || len(is) != len(now.Args) { // One version passes several inputs in one structure, or calls a function of another module.
 		o.values(old, now, breaks, "arg.constant")
 		return
 	}
@@ -436,7 +437,7 @@ func (x *index) paramsOf(name string) []string {
 	return names
 }
 
-// oldName returns the old stored name for a current one.
+// oldName returns the old stored name of the item with the current stored name.
 func (c *comparer) oldName(now string) string {
 	for old, name := range c.renamed {
 		if name == now {

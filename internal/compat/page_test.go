@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/use/breaking.md")
 
-// The page contains the rows of the table between its first marks.
+// The test proves that the page contains the rows of the table between its first marks.
 func TestVER4_ThePageHasTheTable(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "use", "breaking.md")
 	page := read(t, path)

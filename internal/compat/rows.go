@@ -1,12 +1,12 @@
 package compat
 
-// Row is a kind of change.
+// Row is a kind of change in the table.
 type Row struct {
 	ID     string
 	Change string // a description
-	Class  Class  // the worst possible class
+	Class  Class  // the worst class that such a change can have
 	Reason string // the reason for the class
-	WayOut string // how to avoid the problem, if possible
+	WayOut string // how to make the change without blocking runs; empty if impossible
 }
 
 // Rows contains every kind of change that is classified, in the order of docs/use/breaking.md.
@@ -97,7 +97,7 @@ var Rows = []Row{
 	{"workflow.batch", "batch= of a workflow added or removed", Breaks, "the stored input is a list or is not", "make it another workflow"},
 }
 
-// wayOut returns how to avoid the problem of a row.
+// wayOut returns how to make a change of the row id without blocking runs.
 func wayOut(id string, class Class) string {
 	for _, r := range Rows {
 		if r.ID == id {

@@ -11,22 +11,22 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// role is the use of a stored value.
+// role is the way in which the runtime uses a stored value.
 type role int
 
 const (
-	arguments role = iota // compared with the arguments that the code passes
-	results               // read by the code
-	inputs                // read by the code, under parameter names
-	messages              // read by the code, unless already read
+	arguments role = iota // The value is compared with the arguments that the code passes.
+	results               // The code reads the value.
+	inputs                // The code reads the value by parameter names.
+	messages              // The code reads the value unless it has been read before.
 )
 
-// differ compares the types of one subject.
+// differ compares the old and the new types of one subject.
 type differ struct {
 	c        *comparer
 	subject  string
 	at       token.Position
-	old, now map[string]json.RawMessage // named types
+	old, now map[string]json.RawMessage // definitions of named types
 	uncalled bool
 	visited  map[string]bool
 }
@@ -50,7 +50,7 @@ func (d *differ) reportf(class Class, row, format string, args ...any) {
 	d.c.reportf(d.at, ifCalled(class, !d.uncalled), row, d.subject, format, args...)
 }
 
-// resolve decodes a schema. It follows a reference and removes null from the types.
+// resolve decodes a schema. It resolves a reference and removes null from the types.
 func resolve(data json.RawMessage, named map[string]json.RawMessage) schema {
 	var s schema
 	if len(data) == 0 || json.Unmarshal(data, &s) != nil {
@@ -92,7 +92,7 @@ func (d *differ) params(old, now []manifest.Param, as role) {
 	d.properties(byName(old), byName(now), "", as, true, nil)
 }
 
-// properties compares values that are stored under names.
+// properties compares values that are stored by name.
 func (d *differ) properties(old, now map[string]json.RawMessage, path string, as role, always bool, required []string) {
 	isParam := path == ""
 	var gone, added []string
@@ -105,7 +105,7 @@ func (d *differ) properties(old, now map[string]json.RawMessage, path string, as
 			gone = append(gone, name)
 			continue
 		}
-		every := isParam || slices.Contains(required, name) // every record has the value
+		every := isParam || slices.Contains(required, name) // Every record contains the value.
 		d.types(old[name], here, join(path, name), as, always && every)
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -124,7 +124,8 @@ func (d *differ) properties(old, now map[string]json.RawMessage, path string, as
 	}
 }
 
-// renamedIn reports removed names that an added name replaces. It returns the other names.
+// renamedIn reports each removed name that an added name replaces. It returns the remaining removed
+// and added names.
 func (d *differ) renamedIn(gone, added []string, old, now map[string]json.RawMessage, path string, as role, always bool) (restGone, restAdded []string) {
 	for _, name := range gone {
 		i := slices.IndexFunc(added, func(a string) bool { return sameJSON(old[name], now[a]) })

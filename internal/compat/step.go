@@ -31,9 +31,9 @@ func (c *comparer) steps() {
 	}
 }
 
-// ifCalled returns the class of a change of a step or child. It is lower for a step that no
-// workflow of these packages calls, because its callers are unknown, and because some runs do not
-// reach each step of a machine or graph.
+// ifCalled returns the class of a change of a step or child. The class is lower if no workflow of
+// these packages calls the step, because its callers are unknown, or if some runs do not reach the
+// step in its machine or graph.
 func ifCalled(class Class, called bool) Class {
 	if !called && class == Breaks {
 		return Care
@@ -62,7 +62,7 @@ func (c *comparer) stepKey(name string, old, now *manifest.Step, called bool) {
 	}
 }
 
-// stepRun reports a step that now executes in a run of its own, or no longer does. A queue or a
+// stepRun reports a step that executes in its own run in only one of the two states. A queue or a
 // limit causes a step to have its own run.
 func (c *comparer) stepRun(name string, old, now *manifest.Step) {
 	if ownRun(old) == ownRun(now) {
@@ -77,8 +77,8 @@ func (c *comparer) stepRun(name string, old, now *manifest.Step) {
 
 func ownRun(s *manifest.Step) bool { return s.Queue != "" || len(s.Uses) > 0 }
 
-// runOptions returns the options that cause a step to have its own run, as written in the
-// directive.
+// runOptions returns the options of a directive that cause a step to have its own run, in source
+// form.
 func runOptions(s *manifest.Step) string {
 	var all []string
 	if s.Queue != "" {

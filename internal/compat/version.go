@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// numbered returns the new operations as runs of the old code see them. Such runs do not execute
-// the branches of versions that they do not have. Results are therefore numbered without these
-// branches, and expressions that depend on such a version are evaluated without it.
+// numbered returns the new operations as runs of the old code execute them. These runs skip the
+// branches of versions that they cannot have. Results are therefore numbered without these
+// branches, and expressions that depend on such a version are simplified.
 func (o *orders) numbered(ops []*manifest.Op) []*manifest.Op {
 	if len(o.unknown) == 0 && !slices.ContainsFunc(ops, func(op *manifest.Op) bool { return o.later(op) }) {
 		return ops
@@ -55,14 +55,14 @@ func (o *orders) numbered(ops []*manifest.Op) []*manifest.Op {
 	return o.forThem(out)
 }
 
-// forNewRuns reports whether a guard has no effect for the versions that runs of the old code can
-// have.
+// forNewRuns reports whether the branches of a guard are empty for all versions that runs of the
+// old code can have.
 func (o *orders) forNewRuns(guard *manifest.Op) bool {
 	latest, ok := o.latest[guard.Name]
 	return ok && latest < len(guard.Ways) && !slices.ContainsFunc(guard.Ways[:latest+1], func(way []*manifest.Op) bool { return len(way) > 0 })
 }
 
-// forThem returns ops without the guards that have no effect for runs of the old code.
+// forThem returns ops without the guards for which forNewRuns is true.
 func (o *orders) forThem(ops []*manifest.Op) []*manifest.Op {
 	ops = slices.DeleteFunc(ops, func(op *manifest.Op) bool { return op.Op == "guard" && o.forNewRuns(op) })
 	for _, op := range ops {
@@ -74,7 +74,7 @@ func (o *orders) forThem(ops []*manifest.Op) []*manifest.Op {
 	return ops
 }
 
-// later reports whether op has a branch for a version that runs of the old code cannot have.
+// later reports whether op contains a branch for a version that runs of the old code cannot have.
 func (o *orders) later(op *manifest.Op) bool {
 	found := false
 	manifest.Walk([]*manifest.Op{op}, func(inner *manifest.Op) {
@@ -98,8 +98,8 @@ func (o *orders) taken(ops []*manifest.Op, f func(*manifest.Op)) {
 	}
 }
 
-// withoutVersion returns s with values that depend on the version of a change replaced by their
-// values for version 0.
+// withoutVersion returns s with each expression that depends on the version of a change replaced by
+// its value for version 0.
 func withoutVersion(s, change string) string {
 	mark := "((version(" + change + ") "
 	for from := 0; ; {
@@ -132,7 +132,8 @@ func withoutVersion(s, change string) string {
 	}
 }
 
-// holdsForNone reports whether version 0 satisfies a condition such as ">= 1)".
+// holdsForNone reports whether version 0 satisfies a condition such as ">= 1)". known is false if
+// the condition has another form.
 func holdsForNone(cond string) (holds, known bool) {
 	op, number, ok := strings.Cut(strings.TrimSuffix(cond, ")"), " ")
 	n, err := strconv.Atoi(number)
@@ -156,7 +157,8 @@ func holdsForNone(cond string) (holds, known bool) {
 	return false, false
 }
 
-// outside returns the index of want in s outside of parentheses and quotes, or a negative number.
+// outside returns the index of the first want in s that is outside of parentheses and quotes, or a
+// negative number.
 func outside(s, want string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// workflows compares the workflows of the two states.
+// workflows compares the workflows of both states.
 func (c *comparer) workflows() {
 	for _, name := range slices.Sorted(maps.Keys(c.old.workflows)) {
 		old, now := c.old.workflows[name], c.now.workflows[c.name(name)]
@@ -33,7 +33,7 @@ func (c *comparer) workflows() {
 func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types}
 	d.params(old.Params, now.Params, inputs)
-	if c.old.called[name] { // the inputs of a called workflow are also arguments
+	if c.old.called[name] { // The inputs of a called workflow are also arguments of its caller.
 		d.params(old.Params, now.Params, arguments)
 	}
 	if len(old.Scratchpad) > 0 && len(now.Scratchpad) > 0 {
@@ -56,7 +56,7 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	}
 }
 
-// options compares the options that affect existing runs.
+// options compares the options that affect existing runs of a workflow.
 func (c *comparer) options(name string, old, now *manifest.Workflow) {
 	if was, is := old.Policy["batch"], now.Policy["batch"]; (was == "") != (is == "") {
 		c.reportf(now.Position, Breaks, "workflow.batch", name, "its input is a list of the inputs of several starts now and was one, or the other way round")
@@ -77,7 +77,8 @@ func children(w *manifest.Workflow) int {
 // defaultChildren equals workflow.DefaultChildren.
 const defaultChildren = 10
 
-// uses compares the versions of the modules whose functions influence the operations of a workflow.
+// uses compares the versions of modules whose functions influence the order of operations of a
+// workflow.
 func (c *comparer) uses(name string, old, now *manifest.Workflow) {
 	for _, module := range slices.Sorted(maps.Keys(old.Uses)) {
 		if v, ok := now.Uses[module]; ok && v != old.Uses[module] {
@@ -86,7 +87,7 @@ func (c *comparer) uses(name string, old, now *manifest.Workflow) {
 	}
 }
 
-// unknownChanges returns the changes that only the new operations declare.
+// unknownChanges returns the changes that only the new operations declare by calls of Version.
 func unknownChanges(old, now []*manifest.Op) map[string]bool {
 	unknown := map[string]bool{}
 	manifest.Walk(now, func(o *manifest.Op) {
@@ -113,7 +114,8 @@ func latest(ops []*manifest.Op) map[string]int {
 	return versions
 }
 
-// asBefore returns ops as runs of the old code execute them: an unknown change has version 0.
+// asBefore returns ops as runs of the old code execute them. Unknown changes have version 0 in
+// these runs.
 func asBefore(ops []*manifest.Op, unknown map[string]bool) []*manifest.Op {
 	var out []*manifest.Op
 	for _, o := range ops {
@@ -139,7 +141,7 @@ func asBefore(ops []*manifest.Op, unknown map[string]bool) []*manifest.Op {
 	return out
 }
 
-// sameWay reports whether two branches of a guard are equal.
+// sameWay reports whether two branches of a guard contain the same operations.
 func sameWay(a, b []*manifest.Op) bool {
 	return len(a)+len(b) == 0 || manifest.Fingerprint(a) == manifest.Fingerprint(b)
 }

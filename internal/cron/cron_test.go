@@ -137,7 +137,7 @@ func TestParse_NamesTheFix(t *testing.T) {
 	}
 }
 
-// minutes computes the ticks of a period by testing each minute against the numbers of the fields.
+// minutes finds the ticks of a period by comparing each minute with the numbers of the fields.
 type minutes struct {
 	minute, hour []int
 	day          func(time.Time) bool
@@ -147,10 +147,10 @@ type minutes struct {
 // wall is the wall clock of a zone at a minute.
 type wall struct {
 	at, shows time.Time
-	again     bool // a repeated wall clock time
+	again     bool // the wall clock time occurred before
 }
 
-// look returns the wall clock of a zone at each minute of a period.
+// look returns the wall clock of a zone for each minute of a period.
 func look(from, to time.Time, zone *time.Location) (all []wall) {
 	var highest time.Time
 	for t := from; t.Before(to); t = t.Add(time.Minute) {
@@ -168,7 +168,7 @@ func (s minutes) meets(shows time.Time) bool {
 	return slices.Contains(s.minute, shows.Minute()) && slices.Contains(s.hour, shows.Hour()) && s.day(shows)
 }
 
-// in returns the minutes that are ticks.
+// in returns the minutes of all that are ticks.
 func (s minutes) in(all []wall) (ticks []time.Time) {
 	for i, w := range all {
 		tick := s.meets(w.shows) && (s.everyHour || !w.again)
@@ -185,7 +185,7 @@ func (s minutes) in(all []wall) (ticks []time.Time) {
 }
 
 // spans returns a whole year for Zurich. For other zones it returns ten days around each clock
-// change of the year and around the end of the year.
+// change and around the end of the year.
 func spans(year int, zone *time.Location) (all [][2]time.Time) {
 	t := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := t.AddDate(1, 0, 0)
@@ -248,7 +248,7 @@ func TestNext_AgreesWithALookAtEveryMinute(t *testing.T) {
 }
 
 // TestNext_IsTheSameFromWhereverOneLooks proves that Next returns the earliest tick after any start
-// time, independently of the distance.
+// time, regardless of how far away the tick is.
 func TestNext_IsTheSameFromWhereverOneLooks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, text := range []string{"*/20 2 * * * Europe/Zurich", "7 * * * * America/St_Johns", "0 0 * * * America/Santiago"} {

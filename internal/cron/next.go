@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// horizon is the number of days that are searched for the next tick. The combination of date and
-// weekday recurs within 28 years, or 40 years around a century year without a leap day.
+// horizon is the number of days that are searched for the next tick. A combination of date and
+// weekday recurs within 28 years, or within 40 years around a century year without a leap day.
 const horizon = 41 * 366
 
 // Next returns the first tick after a time in the zone of the schedule. It returns the zero time if
@@ -26,12 +26,13 @@ func (t *Ticks) Next(after time.Time) time.Time {
 		return time.Time{}
 	}
 	local := after.In(t.zone)
-	// Wall clock times are represented in UTC, in which each of them exists exactly once.
+	// Wall clock times are represented as times in UTC, where each of them exists exactly once.
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
-	day = day.AddDate(0, 0, -1) // may occur again
+	day = day.AddDate(0, 0, -1) // The day may occur twice.
 	for range horizon {
 		if first, found := t.nextOn(day, after); found {
-			// The next day may begin before this one ends, if the clock is set back over midnight.
+			// The next day may begin before this day ends, if the clock is set back across
+			// midnight.
 			if second, found := t.nextOn(day.AddDate(0, 0, 1), after); found {
 				first = min(first, second)
 			}
@@ -42,7 +43,7 @@ func (t *Ticks) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// ever reports whether any year has a matching day.
+// ever reports whether a matching day exists in any year.
 func (t *Ticks) ever() bool {
 	for d := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); d.Year() < 2028; d = d.AddDate(0, 0, 1) {
 		if t.dayFits(d) {
@@ -63,17 +64,17 @@ func (t *Ticks) dayFits(d time.Time) bool {
 	return day || weekday
 }
 
-// nextOn returns the first tick of a day after a time, in seconds since 1970. The second result
-// reports whether there is one.
+// nextOn returns the first tick of a day after a time, in seconds since 1970. found is false if
+// there is none.
 func (t *Ticks) nextOn(day, after time.Time) (first int64, found bool) {
 	if !t.dayFits(day) {
 		return 0, false
 	}
 	periods := t.periods(day)
-	last := after.Unix() // ticks are whole seconds, so one after this is also after the time
-	// Skip all wall clock times up to the latest that any offset of the day gives for this moment.
-	// This includes times that the clock skips, because the clock showed an earlier time before the
-	// change.
+	last := after.Unix() // Ticks are whole seconds, so a tick after last is also after the given time.
+	// Skip all wall clock times up to the latest time that the clock shows at this moment under any
+	// offset of the day. This also skips times that the clock change omits, because the clock
+	// showed an earlier time before the change.
 	shown := last - day.Unix() + slices.MinFunc(periods, func(a, b period) int { return cmp.Compare(a.offset, b.offset) }).offset
 	for h := int(max(0, shown/3600)); h < 24; h++ {
 		if t.hour>>h&1 == 0 {
@@ -89,7 +90,7 @@ func (t *Ticks) nextOn(day, after time.Time) (first int64, found bool) {
 				}
 			}
 			if found && len(periods) == 1 {
-				return first, true // the offset is constant, so all further ticks are later
+				return first, true // The offset is constant within a period, so all further ticks are later.
 			}
 		}
 	}
@@ -101,7 +102,7 @@ type period struct{ begin, end, offset int64 }
 
 // periods returns the intervals in which the clock may show a time of the day.
 func (t *Ticks) periods(day time.Time) (all []period) {
-	const most = 26 * time.Hour // upper bound of zone offsets and clock changes
+	const most = 26 * time.Hour // upper bound of zone offsets and of clock changes
 	from, until := day.Add(-most), day.Add(24*time.Hour+most)
 	for at := from; ; {
 		begin, end := at.In(t.zone).ZoneBounds()

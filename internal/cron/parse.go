@@ -6,16 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // the same zones on every machine, even without a zone database
+	_ "time/tzdata" // Embed the zone database, so that all machines have the same zones.
 )
 
-// Ticks contains the times of a schedule. The zero value has none: use [Parse].
+// Ticks contains the times of a schedule. The zero value has no ticks. Create Ticks with [Parse].
 type Ticks struct {
 	text  string
 	every time.Duration // 0 for a cron expression
 	zone  *time.Location
 
-	minute, hour, day, month, weekday uint64 // bit n: n is in the field
+	minute, hour, day, month, weekday uint64 // bit n is set if n is in the field
 	dayAny, weekdayAny                bool   // the field begins with *
 	everyHour                         bool   // the hour is * or */n
 }
@@ -23,7 +23,7 @@ type Ticks struct {
 // Error describes why a text is not a valid schedule.
 type Error struct {
 	Text    string // the input text
-	Problem string // includes the fix
+	Problem string // the problem and its fix
 }
 
 // Error returns the text and the problem.
@@ -32,7 +32,7 @@ func (e *Error) Error() string { return fmt.Sprintf("schedule %q: %s", e.Text, e
 // MinEvery is the shortest interval.
 const MinEvery = time.Second
 
-// example ends the problems about the form as a whole.
+// example is appended to problems with the form of the whole text.
 const example = `for example "30 2 * * * Europe/Zurich"`
 
 var (

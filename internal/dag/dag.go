@@ -1,5 +1,5 @@
-// Package dag computes properties of a graph from its dependencies alone: the order of its nodes,
-// cycles, nodes that may be skipped, and sinks. It uses only names, without types or files.
+// Package dag computes properties of a graph from the names and dependencies of its nodes: the
+// order of the nodes, cycles, nodes that may be skipped, and sinks.
 package dag
 
 import "slices"
@@ -8,15 +8,15 @@ import "slices"
 type Node struct {
 	Name      string
 	Needs     []Need
-	MaySkip   bool // has a condition, or may fail
+	MaySkip   bool // the node has a condition or may fail
 	HasResult bool
 }
 
 // Need is a dependency on another node.
 type Need struct {
 	Name  string
-	Takes bool // takes the result; otherwise only waits for the end
-	Maybe bool // the node also begins if the other one was skipped
+	Takes bool // the node takes the result of the other node; otherwise it only waits for its end
+	Maybe bool // the node also begins if the other node was skipped
 }
 
 // index returns the indexes of the nodes by name. For duplicate names it returns the first.
@@ -30,8 +30,9 @@ func index(nodes []Node) map[string]int {
 	return at
 }
 
-// Order returns the indexes of the nodes in topological order, and otherwise in their given order.
-// It omits nodes that are part of a cycle or depend on such a node.
+// Order returns the indexes of the nodes in topological order. Nodes that do not depend on each
+// other keep their given order. Order omits nodes that are part of a cycle or depend on such a
+// node.
 func Order(nodes []Node) []int {
 	at, placed := index(nodes), make([]bool, len(nodes))
 	order := make([]int, 0, len(nodes))
@@ -46,14 +47,14 @@ func Order(nodes []Node) []int {
 			}
 			placed[i], again = true, true
 			order = append(order, i)
-			break // nodes before it may follow
+			break // Nodes before this node may follow.
 		}
 	}
 	return order
 }
 
-// Cycles returns cycles as lists of names. Each node needs the next one, and the last needs the
-// first. There is one cycle for each back edge of a depth-first search.
+// Cycles returns the cycles of the graph as lists of names. Each node needs the next one, and the
+// last needs the first. There is one cycle for each back edge of a depth-first search.
 func Cycles(nodes []Node) (cycles [][]string) {
 	const open, done = 1, 2
 	at, seen := index(nodes), make([]int, len(nodes))
@@ -84,8 +85,8 @@ func Cycles(nodes []Node) (cycles [][]string) {
 	return cycles
 }
 
-// Skippable reports for each node by name whether it may be skipped: it has MaySkip, or it needs a
-// skippable node without Maybe.
+// Skippable reports for each node by name whether it may be skipped. A node may be skipped if
+// MaySkip is true or if it needs a skippable node without Maybe.
 func Skippable(nodes []Node) map[string]bool {
 	skippable := make(map[string]bool)
 	for _, i := range Order(nodes) {
@@ -97,7 +98,7 @@ func Skippable(nodes []Node) map[string]bool {
 	return skippable
 }
 
-// Sinks returns the indexes of the nodes with a result that no other node takes.
+// Sinks returns the indexes of the nodes whose result no other node takes.
 func Sinks(nodes []Node) (sinks []int) {
 	taken := map[string]bool{}
 	for _, n := range nodes {

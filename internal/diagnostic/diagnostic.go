@@ -15,14 +15,14 @@ import (
 	"unicode/utf8"
 )
 
-// Diagnostic is one mistake in the user's source. Line is zero if the position is not known, and
-// File is empty if even the file is not known.
+// Diagnostic is one mistake in the user's source. Line is zero if the line is not known. File is
+// empty if the file is not known.
 type Diagnostic struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 	What   string `json:"what"` // the problem, starting with a name or a lower-case word
-	Fix    string `json:"fix"`  // the fix in the imperative; empty if What implies it
+	Fix    string `json:"fix"`  // the fix in the imperative; empty if What implies the fix
 }
 
 // New returns a diagnostic at p.
@@ -30,7 +30,7 @@ func New(p token.Position, what, fix string) Diagnostic {
 	return Diagnostic{File: p.Filename, Line: p.Line, Column: p.Column, What: what, Fix: fix}
 }
 
-// String returns "file:line:col: what: fix" on one line without the unknown parts. The result is
+// String returns "file:line:col: what: fix" on one line. It omits unknown parts. The result is
 // [Printable].
 func (d Diagnostic) String() string {
 	var parts []string
@@ -50,7 +50,7 @@ func (d Diagnostic) String() string {
 var lineBreak = regexp.MustCompile(`[ \t]*[\r\n]+[ \t]*`)
 
 // Printable returns s with escapes for all characters that a terminal or the log of a CI system
-// would interpret. Tabs remain. Text from users, and therefore also a diagnostic, may contain any
+// would interpret. It keeps tabs. Diagnostics contain texts from users, which may contain any
 // characters.
 func Printable(s string) string {
 	var b strings.Builder

@@ -21,7 +21,8 @@ func TestString_LeavesOutWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// A terminal or a CI system would interpret the control characters.
+// The test proves that String escapes control characters, which a terminal or a CI system would
+// interpret.
 func TestString_IsOneLineWithoutControlCharacters(t *testing.T) {
 	d := diagnostic.Diagnostic{File: "a\x1b[2J.go", Line: 1, Column: 2, What: "x\n::error::y\r\n\tz \u009b31m \u202e\x00\xff", Fix: "mend\tx\u00e9\ufffd"}
 	want := `a\x1b[2J.go:1:2: x ::error::y z \u009b31m \u202e\x00\xff: mend` + "\tx\u00e9\ufffd"
