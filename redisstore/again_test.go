@@ -13,8 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The answer to a claim may be lost. A claim that is repeated with the same token returns the runs
-// that the first one has granted, and grants no others.
+// TestClaim_SentAgainAnswersWhatItHasGivenOut proves that a claim repeated with the same token
+// returns the runs that the first call granted, and grants no others. A worker repeats a claim if
+// its answer was lost.
 func TestClaim_SentAgainAnswersWhatItHasGivenOut(t *testing.T) {
 	g := openGuarded(t)
 	session := g.session()
@@ -48,8 +49,8 @@ func TestClaim_SentAgainAnswersWhatItHasGivenOut(t *testing.T) {
 	})
 }
 
-// After a failover, sets may contain entries that do not fit the runs. The queue state of a run
-// decides whether it is granted.
+// TestClaim_TakesByQueueStateNotByList proves that the queue state of a run decides whether the run
+// is granted. After a failover, a set of runs may contain entries that contradict the runs.
 func TestClaim_TakesByQueueStateNotByList(t *testing.T) {
 	g := openGuarded(t)
 	owner, thief := g.session(), g.session()
@@ -89,7 +90,8 @@ func TestClaim_TakesByQueueStateNotByList(t *testing.T) {
 	g.sound()
 }
 
-// A session has ended from the first part of its recovery on, however many parts there are.
+// TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken proves that a dead session is refused as soon
+// as the first part of its runs is recovered.
 func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	g := openGuarded(t)
 	dead := g.session()
@@ -107,7 +109,7 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 		t.Fatalf("claimed %d runs, want %d", len(got.Runs), len(creates))
 	}
 	alive := g.session()
-	for range 20 { // the other sessions send no heartbeats
+	for range 20 { // no other session sends heartbeats
 		g.clock.Advance(5 * time.Second)
 		_, err := g.Heartbeat(g.ctx, 0, alive)
 		g.check(err)

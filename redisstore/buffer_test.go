@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// hasty cancels most calls while they are in progress, and reuses their arguments at once.
+// hasty commits repeatedly, cancels most of these calls while they are in progress, and clears
+// their arguments as soon as they return.
 func (w *writer) hasty(runs []*written, rounds int) {
 	for range rounds {
 		commits := make([]store.Commit, len(runs))
@@ -25,7 +26,7 @@ func (w *writer) hasty(runs []*written, rounds int) {
 		}
 		patience := 500 * time.Microsecond
 		done := w.settle(runs, commits, func() ([]store.Committed, error) {
-			// The store may read a request only until it returns.
+			// The store must not read a request after the call has returned.
 			reused := slices.Clone(commits)
 			defer clear(reused)
 			ctx, cancel := context.WithTimeout(w.ctx, rand.N(patience))
@@ -39,8 +40,8 @@ func (w *writer) hasty(runs []*written, rounds int) {
 	}
 }
 
-// The buffers of a call are reused only after nothing of the call is in progress, whatever happens
-// to its context, its connection and its scripts.
+// TestCommit_ReusesNothingThatIsStillBeingSent proves that a buffer is not reused while it is being
+// sent, even if the context is canceled, the connection fails, or a script has to be loaded.
 func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string, addrs []string, dial func(redistest.Harm) redis.UniversalClient) {
 		prefix := redistest.Prefix()
@@ -60,12 +61,12 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 		defer st.Close()
 		w := newWriter(t, good, st, 60)
 		rounds := 12
-		if *everyLayout { // make soak
+		if *everyLayout { // set by make soak
 			rounds = 100
 		}
 		stop := make(chan struct{})
 		var flusher, all sync.WaitGroup
-		flusher.Go(func() { // so that scripts are sent again, from the same buffer
+		flusher.Go(func() { // flushes the scripts, so the client sends them a second time from the same buffer
 			for n := 0; ; n++ {
 				select {
 				case <-stop:

@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// carrier lets runs send to each other and continue, over a connection that loses requests and
-// answers. It repeats every request without an answer.
+// carrier lets runs send items to each other and continue, over a connection that loses requests
+// and answers. It repeats each request until it is answered.
 type carrier struct {
 	t         *testing.T
 	ctx       context.Context
@@ -27,10 +27,10 @@ type carrier struct {
 	clock     *storetest.Clock
 	ids       *storetest.IDs
 	senders   []*sender
-	again     atomic.Int64 // attempts without an answer
+	again     atomic.Int64 // number of requests without an answer
 }
 
-// sender is a chain of runs and what was written to it.
+// sender is a chain of runs and everything that was written to it.
 type sender struct {
 	log    *storetest.Log
 	fence  store.Fence
@@ -39,7 +39,7 @@ type sender struct {
 	sent   []event.ItemID
 }
 
-const sendersContinue = 2 // one in this many senders continues
+const sendersContinue = 2 // every third sender continues
 
 func newCarrier(t *testing.T, good, bad *redisstore.Store, clock *storetest.Clock, chains int) *carrier {
 	t.Helper()
@@ -111,7 +111,8 @@ func (c *carrier) commit(s *sender, commit store.Commit) {
 	s.log.Accept(commit)
 }
 
-// write lets a sender commit rounds frames with two records each, and continue.
+// write makes sender i commit one frame with two outbox records in each round, and then continue if
+// it is one of the senders that do.
 func (c *carrier) write(i, rounds int) {
 	s, to := c.senders[i], c.senders[(i+1)%len(c.senders)].chain[0]
 	for round := range rounds {
@@ -132,7 +133,7 @@ func (c *carrier) write(i, rounds int) {
 	}
 }
 
-// carry relays the records of a partition until there are none.
+// carry relays the outbox records of a partition until none are left.
 func (c *carrier) carry(p int) {
 	for {
 		var records []store.Outgoing
@@ -156,7 +157,8 @@ func (c *carrier) carry(p int) {
 	}
 }
 
-// answer delivers a record. The receivers of every third record refuse it.
+// answer delivers a record and returns its new phase. Every third record is refused by its
+// receiver.
 func (c *carrier) answer(r store.Outgoing) store.Mark {
 	m := store.Mark{From: r.From, ID: r.ID, Phase: r.Phase}
 	if r.Phase == store.PhaseSettled {
@@ -174,7 +176,7 @@ func (c *carrier) answer(r store.Outgoing) store.Mark {
 	return m
 }
 
-// verify fails the test unless everything was written and received exactly once.
+// verify fails the test unless each frame and each item was stored exactly once.
 func (c *carrier) verify() {
 	c.t.Helper()
 	snap, err := c.good.Inspect(c.ctx)

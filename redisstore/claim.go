@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Claim recovers the runs of dead sessions, makes due runs ready, and grants ready runs. Of all the
-// routes it takes the highest priority first, then the run that has been ready for longest. If the
-// session repeats a claim with the same token and has made no other claim in between, Claim returns
-// the same runs.
+// Claim recovers the runs of dead sessions, makes due runs ready, and grants ready runs. Runs with
+// a higher priority come first, whatever their routes; among equal priorities, the run that has
+// been ready for longest comes first. If the session repeats a claim with the same token and has
+// made no other claim in between, Claim returns the same runs.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return claimed, nil
 }
 
-// claimArgs returns the keys and the arguments of script claim.
+// claimArgs returns the keys and the arguments of the claim script.
 func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []any) {
 	session := sessionCode(c.Session)
 	keys = make([]string, 0, 5+len(c.Routes))
@@ -86,8 +86,8 @@ func (s *Store) claimed(ctx context.Context, p *partition, a answer) (store.Clai
 	return claimed, nil
 }
 
-// packFree returns the free capacity of the local limits of a worker, in the form that the script
-// reads. It returns an empty string if there are none.
+// packFree encodes the free capacity of the local limits of a worker as a script argument. The
+// result is empty if there are no local limits.
 func packFree(free []store.FreeCapacity) string {
 	if len(free) == 0 {
 		return ""
@@ -107,11 +107,12 @@ func (s *Store) passedRun(ctx context.Context, p *partition, a answer) (run stor
 	return run, err
 }
 
-// mostClaimed is the maximum number of runs that one claim grants, because a script can pass only
-// so many arguments at once. The remaining runs have a wake.
+// mostClaimed is the maximum number of runs that one claim grants. It is bounded because a script
+// can pass only a limited number of arguments to a command. The wake of a route remains set if some
+// of its runs were not granted.
 const mostClaimed = 4000
 
-// ClaimRun grants one named run.
+// ClaimRun grants the given run to the session.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
 	claimed, err := s.claimNamed(ctx, scriptClaimRun, partition, session, token, run)
 	if err != nil {
@@ -163,8 +164,9 @@ func (s *Store) claimNamed(ctx context.Context, script *script, partition int, i
 	return store.ClaimedRun{}, err
 }
 
-// claimedRun decodes a run that a script has granted. A run with a damaged long workflow ID is
-// granted without it: reading the run returns the error.
+// claimedRun decodes a run that a script has granted. If the long workflow ID of the run is
+// damaged, claimedRun returns the run without the ID and without an error. The worker gets the
+// error when it loads the run.
 func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.ClaimedRun, error) {
 	list, _ := given.([]any)
 	a := answer(list)
@@ -185,13 +187,13 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 		run.Uses = store.LocalOf(unpackUses(a.text(6)))
 	}
 	run.Group = a.text(7)
-	if a.text(4) != "" { // its log is one frame, its inbox is empty
+	if a.text(4) != "" { // the log has one frame and the inbox is empty
 		run.Loaded = &store.Loaded{Frames: [][]byte{[]byte(a.text(4))}}
 	}
 	if hashed(run.WorkflowID) {
 		whole, err := s.workflowIDOf(ctx, run.Run)
 		if _, damaged := errors.AsType[*store.DamagedError](err); damaged {
-			run.Loaded = nil // reading the run returns the same error, for this run alone
+			run.Loaded = nil // loading the run returns the same error, and the other claimed runs are not affected
 			return run, nil
 		}
 		run.WorkflowID = whole
@@ -200,7 +202,7 @@ func (s *Store) claimedRun(ctx context.Context, p *partition, given any) (store.
 	return run, nil
 }
 
-// Due makes up to limit runs ready that are due. It returns the next due time.
+// Due makes at most limit due runs ready. It returns the next due time.
 func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -220,7 +222,7 @@ func (s *Store) Due(ctx context.Context, partition, limit int) (time.Time, error
 	}
 }
 
-// Release makes an owned run ready under a new fence. It does not count as a recovery.
+// Release makes an owned run ready and changes its fence. It does not count as a recovery.
 func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// machine contains the clocks of a process.
+// machine simulates the wall clock and the monotonic clock of a process.
 type machine struct {
 	wall    time.Time
 	elapsed time.Duration
@@ -36,7 +36,7 @@ func TestClock_ShowsTheTimeOfTheServer(t *testing.T) {
 	c.observe(server.Add(time.Millisecond), 0, m.elapsed)
 	shows(t, c, server.Add(2*time.Millisecond), "after the first answer")
 
-	m.pass(time.Second) // a slow answer is imprecise
+	m.pass(time.Second) // an answer that takes a second is too imprecise to replace the estimate
 	c.observe(epoch, m.elapsed-time.Second, m.elapsed)
 	shows(t, c, server.Add(1002*time.Millisecond), "after a slow answer")
 
@@ -46,7 +46,8 @@ func TestClock_ShowsTheTimeOfTheServer(t *testing.T) {
 	shows(t, c, server, "after a slow answer, when the last one is old")
 }
 
-// If the wall clock of the machine is stepped by an hour, the store keeps the time of the server.
+// TestClock_AStepOfTheMachinesClockMovesNoTimer proves that the store keeps the time of the server
+// if the wall clock of the machine changes by an hour.
 func TestClock_AStepOfTheMachinesClockMovesNoTimer(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -time.Hour} {
 		m := &machine{wall: epoch}
@@ -71,7 +72,8 @@ func TestClock_AStepOfTheMachinesClockMovesNoTimer(t *testing.T) {
 	}
 }
 
-// The monotonic clock may stop while a machine is suspended.
+// TestClock_AMachineThatHasSleptAsksTheServer proves that the store reads the time of the server
+// after a suspend, in which the monotonic clock of a machine may stop.
 func TestClock_AMachineThatHasSleptAsksTheServer(t *testing.T) {
 	m := &machine{wall: epoch}
 	c := m.clock()
@@ -80,7 +82,7 @@ func TestClock_AMachineThatHasSleptAsksTheServer(t *testing.T) {
 	if !c.old() {
 		t.Fatal("the server is not asked")
 	}
-	m.pass(time.Second) // the answer is slow
+	m.pass(time.Second) // the server answers after a second
 	c.observe(m.wall.Add(-500*time.Millisecond), 0, m.elapsed)
 	shows(t, c, m.wall, "after it was asked")
 }

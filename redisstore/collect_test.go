@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// collectScene is a partition in which starts share runs.
+// collectScene is a partition with starts that share runs.
 type collectScene struct {
 	*partition
 
@@ -46,7 +46,8 @@ func (s *collectScene) check(err error) {
 	}
 }
 
-// start returns the log of a run that a start would create, and the run that the start joins.
+// start creates a run with an item, which may join a collecting run. It returns the log of the
+// proposed run and the ID of the run that received the item.
 func (s *collectScene) start() (*storetest.Log, event.RunID) {
 	s.t.Helper()
 	l := storetest.NewLog(&s.ids, s.clock, s.ids.Run(s.clock.Now(), 0), event.Spec{Workflow: "w", Queue: "q"})
@@ -65,8 +66,9 @@ func (s *collectScene) left() map[string]string {
 	return left
 }
 
-// The entry of a collecting run is removed with the run, and the records of the starts that joined
-// it expire: the keys of documents come and go.
+// TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded proves that the entry of a collection key is
+// removed when its run ends, and that the record of each joined start expires. Otherwise the memory
+// would grow with every new key.
 func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
 	s := newCollectScene(t)
 	l, _ := s.start()
@@ -92,7 +94,8 @@ func TestGather_LeavesNothingOfAKeyOnceItsRunHasEnded(t *testing.T) {
 	}
 }
 
-// A key that leads to the wrong run, or to none, is repaired. Until then no start is lost.
+// TestGather_RepairsWhatLeadsToARun proves that the repair corrects a collection key that names a
+// wrong or missing run, and that no start is lost before the repair.
 func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 	for name, damage := range map[string]func(s *collectScene, run event.RunID){
 		"no run": func(s *collectScene, run event.RunID) {
@@ -122,7 +125,8 @@ func TestGather_RepairsWhatLeadsToARun(t *testing.T) {
 	}
 }
 
-// Starts continue after the repair of an overwritten key, whatever its value is.
+// TestGather_RepairsAnOverwrittenKey proves that starts succeed after the repair of an overwritten
+// key, whatever value was written to the key.
 func TestGather_RepairsAnOverwrittenKey(t *testing.T) {
 	s := newCollectScene(t)
 	_, run := s.start()

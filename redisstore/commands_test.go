@@ -22,7 +22,7 @@ import (
 type counter struct {
 	all     atomic.Int64
 	mu      sync.Mutex
-	by      map[string]int // commands, and scripts by name
+	by      map[string]int // number of calls by command name or script name
 	scripts int
 	beats   chan struct{} // receives a value for each heartbeat; nil if unused
 }
@@ -69,7 +69,7 @@ func (c *counter) count(cmds ...redis.Cmder) {
 	}
 }
 
-// forget excludes the scripts that a new server refused as unknown: their number depends on the
+// forget subtracts the scripts that a new server refused with NOSCRIPT. Their number depends on the
 // speed of the machine.
 func (c *counter) forget(cmds ...redis.Cmder) {
 	c.mu.Lock()
@@ -83,7 +83,7 @@ func (c *counter) forget(cmds ...redis.Cmder) {
 	}
 }
 
-// counted returns a store whose commands are counted.
+// counted returns a store and a counter of the commands that the store sends.
 func counted(t testing.TB, server *redistest.Server) (*redisstore.Store, *counter) {
 	t.Helper()
 	client, c := server.Client(t), &counter{}
@@ -115,7 +115,7 @@ func TestCost_AThreeStepRunTakesFewCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A run that waits for a free slot for its step may commit more often.
+	// With fewer slots, runs would have to wait for one and might commit more often.
 	stop := f.work(own, worker.Config{Concurrency: runs}, done)
 	for _, run := range started {
 		result(f, run)
@@ -148,7 +148,7 @@ var (
 
 func TestREC5_AnIdleFleetSendsFewCommands(t *testing.T) {
 	t.Parallel()
-	const rounds = 2 // of measured heartbeats
+	const rounds = 2 // number of measured heartbeats per worker and partition
 	st, commands := counted(t, redistest.Shared(t))
 	commands.beats = make(chan struct{}, 1<<20)
 	f := newFleet(t, st)
@@ -173,13 +173,14 @@ func TestREC5_AnIdleFleetSendsFewCommands(t *testing.T) {
 			}
 		}
 	}
-	await(round) // the workers open sessions, claim, and examine the server
+	await(round) // before the measurement, the workers open sessions, claim, and examine the server
 	before, began := commands.all.Load(), time.Now()
 	await(rounds * round)
 	all := float64(commands.all.Load() - before)
 	t.Logf("%d idle workers on %d partitions, with %d runs asleep, send %.1f commands per second",
 		*idleWorkers, st.Partitions(), *idleSleepers, all/time.Since(began).Seconds())
-	// The bound is per heartbeat, not per second: on a busy machine both are delayed.
+	// The bound is per heartbeat and not per second, because a busy machine delays heartbeats and
+	// commands alike.
 	if per := all / float64(rounds*round); per > 4 {
 		t.Errorf("an idle worker sends %.1f commands per heartbeat of a partition, want at most 4", per)
 	}

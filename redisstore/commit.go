@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Commit appends frames and carries out their effects. It pipelines the commits: there is one round
-// trip per node.
+// Commit appends frames and carries out the effects of the commits. It pipelines the commits, which
+// takes one round trip per node.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
-// continues checks that the new run of a commit that continues can replace the run that the commit
-// ends.
+// continues checks the new run of a commit with EffectContinue: it must be able to replace the run
+// that the commit ends.
 func (s *Store) continues(c *store.Commit) error {
 	if c.Effect != store.EffectContinue {
 		return nil
@@ -72,7 +72,8 @@ func (s *Store) continues(c *store.Commit) error {
 	return nil
 }
 
-// commitAgain executes script commit for the commits that a short script has not carried out.
+// commitAgain executes the long commit script for each commit that a short script has not carried
+// out.
 func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls []*call) error {
 	var again []*call
 	for i, c := range calls {
@@ -87,20 +88,21 @@ func (s *Store) commitAgain(ctx context.Context, commits []store.Commit, calls [
 	return s.doEach(ctx, again...)
 }
 
-// usualCall is the call of a short commit script, with buffers for everything that is sent.
+// usualCall is a call of one of the short commit scripts, with buffers for its keys, arguments and
+// answer.
 type usualCall struct {
 	call
 	texts struct{ at, progress string }
 	keys  [2]string
 	args  [6]any
 	all   [12]any
-	// guard is the required beginning of the header of the run, and after is its new beginning.
+	// guard is the required beginning of the header of the run. The script replaces it by after.
 	guard, after [guardSize + 1]byte
 	bytes        [3]bytesArg
 }
 
-// buffers keeps the buffers of calls for reuse: about a thousand bytes per commit. Nothing refers
-// to them after the calls were answered.
+// buffers keeps the buffers of calls for reuse, about a thousand bytes per commit. A buffer is
+// returned only after its call was answered, so nothing refers to it then.
 var buffers = sync.Pool{New: func() any { return &[]usualCall{} }}
 
 func takeBuffers(n int) *[]usualCall {
@@ -114,8 +116,8 @@ func returnBuffers(all *[]usualCall) {
 	buffers.Put(all)
 }
 
-// commit returns the call for a commit: one of the short scripts if the commit allows it, as nearly
-// all do.
+// commit returns the call for a commit. It uses one of the short scripts if the commit permits it,
+// as nearly all commits do.
 func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	if c.Frame == nil || c.Next != nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.FailureGroup != nil || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
@@ -135,9 +137,9 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 	return s.commitAny(c)
 }
 
-// prepare sets the arguments that the short scripts have in common: the required beginning of the
-// header, its new beginning, and the frame. The status follows the guarded bytes, and is left out
-// if it does not change.
+// prepare sets the arguments that both short scripts have: the required beginning of the header,
+// its new beginning, and the frame. A new status follows the new beginning as one byte, which is
+// omitted if the status does not change.
 func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	p := s.partitionOf(c.Run)
 	u.keys[0], u.keys[1] = p.hot(short(c.Run))
@@ -154,13 +156,13 @@ func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
 	}
 }
 
-// The retention periods that scripts receive as arguments, in milliseconds.
+// Retention periods as script arguments, in milliseconds.
 var (
 	horizonText   = number(store.Horizon.Milliseconds())
 	retentionText = number(store.DefaultRetention.Milliseconds())
 )
 
-// commitAny returns the call of script commit, which handles any commit.
+// commitAny returns the call of the long commit script, which handles any commit.
 func (s *Store) commitAny(c *store.Commit) *call {
 	p, run := s.partitionOf(c.Run), short(c.Run)
 	wid := digestOf(c.WorkflowID)
@@ -198,7 +200,8 @@ func (s *Store) commitAny(c *store.Commit) *call {
 	return call
 }
 
-// exemption returns the argument that reports progress or the new exemption of the run.
+// exemption returns the script argument with the new exemption of the run. It is "p" if the commit
+// reports progress, and empty if the exemption does not change.
 func exemption(c *store.Commit) string {
 	switch {
 	case c.Progress:
@@ -209,8 +212,8 @@ func exemption(c *store.Commit) string {
 	return strconv.Itoa(int(c.Exempt))
 }
 
-// closingOrUnused returns the argument that reports that the run is closing, or what becomes of its
-// unused permits.
+// closingOrUnused returns the script argument with two meanings: "c" if the run is closing,
+// otherwise how a parked run gives back its unused permits.
 func closingOrUnused(c *store.Commit) string {
 	switch {
 	case c.Effect != store.EffectPark || c.Unused == store.UnusedNone:
@@ -221,8 +224,8 @@ func closingOrUnused(c *store.Commit) string {
 	return "b"
 }
 
-// flag returns name if set is true, otherwise an empty string: the form in which scripts receive a
-// flag.
+// flag returns name if set is true, and an empty string otherwise. Scripts receive flags in this
+// form.
 func flag(set bool, name string) string {
 	if set {
 		return name
@@ -250,8 +253,8 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 		if len(rest) > 0 {
 			if claimed, is := rest[0].([]any); is {
 				rest = rest[1:]
-				// The error is ignored: the commit is durable, and the session gives back the
-				// granted runs that were not decoded.
+				// The error is ignored because the commit is durable. The session releases the
+				// granted runs that could not be decoded.
 				done.Next, _ = s.claimed(ctx, call.p, claimed)
 			}
 		}
@@ -273,9 +276,9 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	return store.Committed{}, unexpected(call)
 }
 
-// sentBy returns the records of a commit that no earlier record of the same pair precedes,
-// according to the answer of the script. These are the records that create their receivers and, if
-// the outbox was empty, the first one to each other receiver.
+// sentBy returns the records of a commit that are not preceded by an earlier record from the same
+// sender to the same receiver. The answer of the script determines them: the records that create
+// their receivers and, if the outbox was empty, the first record to each other receiver.
 func sentBy(c *store.Commit, said string) (records []store.Outgoing) {
 	at, digits, _ := strings.Cut(said, " ")
 	if len(digits) != 1+len(c.Send) {

@@ -13,13 +13,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// everyLayout enables more layouts. Without it, 5 partitions represent any number on a server, and
-// 16 any number on a cluster.
+// everyLayout adds larger numbers of partitions and more rounds of the random tests.
 var everyLayout = flag.Bool("layouts", false, "play the contract on every number of partitions, and long tests of chance")
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// conforms runs the suite on a server.
+// conforms runs the conformance suite on a server.
 func conforms(t *testing.T, client redis.UniversalClient, partitions, checks int) {
 	t.Helper()
 	open := func(t testing.TB, clock store.Clock, prefix string) store.Store {
@@ -41,19 +40,20 @@ func conforms(t *testing.T, client redis.UniversalClient, partitions, checks int
 }
 
 func TestStore_KeepsTheContract(t *testing.T) {
-	layouts := map[int]int{1: 20, 5: 6} // make soak runs more
+	layouts := map[int]int{1: 20, 5: 6} // partitions and rounds of random tests
 	if *everyLayout {
 		layouts[16] = 5
 	}
 	for partitions, checks := range layouts {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
-			t.Parallel() // only with the other layout; their prefixes differ
+			t.Parallel() // subtests share a server but no keys, because each has its own prefix
 			conforms(t, redistest.Shared(t).Client(t), partitions, checks)
 		})
 	}
 }
 
-// The contract holds on Valkey as well, if it is installed.
+// TestStore_KeepsTheContractOnOtherServers proves that the store passes the conformance suite on
+// Redis and, if it is installed, on Valkey.
 func TestStore_KeepsTheContractOnOtherServers(t *testing.T) {
 	binaries := []string{redistest.Binary(t)}
 	if valkey := redistest.Valkey(); valkey != "" {

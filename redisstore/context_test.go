@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// requests contains one call of each kind: scripts, transactions, plain commands, waiting.
+// requests contains one call of each kind: a script, a transaction, a plain command and a waiting
+// call.
 var requests = map[string]func(ctx context.Context, st *redisstore.Store, run event.RunID) error{
 	"resolve": func(ctx context.Context, st *redisstore.Store, _ event.RunID) error {
 		_, err := st.Resolve(ctx, "order")
@@ -48,8 +49,8 @@ var requests = map[string]func(ctx context.Context, st *redisstore.Store, run ev
 	},
 }
 
-// A connection that is abandoned because the context has ended reports a timeout. The caller gets
-// the error of the context.
+// TestErrors_SayThatTheContextHasEnded proves that a call returns the error of its context if the
+// context has ended. The connection itself reports only a timeout.
 func TestErrors_SayThatTheContextHasEnded(t *testing.T) {
 	t.Parallel()
 	for name, request := range requests {
@@ -86,7 +87,7 @@ func TestErrors_SayThatTheContextHasEnded(t *testing.T) {
 					if way.want == context.Canceled {
 						cancel()
 					}
-					<-over // never answered
+					<-over // the request is never answered
 					return redistest.Drop
 				})
 				if err := request(ctx, st, run); !errors.Is(err, way.want) {

@@ -18,7 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// perRun returns the MEMORY USAGE of all keys, by kind, and the sum per run.
+// perRun returns the memory usage of all keys in bytes: the sum and the bytes of each kind of key,
+// both divided by the number of runs.
 func perRun(t testing.TB, client *redis.Client, runs int) (sum int64, kinds map[string]int64) {
 	t.Helper()
 	ctx := context.Background()
@@ -55,8 +56,8 @@ func TestSTORE5_CompletedAndSleepingRunsTakeFewBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			// A single partition has indexes as large as those of a store with sixteen times as
-			// many runs.
+			// With a single partition, the indexes are as large as those of a store with 16
+			// partitions and 16 times as many runs.
 			f := newFleet(t, openURL(t, with(server.URL(), "partitions=1")))
 			stop := f.work(f.store, worker.Config{}, done)
 			started := make([]event.RunID, runs)
@@ -94,9 +95,9 @@ func start[In, Out any](f *fleet, d workflow.Definition[In, Out], in In) event.R
 	return run.ID()
 }
 
-// The test bounds the work of the server for a run of three steps, and for a heartbeat, by counting
-// commands, including those that scripts call. Each command takes about a microsecond, and so do
-// ten arguments.
+// TestCost_TheServerDoesLittleForARun bounds the work of the server for a run of three steps and
+// for a heartbeat. It counts the executed commands, including the commands that scripts call. A
+// command takes about a microsecond, and so do ten arguments.
 func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	const runs = 100
 	ctx, server := t.Context(), redistest.Start(t)
@@ -150,7 +151,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 			}
 		}, 12, 340},
 	}
-	for _, op := range ops { // the first round loads the scripts
+	for _, op := range ops { // the first round loads the scripts and is not measured
 		op.do()
 	}
 	for _, op := range ops {
@@ -171,8 +172,8 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	}
 }
 
-// counts returns the number of commands that a server has executed for scripts, and the bytes that
-// it has received.
+// counts returns the number of commands that scripts have called on a server, and the bytes that
+// the server has received.
 func counts(t *testing.T, client *redis.Client) (commands, bytes float64) {
 	t.Helper()
 	info := must(client.Info(t.Context(), "commandstats", "stats").Result())

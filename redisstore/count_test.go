@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// sortsNot denies SORT_RO to a user, and returns a client of that user.
+// sortsNot creates a user that may not call SORT_RO, and returns a client of that user.
 func sortsNot(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	server, name := redistest.Shared(t), redistest.Prefix()
@@ -34,8 +34,8 @@ func sortsNot(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-// If a server does not permit SORT_RO with external keys, runs are read one by one, and the counts
-// are the same.
+// TestOPS1_CountsAreTheSameWhereTheServerSortsByNoOtherKeys proves that the counts are the same if
+// the user may not call SORT_RO with external keys. The store then reads the runs one by one.
 func TestOPS1_CountsAreTheSameWhereTheServerSortsByNoOtherKeys(t *testing.T) {
 	for name, tt := range map[string]struct {
 		client     redis.UniversalClient

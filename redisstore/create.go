@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Create stores new runs, pipelined. It returns an error for an invalid run ID, and for a run ID
-// whose slot differs from that of its workflow ID.
+// Create stores new runs, with pipelined requests. It refuses an invalid run ID, and a run ID whose
+// partition differs from the partition of its workflow ID.
 func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	return answers, nil
 }
 
-// routed checks that the run is in the partition of its workflow ID: two partitions could not keep
-// a workflow ID unique.
+// routed checks that the run is in the partition of its workflow ID. A workflow ID could not be
+// kept unique across partitions.
 func (s *Store) routed(c *store.Create) error {
 	if _, err := event.ParseRunID(string(c.Run)); err != nil {
 		return fmt.Errorf("create run: %w", err)
@@ -69,7 +69,7 @@ func (s *Store) routed(c *store.Create) error {
 	return nil
 }
 
-// gathering returns the call of the script that starts or joins a collecting run.
+// collecting returns the call of the script that starts or joins a collecting run.
 func (s *Store) collecting(c *store.Create) *call {
 	p, g, item := s.partitionOf(c.Run), c.Collect, c.Items[0]
 	args := append(make([]any, 0, 32),
@@ -104,11 +104,12 @@ func (s *Store) creation(c *store.Create) *call {
 	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.CreatedBy, c.Owner), size: size}
 }
 
-// terms is the number of arguments with the conditions and the time of a start. They are followed
-// by two arguments for each item.
+// terms is the number of arguments that contain the conditions and the time of a start. Two more
+// arguments follow for each item.
 const terms = 10
 
-// describe appends the arguments that describe a new run and the record that creates it.
+// describe appends the script arguments that describe a new run and the outbox record that creates
+// the run.
 func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, owner *store.Owner) []any {
 	rest := extra{tags: c.Tags}
 	wid := widKey(c.WorkflowID)
@@ -130,7 +131,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 		h.flags |= hasRest
 	}
 	if len(c.Items) > 0 {
-		h.flags |= hasUnread // the script sets the flag for a run that continues another one
+		h.flags |= hasUnread // the script sets this flag for a run that continues another run
 	}
 	keeps := c.Retention > 0 && c.Retention != store.DefaultRetention
 	if keeps {
@@ -147,7 +148,7 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 			args = append(args, name, value)
 		}
 	}
-	if len(c.Uses) > 0 || c.Fair != "" { // the script adds the positions
+	if len(c.Uses) > 0 || c.Fair != "" { // the script adds the position in the queue
 		field("V", packPermits(false, c.Whole, false))
 		field("f", packShare(c.Fair, c.Weight()))
 	}
@@ -175,9 +176,9 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 }
 
 const (
-	// compactLimit is the maximum length of a value in a hash with the compact encoding.
+	// compactLimit is the maximum length in bytes of a value in a hash with the compact encoding.
 	compactLimit = 64
-	// beside marks a run whose extra is stored in a separate key.
+	// beside marks a run whose tags and long workflow ID are stored in a separate key.
 	beside = "+"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A new log takes 4 KiB until it is compacted, which happens at the end of its run. The number of
-// logs that wait for that is bounded.
+// TestCreate_CompactsLogsBehindABacklog proves that a long backlog contains only a bounded number
+// of logs that are not compacted. Such a log takes 4 KiB until its run ends.
 func TestCreate_CompactsLogsBehindABacklog(t *testing.T) {
 	const runs, uncompacted = 400, 130
 	server := redistest.Start(t)

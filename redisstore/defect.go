@@ -15,24 +15,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// swap replaces a value by another one.
+// swap is the replacement of one value in the database by another.
 type swap struct {
 	key, kind, field string
-	seen, value      string // empty if there is none, or if there should be none
+	seen, value      string // each is empty for a missing value
 }
 
-// The kinds of values, as the script names them.
+// Kinds of values, as named in the replace script.
 const (
 	inHash   = "hash"
 	inZSet   = "zset"
 	inString = "string"
-	inStream = "stream" // seen is its first entry, value the first that should remain
+	inStream = "stream" // seen is the first entry, value the first entry to keep
 	wholeKey = "key"
-	typeOf   = "type"   // the type of a key, which is removed; value is empty
-	limits   = "limits" // all counters of limits, and all limiter queues
+	typeOf   = "type"   // seen is the wrong type of the key; the key is removed, and value is empty
+	limits   = "limits" // all counters of limits and all limiter queues
 )
 
-// look finds the defects that a snapshot cannot represent.
+// look adds the defects that a snapshot cannot represent.
 func (e *partitionState) look() {
 	for _, key := range sortedKeys(e.wrong) {
 		e.repairable(store.Defect{
@@ -62,7 +62,7 @@ func (e *partitionState) look() {
 	}
 }
 
-// repairable adds a defect that swaps repair.
+// repairable adds a defect that is repaired by swaps. The description of the repair is how.
 func (e *partitionState) repairable(f store.Defect, how string, swaps ...swap) {
 	f.Repair, f.Do = how, func(ctx context.Context) (bool, error) { return e.swapAll(ctx, f.What, swaps) }
 	e.defects = append(e.defects, f)
@@ -93,7 +93,7 @@ func (e *partitionState) lookAtNames() {
 	for _, code := range e.keys.routes {
 		route := e.route(code)
 		if _, named := e.routes.Val()[code]; named || routeCode(route) != code {
-			continue // it has its name, or the name can only be derived from its runs
+			continue // the route has its name, or its name cannot be derived from its runs
 		}
 		e.repairable(store.Defect{Invariant: 16, What: fmt.Sprintf("route %v has lost its name", route), Explain: "its runs cannot be read"},
 			"name it again", swap{key: e.p.routes(), kind: inHash, field: code, value: routeName(route)})
@@ -106,7 +106,7 @@ func (e *partitionState) lookAtNames() {
 	for _, run := range sortedKeys(e.runs) {
 		r, wid := e.snap.Runs[long(run)], e.metaOf(run)["w"]
 		if r == nil || wid == "" || r.QueueState != store.StateEnded || r.Hidden || r.Next != "" {
-			continue // a run that has continued is not the last one
+			continue // a run that has continued is not the last run of its workflow ID
 		}
 		if last := e.snap.Runs[latest[wid]]; last == nil || !r.EndedAt.Before(last.EndedAt) {
 			latest[wid] = r.Run
@@ -143,22 +143,22 @@ func (e *partitionState) lookAtCounts() {
 	e.lookAtChains()
 }
 
-// lookAtChains compares the counters of the later runs of chains with the runs.
+// lookAtChains compares the recorded number of later runs of each chain with the runs themselves.
 func (e *partitionState) lookAtChains() {
 	if e.unread != nil {
-		return // runs that were not read count as well
+		return // runs that could not be read would be missing from the count
 	}
 	counted, last := map[string]int64{}, map[string]*store.RunState{}
 	for run := range e.runs {
 		switch m := e.metaOf(run); {
 		case len(m) == 0 && !e.gone(run):
-			return // it may be a later run of a chain, so counts are wrong until it is repaired
+			return // this run may belong to a chain, so no count is reliable until the run is repaired
 		case m["h"] != "":
 			counted[m["h"]]++
 		}
 		r := e.snap.Runs[long(run)]
 		if hasLeftItsChain(r) {
-			return // for the same reason
+			return // this run belongs to another chain after its repair, so no count is reliable
 		}
 		if r != nil && r.Next == "" && newer(r, last[short(r.Chain)]) {
 			last[short(r.Chain)] = r
@@ -185,8 +185,8 @@ func (e *partitionState) lookAtChains() {
 	}
 }
 
-// newer reports whether run a of a chain comes after run b. The first run comes before those that
-// were created in the same millisecond.
+// newer reports whether run a of a chain comes after run b. If both were created in the same
+// millisecond, the first run of the chain comes before the other.
 func newer(a, b *store.RunState) bool {
 	if b != nil && a.CreatedAt.Equal(b.CreatedAt) && (a.Run == a.Chain) != (b.Run == b.Chain) {
 		return b.Run == b.Chain
@@ -194,9 +194,9 @@ func newer(a, b *store.RunState) bool {
 	return b == nil || cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Run, b.Run)) > 0
 }
 
-// hasLeftItsChain reports whether the metadata of a run names it as the first of a chain although
-// its log continues another run. After its repair its chain is correct, so a repair of the chain
-// before that would have to be reverted.
+// hasLeftItsChain reports whether the metadata of a run names the run as the first of a chain
+// although its log continues another run. Until the metadata is repaired, the chain must not be
+// repaired, because it would be wrong afterwards.
 func hasLeftItsChain(r *store.RunState) bool {
 	if r == nil || r.Chain != r.Run || len(r.Frames) == 0 {
 		return false
@@ -205,8 +205,9 @@ func hasLeftItsChain(r *store.RunState) bool {
 	return err == nil && f.Events[0].Spec != nil && f.Events[0].Spec.ContinuedOf != ""
 }
 
-// lookAtLatest compares the recorded last run of a chain with the run that has not continued. If
-// several have not, which is damage, it is the newest. The run may be missing.
+// lookAtLatest compares the recorded latest run of a chain with last, the newest run of the chain
+// that has not continued. more reports whether the chain has later runs; last is nil if no such run
+// is left.
 func (e *partitionState) lookAtLatest(chain string, more bool, last *store.RunState) {
 	seen := e.latestOfChains.Val()[chain]
 	s := swap{key: e.p.latestOfChains(), kind: inHash, field: chain, seen: seen}
@@ -220,8 +221,8 @@ func (e *partitionState) lookAtLatest(chain string, more bool, last *store.RunSt
 		Explain: "items for the chain go astray"}, "write it again", s)
 }
 
-// lookAtRun finds the defects of the keys and indexes of a run that a snapshot does not show. They
-// are repaired with the run.
+// lookAtRun finds the defects in the keys and indexes of a run that a snapshot does not contain.
+// They are repaired together with the run.
 func (e *partitionState) lookAtRun(run string) {
 	found := func(invariant int, what, explain string) {
 		e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: long(run), What: what, Explain: explain})
@@ -241,7 +242,7 @@ func (e *partitionState) lookAtRun(run string) {
 		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
 		return
 	case r == nil || r.QueueState == 0:
-		return // the checks of all stores find it
+		return // package fsck reports this defect for all stores
 	}
 	ended := r.QueueState == store.StateEnded
 	if want := e.wantedIn(run, r); !slices.Equal(listed, want) {
@@ -302,7 +303,7 @@ func (e *partitionState) wantedIn(run string, r *store.RunState) []string {
 	}
 }
 
-// lookAtHeader finds differences between the header of a run and the state that it describes.
+// lookAtHeader reports differences between the header of a run and the state of the run.
 func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	m := e.metaOf(run)
 	h, items := unpackHeader(m["H"]), len(e.runs[run].inbox.Val())
@@ -323,8 +324,8 @@ func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(
 	}
 }
 
-// swapAll replaces wrong values, one after the other. Of several concurrent calls, the one that
-// replaces the last value reports the repair.
+// swapAll replaces wrong values, one after the other. It reports whether this call replaced the
+// last value, so only one of several concurrent repairs returns true.
 func (e *partitionState) swapAll(ctx context.Context, what string, swaps []swap) (repaired bool, err error) {
 	for _, w := range swaps {
 		if repaired, err = e.replace(ctx, w); err != nil {
@@ -334,7 +335,7 @@ func (e *partitionState) swapAll(ctx context.Context, what string, swaps []swap)
 	return repaired, nil
 }
 
-// replace replaces a value, and reports whether it was still the one seen.
+// replace replaces a value if it has not changed since it was read. It reports whether it did.
 func (e *partitionState) replace(ctx context.Context, w swap) (bool, error) {
 	if w.kind == limits {
 		return e.repairLimits(ctx)
@@ -356,8 +357,8 @@ func sorted(all []string) []string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// showSent adds the outbox records, in the order in which they were written. A record whose state
-// is missing has no phase, and comes last.
+// showSent adds the outbox records to the snapshot, in the order in which they were written. A
+// record whose state is missing has no phase and is sorted to the end.
 func (e *partitionState) showSent() {
 	type placed struct {
 		order  string
@@ -386,22 +387,22 @@ func (e *partitionState) showSent() {
 	}
 }
 
-// unplaced sorts after all positions.
+// unplaced is the order of a record without a position. It sorts after all positions.
 const unplaced = "~"
 
-// heldBack reports whether an ended run must not be purged, whatever the time. It uses the rule of
-// script purge.
+// heldBack reports whether an ended run must not be purged, however long ago it ended. The purge
+// script applies the same rule.
 func (e *partitionState) heldBack(run string) bool {
 	return e.metaOf(run)["B"] != "" || len(e.sent[run].Val()) > 0 || e.chains.Val()[run] != "" || e.remembers(run)
 }
 
-// remembers reports whether an item is remembered under the ID of a run until Confirm.
+// remembers reports whether the ID of an accepted item is kept under the run until Confirm.
 func (e *partitionState) remembers(run string) bool {
 	seen := e.seen[run]
 	return seen != nil && slices.ContainsFunc(seen.Val(), func(z redis.Z) bool { return z.Score >= kept })
 }
 
-// lastSent returns the greatest position of a record.
+// lastSent returns the greatest position of an outbox record.
 func (e *partitionState) lastSent() int64 {
 	greatest := int64(0)
 	for _, sent := range e.sent {
@@ -419,7 +420,7 @@ func (e *partitionState) lastSent() int64 {
 
 // lookAtOutbox compares the due time of each record with its phase.
 func (e *partitionState) lookAtOutbox() {
-	due := map[string]string{} // by the member of the set
+	due := map[string]string{} // due time by member of the set
 	for _, run := range e.judged(sortedKeys(e.sent)) {
 		for id, packed := range e.sent[run].Val() {
 			order, o, ok := unpackSent(packed)
@@ -450,8 +451,8 @@ func (e *partitionState) lookAtOutbox() {
 	}
 }
 
-// scanStreams adds the streams whose chunks are consistent to the snapshot, and reports those of
-// chains that do not exist.
+// scanStreams adds the streams with a consistent state to the snapshot. It also adds the streams of
+// chains that do not exist, which fsck reports as a defect.
 func (e *partitionState) scanStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
@@ -464,7 +465,7 @@ func (e *partitionState) scanStreams() {
 		case !e.hasRuns(chain):
 			e.showStream(e.snap, chain, name, store.StreamState{Last: state.last})
 		case err == nil && packed != "" && packed == e.counted(stream, state):
-			chunks, _ := chunksIn(e.chunks[stream].Val()) // cannot fail for a stream that was counted
+			chunks, _ := chunksIn(e.chunks[stream].Val()) // cannot fail, because counted has decoded the same chunks
 			e.showStream(e.snap, chain, name, store.StreamState{Chunks: chunks, Last: state.last, Closed: state.closed})
 		}
 	}
@@ -483,9 +484,9 @@ func (e *partitionState) hasRuns(chain string) bool {
 	return false
 }
 
-// counted returns the state of a stream that follows from its chunks, of which those after the last
-// gap count. If there are none, the next chunk follows the last counted one. The result is empty if
-// there is no such stream.
+// counted returns the packed state of a stream as it follows from its chunks. Only the chunks after
+// the last gap count. If there are no chunks, the next chunk has the index after the last one of
+// the stored state. The result is empty if the stream does not exist.
 func (e *partitionState) counted(stream string, seen streamState) string {
 	chunks, _ := chunksIn(e.chunks[stream].Val())
 	if len(chunks) == 0 {
@@ -504,7 +505,7 @@ func (e *partitionState) counted(stream string, seen streamState) string {
 	return seen.pack()
 }
 
-// lookAtStreams compares the states of streams with their chunks.
+// lookAtStreams compares the stored state of each stream with its chunks.
 func (e *partitionState) lookAtStreams() {
 	for _, stream := range e.keys.streams {
 		chain, name, _ := strings.Cut(stream, ":")
@@ -515,7 +516,7 @@ func (e *partitionState) lookAtStreams() {
 			continue
 		}
 		packed := e.streams[chain].Val()[name]
-		state, _ := unpackStream(packed) // an invalid state is written again
+		state, _ := unpackStream(packed) // an invalid state is replaced
 		want := e.counted(stream, state)
 		what := fmt.Sprintf("stream %q of the chain of %s", name, long(chain))
 		if want == "" && packed == "" {
@@ -523,7 +524,7 @@ func (e *partitionState) lookAtStreams() {
 				"remove them", swap{key: e.p.writers(chain, name), kind: wholeKey})
 			continue
 		}
-		// The stored state is replaced last, so that the damage is still found if that fails.
+		// The stored state is replaced last. If that fails, the next examination finds the damage.
 		var swaps []swap
 		chunks := e.chunks[stream].Val()
 		if now, _ := unpackStream(want); len(chunks) > 0 && chunks[0].ID != chunkID(now.first) {
@@ -535,7 +536,7 @@ func (e *partitionState) lookAtStreams() {
 	}
 }
 
-// keysOfStreams returns all stream keys of a chain.
+// keysOfStreams returns the keys of all streams of a chain.
 func (e *partitionState) keysOfStreams(chain string) []string {
 	keys := []string{e.p.streams(chain)}
 	for _, stream := range e.keys.streams {

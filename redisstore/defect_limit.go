@@ -17,7 +17,7 @@ import (
 )
 
 // showWaiting adds the limits and the limiter queues to the snapshot. It leaves out values that
-// cannot be decoded; lookAtLimits finds them.
+// cannot be decoded, which lookAtLimits reports.
 func (e *partitionState) showWaiting() {
 	_ = e.s.showLimits(e.view, e.snap, e.route)
 	for i := range e.snap.Waiting {
@@ -34,7 +34,8 @@ func (e *partitionState) showWaiting() {
 	if e.unread == nil {
 		return
 	}
-	// The permits of excluded runs count as well: no visible counter is wrong then.
+	// The stored counters include the permits of excluded runs. They are replaced by the sums of
+	// the included runs, so that the snapshot is consistent.
 	counted := e.countedByRuns()
 	for id, l := range e.snap.Limits {
 		l.Held, l.Waits = counted[id].held, counted[id].waits
@@ -63,14 +64,15 @@ func (e *partitionState) countedByRuns() map[store.LimitID]weights {
 	return counted
 }
 
-// lineIDOf returns the ID of the limiter queue in which a run waits, from its metadata.
+// lineIDOf returns the ID of the limiter queue in which a run waits. It derives the ID from the
+// metadata of the run.
 func lineIDOf(m map[string]string) string {
 	sum := sha1.Sum([]byte(m["c"] + usesIn(m))) //nolint:gosec // scripts name lines by it
 	return hex.EncodeToString(sum[:])
 }
 
-// lookAtLimits compares the counters of limits and the limiter queues with the runs, and reports
-// configurations that cannot be decoded.
+// lookAtLimits compares the counters of limits and the limiter queues with the runs. It also
+// reports configurations that cannot be decoded.
 func (e *partitionState) lookAtLimits() {
 	for _, field := range sortedKeys(e.configs.Val()) {
 		packed := e.configs.Val()[field]
@@ -83,7 +85,7 @@ func (e *partitionState) lookAtLimits() {
 		}
 	}
 	if e.unread != nil {
-		return // runs that were not read count as well
+		return // runs that could not be read would be missing from the counts
 	}
 	what := cmp.Or(e.wrongCount(), e.wrongQueue(), e.wrongFairKey())
 	if what != "" {
@@ -92,7 +94,7 @@ func (e *partitionState) lookAtLimits() {
 	}
 }
 
-// wrongCount describes a wrong counter. It returns an empty string if there is none.
+// wrongCount describes a wrong counter of a limit. It returns an empty string if there is none.
 func (e *partitionState) wrongCount() string {
 	runs := e.countedByRuns()
 	ids := slices.Collect(maps.Keys(runs))
@@ -114,8 +116,8 @@ func (e *partitionState) wrongCount() string {
 	return e.wrongAway()
 }
 
-// wrongAway is like wrongCount for hash F: the weight that waits for another limit first follows
-// from the limiter queues.
+// wrongAway describes a wrong value in hash F: the weight of the runs that wait for another limit
+// first, which follows from the limiter queues. It returns an empty string if there is none.
 func (e *partitionState) wrongAway() string {
 	want := map[string]string{}
 	away := map[string]int{}
@@ -145,11 +147,11 @@ func (e *partitionState) wrongAway() string {
 	return ""
 }
 
-// wrongQueue describes a defect of the limiter queues. It returns an empty string if there is none:
-// a queue contains its runs and the position of the first one, and has the entries that its mode
-// requires.
+// wrongQueue describes a defect of the limiter queues, and returns an empty string if there is
+// none. A correct queue contains exactly its runs, the position of its first run, and the entries
+// that its mode requires.
 func (e *partitionState) wrongQueue() string {
-	want := map[entry]int64{} // with their scores
+	want := map[entry]int64{} // required entries with their scores
 	turns := map[string]limiterQueue{}
 	for run, r := range e.runs {
 		m := r.meta.Val()
@@ -203,17 +205,18 @@ func (e *partitionState) wrongQueue() string {
 	return ""
 }
 
-// scored is an entry with its score.
+// scored is an entry of a sorted set with its score.
 type scored struct {
 	entry
 
 	score int64
 }
 
-// anyScore is the score of an entry whose score was not read, only its order.
+// anyScore marks an entry whose score was not read. Ready runs are read in order and without
+// scores.
 const anyScore = -1 << 62
 
-// ofQueues returns all entries of limiter queues, and all entries in them.
+// ofQueues returns all entries of limiter queues in other sets, and the runs in the limiter queues.
 func (e *partitionState) ofQueues() (all []scored) {
 	for _, code := range e.keys.routes {
 		for _, member := range e.ready[code].Val() {
@@ -242,7 +245,7 @@ func (e *partitionState) ofQueues() (all []scored) {
 	return all
 }
 
-// repairLimits counts the permits again and rebuilds the limiter queues.
+// repairLimits counts the permits and rebuilds the limiter queues from the runs.
 func (e *partitionState) repairLimits(ctx context.Context) (bool, error) {
 	keys := []string{e.p.routes(), e.p.limits(), e.p.limiterQueues(), e.p.fairKeys()}
 	for _, id := range e.keys.waiting {

@@ -14,14 +14,14 @@ import (
 
 var _ store.Doctor = (*Store)(nil)
 
-// Examine examines the server, the master that Sentinels monitor, or all masters of a cluster: how
-// each is configured, what its user may do, and whether runs are safe there. It writes nothing but
-// scripts into the cache of the server. It works even if the store has never been used, and needs
-// no permission beyond those of the store: what it may not read is a warning. docs/use/redis.md
-// lists the checks.
+// Examine examines the server, the master that Sentinels monitor, or all masters of a cluster. It
+// reports problems of their configuration, of the permissions of the user, and of the safety of the
+// data. It changes no data, but adds the scripts to the caches of the servers. It works before the
+// first use of the store, and needs no permission beyond the permissions of the store. If a setting
+// cannot be read, the report contains a warning. docs/use/redis.md lists the checks.
 //
-// A server that does not answer is a finding, and the others are examined. It is an error if a
-// cluster does not name its masters.
+// A server that does not answer is reported as a finding, and the other servers are examined.
+// Examine returns an error if a cluster does not name its masters.
 func (s *Store) Examine(ctx context.Context) (store.Report, error) {
 	report, err := s.examineServers(ctx)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Store) examineServers(ctx context.Context) (store.Report, error) {
 	return report, s.enter(ctx)
 }
 
-// judgeMark returns why this store must not use a database with this mark, and the fix, unless that
-// is to use another prefix.
+// judgeMark returns the reason why this store must not use a database with the given mark, and the
+// fix. The fix is empty if the store needs another prefix.
 func (s *Store) judgeMark(mark string) (fix string, err error) {
 	err = s.compareMark(mark)
 	if e, ok := errors.AsType[*PartitionsError](err); ok {
@@ -67,7 +67,7 @@ func (s *Store) judgeMark(mark string) (fix string, err error) {
 var scripts = sync.OnceValue(func() []doctor.Script {
 	files, err := fs.Glob(sources, "lua/*.lua")
 	if err != nil {
-		panic(fmt.Sprintf("redisstore: %v", err)) // the pattern is invalid
+		panic(fmt.Sprintf("redisstore: %v", err)) // the pattern is a constant, so this is a bug
 	}
 	var all []doctor.Script
 	for _, file := range files {

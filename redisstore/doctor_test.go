@@ -45,7 +45,7 @@ type symptom struct {
 	fix      string
 }
 
-// expect fails the test unless the report contains the finding on at least one node.
+// expect fails the test unless the report contains the symptom for at least one node.
 func expect(t testing.TB, report store.Report, want symptom) store.Finding {
 	t.Helper()
 	for _, f := range report.Findings {
@@ -65,7 +65,7 @@ func lines(report store.Report) string {
 	return b.String()
 }
 
-// above returns the findings that are worse than a severity.
+// above returns the findings that are more severe than s.
 func above(report store.Report, s store.Severity) []string {
 	var all []string
 	for _, f := range report.Findings {
@@ -76,14 +76,14 @@ func above(report store.Report, s store.Severity) []string {
 	return all
 }
 
-// sane are the settings of a server with which the doctor has no findings.
+// sane contains server settings for which the doctor reports no problem.
 var sane = []string{
 	"--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "1gb", "--stream-node-max-bytes", "1024",
 	"--repl-diskless-sync-delay", "0",
 }
 
-// replicaOf starts a replica and waits until it has received a write, because a replica is reported
-// as online before the master sends it any.
+// replicaOf starts a replica and waits until it has received a write. The master reports a replica
+// as online before it sends the first write.
 func replicaOf(t testing.TB, master *redistest.Server) *redistest.Server {
 	t.Helper()
 	return replicaThrough(t, master, master.Addr)
@@ -106,8 +106,8 @@ func replicaThrough(t testing.TB, master *redistest.Server, addr string) *redist
 	return replica
 }
 
-// eventually polls until done returns true, for at most 20 seconds. It may be called by any
-// goroutine of a test, and returns after it has failed the test.
+// eventually calls done until it returns true, for at most 20 seconds; then it fails the test and
+// returns. Any goroutine of the test may call it.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -146,7 +146,7 @@ func TestSTORE4_TheDoctorFindsEachSettingThatIsWrong(t *testing.T) {
 	st := openURL(t, server.URL())
 	defer st.Close()
 	for name, tt := range map[string]struct {
-		set  []string // names and values
+		set  []string // alternating names and values
 		want symptom
 	}{
 		"eviction":            {[]string{"maxmemory-policy", "allkeys-lru"}, symptom{"eviction", store.SeverityFail, "allkeys-lru", "CONFIG SET maxmemory-policy noeviction"}},
@@ -186,7 +186,8 @@ func TestSTORE4_TheDoctorFindsEachSettingThatIsWrong(t *testing.T) {
 			expect(t, examine(t, st), tt.want)
 		})
 	}
-	// A child process that writes a file would outlive the server and the test.
+	// The server must have no child process that writes a file, because such a process would
+	// outlive the server and the test.
 	says(t, server, "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0")
 	if got := above(examine(t, st), store.SeverityInfo); len(got) > 0 {
 		t.Errorf("findings once all is repaired:\n%s", strings.Join(got, "\n"))
@@ -236,7 +237,7 @@ func TestSTORE4_TheDoctorSaysWhatItMayNotSeeAndGoesOn(t *testing.T) {
 		defer st.Close()
 		return examine(t, st)
 	}
-	// The permissions in docs/use/redis.md suffice for the store.
+	// A user with the permissions of docs/use/redis.md has no findings.
 	report := as(prefix + "a")
 	expect(t, report, symptom{"sight", store.SeverityWarn, "CONFIG GET is refused: NOPERM", "ACL SETUSER " + prefix + "a +config|get"})
 	expect(t, report, symptom{check: "commands", found: "on 16 partitions"})
@@ -297,7 +298,7 @@ func TestSTORE4_TheDoctorFindsTheBadNodeOfACluster(t *testing.T) {
 	st := openURL(t, cluster.URL())
 	defer st.Close()
 	report := examine(t, st)
-	if got := above(report, store.SeverityWarn); len(got) != 3 { // persistence is off on all of them
+	if got := above(report, store.SeverityWarn); len(got) != 3 { // one finding per node: persistence is off
 		t.Errorf("failures of a cluster of three:\n%s", strings.Join(got, "\n"))
 	}
 	expect(t, report, symptom{check: "slots", found: "all 16384 slots are served, by 3 masters"})
@@ -316,7 +317,7 @@ func TestSTORE4_TheDoctorFindsTheBadNodeOfACluster(t *testing.T) {
 
 	slot := cluster.Client(t).ClusterKeySlot(t.Context(), "{flowgen:5}:").Val()
 	for _, s := range cluster.Masters {
-		_ = s.Client(t).ClusterDelSlots(t.Context(), int(slot)) // nodes that do not know its owner return an error
+		_ = s.Client(t).ClusterDelSlots(t.Context(), int(slot)) // a node returns an error if it does not have the owner of the slot in its tables
 	}
 	report = examine(t, st)
 	expect(t, report, symptom{"slots", store.SeverityFail, fmt.Sprintf("no master has slot %d, which is that of partition 5", slot), "CLUSTER ADDSLOTS"})
@@ -378,7 +379,7 @@ func TestSTORE4_TheDoctorReportsAServerThatIsLoading(t *testing.T) {
 	expect(t, examine(t, st), symptom{"reach", store.SeverityFail, "LOADING", "still reading its data"})
 }
 
-// fill writes keys.
+// fill writes the given number of keys.
 func fill(t testing.TB, server *redistest.Server, keys int) {
 	t.Helper()
 	_, err := server.Client(t).Pipelined(t.Context(), func(p redis.Pipeliner) error {

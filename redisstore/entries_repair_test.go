@@ -28,7 +28,7 @@ func TestREC8_RepairsJournalCatalogueAndViews(t *testing.T) {
 	replaced := func(space, key, value string) decayed {
 		return entries(func(k *keysOfScene) {
 			begin := space + "\x00" + key + "\x00"
-			k.client.ZRemRangeByLex(k.ctx, k.first.entries(), "["+begin, "("+begin+"\xff") // if it is there
+			k.client.ZRemRangeByLex(k.ctx, k.first.entries(), "["+begin, "("+begin+"\xff") // remove the member of this key if it exists
 			k.do("zadd", k.first.entries(), 0, begin+value)
 		})
 	}

@@ -13,7 +13,8 @@ import (
 
 var _ store.Entries = (*Store)(nil)
 
-// WriteEntry writes or removes an entry, in partition 0, and waits for replicas as a commit does.
+// WriteEntry writes or removes an entry in partition 0. Like a commit, it waits until enough
+// replicas have confirmed the write.
 func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	err := s.enter(ctx)
 	if err == nil {
@@ -22,7 +23,7 @@ func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	if err != nil {
 		return err
 	}
-	if strings.Contains(w.Space+w.Key, "\x00") { // a removal: see Check
+	if strings.Contains(w.Space+w.Key, "\x00") { // this is a removal, because Check refuses such a key in a write
 		return store.ErrEntryNotFound
 	}
 	match := ""
@@ -48,7 +49,7 @@ func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	return nil
 }
 
-// Entries returns entries of a space.
+// Entries returns entries of the space in q.
 func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -76,7 +77,8 @@ func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry,
 	return all, nil
 }
 
-// unpackEntry takes a member of the entries apart. One that is none has no space.
+// unpackEntry decodes a member of the set of entries. If the member is invalid, the entry has an
+// empty space and the member as its key.
 func unpackEntry(member string) store.Entry {
 	parts := strings.SplitN(member, "\x00", 3)
 	if len(parts) < 3 {
@@ -91,9 +93,10 @@ func (v *view) showEntries(snap *store.Snapshot) {
 	}
 }
 
-// lookAtEntries finds members that are no entries, that are there more than once, or stand where
-// queries do not find them. Of several members of a key the longest stays of those that can be read:
-// what is written again has more to tell. The others are shown in the snapshot.
+// lookAtEntries finds invalid members of the set of entries, duplicate members of a key, and
+// members with a wrong score, which queries do not find. Of several members of a key, it keeps the
+// longest valid one, because a later version of an entry is usually longer. It adds the correct
+// entries to the snapshot.
 func (e *partitionState) lookAtEntries() {
 	type id struct{ space, key string }
 	stays := map[id]string{}

@@ -14,13 +14,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// errDamaged reports that keys of the database contradict each other.
+// errDamaged reports that keys in the database contradict each other.
 var errDamaged = errors.New("the database is damaged")
 
-// errNameless is damage that affects all runs of a route.
+// errNameless reports that a route has no name. This damage affects all runs of the route.
 var errNameless = fmt.Errorf("%w: a route has no name", errDamaged)
 
-// hints contains the fixes for errors of a server, by the beginning of the error.
+// hints contains the fixes for errors of a server. The key is the beginning of the error.
 var hints = map[string]string{
 	"OOM":         "the server is at its memory limit, nothing was written",
 	"READONLY":    "the server is a replica, nothing was written",
@@ -33,19 +33,19 @@ var hints = map[string]string{
 	"NOPERM":      "the user lacks a permission, see docs/use/redis.md",
 }
 
-// refusals are the prefixes of errors by which a server refuses a user or a permission.
+// refusals lists the prefixes of the errors for a wrong password or a missing permission.
 var refusals = []string{"NOAUTH", "WRONGPASS", "NOPERM"}
 
-// explain translates an error of the client into an error of the store, and adds the fix. If a
-// master of a cluster does not answer, it refreshes the layout of the cluster, which go-redis does
-// only once a minute by itself.
+// explain converts an error of the client into an error of the store, and adds the fix. If a master
+// of a cluster does not answer, explain makes the client reload the layout of the cluster; go-redis
+// itself reloads it only once a minute.
 func (s *Store) explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
 	select {
 	case <-s.done:
-		return store.ErrClosed // Close has caused the error
+		return store.ErrClosed // the cause is the call of Close
 	default:
 	}
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
@@ -72,8 +72,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// aboutRun marks errors that concern one run and not the server: repeating the request does not
-// help.
+// aboutRun marks an error that concerns one run and not the server. Repeating such a request does
+// not help.
 func aboutRun(run event.RunID, size int, err error) error {
 	if _, told := errors.AsType[store.PermanentError](err); told {
 		return err
@@ -88,7 +88,8 @@ func aboutRun(run event.RunID, size int, err error) error {
 	return err
 }
 
-// unanswered returns an error if the result of every request is unknown.
+// unanswered returns the first error if every request failed with an unknown result. Otherwise it
+// returns nil.
 func unanswered(requests int, answer func(i int) error) error {
 	var first error
 	for i := range requests {
@@ -103,10 +104,9 @@ func unanswered(requests int, answer func(i int) error) error {
 	return first
 }
 
-// endOf returns an error that matches ctx.Err() if ctx has ended and the server has not answered;
-// otherwise it returns nil. A connection gets the deadline of a context, and may notice its end
-// slightly before the context does. After a cancellation the connection waits for its own timeout.
-// In both cases err is only a timeout.
+// endOf returns an error that matches ctx.Err() if ctx has ended and the server has not answered.
+// Otherwise it returns nil. The connection has the deadline of ctx, so err may be a timeout
+// slightly before ctx ends. A canceled request ends with the timeout of the connection.
 func endOf(ctx context.Context, err error) error {
 	ended := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && ended == nil && !time.Now().Before(deadline) {
@@ -121,12 +121,12 @@ func endOf(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ended, err)
 }
 
-// unexpected returns the error for a script answer that this release does not know.
+// unexpected returns the error for an answer of a script that this release cannot interpret.
 func unexpected(c *call) error {
 	return fmt.Errorf("script %s answered %v, which this release does not know", c.script.name, c.reply)
 }
 
-// errUnconfirmed reports that something was written, and may still be lost.
+// errUnconfirmed reports that a write was applied by the master but may be lost in a failover.
 var errUnconfirmed = errors.New("too few replicas have received it")
 
 func unconfirmed(n int, cfg Config, err error) error {
@@ -136,12 +136,13 @@ func unconfirmed(n int, cfg Config, err error) error {
 	return fmt.Errorf("wait for replicas: %d of %d within %v: %w", n, cfg.WaitReplicas, cfg.WaitTimeout, err)
 }
 
-// If another program has overwritten a key, the key has an impossible type, and every command on it
-// fails. This must affect nothing but the subject of the key. Scripts that process several runs
-// leave out such a key and report it (lua/part/intact.lua). If a script fails because of it, the
-// store reads the types of the keys to find it. This costs nothing unless a script fails.
+// A key that another program has overwritten has an impossible type, and every command on it fails.
+// The failure must affect only the run or object of the key. Scripts that process several runs skip
+// such a key and report it (lua/part/intact.lua). If a script fails because of the key, the store
+// reads the types of all keys that the script may have used. It reads no types unless a script
+// fails.
 
-// types maps the letter of a kind of key to the Redis type of its keys.
+// types maps the letter in the name of a key to the Redis type of the key.
 var types = func() map[byte]string {
 	all := map[byte]string{}
 	for kind, letters := range map[string]string{
@@ -154,7 +155,7 @@ var types = func() map[byte]string {
 	return all
 }()
 
-// typeOf returns the required type of a key. It is empty for an unknown key.
+// typeOf returns the type that a key must have. It returns an empty string for an unknown key.
 func (p *partition) typeOf(key string) string {
 	letter, _, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
 	if len(letter) != 1 {
@@ -163,35 +164,36 @@ func (p *partition) typeOf(key string) string {
 	return types[letter[0]]
 }
 
-// ofPartition are the letters of the keys of sessions, and ofRuns the letters of the keys of runs.
+// ofPartition contains the letters of the keys of a session, ofRuns the letters of the keys of a
+// run.
 const ofPartition = "zoa"
 
 const ofRuns = "mlisnjxgOBSCW"
 
-// overwrittenError reports a key of an impossible type.
+// overwrittenError reports a key whose type is impossible.
 type overwrittenError struct{ key, is, want string }
 
 func (e *overwrittenError) Error() string {
 	return fmt.Sprintf("key %s is a %s and must be a %s: another program has overwritten it; a repair by package fsck removes it and rebuilds its contents from the logs", e.key, e.is, e.want)
 }
 
-// overwritten returns the error for a key of an impossible type.
+// overwritten returns the error for a key with the impossible type is.
 func (p *partition) overwritten(key, is string) *store.DamagedError {
 	kind, run, _ := strings.Cut(strings.TrimPrefix(key, p.tag), ":")
 	damage := &store.DamagedError{Err: &overwrittenError{key, is, p.typeOf(key)}}
 	if strings.Contains(ofRuns, kind) {
-		run, _, _ = strings.Cut(run, ":") // the key of a stream ends with its name
+		run, _, _ = strings.Cut(run, ":") // the key of a stream has the name of the stream at its end
 		damage.Run = long(run)
 	}
 	return damage
 }
 
-// errLost reports a run with a log and without metadata, or a chain without its latest run. A
-// repair causes this temporarily after it has removed an overwritten key.
+// errLost reports a run that has a log but no metadata, or a chain without its latest run. It also
+// occurs during a repair that has removed an overwritten key and has not yet rebuilt its contents.
 var errLost = errors.New("its log is there, and its metadata is not: a repair by package fsck writes it again")
 
 // damageOf returns the damage that made a script fail: a key of an impossible type, or a lost run.
-// Otherwise it returns err.
+// It returns err if there is no such damage.
 func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 	if redis.HasErrorPrefix(err, "LOST") {
 		_, run, _ := strings.Cut(err.Error(), " ")
@@ -218,7 +220,7 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 		if is, must := kinds[i].Val(), c.p.typeOf(key); must != "" && is != "none" && is != must {
 			damage := c.p.overwritten(key, is)
 			if damage.Run == "" {
-				return damage.Err // the partition waits for its repair, as for the end of an outage
+				return damage.Err // the damage affects the partition: callers retry until it is repaired
 			}
 			return damage
 		}
@@ -226,8 +228,8 @@ func (s *Store) damageOf(ctx context.Context, c *call, err error) error {
 	return err
 }
 
-// streamsNear returns the keys of the streams of the runs of a script. They belong to the chain of
-// the run, which only its metadata names.
+// streamsNear returns the keys of the streams that a script may have used. They belong to the chain
+// of the run, and the script reads the chain from the metadata.
 func (s *Store) streamsNear(ctx context.Context, c *call) (keys []string) {
 	for _, key := range c.keys {
 		run, ok := strings.CutPrefix(key, c.p.meta(""))
@@ -245,7 +247,7 @@ func (s *Store) streamsNear(ctx context.Context, c *call) (keys []string) {
 	return keys
 }
 
-// near returns keys, and the keys that scripts derive from them.
+// near returns the given keys and all keys that scripts may derive from them.
 func (p *partition) near(keys []string) []string {
 	all := slices.Clone(keys)
 	for _, key := range keys {
@@ -268,8 +270,8 @@ func (p *partition) near(keys []string) []string {
 	return all
 }
 
-// findings records the overwritten keys that a script has reported at the end of its answer and
-// left out.
+// findings records the overwritten keys that a script has skipped. The script reports them at the
+// end of its answer.
 func (s *Store) findings(p *partition, texts []string) {
 	for _, text := range texts {
 		if i := strings.LastIndexByte(text, ' '); i > len(p.tag) { // a key may contain spaces
@@ -278,7 +280,7 @@ func (s *Store) findings(p *partition, texts []string) {
 	}
 }
 
-// Damage returns the keys that were found overwritten since the last call.
+// Damage returns the overwritten keys that were found since the last call of Damage.
 func (s *Store) Damage() []*store.DamagedError { return s.damages.Damage() }
 
 var _ store.DamageTeller = (*Store)(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// due is a context that has not ended yet although its deadline has passed.
+// due is a context whose deadline has passed and which has not ended yet.
 type due struct{ context.Context }
 
 func (due) Deadline() (time.Time, bool) { return time.Now().Add(-time.Nanosecond), true }
@@ -31,7 +31,7 @@ func TestEndOf_MatchesTheContextUnlessTheServerHasAnswered(t *testing.T) {
 		what string
 		ctx  context.Context
 		err  error
-		want error // nil if the context is not the cause
+		want error // nil if the context is not the cause of the error
 	}{
 		{"no end", context.Background(), timeout, nil},
 		{"canceled", canceled, timeout, context.Canceled},

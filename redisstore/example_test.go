@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A doctor examines the servers of a store and reports what should be corrected.
+// Examine the servers of a store and print the problems.
 func ExampleStore_Examine() {
 	url, stop := redistest.Example("--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes")
 	defer stop()

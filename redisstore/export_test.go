@@ -6,12 +6,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// FleetWithin is Fleet with a budget for each partition.
+// FleetWithin is like Fleet, with a budget for each partition.
 func (s *Store) FleetWithin(ctx context.Context, budget int) (store.Fleet, error) {
 	return s.fleet(ctx, budget)
 }
 
-// HeaderWithFrames changes the number of frames that a header has.
+// HeaderWithFrames returns a function that sets the number of frames in a packed header.
 func HeaderWithFrames(n uint64) func(packed string) string {
 	return func(packed string) string {
 		h := unpackHeader(packed)
@@ -20,7 +20,7 @@ func HeaderWithFrames(n uint64) func(packed string) string {
 	}
 }
 
-// HeaderInState changes the queue state in a header.
+// HeaderInState returns a function that sets the queue state in a packed header.
 func HeaderInState(p store.QueueState) func(packed string) string {
 	return func(packed string) string {
 		h := unpackHeader(packed)
@@ -32,7 +32,7 @@ func HeaderInState(p store.QueueState) func(packed string) string {
 // Prefix returns the prefix of the keys of a store.
 func (s *Store) Prefix() string { return s.cfg.Prefix }
 
-// ScriptOf returns the name of a script by the first argument of its command.
+// ScriptOf returns the name of the script whose EVALSHA command has the given first argument.
 func ScriptOf(argument any) string {
 	for _, s := range []*script{
 		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptCloseSession, scriptClaim, scriptClaimRun,

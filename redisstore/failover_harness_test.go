@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// outage is a fleet with two workers, and clients that continue to start runs and send messages
-// while a fault is injected into the server. After an error a client repeats its request, with the
+// outage is a fleet with two workers and several clients. The clients start runs and send messages
+// while a fault is injected into the server. After an error, a client repeats its request with the
 // same workflow ID or idempotency key.
 type outage struct {
 	*fleet
@@ -27,18 +27,18 @@ type outage struct {
 	cfg      worker.Config
 	log      *recorder
 	mu       sync.Mutex
-	executed map[string]int        // steps by order
-	written  map[string][]string   // chunks by order, in the order of their acknowledgement
+	executed map[string]int        // number of executed steps by order
+	written  map[string][]string   // acknowledged chunks by order
 	harmed   chan struct{}         // closed after the fault
-	talk     *workflow.Run[string] // writes to its stream during the fault; nil if unused
+	talk     *workflow.Run[string] // run whose steps write to a stream during the fault; nil if unused
 	runs     []*workflow.Run[string]
 	asked    []*workflow.Run[string]
-	errs     []string // errors that clients got
-	lost     int      // runs that had to be started again
+	errs     []string // errors returned to clients
+	lost     int      // number of runs that the server has lost
 	begun    atomic.Int64
 }
 
-// recorder is a log that tests can search.
+// recorder is the output of a logger, which tests can search.
 type recorder struct {
 	mu    sync.Mutex
 	lines strings.Builder
@@ -56,8 +56,8 @@ func (r *recorder) text() string {
 	return r.lines.String()
 }
 
-// newOutage starts the fleet. Workers notice within a fifth of a second that the server has lost
-// their sessions; their leases outlast every outage in these tests.
+// newOutage starts the fleet. A worker sends a heartbeat every 200 ms, so it soon detects that the
+// server has lost its session. The leases are longer than every outage in these tests.
 func newOutage(t *testing.T, url string) *outage {
 	t.Helper()
 	url = with(url, "read_timeout=2s&dial_timeout=1s")
@@ -67,9 +67,8 @@ func newOutage(t *testing.T, url string) *outage {
 	for range 2 {
 		o.worker()
 	}
-	// A worker whose first request fails does not start, and returns the error. Therefore both
-	// workers start before the fault. A server that has just started may not be able to confirm
-	// writes yet.
+	// Both workers start before the fault, because a worker does not start if its first request
+	// fails. The request is repeated because a new server may not be able to confirm writes yet.
 	begun := insist(o, func() (*workflow.Run[string], error) { return startOnce(o, Fulfil, "warm", "warm") })
 	o.awaitResult(begun, "warm shipped")
 	eventually(t, "both workers have sessions", func() bool {
@@ -103,10 +102,11 @@ func (o *outage) step(ctx context.Context, order string) (string, error) {
 	return "done", nil
 }
 
-// talker is the order whose steps write during the fault.
+// talker is the ID and the order of a run whose steps write chunks during the whole fault.
 const talker = "talker"
 
-// writes reports, after a short delay, whether a step should write chunk n.
+// writes reports whether a step should write chunk n. For the talker it waits 2 ms before each
+// chunk.
 func (o *outage) writes(order string, n int) bool {
 	switch {
 	case strings.HasPrefix(order, "order-"):
@@ -122,19 +122,18 @@ func (o *outage) writes(order string, n int) bool {
 	}
 }
 
-// told returns how often the steps of an order were executed, and their acknowledged chunks.
+// told returns the number of executed steps of an order, and its acknowledged chunks.
 func (o *outage) told(order string) (executed int, chunks []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.executed[order], slices.Clone(o.written[order])
 }
 
-// Progress is the stream that steps write to during the fault.
+// Progress is the stream that the steps write to.
 var Progress = workflow.NewStream[string]("progress")
 
-// followed compares the stream of a run with the acknowledgements that its steps got. A loss leaves
-// no gap, no chunk is duplicated, and the chunks of an execution are in order. It returns the
-// number of acknowledged chunks that are missing.
+// followed checks that the stream of a run has no gap and no duplicate, and that the chunks of each
+// execution are in order. It returns the number of acknowledged chunks that are missing.
 func (o *outage) followed(run *workflow.Run[string], order string, acknowledged []string) (lost int) {
 	var chunks []workflow.Chunk[string]
 	insist(o, func() (struct{}, error) {
@@ -163,7 +162,7 @@ func (o *outage) followed(run *workflow.Run[string], order string, acknowledged 
 	return lost
 }
 
-// begin starts a run of three steps, and one that waits for two messages.
+// begin starts a run with three steps and a run that waits for two messages.
 func (o *outage) begin() {
 	n := len(o.runs)
 	order := fmt.Sprintf("order-%d", n)
@@ -176,13 +175,13 @@ func (o *outage) begin() {
 	o.begun.Add(1)
 }
 
-// busy waits for a few more answers to clients.
+// busy waits until clients have started at least five more pairs of runs.
 func (o *outage) busy() {
 	until := o.begun.Load() + 5
 	eventually(o.t, "clients are answered", func() bool { return o.begun.Load() >= until || o.ctx.Err() != nil })
 }
 
-// startOnce starts a run, unless the store has one of this workflow ID.
+// startOnce starts a run with the given workflow ID, or returns the existing run of this ID.
 func startOnce[In any](o *outage, d workflow.Definition[In, string], in In, id string) (*workflow.Run[string], error) {
 	run, err := d.Start(o.ctx, o.client, in, workflow.WithID(id), workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
 	if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok {
@@ -191,7 +190,7 @@ func startOnce[In any](o *outage, d workflow.Definition[In, string], in In, id s
 	return run, err
 }
 
-// answer sends the messages for which all runs wait.
+// answer sends a message to every run that waits for messages.
 func (o *outage) answer(which string) {
 	for _, run := range o.asked {
 		insist(o, func() (struct{}, error) {
@@ -200,7 +199,7 @@ func (o *outage) answer(which string) {
 	}
 }
 
-// insist repeats the request of a client until it is answered.
+// insist repeats a request of a client until it succeeds.
 func insist[T any](o *outage, do func() (T, error)) T {
 	for {
 		v, err := do()
@@ -219,7 +218,7 @@ func insist[T any](o *outage, do func() (T, error)) T {
 	}
 }
 
-// through keeps clients busy before, during and after a fault.
+// through makes clients send requests before, during and after the fault harm.
 func (o *outage) through(harm func()) {
 	for range 10 {
 		o.begin()
@@ -244,8 +243,8 @@ func (o *outage) through(harm func()) {
 	}
 }
 
-// repeat makes the clients start and send everything again, as they must if the server may have
-// lost acknowledged writes.
+// repeat starts all runs a second time. Clients must do so if the server may have lost acknowledged
+// writes.
 func (o *outage) repeat() {
 	before := o.runs
 	o.runs, o.asked = nil, nil
@@ -260,15 +259,15 @@ func (o *outage) repeat() {
 	}
 }
 
-// awaitResult waits for a result, and repeats that after each error of the store, as users do.
+// awaitResult waits for the result of a run. It repeats the call after each error, as users do.
 func (o *outage) awaitResult(run *workflow.Run[string], want string) {
 	if got := insist(o, func() (string, error) { return run.Result(o.ctx) }); got != want {
 		o.t.Errorf("result of run %s: got %q, want %q", run.ID(), got, want)
 	}
 }
 
-// done sends the rest, waits for all results and checks the store. If the server has lost nothing,
-// no step was executed twice. Otherwise clients repeat everything.
+// done sends the messages, waits for all results and checks the store. If the server has lost
+// nothing, it checks that no step was executed twice. Otherwise it repeats all requests first.
 func (o *outage) done(lossless bool) {
 	o.t.Helper()
 	if !lossless {
@@ -293,7 +292,7 @@ func (o *outage) done(lossless bool) {
 	sound(o.t, o.store)
 }
 
-// streams checks all chunks that steps have written.
+// streams checks the chunks that the steps have written.
 func (o *outage) streams(lossless bool) {
 	o.t.Helper()
 	runs := map[string]*workflow.Run[string]{}
@@ -316,12 +315,13 @@ func (o *outage) streams(lossless bool) {
 	o.t.Logf("%d of %d chunks lost", lost, written)
 }
 
-// met waits until a worker or a client has got one of these errors, which proves the outage.
+// met waits until a worker or a client has received one of the given errors, which proves that the
+// outage occurred.
 func (o *outage) met(texts ...string) {
 	eventually(o.t, fmt.Sprintf("somebody meets %q", texts), func() bool { return o.has(texts...) })
 }
 
-// has reports whether a worker or a client has got one of these errors.
+// has reports whether a worker or a client has received one of the given errors.
 func (o *outage) has(texts ...string) bool {
 	o.mu.Lock()
 	all := strings.Join(o.errs, "\n") + o.log.text()

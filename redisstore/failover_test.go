@@ -16,11 +16,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// killed are the errors of clients of a server that was killed.
+// killed contains parts of the errors that clients get if the server is killed.
 var killed = []string{"EOF", "refused", "reset", "broken pipe"}
 
-// With everysec the server delays writes during an fsync for up to two seconds, after it has
-// answered them: on a busy disk a kill loses them.
+// TestSTORE4_RunsGoOnAfterAServerWasKilled proves that runs complete after the server was killed.
+// With appendfsync everysec, a kill can lose acknowledged writes: during an fsync, the server
+// delays writes to the file by up to two seconds.
 func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 	t.Parallel()
 	for policy, lossless := range map[string]bool{"everysec": false, "always": true} {
@@ -38,7 +39,8 @@ func TestSTORE4_RunsGoOnAfterAServerWasKilled(t *testing.T) {
 	}
 }
 
-// A power failure loses data that was not yet on the disk: the end of the file, at any byte.
+// TestSTORE4_RunsGoOnAfterALossOfPowerThatCostTheLastWrites proves that runs complete after a power
+// failure. A power failure loses the end of the append-only file, from any byte.
 func TestSTORE4_RunsGoOnAfterALossOfPowerThatCostTheLastWrites(t *testing.T) {
 	t.Parallel()
 	for _, bytes := range []int64{1, 20_000} {
@@ -93,15 +95,15 @@ func TestSTORE4_WorkersGoOnWithAServerThatHasLostEverything(t *testing.T) {
 	})
 	o.done(false)
 	o.met("session expired")
-	// Otherwise another release, or another number of partitions, would not be refused.
+	// Without the mark, the server would accept another release or another number of partitions.
 	client := server.Client(t)
 	eventually(t, "the store is marked again", func() bool {
 		return client.Get(context.Background(), "{flowgen:0}:format").Val() == "flowgen 1 16"
 	})
 }
 
-// pair is a master and a replica. Clients reach the current master through one proxy, and the
-// replica its master through another.
+// pair is a master and its replica. Clients reach the current master through proxy, and the replica
+// reaches its master through link.
 type pair struct {
 	t               *testing.T
 	master, replica *redistest.Server
@@ -117,13 +119,13 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// cut ends the replication permanently.
+// cut interrupts the replication permanently.
 func (p *pair) cut() {
 	p.link.Do(func(bool, []byte) redistest.Verdict { return redistest.Drop })
 	p.link.Sever()
 }
 
-// promote makes the replica a master, which ends the replication.
+// promote makes the replica a master.
 func (p *pair) promote() { replicate(p.t, p.replica, "no", "one") }
 
 func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing.T) {
@@ -132,13 +134,13 @@ func TestSTORE4_RunsLoseNothingWhenAReplicaIsPromotedThatWasWaitedFor(t *testing
 	spare := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	o := newOutage(t, "redis://"+p.proxy.Addr+"?wait_replicas=1&wait_timeout=500ms")
 	o.through(func() {
-		p.cut() // from here on nothing is answered
+		p.cut() // from here on, the master confirms no write
 		o.met("wait for replicas: 0 of 1")
 		p.master.Kill()
 		p.promote()
 		p.proxy.Redirect(p.replica.Addr)
 		host, port, _ := net.SplitHostPort(p.replica.Addr)
-		replicate(t, spare, host, port) // so that WAIT has a replica
+		replicate(t, spare, host, port) // provides the replica that WAIT requires
 	})
 	o.done(true)
 }
@@ -148,7 +150,7 @@ func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
 	p := newPair(t)
 	o := newOutage(t, "redis://"+p.proxy.Addr)
 	o.through(func() {
-		p.cut() // from here on acknowledged writes are lost
+		p.cut() // from here on, acknowledged writes are lost
 		o.busy()
 		p.master.Kill()
 		p.promote()
@@ -160,7 +162,8 @@ func TestSTORE4_RunsGoOnAfterAPromotionThatLostWrites(t *testing.T) {
 	}
 }
 
-// The same holds if the old master lives on and is reached again later: both were written to.
+// TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo proves that runs complete after a failover in
+// which both masters accepted writes, and the writes to one of them are lost.
 func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -170,7 +173,7 @@ func TestSTORE4_RunsGoOnAfterTwoMastersWereWrittenTo(t *testing.T) {
 		o.busy()
 		p.proxy.Redirect(p.replica.Addr)
 		o.busy()
-		p.proxy.Redirect(p.master.Addr) // the writes to the other one are lost
+		p.proxy.Redirect(p.master.Addr) // the writes to the promoted replica are lost
 		o.busy()
 	})
 	o.done(false)
@@ -215,8 +218,8 @@ func TestSTORE4_RunsGoOnWhenAClusterPromotesAReplica(t *testing.T) {
 	o.done(false)
 }
 
-// A reader may know more frames of a log than a server that has lost writes, and the run may end
-// without exceeding that number.
+// TestWatch_ReturnsIfTheServerHasLostFrames proves that Watch returns if the server has lost frames
+// that the caller has read. The run may end with fewer frames than the caller has read.
 func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 	for name, lose := range map[string]func(header string) string{
 		"the log is shorter":        redisstore.HeaderWithFrames(1),
@@ -236,7 +239,7 @@ func TestWatch_ReturnsIfTheServerHasLostFrames(t *testing.T) {
 			if err := admin.HSet(f.ctx, meta, "H", lose(admin.HGet(f.ctx, meta, "H").Val())).Err(); err != nil {
 				t.Fatal(err)
 			}
-			// As in a failover, the connection ends, and Watch rechecks.
+			// A failover closes the connection, and Watch then rechecks the run.
 			if err := admin.Do(f.ctx, "client", "kill", "type", "pubsub").Err(); err != nil {
 				t.Fatal(err)
 			}

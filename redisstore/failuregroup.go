@@ -18,9 +18,9 @@ import (
 
 var _ store.FailureGroupLister = (*Store)(nil)
 
-// labelOf returns the arguments of a script for the label of a commit: the failure group, the
-// common properties of the group, and the retention of a group without runs. The group is '-' to
-// remove the label. It is empty to leave the label unchanged, except at the end of a run.
+// labelOf returns the script arguments for the label of a commit: the failure group, the properties
+// of the group, and the retention of a group without runs. The group "-" removes the label. An
+// empty group leaves the label unchanged, unless the commit ends the run.
 func labelOf(c *store.Commit) []any {
 	label, set := c.Label()
 	switch {
@@ -32,13 +32,13 @@ func labelOf(c *store.Commit) []any {
 	return []any{label.Group, packAbout(&label), store.FailureGroupKept.Milliseconds()}
 }
 
-// packAbout encodes the properties that the runs of a failure group have in common. None of them
-// contains a zero byte.
+// packAbout encodes the common properties of the runs of a failure group. No property contains a
+// zero byte.
 func packAbout(t *store.FailureGroup) string {
 	return strings.Join([]string{string(t.Kind), t.Workflow, t.Step, t.Text}, "\x00")
 }
 
-// unpackFailureGroup decodes a stored failure group. It returns false for an invalid value.
+// unpackFailureGroup decodes a stored failure group. It returns false if the value is invalid.
 func unpackFailureGroup(group, packed string) (store.FailureGroupInfo, bool) {
 	g := store.FailureGroupInfo{FailureGroup: store.FailureGroup{Group: group}}
 	words := strings.SplitN(packed, " ", 4)
@@ -54,8 +54,8 @@ func unpackFailureGroup(group, packed string) (store.FailureGroupInfo, bool) {
 	return g, true
 }
 
-// FailureGroups returns a page of the failure groups. In each partition it reads the groups to which a
-// run was added last.
+// FailureGroups returns a page of failure groups. From each partition it reads the groups that
+// received a run most recently.
 func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	err := s.enter(ctx)
 	if err == nil {
@@ -104,7 +104,8 @@ func (s *Store) listFailureGroups(ctx context.Context, q store.FailureGroupQuery
 	return paging.FailureGroups(&q, found, cut)
 }
 
-// readGroups reads failure groups. It leaves out a group that is damaged or was removed in between.
+// readGroups reads failure groups. It omits a group that is damaged or was removed since its ID was
+// read.
 func (s *Store) readGroups(ctx context.Context, p *partition, ids []string) (found []store.FailureGroupInfo, err error) {
 	var kept *redis.SliceCmd
 	open := make([]*redis.IntCmd, len(ids))
@@ -136,7 +137,7 @@ func (v *view) readFailureGroups(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// showFailureGroups adds the failure groups to a snapshot, with the runs in their sets.
+// showFailureGroups adds the failure groups and the runs in their sets to a snapshot.
 func (v *view) showFailureGroups(snap *store.Snapshot) {
 	for group, packed := range v.failureGroups.Val() {
 		g, _ := unpackFailureGroup(group, packed)
@@ -145,7 +146,8 @@ func (v *view) showFailureGroups(snap *store.Snapshot) {
 	snap.AddFailing(longAll(members(v.failing)))
 }
 
-// showGroups is like showFailureGroups, without the excluded runs. It records the entries of each run.
+// showGroups is like showFailureGroups without the excluded runs. It also records the entries of
+// each run.
 func (e *partitionState) showGroups() {
 	for _, group := range sortedKeys(e.grouped) {
 		runs := e.judged(members(e.grouped[group]))
@@ -164,7 +166,7 @@ func (e *partitionState) showGroups() {
 	e.snap.AddFailing(longAll(runs))
 }
 
-// groupsOf returns the keys of the sets of labelled runs that contain a run.
+// groupsOf returns the keys of the sets of labeled runs that contain the given run.
 func (e *partitionState) groupsOf(run string) (keys []string) {
 	for _, at := range e.entries[run] {
 		if letter := at.key[len(e.p.tag)]; letter == 'I' || letter == 'U' {
@@ -174,7 +176,7 @@ func (e *partitionState) groupsOf(run string) (keys []string) {
 	return keys
 }
 
-// lookAtPlaces finds a labelled run whose time in a set is wrong.
+// lookAtPlaces reports a labeled run whose creation time in a set is wrong.
 func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(invariant int, what, explain string)) {
 	for _, set := range []*redis.ZSliceCmd{e.grouped[r.Group], e.failing} {
 		if set == nil {
@@ -188,8 +190,8 @@ func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(
 	}
 }
 
-// examineFailureGroups compares the stored failure groups with the runs that have their labels. The sets
-// of runs are repaired with the runs.
+// examineFailureGroups compares the stored failure groups with the runs that have their labels. It
+// does not examine the sets of runs, which are repaired together with each run.
 func (e *partitionState) examineFailureGroups() {
 	if e.unread != nil {
 		return // runs that were not read are in groups as well

@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// forms are the commands of a store with valid arguments, where K stands for a key and C for a
-// channel. They are never executed: they are queued in a transaction, which is then discarded,
-// because the server checks commands when it queues them.
+// forms contains a valid argument list for each command of the store; K stands for a key and C for
+// a channel. The doctor queues the commands in a transaction and discards it. The server checks a
+// command when it is queued, so no command is executed.
 var forms = map[string]string{
 	"COPY": "K K", "DEL": "K", "EXISTS": "K", "HDEL": "K x", "HEXISTS": "K x", "HGET": "K x", "HGETALL": "K", "HINCRBY": "K x 1", "HKEYS": "K", "HLEN": "K",
 	"HMGET": "K x", "HSET": "K x x", "HSETNX": "K x x", "INCR": "K", "INCRBY": "K 1", "LINDEX": "K 0", "LREM": "K 0 x", "LSET": "K 0 x", "LLEN": "K", "LPOP": "K", "LRANGE": "K 0 0",
@@ -26,7 +26,7 @@ var forms = map[string]string{
 	"WAIT": "0 1", "XRANGE": "K - +", "XREVRANGE": "K + -", "XTRIM": "K MAXLEN 0", "ZCARD": "K", "ZREVRANGEBYLEX": "K + -", "ZREVRANGEBYSCORE": "K +inf -inf",
 }
 
-// direct are the commands that the store sends outside of scripts.
+// direct contains the commands that the store sends outside of scripts.
 var direct = []string{
 	"EVAL", "EVALSHA", "EXISTS", "GET", "HGET", "HGETALL", "LRANGE", "PING", "SETNX", "SMEMBERS", "SUBSCRIBE", "TIME", "UNSUBSCRIBE",
 	"XRANGE", "XREVRANGE", "ZRANGE", "ZRANGEBYLEX", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE",
@@ -34,7 +34,8 @@ var direct = []string{
 
 var called = regexp.MustCompile(`redis\.call\('(\w+)'`)
 
-// commands returns the commands that the scripts call and the store sends, sorted.
+// commands returns the commands that the scripts call and the commands that the store sends,
+// sorted.
 func (t *Target) commands() []string {
 	all := slices.Clone(direct)
 	for _, s := range t.Scripts {
@@ -46,13 +47,13 @@ func (t *Target) commands() []string {
 	return slices.Compact(all)
 }
 
-// once is a command that go-redis does not retry.
+// once is a command that go-redis must not retry.
 type once struct{ *redis.Cmd }
 
-// NoRetry implements an interface of go-redis.
+// NoRetry makes go-redis send the command only once.
 func (once) NoRetry() bool { return true }
 
-// trial is a command that is queued to find out whether it is allowed.
+// trial is a command that is queued to determine whether it is permitted.
 type trial struct {
 	name string
 	p    *Partition
@@ -78,14 +79,14 @@ func newTrial(ctx context.Context, name string, p *Partition) *trial {
 	return &trial{name, p, once{redis.NewCmd(ctx, args...)}}
 }
 
-// checkCommands queues the commands of the store, with keys and channels of the store, and executes
-// none of them. It finds missing permissions, renamed commands, and conditions that prevent writes
-// at present.
+// checkCommands reports missing permissions, renamed commands, and current conditions that prevent
+// writes. It queues every command of the store, with keys and channels of the store, and executes
+// none.
 func checkCommands(ctx context.Context, n *node) []store.Finding {
 	if len(n.parts) == 0 {
-		return nil // checkCluster reports it
+		return nil // checkCluster reports that this node has no partition
 	}
-	// Without MULTI the following commands would be executed.
+	// If the server refuses MULTI, it would execute the commands that follow.
 	if err := n.discarded(ctx, nil); err != nil {
 		return []store.Finding{fail("MULTI is refused: "+err.Error(), "MULTI, EXEC and DISCARD", fmt.Sprintf("Run ACL SETUSER %s +@transaction.", n.who()))}
 	}
@@ -114,13 +115,13 @@ func checkCommands(ctx context.Context, n *node) []store.Finding {
 func (n *node) discarded(ctx context.Context, trials []*trial) error {
 	pipe := n.client.Pipeline()
 	multi := once{redis.NewCmd(ctx, "multi")}
-	_ = pipe.Process(ctx, multi) // the command is only queued
+	_ = pipe.Process(ctx, multi) // a pipeline only queues the command, without an error
 	for _, t := range trials {
 		_ = pipe.Process(ctx, t.cmd)
 	}
 	discard := once{redis.NewCmd(ctx, "discard")}
 	_ = pipe.Process(ctx, discard)
-	_, _ = pipe.Exec(ctx) // the error is that of a command
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	if err := multi.Err(); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func kind(err error) string {
 	return word
 }
 
-// repair returns the fix for commands that are refused.
+// repair returns the fix for the error err, with which the server refused the named commands.
 func (n *node) repair(err error, names ...string) string {
 	switch kind(err) {
 	case "NOPERM":
@@ -186,8 +187,8 @@ func (n *node) repair(err error, names ...string) string {
 	return "See the log of the server (CONFIG GET logfile)."
 }
 
-// checkScripts loads every script into the cache of the server, which changes no data, and runs one
-// that only reads.
+// checkScripts loads every script into the cache of the server, which changes no data. It then
+// executes a script that only reads.
 func checkScripts(ctx context.Context, n *node) []store.Finding {
 	if len(n.parts) == 0 {
 		return nil
@@ -197,7 +198,7 @@ func checkScripts(ctx context.Context, n *node) []store.Finding {
 	for i, s := range n.target.Scripts {
 		loads[i] = pipe.ScriptLoad(ctx, s.Text)
 	}
-	_, _ = pipe.Exec(ctx) // the error is that of a command
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, s := range n.target.Scripts {
 		sha, err := loads[i].Result()
 		switch {

@@ -12,15 +12,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The permitted differences between the clocks of the servers. Deadlines of requests between
-// partitions tolerate a quarter of the horizon; timers are late by up to the difference.
+// Maximum differences between the clocks of the servers, above which checkClocks fails or warns.
+// Deadlines of requests between partitions tolerate a quarter of the horizon. A timer is late by at
+// most the difference.
 const (
 	clocksFail = 30 * time.Second
 	clocksWarn = time.Second
 )
 
-// checkClocks compares the clocks of the servers with each other. The clocks of the workers'
-// machines do not matter.
+// checkClocks compares the clocks of the servers with each other. The clocks of the machines that
+// run workers are not relevant.
 func checkClocks(nodes []*node) []store.Finding {
 	var first, last *node
 	for _, n := range nodes {
@@ -68,11 +69,12 @@ func (p *Partition) slot() int {
 	return int(crc) % slotsAll
 }
 
-// checkSlots finds partitions whose slots no node has. It asks the first node that answers.
+// checkSlots reports partitions whose slot is assigned to no node. It reads the slots from the
+// first node that answers.
 func (t *Target) checkSlots(ctx context.Context, nodes []*node) []store.Finding {
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.down == nil })
 	if i < 0 {
-		return nil // each node reports it
+		return nil // every server has a finding that it does not answer
 	}
 	ranges, err := nodes[i].client.ClusterSlots(ctx).Result()
 	if err != nil {
@@ -96,7 +98,7 @@ func (t *Target) checkSlots(ctx context.Context, nodes []*node) []store.Finding 
 	return orFine(findings, fmt.Sprintf("all %d slots are served, by %d masters", served, len(nodes)))
 }
 
-// checkCluster examines the state of the cluster as a node reports it.
+// checkCluster examines the state of the cluster that a node reports.
 func checkCluster(ctx context.Context, n *node) []store.Finding {
 	if !n.cluster {
 		return nil

@@ -1,9 +1,10 @@
-// Package doctor examines the Redis servers that hold a store: how each is configured, what its
-// user may do, and whether runs are safe there. It needs no permission beyond those of the store.
-// What it may not read is a warning. docs/use/redis.md lists the checks.
+// Package doctor examines the Redis servers that hold a store: their configuration, the permissions
+// of the user, and the safety of the data. It needs no permission beyond the permissions of the
+// store. If a setting cannot be read, the doctor reports a warning. docs/use/redis.md lists the
+// checks.
 //
-// doctor.go has the order of the checks, node.go what is read from a server once for all of them,
-// and the other files the checks by subject: access.go permissions, commands and scripts, format.go
+// doctor.go contains the list of checks, and node.go reads everything that several checks use. The
+// other files contain the checks by subject: access.go permissions, commands and scripts, format.go
 // the mark of the store, cluster.go clocks and slots, loss.go persistence and replicas, memory.go
 // memory and encodings.
 package doctor
@@ -23,39 +24,41 @@ import (
 // Target is the store to examine.
 type Target struct {
 	Client       redis.UniversalClient
-	Prefix       string // of its keys
-	WaitReplicas int    // the number of replicas for which the store waits
+	Prefix       string // prefix of the keys of the store
+	WaitReplicas int    // number of replicas that must confirm each write
 	Partitions   []*Partition
 	Scripts      []Script
-	// Mark is the required value of the key Format of partition 0. JudgeMark returns why the store
-	// must not use a database with another value, and the fix; an empty fix means to use another
-	// prefix.
+	// Mark is the value that the key Format of partition 0 must have. If the database has another
+	// mark, JudgeMark returns the reason why the store must not use the database, and the fix. An
+	// empty fix means that the store needs another prefix.
 	Mark      string
 	JudgeMark func(mark string) (fix string, err error)
-	// Hints contains the fixes for errors of the server, by the first word of the error.
+	// Hints contains the fixes for errors of the server. The key is the first word of the error.
 	Hints map[string]string
 }
 
-// Partition is a partition of the store, with the keys and channels that the checks need.
+// Partition contains the keys and channels of a partition that the checks need.
 type Partition struct {
 	Number         int
-	Tag            string // the hash tag of its keys, with the braces
+	Tag            string // hash tag of the keys, with braces
 	Never          string // a key that never exists
-	Format         string // the key of the mark
-	Routes, Leases string // keys that exist if the partition has runs
-	Hints          string // the channel of hints
+	Format         string // key of the mark of the store
+	Routes, Leases string // keys that exist if the partition contains runs
+	Hints          string // channel for hints to waiting processes
 }
 
 // Script is a script of the store as it is sent to the server.
 type Script struct{ Name, Text, SHA string }
 
-// check is one check of a server. Its findings have no Check and Node; the caller sets them.
+// check is one check of a server. The look function leaves Check and Node of its findings empty;
+// examine sets them.
 type check struct {
 	name string
 	look func(ctx context.Context, n *node) []store.Finding
 }
 
-// checks are made in this order on each server that answers. docs/use/redis.md lists them.
+// checks lists the checks in the order in which they are made on each server that answers.
+// docs/use/redis.md describes them.
 var checks = []check{
 	{"version", checkVersion},
 	{"role", checkRole},
@@ -74,9 +77,9 @@ var checks = []check{
 	{"cluster", checkCluster},
 }
 
-// Examine makes all checks on the servers that hold the store. It writes nothing but scripts into
-// their caches. A server that does not answer is a finding. It is an error if a cluster does not
-// name its masters.
+// Examine makes all checks on the servers that hold the store. It changes no data, but adds the
+// scripts to the caches of the servers. A server that does not answer is reported as a finding.
+// Examine returns an error if a cluster does not name its masters.
 func Examine(ctx context.Context, t *Target) (store.Report, error) {
 	nodes, err := t.nodes(ctx)
 	if err != nil {
@@ -120,7 +123,7 @@ func (t *Target) nodes(ctx context.Context) ([]*node, error) {
 		return nil, err
 	}
 	for _, p := range t.Partitions {
-		master, err := cluster.MasterForKey(ctx, p.Tag) // any node, if no node has the slot
+		master, err := cluster.MasterForKey(ctx, p.Tag) // any node if the slot is assigned to none
 		if err != nil {
 			continue // checkSlots reports it
 		}
@@ -161,7 +164,7 @@ func (n *node) reachFix(err error) string {
 
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// named sets the check and the node of findings.
+// named sets Check and Node of the findings and returns them.
 func named(check, addr string, findings []store.Finding) []store.Finding {
 	for i := range findings {
 		findings[i].Check, findings[i].Node = check, addr
@@ -183,7 +186,8 @@ func fail(found, want, fix string) store.Finding {
 	return store.Finding{Severity: store.SeverityFail, Found: found, Want: want, Fix: fix}
 }
 
-// orFine returns the findings, or if there are none one that reports success.
+// orFine returns the findings. If there are none, it returns a finding that reports success, with
+// the text found.
 func orFine(findings []store.Finding, found string) []store.Finding {
 	if len(findings) == 0 {
 		return []store.Finding{fine(found)}

@@ -37,7 +37,8 @@ func TestDoctor_KnowsEveryCommandOfTheStore(t *testing.T) {
 	}
 }
 
-// The test uses answers of Redis and Valkey that a server cannot be made to give in a test.
+// TestDoctor_JudgesWhatServersSay proves that the checks judge answers of Redis and Valkey that a
+// test cannot provoke from a real server.
 func TestDoctor_JudgesWhatServersSay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		look   func(context.Context, *node) []store.Finding

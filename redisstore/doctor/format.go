@@ -13,8 +13,8 @@ import (
 
 const otherPrefix = "Use another prefix, or the server that has the store; there is no CONFIG line for it."
 
-// checkFormatMark compares the mark of the database with the configuration of the store, on the
-// server that has partition 0.
+// checkFormatMark compares the mark in the database with the mark of the store. It does so only on
+// the server that has partition 0.
 func checkFormatMark(ctx context.Context, n *node) []store.Finding {
 	if len(n.parts) == 0 || n.parts[0].Number != 0 {
 		return nil
@@ -36,7 +36,7 @@ func checkFormatMark(ctx context.Context, n *node) []store.Finding {
 	return []store.Finding{fine(fmt.Sprintf("no store has used prefix %q yet", n.target.Prefix))}
 }
 
-// judgeMark compares the mark of a database with that of the store.
+// judgeMark returns a finding for the given mark of the database.
 func (n *node) judgeMark(mark string) store.Finding {
 	fix, err := n.target.JudgeMark(mark)
 	if err == nil {

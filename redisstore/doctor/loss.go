@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkPersistence reports which data survives a restart of the server.
+// checkPersistence reports which data would survive a restart of the server.
 func checkPersistence(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -63,7 +63,7 @@ func (n *node) appended() []store.Finding {
 
 const appendFix = "Run CONFIG SET appendonly yes, and write it into redis.conf."
 
-// snapshots examines a server without an append-only file.
+// snapshots judges the persistence of a server that has no append-only file.
 func (n *node) snapshots() store.Finding {
 	save, ok := n.config["save"]
 	switch {
@@ -76,15 +76,15 @@ func (n *node) snapshots() store.Finding {
 }
 
 const (
-	// lagMost is the maximum lag of a usable replica, in seconds and in bytes.
+	// lagMost and lagMostBytes are the maximum lag of a usable replica, in seconds and in bytes.
 	lagMost      = 10
 	lagMostBytes = 16 << 20
-	// lossMost is the maximum number of seconds of writes that a failover may lose. It is half of
-	// the horizon, which the protocol tolerates.
+	// lossMost is the maximum time, in seconds, of the writes that a failover may lose. It is half
+	// of the horizon, which is the loss that the protocol tolerates.
 	lossMost = 60
 )
 
-// checkReplicas reports which data survives a failover.
+// checkReplicas reports which data would survive a failover.
 func checkReplicas(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -104,7 +104,7 @@ func checkReplicas(_ context.Context, n *node) []store.Finding {
 	return append(orFine(findings, fmt.Sprintf("%d replicas", count)), n.fewest(count)...)
 }
 
-// alone reports that a server has no replicas, which may be intended.
+// alone returns the finding for a server without replicas, which may be intended.
 func (n *node) alone() store.Finding {
 	const fix = "Start a replica with replicaof in its redis.conf (in a cluster CLUSTER REPLICATE), and have Sentinel or the cluster promote it."
 	f := info("no replicas: runs stand still while this server is away", "1 replica", fix)
@@ -114,7 +114,7 @@ func (n *node) alone() store.Finding {
 	return f
 }
 
-// behind examines a replica as INFO replication shows it.
+// behind judges the lag of a replica, from its line of INFO replication.
 func (n *node) behind(replica map[string]string) []store.Finding {
 	addr := replica["ip"] + ":" + replica["port"]
 	if state := replica["state"]; state != "online" {
@@ -130,7 +130,8 @@ func (n *node) behind(replica map[string]string) []store.Finding {
 	return nil
 }
 
-// fewest examines the number of replicas that a master requires for writes.
+// fewest judges the settings for the minimum number of replicas, below which a master refuses
+// writes. The server has count replicas.
 func (n *node) fewest(count int64) []store.Finding {
 	least, ok := n.setting("min-replicas-to-write")
 	if !ok {

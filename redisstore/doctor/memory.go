@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkEviction reports a server that evicts keys: they are parts of runs.
+// checkEviction fails if the server may evict keys, because a lost key damages a run.
 func checkEviction(_ context.Context, n *node) []store.Finding {
 	policy := n.says["maxmemory_policy"]
 	if policy == "" {
@@ -16,7 +16,7 @@ func checkEviction(_ context.Context, n *node) []store.Finding {
 	}
 	switch policy {
 	case "":
-		return nil // checkSight reports it
+		return nil // checkSight reports the missing setting
 	case "noeviction":
 		return []store.Finding{fine(policy)}
 	}
@@ -24,8 +24,8 @@ func checkEviction(_ context.Context, n *node) []store.Finding {
 		"Run CONFIG SET maxmemory-policy noeviction, and write it into redis.conf; then check the store with fsck if evicted_keys of INFO stats is not 0.")}
 }
 
-// checkMemory reports a server near its memory limit. At its limit a server refuses all writes, and
-// runs stop.
+// checkMemory reports a server that is close to its memory limit. At the limit, the server refuses
+// all writes, and runs stop.
 func checkMemory(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -54,7 +54,7 @@ func checkMemory(_ context.Context, n *node) []store.Finding {
 		findings = append(findings, warn(fmt.Sprintf("maxmemory %s, but the machine has %s", size(most), size(machine)), "a maxmemory below the memory of the machine",
 			fmt.Sprintf("Run CONFIG SET maxmemory %d.", machine/4*3)))
 	}
-	// With little data the fragmentation means little.
+	// The fragmentation is significant only if the server holds much data.
 	if waste := n.number("mem_fragmentation_bytes"); used > 1<<28 && waste > used/2 {
 		findings = append(findings, warn(fmt.Sprintf("%s are lost to fragmentation, with %s in use", size(waste), size(used)), "less than half as much",
 			"Run CONFIG SET activedefrag yes, or restart the server."))
@@ -72,19 +72,19 @@ func size(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + " B"
 }
 
-// compact are the settings of the compact encodings, with their minimum values.
+// compact lists the settings of the compact encodings, with their minimum values.
 var compact = []struct {
-	name, old string // old is its name in older servers and their forks
+	name, old string // old is the name in older servers and their forks
 	least     int64
 }{
 	{"hash-max-listpack-value", "hash-max-ziplist-value", 64},
 	{"hash-max-listpack-entries", "hash-max-ziplist-entries", 128},
 }
 
-// nodeBytes is the node size that suffices for logs.
+// nodeBytes is the minimum stream node size, in bytes, for logs of the usual size.
 const nodeBytes = 1024
 
-// checkEncodings reports settings with which runs take more memory than necessary.
+// checkEncodings reports settings that increase the memory of runs unnecessarily.
 func checkEncodings(_ context.Context, n *node) []store.Finding {
 	if n.config == nil {
 		return nil

@@ -13,35 +13,35 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// node is a server that the doctor examines, with its answers.
+// node is a server with the answers that the doctor has read from it.
 type node struct {
 	target  *Target
 	client  redis.UniversalClient
 	addr    string
 	user    string // empty for the default user
 	cluster bool
-	parts   []*Partition // that it has
+	parts   []*Partition // partitions of the store on this server
 
-	down   error             // the reason why it does not answer; then nothing below is known
-	trip   time.Duration     // the shortest round trip
-	ahead  time.Duration     // its clock minus the clock of this machine
-	timed  bool              // ahead is known
-	says   map[string]string // the answer to INFO; nil if unknown
-	config map[string]string // the answer to CONFIG GET; nil if unknown
+	down   error             // reason why the server does not answer; if set, the fields below are unknown
+	trip   time.Duration     // shortest round trip
+	ahead  time.Duration     // clock of the server minus clock of this machine
+	timed  bool              // whether ahead is known
+	says   map[string]string // fields of INFO; nil if unknown
+	config map[string]string // settings from CONFIG GET; nil if unknown
 	blind  []blindness
 }
 
-// blindness is a command that the doctor needs and may not use.
+// blindness is a command that the doctor needs and that the server has refused.
 type blindness struct {
-	command, allow string // allow is an ACL rule
+	command, allow string // allow is the ACL rule that permits the command
 	err            error
 }
 
-// pings is the number of PING and TIME requests to a server. The fastest answer counts, because the
-// others were delayed by something else.
+// pings is the number of PING and TIME requests to a server. Only the fastest answer counts,
+// because other requests of the server may have delayed the rest.
 const pings = 5
 
-// read reads from the server everything that several checks use.
+// read reads everything from the server that several checks use.
 func (n *node) read(ctx context.Context) {
 	for i := range pings {
 		sent := time.Now()
@@ -68,7 +68,8 @@ func (n *node) read(ctx context.Context) {
 	}
 }
 
-// miss records that the server has refused a command, or has failed.
+// miss records that the server has refused a command or failed to answer it. allow is the ACL rule
+// that permits the command.
 func (n *node) miss(command, allow string, err error) {
 	if _, refused := errors.AsType[redis.Error](err); !refused {
 		n.down = err
@@ -77,11 +78,12 @@ func (n *node) miss(command, allow string, err error) {
 	n.blind = append(n.blind, blindness{command, allow, err})
 }
 
-// sentinelAddr is the address that go-redis reports for a master that it found through Sentinels.
+// sentinelAddr is the address that go-redis reports for a master that it has located through
+// Sentinels.
 const sentinelAddr = "FailoverClient"
 
-// local returns the address of the server in its own view. It is empty if the server does not
-// report it.
+// local returns the address that the server reports for itself, or an empty string if it reports
+// none.
 func (n *node) local(ctx context.Context) string {
 	text, err := n.client.Do(ctx, "client", "info").Text()
 	if err != nil {
@@ -124,7 +126,7 @@ func fields(text string) map[string]string {
 // number returns the value of a field of INFO, or 0 if the field is missing.
 func (n *node) number(name string) int64 { return atoi(n.says[name]) }
 
-// setting returns a numeric setting. ok reports whether it is known.
+// setting returns the value of a numeric setting. ok is false if the setting is unknown.
 func (n *node) setting(name string) (value int64, ok bool) {
 	text, ok := n.config[name]
 	return atoi(text), ok
@@ -135,7 +137,7 @@ func atoi(text string) int64 {
 	return v
 }
 
-// who returns the name of the user for an ACL command.
+// who returns the name of the user as ACL SETUSER expects it.
 func (n *node) who() string {
 	if n.user == "" {
 		return "default"
@@ -143,7 +145,7 @@ func (n *node) who() string {
 	return n.user
 }
 
-// checkSight reports what the doctor cannot read.
+// checkSight reports the commands that the doctor needs and may not use.
 func checkSight(_ context.Context, n *node) []store.Finding {
 	var findings []store.Finding
 	for _, b := range n.blind {
@@ -153,13 +155,13 @@ func checkSight(_ context.Context, n *node) []store.Finding {
 	return orFine(findings, "INFO and CONFIG GET are allowed")
 }
 
-// checkVersion checks the kind and the version of the server. Valkey reports a version of Redis as
-// well.
+// checkVersion checks the kind and the version of the server. Valkey also reports the version of
+// Redis that it is compatible with.
 func checkVersion(_ context.Context, n *node) []store.Finding {
 	version, name := n.says["redis_version"], "Redis"
 	switch {
 	case n.says == nil:
-		return nil // checkSight reports it
+		return nil // checkSight reports the missing version
 	case n.says["valkey_version"] != "":
 		return []store.Finding{fine("Valkey " + n.says["valkey_version"])}
 	case version == "":
@@ -172,7 +174,7 @@ func checkVersion(_ context.Context, n *node) []store.Finding {
 	return []store.Finding{fine(name + " " + version)}
 }
 
-// checkRole finds servers that refuse writes because of their role.
+// checkRole reports a server that refuses writes because of its role.
 func checkRole(_ context.Context, n *node) []store.Finding {
 	if n.says == nil {
 		return nil
@@ -184,8 +186,8 @@ func checkRole(_ context.Context, n *node) []store.Finding {
 	return []store.Finding{fine("master")}
 }
 
-// slow is the round trip time from which a step consists mostly of waiting: a step needs one round
-// trip.
+// slow is the round trip time above which a step spends most of its time waiting for the server. A
+// step needs one round trip.
 const slow = 10 * time.Millisecond
 
 func checkLatency(_ context.Context, n *node) []store.Finding {
@@ -196,7 +198,7 @@ func checkLatency(_ context.Context, n *node) []store.Finding {
 	return []store.Finding{fine(fmt.Sprintf("PING takes %v at best", n.trip.Round(time.Microsecond)))}
 }
 
-// checkConnections reports settings by which the server closes or refuses connections.
+// checkConnections reports settings that make the server close or refuse connections.
 func checkConnections(_ context.Context, n *node) []store.Finding {
 	var findings []store.Finding
 	if most, used := n.number("maxclients"), n.number("connected_clients"); most > 0 && used*100 >= most*80 {
@@ -214,11 +216,12 @@ func checkConnections(_ context.Context, n *node) []store.Finding {
 	return orFine(findings, fmt.Sprintf("%d connections", n.number("connected_clients")))
 }
 
-// smallest is the minimum size of the output buffer for published hints. With a smaller one, a
-// burst of hints closes the connection.
+// smallest is the minimum size, in bytes, of the output buffer for published hints. With a smaller
+// buffer, the server would close the connection during a burst of hints.
 const smallest = 1 << 20
 
-// checkBuffers examines the output buffer for a process that does not read its hints.
+// checkBuffers examines the limit of the output buffer for a connection whose process does not read
+// its hints.
 func checkBuffers(_ context.Context, n *node) []store.Finding {
 	text, ok := n.config["client-output-buffer-limit"]
 	if !ok {
