@@ -12,12 +12,12 @@ import (
 // runtime.
 type Backoff struct {
 	Initial   time.Duration
-	Increment time.Duration // added after each attempt
+	Increment time.Duration // added to the delay after each attempt
 	Max       time.Duration // upper bound of the delay; 0 means no bound
-	Factor    float64       // multiplied after each attempt
+	Factor    float64       // the delay is multiplied by it after each attempt
 }
 
-// defaultFactor is the factor of exponential backoff if none is given.
+// defaultFactor is the factor of exponential backoff if the directive contains none.
 const defaultFactor = 2
 
 const backoffShapes = "write constant(d), linear(d,max) or exponential(first,max[,factor])"
@@ -27,7 +27,8 @@ func setBackoff(d *Directive, v Text) (p *Problem) {
 	return p
 }
 
-// maxReruns rejects mistyped numbers that would amount to no limit.
+// maxReruns is the maximum of rerun=. It rejects mistyped numbers that would practically be
+// unlimited.
 const maxReruns = 100
 
 // setRerun parses N or N,SHAPE.
@@ -47,7 +48,7 @@ func setRerun(d *Directive, v Text) *Problem {
 	return p
 }
 
-// backoff parses a shape and its delays. Problems begin with front.
+// backoff parses a shape and its delays. The texts of problems begin with front.
 func backoff(front string, v Text) (b Backoff, p *Problem) {
 	shape, list, ok := strings.Cut(v.Value, "(")
 	list, closed := strings.CutSuffix(list, ")")
@@ -71,7 +72,7 @@ func backoff(front string, v Text) (b Backoff, p *Problem) {
 	return b, p
 }
 
-// arguments splits a comma-separated list and keeps the positions.
+// arguments splits a comma-separated list. Each element keeps its position in the file.
 func arguments(t Text) []Text {
 	var args []Text
 	pos := t.Pos
@@ -118,7 +119,7 @@ func (b *Backoff) exponential(v Text, args []Text) *Problem {
 	return b.limits(args)
 }
 
-// limits parses the first delay and the maximum.
+// limits parses the first delay and the maximum delay into b.
 func (b *Backoff) limits(args []Text) (p *Problem) {
 	if b.Initial, p = delay(args[0]); p != nil {
 		return p

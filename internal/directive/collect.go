@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// maxBatch limits the number of starts in a batch, because one log contains all their inputs.
+// maxBatch is the maximum number of starts in a batch. It is limited because the log of one run
+// contains all their inputs.
 const maxBatch = 10_000
 
 // setDebounce parses EXPR,QUIET or EXPR,QUIET,MOST.

@@ -1,9 +1,9 @@
 // Package directive parses the comments that control the generator, such as //flow:step and
 // //flow:workflow.
 //
-// It processes only the text of comments, without types and files. [Parse] turns a comment into a
-// [Directive] or a list of problems. [NearMiss] recognizes comments that were meant as a directive
-// but have a form that Go tools treat as plain text, such as "// flow:step". The grammar:
+// It processes only the text of comments, without types and files. [Parse] converts a comment into
+// a [Directive] or a list of problems. [NearMiss] recognizes comments that were meant as a
+// directive but have a form that Go tools treat as plain text, such as "// flow:step". The grammar:
 //
 //	directive = "//flow:" kind { space option }
 //	value     = text without spaces, or a Go string literal
@@ -46,10 +46,10 @@ type Directive struct {
 	Pos  token.Pos // position of the comment
 
 	As            string // Go name
-	Name          string // stored name; for a package the prefix of stored names
+	Name          string // stored name; for a package, the prefix of stored names
 	Register      string // Go name of the generated Register
 	Steps         string // Go name of the generated Steps
-	Client        Text   // for a package the directory of its client, relative to its own
+	Client        Text   // directory of the client of a package, relative to the package
 	Queue         string
 	Key           Text
 	Retries       int
@@ -59,35 +59,36 @@ type Directive struct {
 	Timeout       time.Duration
 	Retention     time.Duration
 	Children      int
-	Schedule      string // in the syntax of internal/cron
+	Schedule      string // schedule in the syntax of internal/cron
 	Priority      Text
-	Fair, Share   Text          // the expressions of fair=; Share may be empty
-	Singleton     Text          // the expression of singleton=
+	Fair, Share   Text          // expressions of fair=; Share may be empty
+	Singleton     Text          // expression of singleton=
 	Active        string        // policy of singleton=: skip, replace, latest or queue
-	Collect       Text          // the expression of debounce= or batch=
-	Quiet, Most   time.Duration // the durations of debounce= and batch=
-	Full          int           // the size of a full batch=
+	Collect       Text          // expression of debounce= or batch=
+	Quiet, Most   time.Duration // durations of debounce= and batch=
+	Full          int           // number of starts in a full batch
 	StartWithin   time.Duration
-	Rerun         int     // number of reruns of a failed run
+	Rerun         int     // maximum number of reruns of a failed run
 	RerunBackoff  Backoff // delays between reruns
 	Fatal         []Reference
 	Uses          []Use
 	Wire          []Wire      // stored names of parameters
-	Errors        []Reference // sentinels of other packages
-	Start         string      // for a machine the first step
-	Max           int         // for a machine the maximum number of started steps; 0 means no limit
-	Catch         string      // for a machine step the step that follows a failure
+	Errors        []Reference // error variables of other packages
+	Start         string      // first step of a machine
+	Max           int         // maximum number of steps that a machine starts; 0 means no limit
+	Catch         string      // step of the machine that follows a failure of this machine step
 	NonIdempotent bool
-	After         []Text // after= of a graph step
-	Each          Text   // each= of a graph step: the step whose result elements it runs for
-	If            Text   // the predicate of a graph step
-	OnFail        string // finish for a graph, skip for a graph step
-	Result        Text   // for a graph the step that returns its result
+	After         []Text // after= of a step of a graph
+	Each          Text   // each= of a step of a graph: the step whose result elements the step runs for
+	If            Text   // predicate of a step of a graph
+	OnFail        string // "finish" for a graph, "skip" for a step of a graph
+	Result        Text   // step that returns the result of a graph
 
 	given map[string]token.Pos
 }
 
-// At returns the position of the named option, or that of the directive if the option is missing.
+// At returns the position of the named option, or the position of the directive if the option is
+// missing.
 func (d Directive) At(option string) token.Pos {
 	if pos, ok := d.given[option]; ok {
 		return pos
@@ -95,7 +96,7 @@ func (d Directive) At(option string) token.Pos {
 	return d.Pos
 }
 
-// Has reports whether the named option was given.
+// Has reports whether the directive contains the named option.
 func (d Directive) Has(option string) bool {
 	_, ok := d.given[option]
 	return ok
@@ -114,14 +115,15 @@ type Problem struct {
 	Fix  string
 }
 
-// Is reports whether c begins like a directive, so that [Parse] must check it.
+// Is reports whether c begins like a directive. [Parse] must check such a comment.
 func Is(c *ast.Comment) bool {
 	return strings.HasPrefix(c.Text, prefix) && !strings.HasPrefix(strings.TrimPrefix(c.Text, prefix), " ") &&
 		!strings.HasPrefix(strings.TrimPrefix(c.Text, prefix), "\t")
 }
 
-// Parse parses c, for which [Is] must be true. It returns the directive and all problems. A
-// directive with problems contains the valid options. The text of //flow:ignore is not parsed here.
+// Parse parses c, for which [Is] must be true. It returns the directive and all problems. If there
+// are problems, the directive contains only the valid options. Parse ignores the text of
+// //flow:ignore.
 func Parse(c *ast.Comment) (Directive, []Problem) {
 	text := strings.TrimPrefix(c.Text, prefix)
 	word, rest := text, ""

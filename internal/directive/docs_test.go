@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The documentation page lists every word that the parser accepts.
+// The test proves that the documentation page lists every word that the parser accepts.
 func TestOptions_AreAllDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "use", "directives.md"))
 	if err != nil {
@@ -25,7 +25,7 @@ func TestOptions_AreAllDocumented(t *testing.T) {
 	}
 }
 
-// An option is either executed or rejected as not available, never both.
+// The test proves that no option is both executed and rejected as not available.
 func TestOptions_AreNotAvailableAndLaterAtOnce(t *testing.T) {
 	for kind, names := range later {
 		for _, name := range names {

@@ -6,7 +6,7 @@ import "go/token"
 // *pkg.TypeY).
 type Reference struct {
 	Pointer   bool
-	Qualifier string // name of an import of the file, may be empty
+	Qualifier string // name of an import of the file; may be empty
 	Name      string
 	Pos       token.Pos
 }
@@ -58,7 +58,7 @@ func parseReference(v Text) (Reference, bool) {
 	return ref, token.IsIdentifier(rest) && rest != "_"
 }
 
-// addErrors adds names of error variables of other packages, as in //flow:error sql.ErrNoRows.
+// addErrors adds error variables of other packages, as in //flow:error sql.ErrNoRows.
 func (d *Directive) addErrors(v Text) Problem {
 	for _, arg := range arguments(v) {
 		ref, ok := parseReference(arg)

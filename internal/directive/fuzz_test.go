@@ -8,8 +8,9 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// For any text after "//flow:" the parser returns a directive or problems with positions inside the
-// comment. A directive without problems is within the limits that the generator relies on.
+// The fuzz test proves that the parser returns a directive or problems for any text after
+// "//flow:". All positions are inside the comment, and the values of a directive without problems
+// are within the limits that the generator relies on.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"step", "step retries=5 backoff=exponential(200ms,30s) timeout=10s", "step key=order.ID nonidempotent",
@@ -20,7 +21,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.ContainsAny(text, "\n\r") {
-			return // ends a comment
+			return // The text would end the comment.
 		}
 		c := comment("//flow:" + text)
 		if p, ok := directive.NearMiss(c); ok && directive.Is(c) {

@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// nearMiss matches flow, a colon and a word in any case and with any spaces between them. A prefix
-// of another tool may precede them ("@flow:step", "go:flow:step").
+// nearMiss matches "flow", a colon and a word, in any case and with any spaces in between. The
+// prefix of another tool may precede them, as in "@flow:step" and "go:flow:step".
 var nearMiss = regexp.MustCompile(`^ *(?:[@+] *|(?i:go):)?(?i:flow(?:gen)?) *: *([[:alpha:]]+)(.*)$`)
 
-// nearMissNoColon matches the same with another separator or none. Prose may look similar, so
-// nothing else may precede it and the kind must be spelled correctly.
+// nearMissNoColon matches "flow" and a word with a separator other than a colon, or with none.
+// Prose may have a similar form, so nothing else may precede "flow", and the kind must be spelled
+// correctly.
 var nearMissNoColon = regexp.MustCompile(`^(?:[@+]|go:)?flow(?:gen)?[-._]?([a-z]+)((?:[ \t].*)?)$`)
 
-// NearMiss reports whether c was meant as a directive but has the form of a plain comment:
-// "// flow:step", "//Flow:step", "/*flow:step*/", "//flowgen:step", "//flow-step" or
-// "// +flow:step". The problem contains the correct form. Prose such as "// flow: step by step" is
-// not reported: only known words followed by nothing or by options count.
+// NearMiss reports whether c was meant as a directive but has the form of a plain comment, such as
+// "// flow:step", "//Flow:step", "/*flow:step*/", "//flowgen:step", "//flow-step" or "//
+// +flow:step". The problem contains the correct form. NearMiss does not report prose such as "//
+// flow: step by step". After a known word, it accepts only options or the end of the comment.
 func NearMiss(c *ast.Comment) (Problem, bool) {
 	if Is(c) {
 		return Problem{}, false
@@ -51,7 +52,7 @@ func NearMiss(c *ast.Comment) (Problem, bool) {
 }
 
 // matchNearMiss returns the word that may be a kind and the text after it. If exact is true, the
-// word counts only if it is spelled correctly.
+// caller must accept the word only if it is spelled correctly.
 func matchNearMiss(text string, isLine bool) (kind, rest string, exact, ok bool) {
 	m := nearMiss.FindStringSubmatch(text)
 	if m == nil && isLine {
@@ -63,7 +64,7 @@ func matchNearMiss(text string, isLine bool) (kind, rest string, exact, ok bool)
 	return strings.ToLower(m[1]), strings.TrimSpace(m[2]), exact, true
 }
 
-// looksLikeOptions reports whether every word of s could be an option.
+// looksLikeOptions reports whether every word of s has the form of an option.
 func looksLikeOptions(s string) bool {
 	for word := range strings.FieldsSeq(s) {
 		name, _, hasValue := strings.Cut(word, "=")
@@ -74,8 +75,8 @@ func looksLikeOptions(s string) bool {
 	return true
 }
 
-// Nearest returns the candidate that word probably stands for, or "" if none is similar enough. At
-// most two letters, and at most a third of the letters, may differ.
+// Nearest returns the candidate of which word is probably a misspelling, or "" if none is similar
+// enough. At most two letters, and at most a third of the letters, may differ.
 func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// option describes an option: its value and the kinds that accept it.
+// option describes an option: the form of its value and the kinds of directives that accept it.
 type option struct {
-	usage string // form shown in the documentation
-	kinds []Kind // kinds that accept it
-	flag  bool   // has no value
+	usage string // form shown in the documentation, such as name=VALUE
+	kinds []Kind // kinds that accept the option
+	flag  bool   // the option has no value
 	set   func(*Directive, Text) *Problem
 }
 
@@ -52,13 +52,14 @@ var options = map[string]option{
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
 
-// later contains options that are part of the vocabulary but that this version of the runtime does
-// not execute. They are rejected, because ignoring them would silently drop their effect.
+// later contains the options that are part of the vocabulary but that this version of the runtime
+// does not execute. The parser rejects them, because ignoring an option would silently drop its
+// effect.
 var later = map[Kind][]string{
 	Workflow: {"throttle", "ratelimit"},
 }
 
-// set stores one option. It returns false and the problem if the option is invalid.
+// set stores one option in d. It returns false and the problem if the option is invalid.
 func (d *Directive) set(w word) (Problem, bool) {
 	if slices.Contains(later[d.Kind], w.name) {
 		return unavailable(w.pos, w.name+" of "+prefix+string(d.Kind)), false

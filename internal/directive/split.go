@@ -37,8 +37,8 @@ func split(t Text) ([]word, []Problem) {
 	return words, problems
 }
 
-// wordEnd returns the index after the word that starts at i. Quotes protect spaces. Parentheses do
-// not, but they must be balanced.
+// wordEnd returns the index after the word that starts at i. Spaces inside quotes belong to the
+// word. Spaces inside parentheses do not, but the parentheses must be balanced.
 func wordEnd(t Text, i int) (int, *Problem) {
 	start, depth := i, 0
 	for ; i < len(t.Value); i++ {
@@ -101,7 +101,7 @@ func parseWord(t Text) (word, *Problem) {
 	return w, nil
 }
 
-// joined removes options that have spaces around "=", and reports each of them once.
+// joined removes options that have spaces around "=", and reports a problem for each of them.
 func joined(words []word) ([]word, []Problem) {
 	var good []word
 	var problems []Problem

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// onFail maps each kind to the value that its onfail= option accepts.
+// onFail maps each kind of directive to the value that its onfail= option accepts.
 var onFail = map[Kind]string{DAG: "finish", Step: "skip"}
 
 // setOnFail parses onfail=finish of a graph and onfail=skip of a graph step.
@@ -40,7 +40,7 @@ func setIf(d *Directive, v Text) *Problem { return method(&d.If, "if", v) }
 
 func setResult(d *Directive, v Text) *Problem { return method(&d.Result, "result", v) }
 
-// method parses the name of a method.
+// method parses the name of a method and stores it in into.
 func method(into *Text, option string, v Text) *Problem {
 	if token.IsIdentifier(v.Value) && v.Value != "_" {
 		*into = v
@@ -53,7 +53,7 @@ func setStart(d *Directive, v Text) *Problem { return stepOf(&d.Start, "start", 
 
 func setCatch(d *Directive, v Text) *Problem { return stepOf(&d.Catch, "catch", v) }
 
-// stepOf parses the name of a machine step, which is the name of its method.
+// stepOf parses the name of a machine step, which is a method name, and stores it in into.
 func stepOf(into *string, option string, v Text) *Problem {
 	if !token.IsIdentifier(v.Value) {
 		return &Problem{v.Pos, fmt.Sprintf("%s=%s is not the name of a method", option, v.Value), "write the name of one step of the machine"}
@@ -62,8 +62,8 @@ func stepOf(into *string, option string, v Text) *Problem {
 	return nil
 }
 
-// maxTransitions exceeds the number of transitions that fit into a log. It rejects obvious
-// mistakes.
+// maxTransitions is the maximum of max=. It exceeds the number of transitions that fit into a log
+// and only rejects obvious mistakes.
 const maxTransitions = 1_000_000
 
 func setMax(d *Directive, v Text) *Problem {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Use is a limit in uses=: a variable (GPU, pkg.GPU), the key of the partition if the limit is
-// keyed, and a weight.
+// Use is a limit in uses=. It consists of a variable (GPU, pkg.GPU), the key of the partition if
+// the limit is keyed, and a weight.
 type Use struct {
 	Limit  Reference
 	Key    Text // an expression; empty for a limit without keys

@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxRetries ensures that retries+1 fits into an int, and rejects obvious mistakes.
+// maxRetries is the maximum of retries=. It ensures that retries+1 fits into an int, and rejects
+// obvious mistakes.
 const maxRetries = 1_000_000
 
 func setAs(d *Directive, v Text) *Problem { return exported(&d.As, "as", v) }
@@ -20,7 +21,7 @@ func setRegister(d *Directive, v Text) *Problem { return exported(&d.Register, "
 
 func setSteps(d *Directive, v Text) *Problem { return exported(&d.Steps, "steps", v) }
 
-// setClient stores the directory. The generator checks it later.
+// setClient stores the directory of client=. The generator validates the directory later.
 func setClient(d *Directive, v Text) *Problem {
 	if path.IsAbs(v.Value) || strings.Contains(v.Value, `\\`) || strings.Contains(v.Value, ":") {
 		return &Problem{v.Pos, fmt.Sprintf("client=%s is not relative to the directory of the package", v.Value), "write it with slashes, as in client=ordersclient or client=../ordersclient"}
@@ -51,8 +52,8 @@ func setName(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// validStoredName reports whether s consists of letters, digits, "_" and "-" in parts joined by
-// dots. A name never contains the separators of store keys ("/", "#").
+// validStoredName reports whether s consists of parts joined by dots, each of letters, digits, "_"
+// and "-". Therefore a name contains no separators of store keys ("/" and "#").
 func validStoredName(s string) bool {
 	for part := range strings.SplitSeq(s, ".") {
 		if part == "" || !utf8.ValidString(part) {
@@ -129,7 +130,8 @@ func setStartWithin(d *Directive, v Text) (p *Problem) {
 	return p
 }
 
-// maxChildren rejects mistyped numbers that would amount to no limit.
+// maxChildren is the maximum of children=. It rejects mistyped numbers that would practically be
+// unlimited.
 const maxChildren = 1_000_000
 
 func setChildren(d *Directive, v Text) *Problem {
@@ -142,7 +144,7 @@ func setChildren(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// duration parses a positive duration. Zero is rejected, because in a policy it means the default
+// duration parses a positive duration. Zero is rejected, because a policy uses zero for the default
 // value.
 func duration(option string, v Text) (time.Duration, *Problem) {
 	what := fmt.Sprintf("%s=%s is not a duration", option, v.Value)

@@ -6,8 +6,8 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// Client returns the source of a client package. origin is a comment line that names the package of
-// the client.
+// Client returns the source of a client package. origin is a comment line that names the package
+// for which the client was generated.
 func Client(c *client.Package, origin string) ([]byte, error) {
 	e := &emitter{model: c.Model, imports: newImports(c.Model), client: c}
 	for id := range c.Locals {

@@ -8,9 +8,9 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// doc writes the doc comment of the generated declaration: the user's comment and its relation to
-// the implementation. If the comment starts with the name of the implementation, doc replaces it by
-// the generated name, as Go conventions require.
+// doc writes the doc comment of a generated declaration: the user's comment, followed by a sentence
+// about the implementation. If the user's comment starts with the name of the implementation, doc
+// replaces the name by the generated name, as Go conventions require.
 func (e *emitter) doc(f *jen.File, fn *model.Function, receiver *model.Receiver) {
 	text := strings.TrimRight(fn.Doc, "\n")
 	link := "[" + fn.Impl + "]"

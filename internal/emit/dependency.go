@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// nameDependencies chooses names for the parameters of Register that become struct fields. A
-// dependency with the name and type of a receiver shares the parameter.
+// nameDependencies chooses names for the parameters of Register from which struct fields are set. A
+// dependency that has the name and type of a receiver shares the parameter of the receiver.
 func (e *emitter) nameDependencies() {
 	taken := append(slices.Clone(invented), keys(e.spelledByRegister())...)
 	for _, id := range e.receivers {
@@ -31,7 +31,7 @@ func (e *emitter) nameDependencies() {
 	}
 }
 
-// sameAs returns the receiver that is the same parameter as a dependency, or nil.
+// sameAs returns the receiver that shares its parameter with d, or nil.
 func (e *emitter) sameAs(d *model.Dependency) *model.Receiver {
 	for r, id := range e.receivers {
 		if id == d.Field && r.Is(d.Type) {
@@ -41,7 +41,7 @@ func (e *emitter) sameAs(d *model.Dependency) *model.Receiver {
 	return nil
 }
 
-// own returns the dependencies that are not receivers.
+// own returns the dependencies that share no parameter with a receiver.
 func (e *emitter) own() []*model.Dependency {
 	return slices.DeleteFunc(slices.Clone(e.model.Dependencies), func(d *model.Dependency) bool { return e.sameAs(d) != nil })
 }
@@ -53,9 +53,9 @@ func (e *emitter) dependencyParams() (list []jen.Code) {
 	return list
 }
 
-// dependent writes the declarations in Register of the dependencies of steps, and functions that
-// create the structs whose methods are the steps of graphs. It returns the names of these
-// functions.
+// dependent writes the declarations that the body of Register needs for the dependencies of steps.
+// It also writes functions that create the structs whose methods are the steps of graphs, and
+// returns the names of these functions.
 func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 	for _, d := range e.own() {
 		if !canBeNil(d.Type) {
@@ -87,7 +87,8 @@ func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 	return makers
 }
 
-// qualified qualifies names of other packages by the package name.
+// qualified returns a qualifier that prints the package name before names of packages other than
+// here.
 func qualified(here *types.Package) types.Qualifier {
 	return func(p *types.Package) string {
 		if p == here {

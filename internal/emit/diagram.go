@@ -17,8 +17,8 @@ func (e *emitter) diagram(f *jen.File, w *model.Workflow) {
 	}
 }
 
-// flowchart returns the steps of a graph with their conditions and the flow of results between
-// them.
+// flowchart returns the Mermaid lines of a graph: its steps with their conditions, and the flow of
+// results between the steps.
 func flowchart(w *model.Workflow) []string {
 	g, ids := w.Graph, map[*model.Node]string{}
 	for _, n := range g.Nodes {
@@ -54,8 +54,8 @@ func flowchart(w *model.Workflow) []string {
 	return append(lines, "  end")
 }
 
-// shape returns the Mermaid shape of a node: a stack for each=, and a condition as part of the
-// label.
+// shape returns the Mermaid shape of a node. A step with each= is a stack of boxes, and a condition
+// is part of the label.
 func shape(n *model.Node) string {
 	text := []string{n.Step.Impl}
 	if n.Each != nil {

@@ -1,9 +1,9 @@
 // Package emit writes the flow_gen.go of a package from its model.
 //
 // The output refers to the runtime only through package shim and the types of package workflow. It
-// depends only on the model: the same model yields the same bytes, formatted by gofmt. Invented
-// identifiers never collide with those of the user: they differ from all package-level names, and
-// an import that has the name of a parameter is renamed.
+// depends only on the model. The same model yields the same bytes, formatted by gofmt. Generated
+// identifiers never collide with identifiers of the user. They differ from all package-level names,
+// and emit renames an import that has the name of a parameter.
 package emit
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// Source returns the text of flow_gen.go for p, which must have no diagnostics and must not be
+// Source returns the text of flow_gen.go for p. The model must have no diagnostics and must not be
 // empty.
 func Source(p *model.Package) ([]byte, error) {
 	e := newEmitter(p)
@@ -45,12 +45,12 @@ func Source(p *model.Package) ([]byte, error) {
 	return e.render(f, p.Path)
 }
 
-// render declares the imports and renders the file of the package at path.
+// render declares the imports and returns the source of f as the file of the package at path.
 func (e *emitter) render(f *jen.File, path string) ([]byte, error) {
 	e.imports.declare(f)
 	var b bytes.Buffer
 	if err := f.Render(&b); err != nil {
-		// The error of jennifer ends with the whole source, which is removed.
+		// The error of jennifer ends with the whole source. Remove it.
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		return nil, fmt.Errorf("render generated code of package %s: %s", path, text)
 	}
@@ -65,9 +65,9 @@ func (e *emitter) render(f *jen.File, path string) ([]byte, error) {
 type emitter struct {
 	model   *model.Package
 	imports *imports
-	// names of the receivers among the parameters of Register
+	// parameter names of the receivers in Register
 	receivers map[*model.Receiver]string
-	// names of the dependencies there
+	// parameter names of the dependencies in Register
 	dependencies map[*model.Dependency]string
 	client       *client.Package // the client package being written; nil for the package itself
 }
@@ -79,7 +79,7 @@ func newEmitter(p *model.Package) *emitter {
 	return e
 }
 
-// registered writes the registration of errors under their stored names.
+// registered writes the calls that register errors under their stored names.
 func (e *emitter) registered(f *jen.File, failures []*model.Failure) {
 	if len(failures)+len(e.model.Foreign) == 0 {
 		return
@@ -99,7 +99,8 @@ func (e *emitter) registered(f *jen.File, failures []*model.Failure) {
 	})
 }
 
-// local returns an unused identifier: base, or a variant of it if the package or taken has base.
+// local returns an unused identifier. It is base, or a variant of base if the package or taken
+// contains base.
 func (e *emitter) local(base string, taken ...string) string {
 	return free(base, e.model.Declared, taken)
 }

@@ -19,8 +19,8 @@ func (e *emitter) graph(f *jen.File, w *model.Workflow) {
 	e.graphCode(f, w)
 }
 
-// bindGraph writes the binding of the definition to its function. It includes the nodes, from which
-// tools draw the graph.
+// bindGraph writes the binding of the definition to its function. The binding contains the nodes,
+// from which tools draw the graph.
 func (e *emitter) bindGraph(r string, w *model.Workflow) *jen.Statement {
 	args := []jen.Code{jen.Id(r), jen.Id(w.GoName), e.bindable(w, nil)}
 	for _, node := range w.Graph.Nodes {
@@ -31,7 +31,7 @@ func (e *emitter) bindGraph(r string, w *model.Workflow) *jen.Statement {
 	return params(e.qual(shimPath, "BindGraph"), true, args)
 }
 
-// shapeOf returns the fields of a shim.Node.
+// shapeOf returns the fields of the shim.Node that describes node.
 func (e *emitter) shapeOf(node *model.Node) []value {
 	values := []value{{"ID", jen.Lit(node.ID)}}
 	if node.Each != nil {
@@ -60,7 +60,7 @@ func (e *emitter) shapeOf(node *model.Node) []value {
 	return values
 }
 
-// graphNames contains the identifiers in the function of a graph.
+// graphNames contains the local identifiers in the function of a graph.
 type graphNames struct {
 	ctx, in, g, asked, err, none string
 	nodes                        map[*model.Node]string
@@ -111,7 +111,7 @@ func (e *emitter) graphCode(f *jen.File, w *model.Workflow) {
 	})
 }
 
-// inParam returns the parameter of the input.
+// inParam returns the parameter for the input of w.
 func (e *emitter) inParam(w *model.Workflow, in string) *jen.Statement {
 	if len(w.Params) == 0 {
 		in = "_"
@@ -119,7 +119,7 @@ func (e *emitter) inParam(w *model.Workflow, in string) *jen.Statement {
 	return jen.Id(in).Add(e.in(w))
 }
 
-// structOf writes the struct literal of a graph with its input and its dependencies.
+// structOf writes the struct literal of a graph. It sets the input and the dependencies.
 func (e *emitter) structOf(w *model.Workflow, in *jen.Statement, dependencies map[*model.Dependency]string) *jen.Statement {
 	var values []value
 	for _, p := range w.Params {
@@ -212,7 +212,7 @@ func (e *emitter) nodeCall(w *model.Workflow, node *model.Node, n graphNames, el
 	})}
 }
 
-// taken writes the results that are passed as parameters.
+// taken writes the results of other steps that are passed to a step.
 func (e *emitter) taken(takes []model.Take, n graphNames, element string) (values []jen.Code) {
 	for _, t := range takes {
 		switch {
@@ -227,7 +227,8 @@ func (e *emitter) taken(takes []model.Take, n graphNames, element string) (value
 	return values
 }
 
-// isUsed reports whether the function of a graph refers to a node after adding it.
+// isUsed reports whether the function of a graph refers to the variable of a node after adding the
+// node.
 func (e *emitter) isUsed(w *model.Workflow, node *model.Node) bool {
 	return slices.Contains(w.Graph.Sinks, node) || slices.ContainsFunc(w.Graph.Nodes, func(o *model.Node) bool {
 		needs, _ := o.Needs()

@@ -31,7 +31,7 @@ var invented = []string{"a", "ctx", "err", "f", "from", "in", "m", "r", "result"
 
 // imports assigns each imported package a name that no declaration in the output shadows.
 type imports struct {
-	names map[string]string // package name by import path
+	names map[string]string // package names by import path
 	taken map[string]bool
 }
 
@@ -58,8 +58,8 @@ func newImports(p *model.Package) *imports {
 
 func (im *imports) use(path, pkgName string) { im.names[path] = pkgName }
 
-// declare chooses the names. The packages of the runtime and of the standard library are named
-// first, so that they keep their own names.
+// declare chooses the names of all imports. The packages of the runtime and of the standard library
+// come first, so that they keep their own names.
 func (im *imports) declare(f *jen.File) {
 	rank := func(path string) int {
 		switch {
@@ -87,7 +87,7 @@ func (im *imports) declare(f *jen.File) {
 	}
 }
 
-// choose returns the package's own name, or a name derived from its path.
+// choose returns the package's own name, or a name derived from its path if that name is taken.
 func (im *imports) choose(importPath, pkgName string) string {
 	parent := name.Unexported(path.Base(path.Dir(importPath)))
 	candidates := []string{pkgName, parent + pkgName, pkgName + "pkg"}
@@ -102,8 +102,8 @@ func (im *imports) choose(importPath, pkgName string) string {
 	return free(pkgName+"pkg", im.taken, nil)
 }
 
-// guessable reports whether the path ends with the package name. Otherwise the import contains the
-// name explicitly, as with goimports.
+// guessable reports whether the path ends with the package name. If not, the import declaration
+// contains the name explicitly, as with goimports.
 func guessable(importPath, pkgName string) bool {
 	return slices.Contains(strings.Split(importPath, "/"), pkgName)
 }
@@ -113,7 +113,7 @@ func standard(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// free returns base, or base with a number that makes it different from all names in taken and
+// free returns base, or base with a number that makes it different from all names in taken and in
 // more.
 func free(base string, taken map[string]bool, more []string) string {
 	return name.Free(base, func(s string) bool {

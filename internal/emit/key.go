@@ -8,13 +8,14 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// replacement is a part of a key expression that has a different spelling in the generated file.
+// replacement is a part of a key expression that is spelled differently in the generated file.
 type replacement struct {
-	from, to int // offsets
+	from, to int // byte offsets in the expression
 	code     jen.Code
 }
 
-// key writes the user's expression with the imports and parameter names of the generated file.
+// key writes the user's expression of a key with the imports and parameter names of the generated
+// file.
 func (e *emitter) key(k *model.Key, params []model.Param, spelled func(i int) jen.Code) *jen.Statement {
 	text := k.Text
 	out, at := jen.Null(), 0
@@ -56,7 +57,7 @@ func (e *emitter) replacements(k *model.Key, params []model.Param, spelled func(
 				}
 			}
 			if obj != nil && obj.Pkg() != nil && obj.Pkg() != e.model.Types && obj.Parent() == obj.Pkg().Scope() {
-				replace(n, e.object(obj)) // from a dot import
+				replace(n, e.object(obj)) // The name is from a dot import.
 			}
 		}
 		return true

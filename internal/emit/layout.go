@@ -8,14 +8,14 @@ import (
 	"github.com/dave/jennifer/jen"
 )
 
-// maxWidth is the maximum length of an unbroken line, with tabs of tabWidth.
+// maxWidth is the maximum length of an unbroken line. Tabs count as tabWidth columns.
 const (
 	maxWidth = 100
 	tabWidth = 4
 )
 
-// lay returns the first of several layouts of the same code whose lines fit when indented, or the
-// narrowest layout.
+// lay builds the layouts of some code in order and returns the first one whose lines fit at the
+// given indentation. If none fits, it returns the narrowest layout.
 func lay(indent, layouts int, build func(layout int) *jen.Statement) *jen.Statement {
 	best := build(0)
 	narrowest := width(best)
@@ -28,7 +28,7 @@ func lay(indent, layouts int, build func(layout int) *jen.Statement) *jen.Statem
 	return best
 }
 
-// width returns the length of the longest line of s, or 0 if s cannot be rendered on its own.
+// width returns the length of the longest line of s, or 0 if s cannot be rendered separately.
 func width(s *jen.Statement) int {
 	var b bytes.Buffer
 	if err := s.Render(&b); err != nil {
@@ -41,7 +41,7 @@ func width(s *jen.Statement) int {
 	return longest
 }
 
-// group writes codes between open and closing, each on its own line if wide is true.
+// group writes codes between open and closing. If wide is true, each of them is on its own line.
 func group(s *jen.Statement, open, closing string, wide bool, codes []jen.Code) *jen.Statement {
 	if len(codes) == 0 {
 		wide = false

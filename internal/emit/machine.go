@@ -11,7 +11,7 @@ import (
 
 const stepPath = runtimePath + "step"
 
-// receiverOf returns a name for the machine that differs from the parameters of the step.
+// receiverOf returns a name for the machine that differs from the parameter names of the step.
 func (e *emitter) receiverOf(s *model.Step, more ...string) string {
 	taken := append([]string{e.contextName(&s.Function, nil)}, more...)
 	for _, p := range s.Params {
@@ -34,7 +34,7 @@ func (e *emitter) machineParams(s *model.Step, m string) (list, args []jen.Code)
 }
 
 // bindStepOfMachine writes the binding of a step to a function that creates the machine with its
-// dependencies and calls the method.
+// dependencies and calls the method of the step.
 func (e *emitter) bindStepOfMachine(r string, s *model.Step) *jen.Statement {
 	m := e.receiverOf(s, e.parameters()...)
 	list, args := e.machineParams(s, m)
@@ -59,12 +59,12 @@ func (e *emitter) bindMachine(r string, w *model.Workflow) *jen.Statement {
 	return params(e.qual(shimPath, "BindMachine"), true, args)
 }
 
-// nobody writes an empty machine for calls of constructors outside of a step.
+// nobody writes a nil machine, on which code outside of a step calls constructors.
 func nobody(m *model.Machine) *jen.Statement {
 	return jen.Parens(jen.Op("*").Id(m.Type.Name())).Parens(jen.Nil())
 }
 
-// begins writes the function that maps the input to the first transition.
+// begins writes the function that maps the input of w to the first transition.
 func (e *emitter) begins(w *model.Workflow) *jen.Statement {
 	m := w.Machine
 	first := nobody(m).Dot(name.Goto(m.Start.Impl))
@@ -100,7 +100,7 @@ func (e *emitter) machineStep(s *model.Step) *jen.Statement {
 	})
 }
 
-// next returns the result type of the steps of a machine.
+// next returns the result type of the steps of machine m.
 func next(m *model.Machine) *jen.Statement { return jen.Id(name.Next(m.GoName())) }
 
 // stepResults returns the result list of the implementation of a step.
@@ -119,7 +119,7 @@ func (e *emitter) argsType(s *model.Step) *jen.Statement {
 	return jen.Id(name.Args(s.GoName))
 }
 
-// constructors writes the methods with which steps choose the next transition.
+// constructors writes the methods by which steps choose the next transition.
 func (e *emitter) constructors(f *jen.File, m *model.Machine) {
 	f.Line()
 	f.Commentf("// %s is where a step of [%s] leads.", name.Next(m.GoName()), m.Type.Name())
@@ -162,7 +162,7 @@ func (e *emitter) constructors(f *jen.File, m *model.Machine) {
 	method(name.Done, "ends the run with a result.", []jen.Code{jen.Id(id).Add(e.typ(m.Result))}, made("Done").Call(jen.Id(id)))
 }
 
-// stateDiagram returns a machine as Mermaid text.
+// stateDiagram returns the Mermaid lines of the state diagram of a machine.
 func stateDiagram(m *model.Machine) []string {
 	id := func(s *model.Step) string {
 		if reservedInMermaid[s.Impl] || s.Impl == "state" || s.Impl == "note" {

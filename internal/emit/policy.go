@@ -17,7 +17,8 @@ type value struct {
 	code jen.Code
 }
 
-// literal writes the fields in order, each on its own line if wide is true.
+// literal writes a struct literal of type t with the fields in order. If wide is true, each field
+// is on its own line.
 func literal(t *jen.Statement, values []value, wide bool) *jen.Statement {
 	codes := make([]jen.Code, len(values))
 	for i, v := range values {
@@ -26,8 +27,8 @@ func literal(t *jen.Statement, values []value, wide bool) *jen.Statement {
 	return group(t, "{", "}", wide, codes)
 }
 
-// policy writes the options of a step directive. Fields of missing options stay zero, which selects
-// the defaults of the runtime.
+// policy writes the options of a step directive. Missing options leave their fields zero, which
+// selects the defaults of the runtime.
 func (e *emitter) policy(s *model.Step) *jen.Statement {
 	d := s.Directive
 	var values []value
@@ -93,7 +94,8 @@ func (e *emitter) backoff(b directive.Backoff) (values []value) {
 
 func number(f float64) jen.Code { return jen.Op(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// fatal writes a function that recognizes the errors after which a step is not retried.
+// fatal writes a function that reports whether an error is one of those after which a step is not
+// retried.
 func (e *emitter) fatal(errs []model.Fatal) *jen.Statement {
 	err := e.local("err")
 	cond := lay(2*tabWidth+len("return "), 2, func(layout int) *jen.Statement {
@@ -124,7 +126,7 @@ var units = []struct {
 	{time.Millisecond, "Millisecond"}, {time.Microsecond, "Microsecond"}, {time.Nanosecond, "Nanosecond"},
 }
 
-// duration writes d in the largest unit that divides it.
+// duration writes d in the largest unit of which d is a multiple.
 func (e *emitter) duration(d time.Duration) *jen.Statement {
 	for _, u := range units {
 		if d%u.unit != 0 {
@@ -191,7 +193,7 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
 }
 
-// active maps the policies of singletons to the names of their constants.
+// active maps the values of singleton= to the names of their constants.
 var active = map[string]string{"skip": "UseActive", "replace": "CancelActive", "latest": "LatestActive", "queue": "QueueActive"}
 
 // singleton writes a function that maps the input of w to the singleton key of its run.
@@ -200,7 +202,7 @@ func (e *emitter) singleton(w *model.Workflow, param func(input jen.Code, i int)
 	return e.qual(shimPath, "Singleton").Call(f.String().Block(jen.Return(e.qual(shimPath, "Key").Call(body))))
 }
 
-// gather writes the options that determine which starts of w share a run, and when the run begins.
+// collect writes the options that determine which starts of w share a run, and when the run begins.
 func (e *emitter) collect(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	d := w.Directive
 	key := jen.Func().Params(jen.Id("_").Add(e.in(w))).String().Block(jen.Return(jen.Lit("")))
@@ -227,8 +229,8 @@ func (e *emitter) priority(w *model.Workflow, param func(input jen.Code, i int) 
 	return e.qual(shimPath, "Priority").Call(f.Int().Block(jen.Return(body)))
 }
 
-// fair writes a function that maps the input of w to the fairness key of its run and the share of
-// the key.
+// fair writes a function that maps the input of w to the fairness key of its run and to the share
+// of the key.
 func (e *emitter) fair(w *model.Workflow, param func(input jen.Code, i int) jen.Code) *jen.Statement {
 	f, key := e.overInput(w, w.Fair.Key, param)
 	share := jen.Lit(1)
@@ -241,7 +243,8 @@ func (e *emitter) fair(w *model.Workflow, param func(input jen.Code, i int) jen.
 	return e.qual(shimPath, "Fair").Call(f.Params(jen.String(), jen.Int()).Block(jen.Return(e.qual(shimPath, "Key").Call(key), share)))
 }
 
-// overInput begins a function of the input of w and returns an expression for its body.
+// overInput begins a function of the input of w. It returns the function and an expression for its
+// body.
 func (e *emitter) overInput(w *model.Workflow, k *model.Key, param func(input jen.Code, i int) jen.Code) (f, body *jen.Statement) {
 	a, used := e.local("a"), false
 	body = e.key(k, w.Params, func(i int) jen.Code {
@@ -254,7 +257,7 @@ func (e *emitter) overInput(w *model.Workflow, k *model.Key, param func(input je
 	return jen.Func().Params(jen.Id(a).Add(e.in(w))), body
 }
 
-// uses writes a function that maps the arguments of fn, of type args, to the limits that it uses.
+// uses writes a function that maps the arguments of fn, of type args, to the limits that fn uses.
 func (e *emitter) uses(fn *model.Function, args jen.Code, param func(args jen.Code, i int) jen.Code) *jen.Statement {
 	a, keyed := e.local("a"), false
 	var list []jen.Code
@@ -274,7 +277,7 @@ func (e *emitter) uses(fn *model.Function, args jen.Code, param func(args jen.Co
 	return e.qual(shimPath, "Uses").Call(jen.Func().Params(jen.Id(a).Add(args)).Index().Add(e.qual(limitPath, "Use")).Block(jen.Return(body)))
 }
 
-// quoteTag returns a struct tag as a literal, in backquotes if possible.
+// quoteTag returns a struct tag as a string literal, in backquotes if possible.
 func quoteTag(tag string) string {
 	if strings.ContainsAny(tag, "`\n") {
 		return strconv.Quote(tag)

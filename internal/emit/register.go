@@ -16,7 +16,7 @@ func (e *emitter) nameReceivers() {
 	spelled := e.spelledByRegister()
 	for _, r := range e.model.Receivers {
 		id := name.Unexported(r.Type.Name())
-		// The parameter list may contain "shop *shop" unless the body refers to the type.
+		// A parameter "shop *shop" is valid unless the body refers to the type shop.
 		hides := e.model.Declared[id] && (id != r.Type.Name() || spelled[id])
 		if hides || name.Reserved(id) || slices.Contains(taken, id) {
 			id = free(id+"Receiver", e.model.Declared, taken)
@@ -61,7 +61,7 @@ func (e *emitter) spelledByRegister() map[string]bool {
 	return ids
 }
 
-// register writes the function that registers everything with a worker.
+// register writes Register, which registers all workflows, steps and errors with a worker.
 func (e *emitter) register(f *jen.File) {
 	r := e.local("r")
 	list := []jen.Code{jen.Id(r).Add(e.qual(workflowPath, "Registrar"))}
@@ -123,7 +123,7 @@ func star(r *model.Receiver) string {
 	return ""
 }
 
-// receiver writes which steps need the receiver, and whether the caller passed one.
+// receiver writes the list of steps that need the receiver, and whether the caller passed one.
 func (e *emitter) receiver(r string, recv *model.Receiver) *jen.Statement {
 	id := e.receivers[recv]
 	missing := jen.False()

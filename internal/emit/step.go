@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// stepsVar writes the variable by which test stubs and tools refer to steps.
+// stepsVar writes the variable through which test stubs and tools refer to steps.
 func (e *emitter) stepsVar(f *jen.File) {
 	f.Line()
 	f.Commentf("// %s refers to the steps of this package, for stand-ins and tools.", e.model.StepsVar)
@@ -22,8 +22,8 @@ func (e *emitter) stepsVar(f *jen.File) {
 	f.Var().Id(e.model.StepsVar).Op("=").Add(group(fields, "{", "}", true, values))
 }
 
-// implType writes a name for the type of the user's function. The name is an alias, so that a stub
-// can be a function of any named type.
+// implType writes an alias for the type of the user's function. Because it is an alias, a stub can
+// be a function of any named type.
 func (e *emitter) implType(f *jen.File, s *model.Step) {
 	ctx := e.contextName(&s.Function, nil)
 	names := e.paramNames(&s.Function, ctx, nil)
@@ -57,7 +57,8 @@ func (e *emitter) paramType(fn *model.Function, i int) *jen.Statement {
 	return e.typ(t)
 }
 
-// contextName returns the user's name for the context, or an invented one.
+// contextName returns the user's name for the context parameter, or a generated name if the user's
+// name cannot be used.
 func (e *emitter) contextName(fn *model.Function, taken map[string]bool) string {
 	if fn.Context != "" && fn.Context != "_" && !taken[fn.Context] {
 		return fn.Context
@@ -72,8 +73,8 @@ func (e *emitter) contextName(fn *model.Function, taken map[string]bool) string 
 	return e.local("ctx", avoid...)
 }
 
-// paramNames returns the user's names for the parameters, except where the body needs a name for
-// something else.
+// paramNames returns the user's names for the parameters. It replaces a name that the generated
+// body uses for something else.
 func (e *emitter) paramNames(fn *model.Function, ctx string, taken map[string]bool) []string {
 	all := map[string]bool{ctx: true}
 	for _, p := range fn.Params {
@@ -127,7 +128,7 @@ func (e *emitter) fields(params []model.Param) *jen.Statement {
 	})
 }
 
-// counterpart writes the function that workflow code calls.
+// counterpart writes the function that workflow code calls to execute a step.
 func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 	taken := spells(s.Result, e.model.Types)
 	taken[name.Step(s.GoName)], taken[name.Args(s.GoName)] = true, true
@@ -145,8 +146,8 @@ func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 	}))
 }
 
-// callLayouts is the number of layouts of call: one line; the step arguments on separate lines; the
-// call arguments on separate lines; both.
+// callLayouts is the number of layouts of call. They break no line, the step arguments, the call
+// arguments, or both.
 const callLayouts = 4
 
 // call writes the statement by which the counterpart executes the step.

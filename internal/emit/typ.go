@@ -36,7 +36,7 @@ func (e *emitter) declares(obj types.Object) bool {
 	return obj.Pkg() == e.model.Types
 }
 
-// typ returns t as the user wrote it, including aliases.
+// typ returns t as the user wrote it. Aliases remain aliases.
 func (e *emitter) typ(t types.Type) *jen.Statement {
 	switch t := t.(type) {
 	case *types.Basic:
@@ -62,12 +62,12 @@ func (e *emitter) typ(t types.Type) *jen.Statement {
 	case *types.Interface:
 		return e.iface(t)
 	}
-	// Type parameters and constraint interfaces cannot occur here.
+	// All other types, such as type parameters and constraint interfaces, cannot occur here.
 	return jen.Id(t.String())
 }
 
-// channel returns a channel type. Channels, functions and interfaces are not valid as payloads, but
-// may occur within one: as an argument of a generic type, or in a field that JSON omits.
+// channel returns a channel type. Channels, functions and interfaces are not valid as payloads.
+// They may still occur within one, as an argument of a generic type or in a field that JSON omits.
 
 func (e *emitter) channel(t *types.Chan) *jen.Statement {
 	elem := e.typ(t.Elem())
@@ -78,7 +78,7 @@ func (e *emitter) channel(t *types.Chan) *jen.Statement {
 		return jen.Op("<-").Chan().Add(elem)
 	}
 	if inner, ok := t.Elem().(*types.Chan); ok && inner.Dir() == types.RecvOnly {
-		elem = jen.Parens(elem) // chan <-chan T would be chan<- chan T
+		elem = jen.Parens(elem) // Without the parentheses, chan (<-chan T) would be chan<- chan T.
 	}
 	return jen.Chan().Add(elem)
 }
@@ -151,7 +151,7 @@ func (e *emitter) structure(t *types.Struct) *jen.Statement {
 	})
 }
 
-// spells returns the unqualified identifiers in the source form of t.
+// spells returns the unqualified identifiers in the source form of t within pkg.
 func spells(t types.Type, pkg *types.Package) map[string]bool {
 	ids := make(map[string]bool)
 	var visit func(types.Type)

@@ -10,7 +10,7 @@ import (
 
 // workflow writes the definition of a workflow. The definition does not refer to the
 // implementation, because a workflow that starts itself would cause an initialization cycle.
-// Register binds the two.
+// Register binds the definition to the implementation.
 func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	f.Line()
 	e.doc(f, &w.Function, nil)
@@ -26,7 +26,7 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	}
 }
 
-// definition writes the variable with which runs are started, and the generated input and result
+// definition writes the variable by which callers start runs, and the generated input and result
 // types.
 func (e *emitter) definition(f *jen.File, w *model.Workflow) {
 	param := ""
@@ -66,7 +66,7 @@ func (e *emitter) out(w *model.Workflow) *jen.Statement {
 	return e.typ(w.Result)
 }
 
-// bindable returns the implementation as a function of one input and one result.
+// bindable returns the implementation of w as a function with one input and one result.
 func (e *emitter) bindable(w *model.Workflow, taken []string) *jen.Statement {
 	if w.Graph != nil {
 		return jen.Id(name.Graph(w.GoName))

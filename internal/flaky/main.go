@@ -1,5 +1,6 @@
-// Command flaky reads the JSON files of gotestsum. It prints the tests that failed and those that
-// passed only in a repeated execution, and fails if there are more of the latter than CI accepts.
+// Command flaky reads the JSON files of gotestsum. It prints the tests that failed and the tests
+// that passed only in a repeated execution. It fails if there are more such flaky tests than CI
+// accepts.
 //
 //	flaky FILE...
 package main
@@ -14,8 +15,8 @@ import (
 )
 
 const (
-	most    = 3        // flaky tests that CI accepts
-	outputs = 16 << 10 // bytes of the output of a test or subtest that are kept
+	most    = 3        // maximum number of flaky tests that CI accepts
+	outputs = 16 << 10 // maximum number of bytes of the output of a test or subtest that are kept
 )
 
 func main() {
@@ -38,9 +39,9 @@ func main() {
 type test struct {
 	pkg, name string
 	failures  int
-	passed    bool              // the last execution
-	outputs   map[string][]byte // of the current execution, by subtest; discarded on failure
-	output    []byte            // of the first failure: the test itself and its failed subtests
+	passed    bool              // result of the last execution
+	outputs   map[string][]byte // output of the current execution by subtest; discarded on failure
+	output    []byte            // output of the test and of its failed subtests at the first failure
 }
 
 // flaky reports whether the test failed and later passed.
@@ -101,8 +102,8 @@ func read(r io.Reader) (failed []*test, err error) {
 	}
 }
 
-// report prints the failed and the flaky tests and returns the number of flaky ones. The output of
-// the failed tests comes from gotestsum.
+// report prints the failed and the flaky tests and returns the number of flaky tests. It prints no
+// output of failed tests, because gotestsum prints it.
 func report(w io.Writer, tests []*test) (n int) {
 	for _, t := range tests {
 		if !t.flaky() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// events has the form of gotestsum: the events of the first execution, followed by those of the
-// repeated tests.
+// events has the form of a file of gotestsum: the events of the first execution, followed by the
+// events of the repeated tests.
 const events = `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestFlaky"}
 {"Action":"output","Package":"p","Test":"TestFlaky","Output":"=== RUN   TestFlaky\n"}

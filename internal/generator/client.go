@@ -19,25 +19,25 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// origin begins the comment line of a client that names its package. byFlag ends the line if the
-// command line requested the client and no directive does.
+// origin begins the line of a client that names the package it was generated for. byFlag ends the
+// line if only the command line requested the client.
 const (
 	origin = "// It is the client of package "
 	byFlag = ", by flowgen -client"
 )
 
-// claim is a request for a client of a package.
+// claim is a request to generate a client for a package.
 type claim struct {
 	p    *load.Package
 	m    *model.Package
-	dir  string // absolute
+	dir  string // absolute path of the client directory
 	at   token.Position
 	flag bool
 }
 
-// clients updates the client packages that directives request, that the command line requests, and
-// that an earlier command line requested. It removes all others. It returns the directories that it
-// examined, which need not contain packages.
+// clients updates the client packages that are requested by directives, by the command line, or by
+// an earlier command line. It removes all other clients. It returns the directories that it
+// examined, which may contain no packages.
 func (r *Report) clients(ctx context.Context, packages []*load.Package, models map[*load.Package]*model.Package, dir string, cfg Config) (looked []string, err error) {
 	claims := r.claims(packages, models, dir, cfg)
 	claimed := map[string]claim{}
@@ -61,7 +61,7 @@ func (r *Report) clients(ctx context.Context, packages []*load.Package, models m
 	return append(looked, sources...), nil
 }
 
-// claims returns the clients that directives and the command line request.
+// claims returns the clients that are requested by directives and by the command line.
 func (r *Report) claims(packages []*load.Package, models map[*load.Package]*model.Package, dir string, cfg Config) []claim {
 	var claims []claim
 	var annotated []*load.Package
@@ -101,7 +101,7 @@ func (r *Report) claims(packages []*load.Package, models map[*load.Package]*mode
 	return claims
 }
 
-// mistaken reports whether a package has a diagnostic, so that nothing is generated for it.
+// mistaken reports whether package p has a diagnostic. If so, nothing is generated for it.
 func (r *Report) mistaken(p *load.Package, dir string) bool {
 	for _, d := range r.Diagnostics {
 		file := d.File
@@ -119,8 +119,8 @@ func (r *Report) refuse(c claim, what, fix string) {
 	r.Diagnostics = append(r.Diagnostics, diagnostic.New(c.at, what, fix))
 }
 
-// unclaimed finds existing clients that no directive requests. It returns those that an earlier
-// command line requested, and removes the others. The second result contains the expected
+// unclaimed finds existing clients that no directive requests. It returns the clients that an
+// earlier command line requested, and removes the others. The second result contains the expected
 // directories of the packages of all these clients.
 func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*model.Package, claimed map[string]claim, dir string, check bool) (kept []claim, sources []string) {
 	known := map[string]*load.Package{}
@@ -148,7 +148,7 @@ func (r *Report) unclaimed(packages []*load.Package, models map[*load.Package]*m
 		case of != nil || inside && empty(from):
 			r.remove(out, dir, check)
 			if !check {
-				_ = os.Remove(p.Dir) // succeeds only if the directory is empty
+				_ = os.Remove(p.Dir) // Remove succeeds only if the directory is empty.
 			}
 		}
 	}
@@ -170,7 +170,8 @@ func empty(dir string) bool {
 	return err == nil && len(files) == 0
 }
 
-// originOf reads the package of a client from the content of its file.
+// originOf returns the path of the package for which the client with the given content was
+// generated.
 func originOf(content []byte) (path string, flag bool) {
 	for line := range bytes.Lines(content) {
 		if rest, ok := strings.CutPrefix(strings.TrimRight(string(line), "\r\n"), origin); ok {
@@ -181,7 +182,7 @@ func originOf(content []byte) (path string, flag bool) {
 	return "", false
 }
 
-// isClient reports whether a directory contains only a client.
+// isClient reports whether the directory of p contains only a client.
 func isClient(p *load.Package) bool {
 	if p.Dir == "" {
 		return false
@@ -196,7 +197,7 @@ func clientIn(dir string) (load.Output, error) {
 	return load.ReadOutput(filepath.Join(dir, client.File))
 }
 
-// client updates one client.
+// client generates, compares and writes one client.
 func (r *Report) client(ctx context.Context, c claim, dir string, check bool) error {
 	importPath, ok := r.place(c)
 	if !ok {
@@ -247,7 +248,8 @@ func (r *Report) client(ctx context.Context, c claim, dir string, check bool) er
 	return nil
 }
 
-// place checks the directory of a client and returns its import path.
+// place validates the directory of a client and returns the import path of the client. The second
+// result is false if there is a diagnostic.
 func (r *Report) place(c claim) (string, bool) {
 	root := c.p.Root
 	rel, err := filepath.Rel(root, c.dir)
@@ -285,7 +287,7 @@ func (r *Report) place(c claim) (string, bool) {
 	return path.Join(c.p.Module(), filepath.ToSlash(rel)), true
 }
 
-// otherGoFile returns the name of a Go file next to the client, or "".
+// otherGoFile returns the name of a Go file in dir that is not the client, or "".
 func otherGoFile(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

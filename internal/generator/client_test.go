@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// withClient is the package orders with a client.
+// withClient is the package orders with a directive for a client.
 var withClient = "// Package orders sells.\n//\n//flow:package client=ordersclient\n" + orders
 
 const clientFile = "orders/ordersclient/flow_client.go"
 
-// ofOrders returns the source of a package with one workflow over the type Order, which
-// declarations declares.
+// ofOrders returns the source of a package with one workflow over the type Order. The given
+// declarations must declare Order.
 func ofOrders(imports, declarations string) string {
 	if imports != "" {
 		imports = "\n\t\"" + strings.Join(strings.Fields(imports), "\"\n\t\"") + "\"\n"
@@ -80,7 +80,7 @@ func TestGEN5_MendsWhateverTheClientHolds(t *testing.T) {
 }
 
 func TestGEN5_RemovesAClientThatNobodyAsksFor(t *testing.T) {
-	cases := map[string]map[string]string{ // the files after the change; an empty one is removed
+	cases := map[string]map[string]string{ // The maps contain the files after the change. An empty file is removed.
 		"no client=":        {"orders/orders.go": orders},
 		"no directives":     {"orders/orders.go": "package orders\n"},
 		"no package":        {"orders/orders.go": "", "orders/flow_gen.go": ""},
@@ -204,10 +204,11 @@ func TestGEN5_FlagIsForOnePackage(t *testing.T) {
 	}
 }
 
-// A directory that cannot be written to is reported, and all other files are written.
+// The test proves that the generator reports a directory that it cannot write to, and writes all
+// other files.
 func TestGEN5_ReportsADirectoryThatCannotBeWritten(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": withClient})
-	if err := os.MkdirAll(filepath.Join(dir, clientFile), 0o755); err != nil { // a directory in place of the file
+	if err := os.MkdirAll(filepath.Join(dir, clientFile), 0o755); err != nil { // A directory has the name of the file.
 		t.Fatal(err)
 	}
 	report := run(t, dir)
@@ -219,8 +220,9 @@ func TestGEN5_ReportsADirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A client is type-checked before it is written, so these cases compile. The program compares the
-// stored forms of the originals and the copies.
+// The test proves that copied types have the same stored form as the originals. The generator
+// type-checks a client before writing it, so these cases compile. A program compares the stored
+// forms.
 func TestGEN5_TypesAreCopiedAsTheyAreStored(t *testing.T) {
 	files, imports, cases, want := map[string]string{}, "", "", ""
 	for _, tt := range []struct{ name, imports, declarations, value string }{
@@ -295,7 +297,7 @@ func TestGEN5_SaysWhatAClientCannotHave(t *testing.T) {
 	links := "package rates\n\nimport _ \"github.com/flowgen/flowgen/runtime/worker\"\n\n// Text writes.\nfunc Text(int) []byte { return nil }\n"
 	for name, tt := range map[string]struct {
 		files map[string]string
-		want  string // empty if none
+		want  string // empty if no diagnostic is expected
 	}{
 		"imported instead": {map[string]string{"billing/billing.go": billing, "billing/rates/rates.go": rates,
 			"orders/orders.go": ofOrders("example.com/user/billing", "type Order struct{ F billing.Fee }\n")}, ""},

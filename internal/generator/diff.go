@@ -7,11 +7,11 @@ import (
 	"github.com/flowgen/flowgen/internal/diagnostic"
 )
 
-// maxDiffLines limits the lines shown of each side of a difference.
+// maxDiffLines is the maximum number of lines that diff prints of each side.
 const maxDiffLines = 20
 
-// diff returns the lines from the first to the last difference as a unified diff with one hunk.
-// Long hunks are truncated.
+// diff returns the lines from the first to the last difference as a unified diff with one hunk. It
+// truncates long hunks.
 func diff(file, before, after string) string {
 	a, b := lines(before), lines(after)
 	start := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// plainOutput returns the generated file of the package orders alone.
+// plainOutput returns the generated file of the package orders without additional files.
 func plainOutput(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
@@ -27,7 +27,8 @@ func TestGEN2_SourcesWithCarriageReturnsGenerateTheSame(t *testing.T) {
 	goIn(t, dir, "vet", "./...")
 }
 
-// Without a C compiler the go command omits files with cgo.
+// The test proves that files with cgo do not prevent the generation. Without a C compiler the go
+// command omits these files.
 func TestGEN2_CgoBesideStepsIsNotInTheWay(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"orders/orders.go": orders,

@@ -1,4 +1,4 @@
-// Package generator implements the flowgen command without its flags: it loads packages, builds
+// Package generator implements the flowgen command without its flags. It loads packages, builds
 // their models, and updates each flow_gen.go or reports which files are stale.
 package generator
 
@@ -20,51 +20,53 @@ import (
 type Config struct {
 	Dir      string   // the working directory if empty
 	Patterns []string // package patterns as for the go command; "." if empty
-	Check    bool     // report changes without writing them
-	// Since is a git revision. The stored names are compared with those in its generated files. If
-	// empty, they are compared with the files on disk.
+	Check    bool     // report changes without writing files
+	// Since is a git revision. The generator compares the stored names with those in the generated
+	// files of the revision. If Since is empty, it compares them with the generated files on disk.
 	Since string
-	// Manifest requests a manifest of each package. Otherwise only existing manifests are updated.
+	// Manifest requests a manifest for each package. If Manifest is false, only existing manifests
+	// are updated.
 	Manifest bool
-	// Client is the directory for a client of the only package with directives. If empty, only
-	// clients that directives request are generated.
+	// Client is the directory for a client of the only package with directives. If Client is empty,
+	// only the clients that directives request are generated.
 	Client string
 }
 
-// Report lists the actions that Run took, or with Config.Check the actions that are necessary.
+// Report lists the actions that Run took. With Config.Check, it lists the necessary actions
+// instead.
 type Report struct {
-	Diagnostics []diagnostic.Diagnostic `json:"diagnostics"` // sorted; paths relative to Config.Dir
-	Changes     []Change                `json:"changes"`     // by package
+	Diagnostics []diagnostic.Diagnostic `json:"diagnostics"` // sorted; file names are relative to Config.Dir
+	Changes     []Change                `json:"changes"`     // sorted by package
 	Annotated   int                     `json:"annotated"`   // number of packages with directives
-	// Warnings contains changed stored names. Runs in flight still use the old ones.
+	// Warnings lists changed stored names. Runs in flight still use the old names.
 	Warnings []diagnostic.Diagnostic `json:"warnings"`
-	// Notes contains packages that go generate skips. They are no failures, and Config.Check does
-	// not report them.
+	// Notes lists packages that go generate skips. A note is not a failure, and there are no notes
+	// with Config.Check.
 	Notes []diagnostic.Diagnostic `json:"notes"`
 }
 
-// Change is an action on a generated file.
+// Change is an action on one generated file.
 type Change struct {
-	File   string `json:"file"` // relative to Config.Dir
+	File   string `json:"file"` // path relative to Config.Dir
 	Action Action `json:"action"`
-	Diff   string `json:"diff,omitempty"` // with Config.Check, for a stale file
+	Diff   string `json:"diff,omitempty"` // the difference for a stale file, with Config.Check
 }
 
-// Action is an action on a generated file, or the problem found in it.
+// Action is an action on a generated file, or a problem with the file.
 type Action string
 
-// The actions. Those after Removed occur only with Config.Check.
+// The actions. The ones after Removed occur only with Config.Check.
 const (
 	Wrote    Action = "wrote"
 	Removed  Action = "removed"
-	Missing  Action = "missing"  // directives without a generated file
-	Stale    Action = "stale"    // content differs from the generated code
-	Leftover Action = "leftover" // a generated file without directives
+	Missing  Action = "missing"  // a package has directives but no generated file
+	Stale    Action = "stale"    // the content differs from the generated code
+	Leftover Action = "leftover" // a generated file belongs to a package without directives
 )
 
-// Run updates the packages that cfg selects. It does not modify packages that contain mistakes or
-// that cannot be read or written, and continues with the others. It returns an error only for a
-// failure that does not belong to a package, such as a go command that does not run.
+// Run updates the packages that cfg selects. If a package contains mistakes, or cannot be read or
+// written, Run does not modify it and continues with the other packages. Run returns an error only
+// for a failure that concerns no single package, for example if the go command cannot be started.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -76,7 +78,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	report := &Report{Diagnostics: []diagnostic.Diagnostic{}, Changes: []Change{}, Warnings: []diagnostic.Diagnostic{}, Notes: []diagnostic.Diagnostic{}}
 	var question unchanged.Question
-	if cfg.Since == "" { // files of a revision are not examined
+	if cfg.Since == "" { // The cached answer covers only files on disk, not the files of a revision.
 		question = unchanged.Ask(dir, patterns, strconv.FormatBool(cfg.Check), strconv.FormatBool(cfg.Manifest), cfg.Client)
 	}
 	if annotated, ok := question.Answer(); ok {
@@ -91,7 +93,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	models := make(map[*load.Package]*model.Package)
 	for _, p := range set.Packages {
 		if isClient(p) {
-			continue // handled with the package of the client
+			continue // The client is handled together with its package.
 		}
 		if p.Err == nil {
 			models[p] = report.generate(ctx, p, &names, dir, cfg)
@@ -160,7 +162,7 @@ func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Reg
 	return m
 }
 
-// failed reports an error that prevented the processing of path.
+// failed adds a diagnostic for an error that prevented the processing of path.
 func (r *Report) failed(path, what string, err error) {
 	r.Diagnostics = append(r.Diagnostics, diagnostic.Diagnostic{File: path, What: what, Fix: err.Error()})
 }

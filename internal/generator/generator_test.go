@@ -46,7 +46,8 @@ func TestGEN1_FollowsAChangedSignature(t *testing.T) {
 	build(t, dir)
 }
 
-// After a change of a signature the stale generated file does not compile.
+// The test proves that the package does not compile with a stale generated file after a signature
+// was changed.
 func TestGEN2_ChangedSignatureDoesNotCompileBeforeRegeneration(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	mustRun(t, dir)
@@ -58,7 +59,7 @@ func TestGEN2_ChangedSignatureDoesNotCompileBeforeRegeneration(t *testing.T) {
 	}
 }
 
-// ownOrders replaces the names of packages in a text, so that cases share a module.
+// ownOrders replaces the package names in a text, so that several cases can share a module.
 func ownOrders(i int, text string) string {
 	return strings.NewReplacer("orders", fmt.Sprint("orders", i), "shop", fmt.Sprint("shop", i)).Replace(text)
 }
@@ -101,8 +102,9 @@ func sell(ctx context.Context, order orders.Order) error { return nil }
 	})
 }
 
-// mended checks that a run restores a generated file, whatever the cases have made of it. Each case
-// has packages of its own, orders0 and so on, so that all of them are loaded together.
+// mended checks that the generator restores the generated file in each case. A case is a function
+// that damages the file. Each case has its own packages, such as orders0, so that all cases are
+// loaded together.
 func mended(t *testing.T, files map[string]string, generated string, cases map[string]func(want string) string) {
 	t.Helper()
 	dir := usermodule.New(t, nil)
@@ -133,7 +135,7 @@ func mended(t *testing.T, files map[string]string, generated string, cases map[s
 	}
 }
 
-// The imported package is generated later or elsewhere.
+// The test proves that the generator reads a dependency whose code is generated later or elsewhere.
 func TestGEN1_ReadsADependencyThatIsNotGeneratedYet(t *testing.T) {
 	for name, generated := range map[string]string{
 		"missing":    "",
@@ -283,7 +285,7 @@ func TestRun_StoredNamesAreUniqueOverAllPackages(t *testing.T) {
 	}
 }
 
-// Errors of the go command itself, such as an invalid flag, are returned.
+// The test proves that Run returns errors of the go command itself, such as an invalid flag.
 func TestRun_FailsWithoutAGoModule(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=nonsense")
 	if _, err := generator.Run(t.Context(), generator.Config{Dir: usermodule.New(t, nil)}); err == nil {
@@ -291,7 +293,8 @@ func TestRun_FailsWithoutAGoModule(t *testing.T) {
 	}
 }
 
-// Code that is appended to a file for type-checking does not become part of its last comment.
+// The test proves that code that is appended to a file for type-checking does not become part of
+// the last comment of the file.
 func TestRun_DirectiveAtTheEndOfAFileIsAboveNothing(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders + "\n//flow:step"})
 	report := run(t, dir)

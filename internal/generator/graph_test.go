@@ -82,7 +82,8 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 		t.Errorf("warnings (-want +got):\n%s", d)
 	}
 	build(t, dir)
-	// The generated file preserves all names, so the next run of flowgen has the same result.
+	// The generated file preserves all names, so a second execution of flowgen yields the same
+	// result.
 	usermodule.Write(t, dir, "study/study.go", study)
 	mustRun(t, dir)
 	usermodule.Write(t, dir, "study/study.go", strings.NewReplacer("Question string", "Subject string `json:\"Question\"`",
@@ -97,7 +98,8 @@ func TestGEN3_NamesStoredNamesOfAGraphThatChangedAndHowToKeepThem(t *testing.T) 
 	}
 }
 
-// A step that executes for each element may be declared after the steps that use its results.
+// The test proves that a step that runs for each element may be declared after the steps that use
+// its results.
 func TestDAG2_StepsOfAGraphMayStandInAnyOrder(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"back/back.go": `package back
 

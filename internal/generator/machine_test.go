@@ -49,8 +49,9 @@ func (c *claim) decide(ctx context.Context, d Decision) (step.Next[claim, int], 
 func (o *other) begin(ctx context.Context) (step.Next[other, int], error) { return o.done(1), nil }
 `
 
-// A step can return only values made by generated methods: there is no method for a missing step,
-// and each method requires the data of its step.
+// The test proves that wrong transitions do not compile. A step can return only values that
+// generated methods return. There is no method for a missing step, and each method requires the
+// data of its step.
 func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
 	const was = "return c.awaitDecide(Decisions).OrAfter(time.Hour, c.goCheck(order, n)), nil"
 	line := strings.Count(machineSource[:strings.Index(machineSource, was)], "\n") + 1
@@ -66,8 +67,8 @@ func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
 		"a step instead of what leads to it": {"return c.decide, nil", "cannot use c.decide"},
 	}
 	names := slices.Sorted(maps.Keys(cases))
-	// Each case has a package of its own, claims0 and so on, so that all of them are generated and
-	// compiled together.
+	// Each case has its own package, such as claims0, so that all cases are generated and compiled
+	// together.
 	own := func(i int, text string) string { return strings.ReplaceAll(text, "claims", fmt.Sprintf("claims%d", i)) }
 	dir := usermodule.New(t, nil)
 	for i := range names {
@@ -78,7 +79,7 @@ func TestCONT1_AnUnknownNextStepAndWrongDataDoNotCompile(t *testing.T) {
 	for i, name := range names {
 		usermodule.Write(t, dir, own(i, "claims/claims.go"), own(i, strings.Replace(machineSource, was, cases[name].is, 1)))
 	}
-	mustRun(t, dir) // mistakes in a body do not prevent the generation
+	mustRun(t, dir) // A mistake in a function body does not prevent the generation.
 	cmd := exec.CommandContext(t.Context(), "go", "vet", "./...")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()

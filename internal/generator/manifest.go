@@ -12,9 +12,9 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// manifests updates the manifests: all of them if cfg requests that, otherwise the existing ones.
-// Unlike all other outputs, manifests need the source of helpers in other packages. Therefore the
-// packages are loaded again, and only if there is a manifest to write.
+// manifests updates all manifests if cfg requests them, otherwise only the existing ones. Unlike
+// all other outputs, manifests need the source of helpers in other packages. Therefore the packages
+// are loaded a second time, but only if there is a manifest to write.
 func (r *Report) manifests(ctx context.Context, packages []*load.Package, dir string, cfg Config) error {
 	outputs := map[string]load.Output{}
 	var paths []string
@@ -50,7 +50,7 @@ func (r *Report) manifests(ctx context.Context, packages []*load.Package, dir st
 	return nil
 }
 
-// manifestIn returns the manifest in a directory.
+// manifestIn returns the existing manifest in a directory.
 func manifestIn(dir string) (load.Output, error) {
 	out := load.Output{Path: filepath.Join(dir, manifest.File)}
 	content, err := os.ReadFile(out.Path)

@@ -14,8 +14,9 @@ import (
 
 var update = flag.Bool("update", false, "write the want files")
 
-// Every folder of testdata/mistakes is a package with mistakes; its file "want" contains the
-// diagnostics of the generator, line by line.
+// The test proves that diagnostics contain the problem and the fix. Every folder of
+// testdata/mistakes is a package with mistakes, and its file "want" contains the expected
+// diagnostics, one per line.
 func TestGEN3_SaysWhatIsWrongAndHowToMendIt(t *testing.T) {
 	const root = "testdata/mistakes"
 	report, err := generator.Run(t.Context(), generator.Config{Dir: root, Patterns: []string{"./..."}, Check: true})

@@ -12,10 +12,10 @@ import (
 )
 
 // unmentioned adds a note if go generate runs flowgen for some packages but skips others with
-// directives: these have no go:generate line, and no line in a parent directory covers them. The
-// note names the first of them as an example.
+// directives. A package is skipped if neither the package nor a parent directory has a go:generate
+// line for it. The note names the first of the skipped packages as an example.
 func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]*model.Package) {
-	var single, below []string // directories that the lines cover
+	var single, below []string // directories that go:generate lines cover, without and with their subdirectories
 	for _, p := range packages {
 		for _, words := range generateLines(p) {
 			if slices.ContainsFunc(words, func(w string) bool { return strings.HasSuffix(w, "...") }) {
@@ -26,7 +26,7 @@ func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]
 		}
 	}
 	if len(single)+len(below) == 0 {
-		return // flowgen is run by other means
+		return // No package has a go:generate line, so flowgen is run by other means.
 	}
 	var passed []*load.Package
 	for _, p := range packages {
@@ -49,7 +49,7 @@ func (r *Report) unmentioned(packages []*load.Package, models map[*load.Package]
 		"add //go:generate go tool flowgen to one of its files, or one line with ./... at the root of the module"))
 }
 
-// generateLines returns the words of the go:generate lines of a package that run flowgen.
+// generateLines returns the words of each go:generate line of a package that runs flowgen.
 func generateLines(p *load.Package) [][]string {
 	var lines [][]string
 	for _, f := range slices.Concat(p.Files, p.Others) {

@@ -13,20 +13,22 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// place is a kind of declaration with a directive. It determines which options can be combined.
+// place is a kind of declaration with a directive. The kind determines which options can be
+// combined.
 type place struct {
 	name string
 	kind directive.Kind
-	// samples contains examples of the options. Options that are missing here belong to another
-	// place of the same kind.
+	// samples contains an example of each option. Options that are missing belong to another place
+	// with the same kind of directive.
 	samples map[string]string
-	// refused lists the pairs that the generator must not accept.
+	// refused lists the pairs of options that the generator must reject.
 	refused []string
-	// declare returns a declaration for the directive with a number in its name.
+	// declare returns a declaration with the options. Its name contains the number.
 	declare func(number int, options string) string
 }
 
-// workflowOptions are the options with the same meaning for workflows, machines and graphs.
+// workflowOptions contains examples of the options that have the same meaning for workflows,
+// machines and graphs.
 var workflowOptions = map[string]string{
 	"as": "as=", "name": "name=", "timeout": "timeout=72h", "retention": "retention=240h", "queue": "queue=slow", "priority": "priority=7", "fair": "fair=IN",
 	"startwithin": "startwithin=12h", "rerun": "rerun=3,constant(1m)", "singleton": "singleton=IN", "debounce": "debounce=IN,10s", "uses": `uses=perTenant("all")`, "schedule": `schedule="every 1h"`,
@@ -86,19 +88,20 @@ var places = []place{
 }
 
 // elsewhere lists the options of steps that are valid only in graphs and machines, and the options
-// of machines. They are covered by testdata/mistakes/dag_options and the golden packages graphs and
-// machines.
+// of machines. The cases in testdata/mistakes/dag_options and the golden packages graphs and
+// machines cover these options.
 var elsewhere = map[directive.Kind][]string{
 	directive.Step:    {"after", "each", "if", "onfail", "catch"},
 	directive.DAG:     {"schedule"},
 	directive.Machine: directive.Machine.Options(),
 }
 
-// Every two options of a directive are either accepted, and the declaration survives crashes, or
-// refused with a position and a fix.
+// The test proves that every two options of a directive are either executed or refused. If they are
+// accepted, the declaration must survive crashes. If they are refused, the diagnostic must contain
+// a position and a fix.
 func TestGEN3_EveryTwoOptionsAreExecutedOrRefused(t *testing.T) {
 	files := map[string]string{}
-	refusals := map[string]map[int]string{} // by file and line
+	refusals := map[string]map[int]string{} // refusals by file and line
 	var crashes strings.Builder
 	legal, illegal := 0, 0
 	for _, p := range places {
@@ -159,7 +162,8 @@ func TestGEN3_EveryTwoOptionsAreExecutedOrRefused(t *testing.T) {
 	}
 }
 
-// options returns the options of the place, and fails if an option of the kind has no sample.
+// options returns the options of the place. It fails the test if an option of the kind has no
+// sample.
 func (p place) options(t *testing.T) (names []string) {
 	t.Helper()
 	for _, option := range p.kind.Options() {
@@ -173,7 +177,7 @@ func (p place) options(t *testing.T) (names []string) {
 	return names
 }
 
-// written returns options in the syntax of a directive.
+// written returns the options in the syntax of a directive.
 func (p place) written(set []string, number int) string {
 	var all []string
 	for _, option := range set {
@@ -189,7 +193,8 @@ func (p place) written(set []string, number int) string {
 	return strings.Join(all, " ")
 }
 
-// cover returns sets of compatible options such that each accepted pair is in one of them.
+// cover returns sets of compatible options such that each accepted pair is part of at least one
+// set.
 func (p place) cover(accepted [][2]string) (sets [][]string) {
 	open := slices.Clone(accepted)
 	goes := func(set []string, option string) bool {
@@ -213,7 +218,7 @@ func (p place) cover(accepted [][2]string) (sets [][]string) {
 	return sets
 }
 
-// crash returns the call that executes a set of options with crashes.
+// crash returns the call that executes the declaration with a set of options and crashes.
 func (p place) crash(set []string, n int) string {
 	goName := fmt.Sprint("Flow", n)
 	if slices.Contains(set, "as") {

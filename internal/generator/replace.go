@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// newMode is the mode of new files before the umask is applied.
+// newMode is the mode of new files. The umask is applied to it.
 const newMode = 0o644
 
-// replace atomically replaces the content of path, so that readers never see a partial file. It
+// replace atomically replaces the content of path, so that readers never read a partial file. It
 // keeps the mode of the file and follows a symbolic link.
 func replace(path string, content []byte) (err error) {
 	if target, linkErr := filepath.EvalSymlinks(path); linkErr == nil {

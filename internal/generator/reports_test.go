@@ -32,7 +32,7 @@ func TestRun_AFileThatCannotBeWrittenHidesNothing(t *testing.T) {
 		"orders/orders.go": orders, "shop/shop.go": anotherMistake,
 		"zoo/zoo.go": strings.Replace(orders, "package orders", "package zoo", 1),
 	})
-	// The name is too long for a temporary file with an additional suffix.
+	// The file name is so long that a temporary file cannot have an additional suffix.
 	long := filepath.Join(dir, strings.Repeat("x", 250))
 	if err := os.WriteFile(long, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestRun_AFileThatCannotBeReadHidesNothing(t *testing.T) {
 	wants(t, report, "orders: the package cannot be read: read generated file: ", "shop/shop.go:12:21: retries=x")
 }
 
-// dependency is a module with an annotated package that is not generated.
+// dependency writes a module with an annotated package for which no code was generated.
 func dependency(t *testing.T, dir, at string) {
 	t.Helper()
 	usermodule.Write(t, dir, at+"/go.mod", strings.Replace(read(t, dir, "go.mod"), "module example.com/user", "module example.com/dep", 1))
@@ -97,7 +97,8 @@ func TestRun_WritesToNoVendorDirectory(t *testing.T) {
 	}
 }
 
-// With the line endings that git writes on Windows, generated files are up to date.
+// The test proves that generated files with the line endings that git writes on Windows are up to
+// date.
 func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders})
 	mustRun(t, dir)
@@ -118,7 +119,8 @@ func TestGEN2_LineEndsOfWindowsAreNotStale(t *testing.T) {
 	}
 }
 
-// A file named by //go:embed may be generated later by another generator.
+// The test proves that a missing file of a go:embed line causes no diagnostic, because another
+// generator may create it later.
 func TestRun_AMissingEmbeddedFileDoesNotMatter(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "orders/text.go": "package orders\n\nimport _ \"embed\"\n\n//go:embed missing.txt\nvar text string\n"})
 	if d := cmp.Diff([]generator.Change{{File: "orders/flow_gen.go", Action: generator.Wrote}}, mustRun(t, dir).Changes); d != "" {
@@ -134,7 +136,8 @@ func TestRun_NamesTheModuleThatIsNotRequired(t *testing.T) {
 		"run go get github.com/flowgen/flowgen/runtime/workflow")
 }
 
-// A package that contains only steps does not import the runtime, but its generated file will.
+// The test proves that the generator names the missing module. A package that contains only steps
+// does not import the runtime, but its generated file does.
 func TestRun_NamesTheModuleThatThePackageWithStepsOnlyLacks(t *testing.T) {
 	const steps = "package pay\n\nimport \"context\"\n\n// charge charges.\n//\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n"
 	dir := usermodule.New(t, map[string]string{
@@ -152,12 +155,13 @@ func TestRun_NamesTheModuleThatThePackageWithStepsOnlyLacks(t *testing.T) {
 	}
 	usermodule.Write(t, dir, "go.mod", mod)
 	mustRun(t, dir)
-	// Files generated earlier hide nothing.
+	// Existing generated files do not suppress the diagnostic.
 	usermodule.Write(t, dir, "go.mod", mod[:strings.LastIndex(mod, "\nrequire github.com/flowgen/flowgen ")])
 	wants(t, check(t, dir), "pay/pay.go:7:1"+what, "ship/ship.go:7:1"+what)
 }
 
-// A vendor directory lacks packages that only the generated file will import.
+// The test proves that a vendor directory may lack packages that only the generated file will
+// import.
 func TestRun_AVendoredRuntimeNeedNotBeImportedYet(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"pay/pay.go": "package pay\n\nimport \"context\"\n\n//flow:step\nfunc charge(ctx context.Context, cents int64) error { return nil }\n",

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// age sets the modification times of all files to a minute ago, because recently written files are
-// not cached.
+// age sets the modification times of all files to a minute ago, because the cache ignores recently
+// written files.
 func age(t *testing.T, dir string) {
 	t.Helper()
 	then := time.Now().Add(-time.Minute)
@@ -30,7 +30,7 @@ func age(t *testing.T, dir string) {
 	}
 }
 
-// call calls the generator, which must not report anything.
+// call runs the generator and fails the test if Run returns an error.
 func call(t *testing.T, cfg generator.Config) *generator.Report {
 	t.Helper()
 	report, err := generator.Run(t.Context(), cfg)
@@ -40,8 +40,8 @@ func call(t *testing.T, cfg generator.Config) *generator.Report {
 	return report
 }
 
-// remembered reports whether a call is answered from the cache, without the go command, which
-// cannot be started with a canceled context.
+// remembered reports whether a call is answered from the cache. Its context is canceled, so the go
+// command cannot be started.
 func remembered(t *testing.T, cfg generator.Config) bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,8 +53,9 @@ func remembered(t *testing.T, cfg generator.Config) bool {
 	return err == nil
 }
 
-// A workspace with a module that has a client, a manifest, a helper and a test with a dot import,
-// two modules that replace others, one of which is not imported, and one that is only used.
+// worked is a workspace. One module has a client, a manifest, a helper and a test with a dot
+// import. Two modules replace others, and one of these is not imported. Another module is only used
+// by the workspace.
 var worked = map[string]string{
 	"go.work": "go 1.26.0\n\nuse (\n\t./shop\n\t./idle\n)\n",
 	"shop/orders/orders.go": strings.Replace(withClient, "import (", "import (\n\t\"example.com/user/money\"\n\t\"example.com/other\"\n", 1) +

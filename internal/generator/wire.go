@@ -22,14 +22,14 @@ import (
 	"github.com/flowgen/flowgen/internal/revision"
 )
 
-// entry contains the names that logs of runs in flight use for a function or an error.
+// entry contains the names of a function or an error in the logs of runs in flight.
 type entry struct {
 	kind   string // "workflow", "step" or "error"
 	stored string
 	params []string // stored names of the parameters
 }
 
-// wireNames returns the stored names in a generated file by Go name. It skips anything that it
+// wireNames returns the stored names in a generated file by Go name. It skips all text that it
 // cannot read, because the file may contain conflict markers or be from another release.
 func wireNames(source []byte) map[string]entry {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
@@ -82,7 +82,7 @@ func (r *wireReader) variable(id string, value ast.Expr) {
 	case "NewStep":
 		e := entry{kind: "step", stored: text(call.Args[0])}
 		ast.Inspect(call.Args[2], func(n ast.Node) bool {
-			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() >= 2 { // parameters: context, optional machine, arguments
+			if f, ok := n.(*ast.FuncLit); ok && f.Type.Params.NumFields() >= 2 { // The parameters are a context, optionally a machine, and the arguments.
 				e.params = r.structs[types.ExprString(f.Type.Params.List[len(f.Type.Params.List)-1].Type)]
 			}
 			return true
@@ -96,14 +96,15 @@ func (r *wireReader) failure(call *ast.CallExpr) {
 	switch fun, typeArgs := callee(call); {
 	case fun == "RegisterError" && len(typeArgs) == 1 && len(call.Args) == 1:
 		r.all["error "+types.ExprString(typeArgs[0])] = entry{kind: "error", stored: text(call.Args[0])}
-	case fun == "RegisterSentinel" && len(call.Args) == 2 && isIdent(call.Args[1]): // errors of other packages have a single name
+	case fun == "RegisterSentinel" && len(call.Args) == 2 && isIdent(call.Args[1]): // The error belongs to this package. The name of an error of another package is never compared.
 		r.all["error "+types.ExprString(call.Args[1])] = entry{kind: "error", stored: text(call.Args[0])}
 	}
 }
 
 func isIdent(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
 
-// callee returns the name and the type arguments of a called function of any package.
+// callee returns the name and the type arguments of a called function. It ignores the package
+// qualifier.
 func callee(call *ast.CallExpr) (fun string, typeArgs []ast.Expr) {
 	f := call.Fun
 	switch x := f.(type) {
@@ -138,7 +139,7 @@ func text(e ast.Expr) string {
 	return s
 }
 
-// warn compares the stored names in the generated file of a package with the previous ones on disk
+// warn compares the stored names in the generated file of a package with the previous file, on disk
 // or in a revision.
 func (r *Report) warn(ctx context.Context, m *model.Package, p *load.Package, source []byte, since string) {
 	before := p.Output.Content
@@ -152,8 +153,8 @@ func (r *Report) warn(ctx context.Context, m *model.Package, p *load.Package, so
 	r.Warnings = append(r.Warnings, renamed(m, p, before, source)...)
 }
 
-// renamed returns a warning for each stored name that changed between two versions of the generated
-// file of a package. Logs of runs in flight contain the old names.
+// renamed returns a warning for each stored name that changed between two versions of a generated
+// file. Logs of runs in flight contain the old names.
 func renamed(m *model.Package, p *load.Package, before, after []byte) []diagnostic.Diagnostic {
 	w := wireChange{before: wireNames(before), after: wireNames(after), functions: map[string]*model.Function{}, loaded: p}
 	for _, s := range m.Steps {
@@ -174,13 +175,13 @@ func renamed(m *model.Package, p *load.Package, before, after []byte) []diagnost
 
 type wireChange struct {
 	before, after map[string]entry
-	functions     map[string]*model.Function // by Go name
+	functions     map[string]*model.Function // functions by Go name
 	loaded        *load.Package
 	warnings      []diagnostic.Diagnostic
 }
 
 func (w *wireChange) warn(id, what, fix string) {
-	at := token.Position{Filename: w.loaded.Output.Path, Line: 1, Column: 1} // the position of removed items
+	at := token.Position{Filename: w.loaded.Output.Path, Line: 1, Column: 1} // position for removed items
 	if f := w.functions[id]; f != nil {
 		at = w.loaded.Position(f.Pos())
 	}
@@ -195,7 +196,7 @@ func (w *wireChange) compare(id string, was, is entry) {
 	}
 	lost, added := without(was.params, is.params), without(is.params, was.params)
 	if len(lost) == 0 || len(added) == 0 {
-		return // only additions or only removals lose nothing
+		return // If names were only added or only removed, no stored value is lost.
 	}
 	for i, old := range lost {
 		stored := added[min(i, len(added)-1)]
@@ -223,7 +224,7 @@ func (w *wireChange) gone(was entry) {
 	for _, id := range slices.Sorted(maps.Keys(w.after)) {
 		now := w.after[id]
 		if now.stored == was.stored {
-			w.compare(id, was, now) // has a different Go name
+			w.compare(id, was, now) // The item has a different Go name in the new version.
 			return
 		}
 		if _, old := w.before[id]; !old && now.kind == was.kind {
@@ -238,17 +239,17 @@ func (w *wireChange) gone(was entry) {
 	w.warn(id, fmt.Sprintf("no %s is stored as %q any more, and runs under way may have that name", was.kind, was.stored), fix)
 }
 
-// bare returns the user's name for the item that a generated Go name belongs to.
+// bare returns the user's name of the item for which a Go name was generated.
 func bare(id string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(id, "error "), strings.TrimPrefix(name.Step("x"), "x"))
 }
 
-// without returns the elements of a that are not in b.
+// without returns the elements of a that b does not contain.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }
 
-// contentAt returns the content of a generated file in a revision of its git repository, or nil if
+// contentAt returns the content of a generated file in the revision with the given name, or nil if
 // the file does not exist there.
 func contentAt(ctx context.Context, path, name string) ([]byte, error) {
 	if resolved, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {

@@ -46,7 +46,7 @@ func warnings(r *generator.Report) []string {
 
 func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 	cases := map[string]struct {
-		change []string // pairs of old and new text
+		change []string // pairs of an old and a new text
 		want   []string
 	}{
 		"nothing":                          {nil, nil},
@@ -78,8 +78,7 @@ func TestGEN3_NamesEveryStoredNameThatChangedAndHowToKeepIt(t *testing.T) {
 		}},
 	}
 	names := slices.Sorted(maps.Keys(cases))
-	// Each case has a package of its own, bank0 and so on, so that flowgen is executed once for all
-	// of them.
+	// Each case has its own package, such as bank0, so that flowgen is executed once for all cases.
 	own := func(i int, text string) string { return strings.ReplaceAll(text, "bank", fmt.Sprintf("bank%d", i)) }
 	dir := usermodule.New(t, nil)
 	for i := range names {
@@ -128,7 +127,7 @@ func TestGEN3_ComparesStoredNamesWithARevision(t *testing.T) {
 	git("add", ".")
 	git("commit", "-q", "-m", "before")
 	usermodule.Write(t, dir, "bank/bank.go", strings.Replace(bank, "account string", "customer string", 1))
-	usermodule.Write(t, dir, "shop/shop.go", strings.Replace(bank, "package bank", "package shop", 1)) // not in the revision
+	usermodule.Write(t, dir, "shop/shop.go", strings.Replace(bank, "package bank", "package shop", 1)) // This package does not exist in the revision.
 	mustRun(t, dir)
 	git("add", ".")
 	git("commit", "-q", "-m", "after")

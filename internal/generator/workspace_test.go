@@ -17,7 +17,7 @@ func read(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
-// run generates every package of a workspace.
+// run generates code for every package of a workspace.
 func run(t *testing.T, dir string) *generator.Report {
 	t.Helper()
 	report, err := generator.Run(t.Context(), generator.Config{Dir: dir, Patterns: []string{"./..."}})
@@ -27,7 +27,7 @@ func run(t *testing.T, dir string) *generator.Report {
 	return report
 }
 
-// mustRun is run for workspaces without mistakes.
+// mustRun is like run, but fails the test if there are diagnostics.
 func mustRun(t *testing.T, dir string) *generator.Report {
 	t.Helper()
 	report := run(t, dir)

@@ -20,8 +20,9 @@ type Fault struct {
 // maxFaults limits the number of reported faults.
 const maxFaults = 20
 
-// Check returns the faults of a JSON value, at most 20. It returns nil if the value conforms or the
-// schema cannot be read. Field names are compared without regard to case, as in encoding/json.
+// Check returns the first 20 faults of a JSON value. It returns nil if the value conforms to the
+// schema or if the schema cannot be read. Field names are compared without regard to case, as in
+// encoding/json.
 func Check(schema, value []byte) []Fault {
 	root, err := decode(schema)
 	if err != nil {
@@ -59,7 +60,7 @@ func (c *checker) wrongf(at, format string, args ...any) {
 	}
 }
 
-// maxDepth limits the nesting of examined values, because schemas may be recursive.
+// maxDepth limits the nesting of values that Check examines, because schemas may be recursive.
 const maxDepth = 1000
 
 func (c *checker) check(at string, s object, v any, depth int) {
@@ -91,7 +92,7 @@ func (c *checker) check(at string, s object, v any, depth int) {
 	}
 }
 
-// anyOf reports the faults for the first schema that is not null.
+// anyOf reports the faults of v for the first schema that is not null.
 func (c *checker) anyOf(at string, some []any, v any, depth int) {
 	var first []Fault
 	for i, one := range some {
@@ -122,7 +123,7 @@ func types(s object) []string {
 	return nil
 }
 
-// is reports whether a value has a type. Integers must have the form that Go accepts, without
+// is reports whether v has the type t. An integer must have the form that Go accepts, without
 // fraction and exponent.
 func is(t string, v any) bool {
 	if n, ok := v.(json.Number); ok && t == "integer" {
@@ -202,7 +203,7 @@ func (c *checker) list(at string, s object, v []any, depth int) {
 	}
 }
 
-// pointers escapes a name for a JSON pointer.
+// pointers escapes a field name for a JSON pointer.
 var pointers = strings.NewReplacer("~", "~0", "/", "~1")
 
 func (c *checker) object(at string, s object, v object, depth int) {
@@ -232,7 +233,7 @@ func (c *checker) object(at string, s object, v object, depth int) {
 	}
 }
 
-// named returns the field with a name, or one whose name differs only in case.
+// named returns the field with the given name, or a field whose name differs only in case.
 func named(all object, name string) (any, bool) {
 	if one, ok := all[name]; ok {
 		return one, true

@@ -116,12 +116,12 @@ func TestOf_FollowsTheRulesOfEncodingJSONForFieldsOfOneName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := jsonschema.Check([]byte(want), b); len(faults) > 0 { // encoding/json omits ambiguous fields
+	if faults := jsonschema.Check([]byte(want), b); len(faults) > 0 { // encoding/json omits ambiguous fields.
 		t.Errorf("%s: %+v", b, faults)
 	}
 }
 
-// The encoding of a value conforms to the schema of its type.
+// The test proves that the encoding of a value conforms to the schema of its type.
 func TestCheck_TakesWhatIsWritten(t *testing.T) {
 	when := time.Now()
 	o := order{
@@ -134,7 +134,7 @@ func TestCheck_TakesWhatIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b = []byte(strings.Replace(string(b), `"Level":0`, `"Level":"low"`, 1)) // accepted on decoding, but never encoded
+		b = []byte(strings.Replace(string(b), `"Level":0`, `"Level":"low"`, 1)) // The decoder accepts this value, but the encoder never writes it.
 		if faults := jsonschema.Check(schema, b); len(faults) > 0 {
 			t.Errorf("%s: %+v", b, faults)
 		}

@@ -4,9 +4,9 @@
 // maximum, anyOf, format, contentEncoding, $ref and $defs. It ignores other keywords, which a newer
 // release may write.
 //
-// General libraries describe JSON rather than the input of encoding/json. This package must handle
-// recursive types, types with their own decoding methods, field names in different case, and 64-bit
-// integers correctly.
+// The package exists because general libraries describe JSON rather than the input of
+// encoding/json. It must handle recursive types, types with their own decoding methods, field names
+// in different case, and 64-bit integers correctly.
 package jsonschema
 
 import (
@@ -20,16 +20,17 @@ import (
 	"time"
 )
 
-// MaxSize is the maximum size of a schema in bytes. A type with a larger schema has none.
+// MaxSize is the maximum size of a schema in bytes. [Of] returns no schema for a type whose schema
+// is larger.
 const MaxSize = 64 << 10
 
 // object is a JSON object. It is encoded with sorted names.
 type object = map[string]any
 
 // Of returns the schema of the stored form of a value of type t under the parameter name param. If
-// param is empty, the value itself is stored. Each parameter is required unless its type has a nil
-// value. Of returns nil if the schema is too large. Within a build, the schema of a type is the
-// same in every process.
+// param is empty, the schema is for the value itself. A parameter is required unless its type has a
+// nil value. Of returns nil if the schema is too large. All processes of the same build return the
+// same schema for a type.
 func Of(t reflect.Type, param string) json.RawMessage {
 	b := &builder{names: map[reflect.Type]string{}, defs: object{}}
 	var root object
@@ -58,7 +59,7 @@ func Of(t reflect.Type, param string) json.RawMessage {
 type builder struct {
 	names map[reflect.Type]string // names of structs in $defs
 	defs  object
-	size  int // total length of names; stops the traversal of a type that is too large
+	size  int // total length of names, used to stop the traversal of a type that is too large
 }
 
 var (
@@ -73,7 +74,7 @@ func has(t, method reflect.Type) bool {
 	return t.Kind() != reflect.Interface && (t.Implements(method) || reflect.PointerTo(t).Implements(method))
 }
 
-// nils reports whether a type has a value that is encoded as null.
+// nils reports whether type t has a value that is encoded as null.
 func nils(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
@@ -124,7 +125,7 @@ func (b *builder) of(t reflect.Type) object {
 	return object{}
 }
 
-// nullable returns a schema that also allows null.
+// nullable returns a schema that allows null in addition to s.
 func nullable(s object) object {
 	switch t := s["type"].(type) {
 	case string:
@@ -139,13 +140,13 @@ func nullable(s object) object {
 	return object{"anyOf": []object{s, {"type": "null"}}}
 }
 
-// reference returns a reference to the schema of a struct, which may be recursive.
+// reference returns a reference to the schema of a struct. The struct may be recursive.
 func (b *builder) reference(t reflect.Type) object {
 	name, known := b.names[t]
 	if !known {
 		name = b.name(t)
 		b.names[t] = name
-		b.defs[name] = object{} // reserves the name
+		b.defs[name] = object{} // The empty entry reserves the name.
 		b.defs[name] = b.structure(t, false)
 	}
 	return object{"$ref": "#/$defs/" + name}
@@ -164,8 +165,8 @@ func (b *builder) name(t reflect.Type) string {
 	return name
 }
 
-// structure returns the schema of a struct. If all is true, each field that is neither nilable nor
-// omitted is required.
+// structure returns the schema of a struct. If all is true, each field is required unless it may be
+// nil or omitted.
 func (b *builder) structure(t reflect.Type, all bool) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields(t) {
@@ -173,7 +174,7 @@ func (b *builder) structure(t reflect.Type, all bool) object {
 			break
 		}
 		s := object{}
-		if !f.quoted { // encoding/json has special rules for quoted values
+		if !f.quoted { // For quoted values, encoding/json has special rules.
 			s = b.of(f.t)
 		}
 		properties[f.name] = s
@@ -189,19 +190,19 @@ func (b *builder) structure(t reflect.Type, all bool) object {
 	return s
 }
 
-// field is a field of a struct in the view of encoding/json.
+// field is a field of a struct as encoding/json treats it.
 type field struct {
 	name   string
 	t      reflect.Type
 	tagged bool
-	omits  bool // may be omitted
-	quoted bool // encoded in a string
+	omits  bool // the encoder may omit the field
+	quoted bool // the value is encoded in a string
 	depth  int
 }
 
-// fields returns the fields of a struct and its embedded structs by the rules of encoding/json: of
-// several fields with the same name the shallowest counts, then the only tagged one, otherwise
-// none.
+// fields returns the fields of a struct and of its embedded structs by the rules of encoding/json.
+// If several fields have the same name, the shallowest one is used. At the same depth, the only
+// tagged one is used, otherwise none.
 func fields(t reflect.Type) []field {
 	var all []field
 	collect(t, 0, map[reflect.Type]bool{}, &all)

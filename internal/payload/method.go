@@ -10,8 +10,8 @@ type encoding struct{ marshal, unmarshal string }
 
 var encodings = []encoding{{"MarshalJSON", "UnmarshalJSON"}, {"MarshalText", "UnmarshalText"}}
 
-// custom handles types with their own encoding and reports whether t is one, whether or not its
-// methods are valid.
+// custom checks a type with its own encoding and reports whether t is such a type. The result is
+// true even if the methods are invalid.
 func (c *checker) custom(at place, t types.Type) bool {
 	if _, isPointer := t.Underlying().(*types.Pointer); isPointer || types.IsInterface(t) {
 		return false
@@ -58,8 +58,8 @@ func (c *checker) judge(at place, t types.Type, writes, reads string) {
 	}
 }
 
-// hasMethod reports whether encoding/json would call the method of t with this name: it is in the
-// method set and has the signature of its interface.
+// hasMethod reports whether encoding/json would call the named method of t. This is the case if the
+// method set of t contains it with the signature of its interface.
 func hasMethod(t types.Type, name string) bool {
 	sel := types.NewMethodSet(t).Lookup(nil, name)
 	if sel == nil {
@@ -89,8 +89,8 @@ func tuple(ts ...types.Type) *types.Tuple {
 	return types.NewTuple(vars...)
 }
 
-// promotedFrom returns the embedded field through which t has the method if t has other fields as
-// well, otherwise "".
+// promotedFrom returns the embedded field from which t has the named method, or "". It ignores a
+// type without other fields.
 func promotedFrom(t types.Type, method string) string {
 	s, ok := t.Underlying().(*types.Struct)
 	if !ok || s.NumFields() < 2 {

@@ -1,9 +1,10 @@
 // Package payload checks whether values of a Go type can be stored, so that decoding the output of
 // encoding/json restores them without loss.
 //
-// All arguments and results of durable calls are stored. A field that JSON silently drops
-// (unexported, ambiguous) would exist in the first execution of a workflow but not in its replay.
-// Such types are rejected with the path to the field: "order.Items[].Done (chan bool)".
+// All arguments and results of durable calls are stored. A field that JSON silently omits
+// (unexported or ambiguous) would exist in the first execution of a workflow but not in its replay.
+// The package rejects such types and reports the path to the field, as in "order.Items[].Done (chan
+// bool)".
 package payload
 
 import (
@@ -14,36 +15,36 @@ import (
 
 // Fault is a part of a type that cannot be stored without loss.
 type Fault struct {
-	Path string // path from the parameter, as in order.Items[].Done
+	Path string // path to the part, as in order.Items[].Done
 	Type string // type of the part
-	What string // the reason
+	What string // the reason for the fault
 	Fix  string
 
 	Invalid bool // the type does not compile
 }
 
-// String returns the fault without its fix.
+// String returns the fault in one line without its fix.
 func (f Fault) String() string { return fmt.Sprintf("%s (%s) %s", f.Path, f.Type, f.What) }
 
-// Check returns all faults of t. Paths start with root. Types of package from are printed without
-// qualifier.
+// Check returns all faults of t. Their paths start with root. Types of package from are printed
+// without package name.
 func Check(root string, t types.Type, from *types.Package) []Fault {
 	c := checker{from: from, visited: make(map[visit]bool)}
 	c.check(place{path: root}, t)
 	return c.faults
 }
 
-// place is the position of the checker within a value.
+// place is a position within the checked type.
 type place struct {
 	path string
-	// addressable reports whether encoding/json can take the address of the value and therefore
-	// call pointer methods.
+	// addressable reports whether encoding/json can take the address of the value. If so, it calls
+	// methods with pointer receivers.
 	addressable bool
 }
 
 func (p place) field(name string) place { return place{p.path + "." + name, p.addressable} }
 
-// visit identifies a checked type and whether it was addressable.
+// visit identifies a type that has been checked, and whether its value was addressable.
 type visit struct {
 	t           types.Type
 	addressable bool
@@ -99,8 +100,8 @@ func (c *checker) check(at place, t types.Type) {
 	}
 }
 
-// special handles types that are typical mistakes as a payload, for which it returns better
-// messages than a check of their fields.
+// special checks types that are typical mistakes as a payload. It returns better messages than a
+// check of their fields.
 func (c *checker) special(at place, named *types.Named) bool {
 	obj := named.Obj()
 	if obj.Pkg() == nil {
@@ -112,7 +113,7 @@ func (c *checker) special(at place, named *types.Named) bool {
 	case strings.HasSuffix(full, "/runtime/workflow.Client"), full == "database/sql.DB", full == "database/sql.Tx", full == "net/http.Client":
 		c.fault(at, named, "is a dependency, which cannot be stored", "make the step a method and keep it in the receiver")
 	case full == "encoding/json.RawMessage":
-		// A RawMessage has both methods and can store any JSON.
+		// A RawMessage has both methods and can contain any JSON.
 	default:
 		return false
 	}
@@ -145,7 +146,7 @@ func (c *checker) iface(at place, t types.Type, u *types.Interface) {
 	c.fault(at, t, "is an interface, which cannot be read back", fix)
 }
 
-// mapKey checks that encoding/json supports a key type in both directions.
+// mapKey checks that encoding/json can encode and decode a key type.
 func (c *checker) mapKey(at place, key types.Type) {
 	at.path += "[key]"
 	if b, ok := key.Underlying().(*types.Basic); ok && b.Info()&(types.IsString|types.IsInteger) != 0 && b.Kind() != types.Uintptr {

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/internal/payload/testdata/oracle"
 )
 
-// Check agrees with encoding/json: it accepts a type if and only if a value without zero parts is
-// unchanged after it was stored as an argument.
+// The test proves that Check agrees with encoding/json. It accepts a type if and only if a value
+// with nonzero parts is unchanged after it was stored as an argument.
 func TestCheck_AgreesWithEncodingJSON(t *testing.T) {
 	set, err := load.Load(t.Context(), filepath.Join("testdata", "oracle"), []string{"."})
 	if err != nil {
@@ -40,7 +40,7 @@ func TestCheck_AgreesWithEncodingJSON(t *testing.T) {
 	}
 }
 
-// instantiated returns t, or t instantiated with Inner if t is generic.
+// instantiated returns t. If t is generic, it returns t instantiated with the type Inner.
 func instantiated(t *testing.T, typ types.Type, pkg *types.Package) types.Type {
 	t.Helper()
 	if named, ok := typ.(*types.Named); !ok || named.TypeParams().Len() == 0 {
@@ -53,8 +53,8 @@ func instantiated(t *testing.T, typ types.Type, pkg *types.Package) types.Type {
 	return instance
 }
 
-// roundTrip stores v in a struct field passed by value, as generated code does, and returns the
-// difference after decoding, or "".
+// roundTrip encodes v in a struct field passed by value, as generated code does. It returns the
+// difference after decoding, or "" if there is none.
 func roundTrip(v any) string {
 	argsType := reflect.StructOf([]reflect.StructField{{Name: "V", Type: reflect.TypeOf(v), Tag: `json:"v"`}})
 	args := reflect.New(argsType)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// structure checks the fields of a struct, and that encoding/json encodes all of them.
+// structure checks the fields of a struct and reports fields that encoding/json does not encode.
 func (c *checker) structure(at place, t types.Type, s *types.Struct) {
 	foreign := false
 	for i := range s.NumFields() {
@@ -29,7 +29,7 @@ func (c *checker) structure(at place, t types.Type, s *types.Struct) {
 }
 
 // foreign reports whether f would be lost and belongs to a package that the user cannot change. One
-// such fault per struct is sufficient.
+// such fault is sufficient for each struct.
 func (c *checker) foreign(f *types.Var) bool {
 	return !f.Exported() && !f.Embedded() && f.Name() != "_" && f.Pkg() != nil && f.Pkg() != c.from
 }
@@ -39,7 +39,7 @@ func (c *checker) field(at place, f *types.Var, tag string) {
 	options := reflect.StructTag(tag).Get("json")
 	switch {
 	case options == "-" || f.Name() == "_":
-		return // omitted on purpose
+		return // The tag omits the field on purpose.
 	case f.Embedded():
 		c.embedded(at, f, options)
 	case !f.Exported():
@@ -50,8 +50,9 @@ func (c *checker) field(at place, f *types.Var, tag string) {
 	}
 }
 
-// embedded follows encoding/json: fields of an embedded struct count as fields of the outer struct,
-// even if the embedded type is unexported, unless it is then a pointer.
+// embedded checks an embedded field by the rules of encoding/json. The fields of an embedded struct
+// count as fields of the outer struct, even if the embedded type is unexported. The exception is a
+// pointer to an unexported type.
 func (c *checker) embedded(at place, f *types.Var, options string) {
 	elem := types.Unalias(f.Type())
 	pointer, isPointer := elem.(*types.Pointer)
@@ -72,15 +73,15 @@ func (c *checker) embedded(at place, f *types.Var, options string) {
 	}
 }
 
-// candidate is a field that could be stored under a name.
+// candidate is a field that encoding/json could store under a name.
 type candidate struct {
 	path   string
 	depth  int
 	tagged bool
 }
 
-// ambiguous reports fields that encoding/json drops because of equal names: all fields at the
-// smallest depth, unless exactly one of them is tagged.
+// ambiguous reports fields that encoding/json omits because their names are equal. At the smallest
+// depth, all fields with the same name are omitted unless exactly one of them is tagged.
 func (c *checker) ambiguous(at place, t types.Type, s *types.Struct) {
 	byName := make(map[string][]candidate)
 	collect(byName, s, "", 0, make(map[*types.Struct]bool))
@@ -110,7 +111,8 @@ func compareTagged(a, b candidate) int {
 	return 1
 }
 
-// collect adds the fields of s and of its embedded structs. above contains the structs around s.
+// collect adds the fields of s and of its embedded structs to byName. above contains the structs in
+// which s is embedded.
 func collect(byName map[string][]candidate, s *types.Struct, path string, depth int, above map[*types.Struct]bool) {
 	if above[s] {
 		return

@@ -1,6 +1,6 @@
-// Command quickvet runs the analyzers of go vet that need only the types of imported packages. The
-// others, printf and lostcancel, first analyze all imports, including the standard library and
-// SQLite, which takes five minutes of CPU time without a cache. make lint runs these as part of go
+// Command quickvet runs the analyzers of go vet that need only the types of imported packages. It
+// omits printf and lostcancel. These analyze all imports first, including the standard library and
+// SQLite, which takes five minutes of CPU time without a cache. make lint runs them as part of go
 // vet.
 package main
 

@@ -6,30 +6,31 @@ import (
 	"sync"
 )
 
-// Cache keeps a value for each key and removes the least recently used ones when the total size
-// exceeds the limit. It keeps the most recently measured value regardless of its size. A Cache is
-// safe for concurrent use. The values are not: their users must synchronize access to them.
+// Cache keeps a value for each key. When the total size exceeds the limit, it removes the least
+// recently used values. It keeps the most recently measured value regardless of its size. A Cache
+// is safe for concurrent use. The values are not synchronized by the Cache.
 type Cache[K comparable, V any] struct {
 	most int64
 
 	mu    sync.Mutex
 	bytes int64
-	known map[K]*list.Element // of *entry[K, V]
-	order *list.List          // most recently used first
+	known map[K]*list.Element // elements contain *entry[K, V]
+	order *list.List          // elements from the most to the least recently used
 }
 
 type entry[K comparable, V any] struct {
 	key   K
 	value *V
-	bytes int64 // the share of the entry in Cache.bytes
+	bytes int64 // size of the value, which is part of Cache.bytes
 }
 
-// New returns an empty cache with a limit of most bytes.
+// New returns an empty cache. most is the limit of the total size in bytes.
 func New[K comparable, V any](most int64) *Cache[K, V] {
 	return &Cache[K, V]{most: most, known: map[K]*list.Element{}, order: list.New()}
 }
 
-// Get returns the value of a key. If there is none, it calls fresh to create it.
+// Get returns the value of a key. If the cache contains none, Get stores the result of fresh and
+// returns it.
 func (c *Cache[K, V]) Get(key K, fresh func() *V) *V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,8 +43,8 @@ func (c *Cache[K, V]) Get(key K, fresh func() *V) *V {
 	return one.value
 }
 
-// Measure sets the current size of the value of a key, and removes others if the total is too
-// large. It does nothing for a value that has been removed.
+// Measure sets the size in bytes of the value of a key, and removes other values if the total
+// exceeds the limit. It does nothing if the value is not in the cache.
 func (c *Cache[K, V]) Measure(key K, value *V, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,7 +2,7 @@ package recent
 
 import "testing"
 
-// kept reports whether a cache still returns the given value for key.
+// kept reports whether a cache contains the given value for key.
 func kept(c *Cache[string, int], key string, value *int) bool {
 	return c.Get(key, func() *int { return new(int) }) == value
 }
@@ -28,7 +28,7 @@ func TestCache_AValueThatWasForgottenIsNotCounted(t *testing.T) {
 	c := New[string, int](1000)
 	old := c.Get("a", func() *int { return new(int) })
 	c.Measure("a", old, 600)
-	c.Measure("b", c.Get("b", func() *int { return new(int) }), 600) // removes a
+	c.Measure("b", c.Get("b", func() *int { return new(int) }), 600) // The total exceeds the limit, so the cache removes a.
 	c.Measure("a", old, 700)
 	if c.bytes != 600 {
 		t.Errorf("%d bytes are counted, want the 600 of b", c.bytes)

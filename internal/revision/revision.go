@@ -15,11 +15,11 @@ import (
 
 // Revision is a commit of a repository.
 type Revision struct {
-	Commit string // full name of the commit
+	Commit string // hash of the commit
 	Root   string // root directory of the files on disk
 }
 
-// Find returns the revision with a git name in the repository of dir.
+// Find returns the revision with the given name in the git repository of dir.
 func Find(ctx context.Context, dir, name string) (*Revision, error) {
 	if strings.HasPrefix(name, "-") {
 		return nil, fmt.Errorf("revision %s: begins with a hyphen", name)
@@ -72,8 +72,8 @@ func fetchHint(ctx context.Context, dir string) string {
 	return ""
 }
 
-// Files returns the paths of the files in dir and below that have one of the names. A name that
-// begins with an asterisk matches any name with the same suffix.
+// Files returns the paths of the files of the revision that are in dir or a subdirectory and have
+// one of the names. A name that begins with an asterisk matches all names with the same suffix.
 func (r *Revision) Files(ctx context.Context, dir string, names ...string) ([]string, error) {
 	out, err := git(ctx, r.Root, nil, "ls-tree", "-r", "-z", "--name-only", "--full-tree", r.Commit)
 	if err != nil {
@@ -82,8 +82,8 @@ func (r *Revision) Files(ctx context.Context, dir string, names ...string) ([]st
 	return r.below(out, dir, names), nil
 }
 
-// Changed returns the paths of the files in dir and below that differ between disk and the
-// revision, including new files on disk.
+// Changed returns the paths of the files in dir and its subdirectories that differ between the disk
+// and the revision. New files on disk are included.
 func (r *Revision) Changed(ctx context.Context, dir string, names ...string) ([]string, error) {
 	changed, err := git(ctx, r.Root, nil, "diff", "--no-renames", "--name-only", "-z", r.Commit, "--")
 	if err != nil {
@@ -96,8 +96,8 @@ func (r *Revision) Changed(ctx context.Context, dir string, names ...string) ([]
 	return r.below(append(changed, added...), dir, names), nil
 }
 
-// below returns the absolute paths of those files in list that are below dir and have one of the
-// names.
+// below returns the absolute paths of the files in list that are in dir or a subdirectory and have
+// one of the names.
 func (r *Revision) below(list []byte, dir string, names []string) []string {
 	var paths []string
 	for name := range strings.SplitSeq(string(list), "\x00") {
@@ -115,7 +115,8 @@ func (r *Revision) below(list []byte, dir string, names []string) []string {
 	return paths
 }
 
-// Contents returns the contents of files in the revision by path. It omits missing files.
+// Contents returns the contents of files in the revision by path. It omits files that the revision
+// does not contain.
 func (r *Revision) Contents(ctx context.Context, paths []string) (map[string][]byte, error) {
 	var ask bytes.Buffer
 	for _, path := range paths {
@@ -138,7 +139,7 @@ func (r *Revision) Contents(ctx context.Context, paths []string) (map[string][]b
 		out = rest
 		fields := strings.Fields(string(head))
 		if len(fields) < 3 || fields[len(fields)-2] != "blob" {
-			continue // does not exist
+			continue // The revision does not contain the file.
 		}
 		size, err := strconv.Atoi(fields[len(fields)-1])
 		if err != nil || size+1 > len(out) {

@@ -23,8 +23,8 @@ type operation struct {
 	method, path string
 }
 
-// API returns a TypeScript module for an OpenAPI document: its types, the query parameters, and the
-// path of each operation.
+// API returns a TypeScript module for an OpenAPI document. The module contains the types, the query
+// parameters, and the path of each operation.
 func API(document []byte) ([]byte, error) {
 	var doc struct {
 		Paths      map[string]map[string]*operation `json:"paths"`
@@ -60,7 +60,7 @@ func API(document []byte) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// query declares the query parameters of an operation.
+// query writes the interface of the query parameters of an operation.
 func (w *writer) query(b *strings.Builder, op *operation) {
 	q := &schema{Type: kinds{"object"}, Properties: map[string]*schema{}}
 	for _, p := range op.Parameters {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/typescript"
 )
 
-// document contains each kind of schema that the writer supports.
+// document is an OpenAPI document that contains each kind of schema that the writer supports.
 const document = `{
   "paths": {
     "/v1/runs/{id}": {

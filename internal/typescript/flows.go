@@ -14,10 +14,10 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Flows returns a TypeScript module with the interface Flows, which contains the input and result
-// types of the workflows of packages and the types of their topics, asks, values and streams. The
-// module also contains the types to which these refer. A name that packages declare with several
-// types has the union of them.
+// Flows returns a TypeScript module with the interface Flows. The interface contains the input and
+// result types of the workflows of packages, and the types of their topics, asks, values and
+// streams. The module also contains all types to which these types refer. If several packages
+// declare the same name with different types, its type is their union.
 func Flows(packages []*manifest.Manifest) ([]byte, error) {
 	f := &flows{types: map[string]*structure{}, groups: map[string]map[string][]string{}, declared: map[string]string{}}
 	packages = slices.SortedFunc(slices.Values(packages), func(a, b *manifest.Manifest) int { return strings.Compare(a.Package, b.Package) })
@@ -46,29 +46,29 @@ func Flows(packages []*manifest.Manifest) ([]byte, error) {
 
 // structure is a type of a manifest.
 type structure struct {
-	pkg    *manifest.Manifest // resolves its references
+	pkg    *manifest.Manifest // manifest in which references of the schema are resolved
 	schema *schema
-	name   string // name in TypeScript
+	name   string // name of the type in TypeScript
 }
 
 // flows collects the output.
 type flows struct {
-	types    map[string]*structure          // by full Go name
-	groups   map[string]map[string][]string // types of a name by group
+	types    map[string]*structure          // types by Go name with package path
+	groups   map[string]map[string][]string // types by name, for each group
 	declared map[string]string              // used types by name
 }
 
-// fullName returns the name of a type in the manifest of package of with its package path, and that
-// path.
+// fullName returns the name of a type with its package path, and the package path alone. The type
+// occurs in the manifest of package of.
 func fullName(of, name string) (full, pkg string) {
-	base, _, _ := strings.Cut(name, "[") // without type arguments
+	base, _, _ := strings.Cut(name, "[") // The type arguments are not part of the package path.
 	if dot := strings.LastIndexByte(base, '.'); dot >= 0 {
 		return name, base[:dot]
 	}
 	return of + "." + name, of
 }
 
-// collect adds the types of a manifest.
+// collect adds the types of a manifest to f.types.
 func (f *flows) collect(m *manifest.Manifest) error {
 	for name, raw := range m.Types {
 		s, err := read(raw)
@@ -90,7 +90,7 @@ func read(raw json.RawMessage) (*schema, error) {
 	return s, json.Unmarshal(raw, s)
 }
 
-// taken contains names that no type may have, because TypeScript or the output uses them.
+// taken contains names that no type may have, because TypeScript or the generated module uses them.
 var taken = map[string]bool{"Flows": true, "Record": true}
 
 func init() {
@@ -106,8 +106,8 @@ var (
 	odd   = regexp.MustCompile(`[^A-Za-z0-9_$]+`)
 )
 
-// nameAll assigns a name to each type: its Go name, with a package prefix if several packages have
-// it.
+// nameAll assigns a TypeScript name to each type. It is the Go name, with the package name as
+// prefix if several packages have a type of this name.
 func (f *flows) nameAll() {
 	short := func(full string) string {
 		_, pkg := fullName("", full)
@@ -133,7 +133,8 @@ func (f *flows) nameAll() {
 	}
 }
 
-// typeOf returns the type of a schema of a manifest and declares the types to which it refers.
+// typeOf returns the TypeScript type of a schema of a manifest. It also declares all types to which
+// the schema refers.
 func (f *flows) typeOf(m *manifest.Manifest, raw json.RawMessage, indent string) (string, error) {
 	s, err := read(raw)
 	if err != nil {
@@ -142,7 +143,7 @@ func (f *flows) typeOf(m *manifest.Manifest, raw json.RawMessage, indent string)
 	return f.writer(m).typeOf(s, indent), nil
 }
 
-// writer returns a writer for the schemas of a manifest.
+// writer returns a writer for the schemas of manifest m.
 func (f *flows) writer(m *manifest.Manifest) *writer {
 	return &writer{integer: "number", named: func(ref string) string {
 		name, _ := manifest.Named(ref)
@@ -152,14 +153,14 @@ func (f *flows) writer(m *manifest.Manifest) *writer {
 			return "unknown"
 		}
 		if _, known := f.declared[t.name]; !known {
-			f.declared[t.name] = "" // ends the recursion
+			f.declared[t.name] = "" // The empty entry ends the recursion.
 			f.declared[t.name] = f.writer(t.pkg).declare(t.name, t.schema)
 		}
 		return t.name
 	}}
 }
 
-// add adds the workflows and declarations of a manifest.
+// add adds the workflows, topics, asks, values and streams of a manifest to f.groups.
 func (f *flows) add(m *manifest.Manifest) error {
 	for name, w := range m.Workflows {
 		input := &schema{Type: kinds{"object"}, Properties: map[string]*schema{}}
@@ -171,7 +172,7 @@ func (f *flows) add(m *manifest.Manifest) error {
 			input.Properties[p.Name] = s
 			input.Required = append(input.Required, p.Name)
 		}
-		takes := "undefined" // a workflow without parameters is started without input
+		takes := "undefined" // A workflow without parameters is started without input.
 		if len(w.Params) > 0 {
 			takes = f.writer(m).typeOf(input, "      ")
 		}
@@ -186,7 +187,7 @@ func (f *flows) add(m *manifest.Manifest) error {
 		kind, name, _ := strings.Cut(key, " ")
 		group := groups[kind]
 		if group == "" {
-			continue // a hook is addressed by its token
+			continue // A hook is addressed by its token, not by its name.
 		}
 		indent := "    "
 		if kind == "ask" {
@@ -208,7 +209,7 @@ func (f *flows) add(m *manifest.Manifest) error {
 	return nil
 }
 
-// pair returns the type of an object with two fields.
+// pair returns a TypeScript object type with two fields.
 func pair(one, is, other, isToo string) string {
 	return "{\n      " + one + ": " + is + ";\n      " + other + ": " + isToo + ";\n    }"
 }
@@ -222,7 +223,7 @@ func (f *flows) put(group, name, is string) {
 	}
 }
 
-// write writes a group.
+// write writes the members of a group.
 func (f *flows) write(b *strings.Builder, group string) {
 	if len(f.groups[group]) == 0 {
 		fmt.Fprintf(b, "  %s: {};\n", group)

@@ -12,8 +12,8 @@ import (
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// Two packages with the same type name Order, names that are reserved in TypeScript, recursive
-// types, and names that are invalid in TypeScript.
+// packages contains two packages with the type name Order, names that are reserved in TypeScript,
+// recursive types, and names that are invalid in TypeScript.
 var packages = []*manifest.Manifest{
 	{
 		Package: "example.com/shop/orders",

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// schema is the part of a JSON Schema that determines a type.
+// schema is the part of a JSON Schema that determines a TypeScript type.
 type schema struct {
 	Ref         string             `json:"$ref"`
 	Type        kinds              `json:"type"`
@@ -37,7 +37,7 @@ func (k *kinds) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(k))
 }
 
-// writer writes types. named returns the name of the type to which a reference refers.
+// writer writes TypeScript types. named returns the name of the type to which a reference refers.
 type writer struct {
 	named func(ref string) string
 	// integer is the TypeScript type of integers.
@@ -47,8 +47,8 @@ type writer struct {
 // longTuple is the maximum length of an array that is written as a tuple.
 const longTuple = 8
 
-// typeOf returns the type that a schema describes. Comments of fields are on separate lines with
-// the given indentation.
+// typeOf returns the TypeScript type that a schema describes. Comments of fields are on separate
+// lines with the given indentation.
 func (w *writer) typeOf(s *schema, indent string) string {
 	switch {
 	case s == nil:
@@ -127,7 +127,7 @@ func (w *writer) fields(s *schema, indent string) string {
 	return b.String()
 }
 
-// declare returns the declaration of a type.
+// declare returns the TypeScript declaration of a type.
 func (w *writer) declare(name string, s *schema) string {
 	if len(s.Type) == 1 && s.Type[0] == "object" && len(s.Properties) > 0 {
 		return "export interface " + name + " {\n" + w.fields(s, "  ") + "}\n"
@@ -156,7 +156,7 @@ func quoted(all []string) []string {
 	return text
 }
 
-// literal returns a TypeScript string literal, which is the same as in JSON.
+// literal returns a TypeScript string literal. Its syntax is the same as in JSON.
 func literal(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -175,5 +175,5 @@ func property(name string) string {
 	return literal(name)
 }
 
-// comment removes the end marker of comments from a text.
+// comment returns a text in which the end marker of comments is harmless.
 func comment(text string) string { return strings.ReplaceAll(text, "*/", "* /") }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// modules adds the files that determine the versions of all dependencies: those of a module, of its
-// workspace, and of each module that these use or contain as a replacement, even if no package of
-// it was read.
+// modules adds the files that determine the versions of all dependencies. These are the files of a
+// module, of its workspace, of each module that the workspace uses, and of each module on disk that
+// replaces another one. They are added even if no package of the module was read.
 type modules struct {
 	h      io.Writer
 	before time.Time
@@ -43,7 +43,7 @@ func (m modules) add(dir string) bool {
 	return m.workspace(filepath.Join(dir, "go.work"))
 }
 
-// workspace adds a go.work file, if it exists, and the modules that it uses.
+// workspace adds a go.work file, if it exists, and the modules that the file uses.
 func (m modules) workspace(path string) bool {
 	if !file(m.h, path, m.before) || !file(m.h, path+".sum", m.before) {
 		return false
@@ -65,7 +65,7 @@ func (m modules) workspace(path string) bool {
 	return m.replaced(dir, work.Replace)
 }
 
-// replaced adds the modules on disk that replace others.
+// replaced adds the modules on disk that replace other modules.
 func (m modules) replaced(dir string, by []*modfile.Replace) bool {
 	for _, r := range by {
 		if modfile.IsDirectoryPath(r.New.Path) && !m.add(absolute(dir, r.New.Path)) {
@@ -82,7 +82,8 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, filepath.FromSlash(path))
 }
 
-// read returns a file, or nil if it does not exist. ok is false if it cannot be read.
+// read returns the content of a file, or nil if the file does not exist. ok is false if the file
+// cannot be read.
 func read(path string) ([]byte, bool) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,10 +1,10 @@
 // Package unchanged decides within milliseconds, without the go command, that flowgen has nothing
-// to do. It records the files that the last invocation has read, and compares them with the current
-// ones.
+// to do. It records the files that the last invocation read, and compares them with the current
+// files.
 //
 // In case of doubt it assumes a change. It records nothing for packages with cgo, for patterns
-// other than directories, for files that were written while flowgen was reading, and if the
-// environment replaces files or the go command: see [Question.Remember].
+// other than directories, and for files that were written while flowgen was reading. It also
+// records nothing if the environment replaces files or the go command. See [Question.Remember].
 package unchanged
 
 import (
@@ -30,13 +30,13 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// Env is the environment variable with the directory for recorded answers. The value "off" disables
-// recording. The default is the directory flowgen in the user's cache directory.
+// Env is the environment variable that contains the directory for recorded answers. The value "off"
+// disables recording. The default is the directory flowgen in the user's cache directory.
 const Env = "FLOWGENCACHE"
 
 // kept is the duration for which an unused answer is kept. fresh is the period before an invocation
-// in which no file may have been written, because some file systems store modification times with a
-// resolution of two seconds.
+// in which no file may have been written. It is needed because some file systems store modification
+// times with a resolution of two seconds.
 const (
 	kept  = 30 * 24 * time.Hour
 	fresh = 2 * time.Second
@@ -46,19 +46,19 @@ const (
 type Question struct {
 	dir   string
 	roots []string // directories that are read recursively
-	file  string   // file of the answer; empty if nothing is recorded
+	file  string   // path of the file with the answer; empty if nothing is recorded
 	began time.Time
 }
 
-// answer is the content of the file.
+// answer is the content of a file with a recorded answer.
 type answer struct {
-	Dirs      []string `json:"dirs"` // absolute, sorted
+	Dirs      []string `json:"dirs"` // absolute paths, sorted
 	Digest    string   `json:"digest"`
 	Annotated int      `json:"annotated"`
 }
 
 // Ask returns the question for an invocation in the absolute directory dir with package patterns.
-// words contains everything else that the result depends on.
+// words contains all other values that the result depends on.
 func Ask(dir string, patterns []string, words ...string) Question {
 	none := Question{}
 	cache := os.Getenv(Env)
@@ -106,8 +106,9 @@ var own = sync.OnceValues(func() (digest string, ok bool) {
 	return hex.EncodeToString(h.Sum(nil)), true
 })
 
-// tool adds the identity of flowgen and of the go command. It returns false if the go command is a
-// script or a link to another program, which may select the actual program by rules of its own.
+// tool adds the identity of flowgen and of the go command to h. It returns false if the go command
+// is a script or a link to another program, because such a command may select the actual program by
+// its own rules.
 func tool(h io.Writer) bool {
 	digest, ok := own()
 	if !ok {
@@ -126,7 +127,7 @@ func tool(h io.Writer) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = f.Close() }() // opened only for reading
+	defer func() { _ = f.Close() }() // The file is only read, so an error of Close is irrelevant.
 	var magic [2]byte
 	info, err := f.Stat()
 	if _, short := io.ReadFull(f, magic[:]); err != nil || short != nil || string(magic[:]) == "#!" {
@@ -137,14 +138,15 @@ func tool(h io.Writer) bool {
 	return file(h, filepath.Join(root, "VERSION"), time.Time{}) && file(h, filepath.Join(root, "go.env"), time.Time{})
 }
 
-// environment adds the variables that the go command reads, and its configuration file.
+// environment adds the environment variables and the configuration file that the go command reads
+// to h.
 func environment(h io.Writer) bool {
 	set := os.Environ()
 	slices.Sort(set)
 	for _, variable := range set {
 		name, value, _ := strings.Cut(variable, "=")
 		switch {
-		case slices.Contains([]string{"GOFILE", "GOLINE", "GOPACKAGE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"}, name): // the output does not depend on them
+		case slices.Contains([]string{"GOFILE", "GOLINE", "GOPACKAGE", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"}, name): // The output does not depend on these variables.
 			continue
 		case name == "GOPACKAGESDRIVER" && value != "" && value != "off", name == "GO111MODULE" && value == "off", name == "GOTOOLCHAIN" && strings.Contains(value, "path"):
 			return false
@@ -161,7 +163,7 @@ func environment(h io.Writer) bool {
 	if of == "" {
 		config, err := os.UserConfigDir()
 		if err != nil {
-			return true // the go command also has no such file
+			return true // The go command finds no such file either.
 		}
 		of = filepath.Join(config, "go", "env")
 	}
@@ -176,13 +178,13 @@ func environment(h io.Writer) bool {
 	return true
 }
 
-// replaces reports whether flags make the go command read other files than those on disk.
+// replaces reports whether flags make the go command read other files than the ones on disk.
 func replaces(flags string) bool {
 	return strings.Contains(flags, "-modfile") || strings.Contains(flags, "-overlay") || strings.Contains(flags, "-C") || strings.Contains(flags, "-toolexec")
 }
 
-// Answer returns the recorded number of packages with directives. ok is false if anything has
-// changed since it was recorded.
+// Answer returns the recorded number of packages with directives. ok is false if any relevant file
+// has changed since the number was recorded.
 func (q Question) Answer() (annotated int, ok bool) {
 	if q.file == "" {
 		return 0, false
@@ -200,16 +202,16 @@ func (q Question) Answer() (annotated int, ok bool) {
 		return 0, false
 	}
 	if info, err := os.Stat(q.file); err == nil && time.Since(info.ModTime()) > kept/10 {
-		_ = os.Chtimes(q.file, time.Time{}, time.Now()) // marks the answer as used
+		_ = os.Chtimes(q.file, time.Time{}, time.Now()) // The modification time marks the answer as used.
 	}
 	return a.Annotated, true
 }
 
-// Remember records that the invocation has nothing to do while these files are unchanged: the Go
-// files of dirs and of the directories that the patterns name, their manifests, and the module and
-// workspace files. It records nothing unless all of them are older than the question, because they
-// may have been written after they were read. A failure only causes more work for the next
-// invocation.
+// Remember records that the invocation has nothing to do while certain files are unchanged. These
+// are the Go files and manifests of dirs and of the directories that the patterns name, and the
+// module and workspace files. Remember records nothing unless all files are older than the
+// question, because a newer file may have been written after it was read. A failure only causes
+// more work for the next invocation.
 func (q Question) Remember(dirs []string, annotated int) {
 	if q.file == "" {
 		return
@@ -241,7 +243,7 @@ func (q Question) Remember(dirs []string, annotated int) {
 	}
 }
 
-// tidy removes answers that were not used for a long time.
+// tidy removes answers that have not been used for the duration kept.
 func tidy(cache string) {
 	entries, _ := os.ReadDir(cache)
 	for _, e := range entries {
@@ -251,8 +253,8 @@ func tidy(cache string) {
 	}
 }
 
-// digest returns a hash of everything that the answer depends on. It returns false if a file cannot
-// be read, or was written after before and before is not zero.
+// digest returns a hash of all files that the answer depends on. It returns false if a file cannot
+// be read. It also returns false if a file was written after before, unless before is zero.
 func (q Question) digest(dirs []string, before time.Time) (string, bool) {
 	h := sha256.New()
 	m := modules{h: h, before: before, seen: map[string]bool{}}
@@ -279,7 +281,7 @@ func (q Question) digest(dirs []string, before time.Time) (string, bool) {
 	return hex.EncodeToString(h.Sum(nil)), true
 }
 
-// below adds the directories that patterns with dots name to dirs.
+// below adds to dirs the directories that patterns with dots name.
 func (q Question) below(dirs []string) ([]string, bool) {
 	all := map[string]bool{}
 	for _, dir := range dirs {
@@ -312,7 +314,7 @@ func (q Question) below(dirs []string) ([]string, bool) {
 	return sorted, true
 }
 
-// directory adds the relevant files of a directory.
+// directory adds the relevant files of a directory to h.
 func directory(h hash.Hash, dir string, before time.Time) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -331,10 +333,10 @@ func directory(h hash.Hash, dir string, before time.Time) bool {
 		return true
 	}
 	info, err := os.Stat(dir)
-	return err == nil && info.ModTime().Before(before) // no file was removed either
+	return err == nil && info.ModTime().Before(before) // The directory is old as well, so no file was removed from it.
 }
 
-// file adds a file: its name, and its content or its absence.
+// file adds the name of a file and its content, or the fact that it does not exist.
 func file(h io.Writer, path string, before time.Time) bool {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -344,7 +346,7 @@ func file(h io.Writer, path string, before time.Time) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = f.Close() }() // opened only for reading
+	defer func() { _ = f.Close() }() // The file is only read, so an error of Close is irrelevant.
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || !before.IsZero() && !info.ModTime().Before(before) {
 		return false

@@ -1,5 +1,5 @@
-// Package vet applies the rules of package flowcheck to packages with go vet, which builds their
-// dependencies and stores the facts of each package in the build cache.
+// Package vet applies the rules of package flowcheck to packages by running go vet. The go command
+// builds the dependencies and stores the facts of each package in the build cache.
 package vet
 
 import (
@@ -32,19 +32,18 @@ type Config struct {
 	Advice   bool     // include the advisory rules
 }
 
-// Finding is one report.
+// Finding is one report of a rule.
 type Finding struct {
 	diagnostic.Diagnostic
 	Rule   string `json:"rule"`
-	Advice bool   `json:"advice,omitempty"` // not a mistake
+	Advice bool   `json:"advice,omitempty"` // the finding is advice, not a mistake
 }
 
-// ErrUnsound means that packages could not be analyzed, because they do not compile or do not
+// ErrUnsound is returned if packages could not be analyzed, because they do not compile or do not
 // exist. The error text contains the reason.
 var ErrUnsound = errors.New("the packages cannot be judged")
 
-// Run returns the findings of all rules, sorted by file and line. Paths are relative to the
-// directory.
+// Run returns the findings of all rules, sorted by file and line. Paths are relative to cfg.Dir.
 func Run(ctx context.Context, cfg Config) ([]Finding, error) {
 	out, err := cfg.goVet(ctx, "-json")
 	if err != nil {
@@ -57,7 +56,8 @@ func Run(ctx context.Context, cfg Config) ([]Finding, error) {
 	return parse(dir, out)
 }
 
-// Fix applies the suggested edits of the rules. The error contains the output of go vet.
+// Fix applies the suggested edits of the rules to the files. The error contains the output of go
+// vet.
 func Fix(ctx context.Context, cfg Config) error {
 	_, err := cfg.goVet(ctx, "-fix")
 	return err
@@ -69,7 +69,7 @@ func Diff(ctx context.Context, cfg Config) ([]byte, error) {
 	if err != nil && len(out) > 0 && !bytes.Contains(out, []byte("--- ")) {
 		return nil, err
 	}
-	if len(out) > 0 { // go vet fails if there is a difference
+	if len(out) > 0 { // With -diff, go vet fails if there is a difference.
 		err = nil
 	}
 	return out, err
@@ -96,13 +96,14 @@ func (cfg Config) goVet(ctx context.Context, flags ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// posed is a report in the output of go vet.
+// posed is one report in the JSON output of go vet.
 type posed struct {
 	Posn    string `json:"posn"`
 	Message string `json:"message"`
 }
 
-// parse parses the output of go vet -json: an object for each package with lists by analyzer.
+// parse parses the output of go vet -json. The output contains an object for each package, with a
+// list of reports for each analyzer.
 func parse(dir string, out []byte) ([]Finding, error) {
 	advice := named(flowcheck.Advice())
 	var found []Finding
@@ -132,7 +133,8 @@ func parse(dir string, out []byte) ([]Finding, error) {
 	return sorted(dir, found), nil
 }
 
-// sorted sorts findings and removes duplicates, which occur if a file belongs to several packages.
+// sorted sorts findings and removes duplicates. Duplicates occur if a file belongs to several
+// packages.
 func sorted(dir string, found []Finding) []Finding {
 	by := make(map[diagnostic.Diagnostic]Finding)
 	var ds []diagnostic.Diagnostic
@@ -172,12 +174,12 @@ func named(list []*analysis.Analyzer) map[string]bool {
 
 const adviceFlag = "advice"
 
-// IsTool reports whether the go command started this process as a vet tool with args.
+// IsTool reports whether args are those with which the go command starts a vet tool.
 func IsTool(args []string) bool {
 	return len(args) > 0 && (args[0] == "-V=full" || args[0] == "-flags" || strings.HasSuffix(args[len(args)-1], ".cfg"))
 }
 
-// Tool is the main function of a vet tool with all rules. It does not return.
+// Tool runs this process as a vet tool with all rules. It does not return.
 func Tool(args []string) {
 	analyzers := flowcheck.Analyzers()
 	flag.Bool(adviceFlag, false, "give advice, too")
