@@ -194,7 +194,7 @@ func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(
 // does not examine the sets of runs, which are repaired together with each run.
 func (e *partitionState) examineFailureGroups() {
 	if e.unread != nil {
-		return // runs that were not read are in groups as well
+		return // runs that could not be read would be missing from their groups
 	}
 	first, last, open := map[string]int64{}, map[string]int64{}, map[string]int{}
 	for _, r := range e.snap.Runs {
@@ -248,7 +248,7 @@ func (e *partitionState) examineFailureGroups() {
 	}
 }
 
-// scores returns the scores of the members of a set.
+// scores returns the score of each member of a set.
 func scores(set *redis.ZSliceCmd) map[string]string {
 	all := map[string]string{}
 	for _, z := range set.Val() {
@@ -258,11 +258,11 @@ func scores(set *redis.ZSliceCmd) map[string]string {
 	return all
 }
 
-// The sets of runs with a common label, which is a workflow ID or a tag. Part label of the scripts
-// names them in the same way.
+// A label set contains the runs with a common label, which is a workflow ID or a tag. The script
+// part label.lua computes the same names.
 
-// labelCode names a label in 16 characters. If two labels have the same code by chance, they share
-// a set, and the records distinguish them.
+// labelCode returns the code of a label, which has 16 characters. Two labels with the same code
+// share a set; a search then filters the runs by their records.
 func labelCode(l store.Label) string {
 	text := packText(l.Tag) + packText(l.Value)
 	if l.WorkflowID != "" {
@@ -272,8 +272,8 @@ func labelCode(l store.Label) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// labelSets returns the sets of a partition each of which contains all matching runs, the set of a
-// workflow ID first. It returns none if the query has no label.
+// labelSets returns the sets of a partition for the labels in q. Each set contains all matching
+// runs, and the set of the workflow ID is the first. The result is empty if q has no label.
 func labelSets(p *partition, q *store.Query) (sets []runSet) {
 	for _, l := range q.Labels() {
 		sets = append(sets, runSet{key: p.labelled(labelCode(l))})
@@ -291,8 +291,8 @@ func (v *view) labelsOf(run string) (codes []string) {
 	return codes
 }
 
-// knownLabels returns the codes of the labels that runs have, and of those that had a set of runs
-// when the partition was read.
+// knownLabels returns the codes of the labels of all runs, and the codes of all label sets that
+// exist.
 func (v *view) knownLabels() (codes []string) {
 	for run := range v.runs {
 		codes = append(codes, v.labelsOf(run)...)
@@ -313,8 +313,8 @@ func (v *view) readLabels(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// showLabels adds to a snapshot the labels by which runs are found. A label that no run has is
-// named by its code.
+// showLabels adds the runs in the label sets to a snapshot. A label that no run has is represented
+// by its code.
 func (v *view) showLabels(snap *store.Snapshot) {
 	if snap.Labels == nil {
 		snap.Labels = map[event.RunID][]string{}
@@ -338,7 +338,7 @@ func (v *view) showLabels(snap *store.Snapshot) {
 	}
 }
 
-// scanLabels is like showLabels, without the excluded runs. It records the entries of each run.
+// scanLabels is like showLabels without the excluded runs. It also records the entries of each run.
 func (e *partitionState) scanLabels() {
 	e.misplaced = map[string]bool{}
 	for _, code := range sortedKeys(e.labelled) {

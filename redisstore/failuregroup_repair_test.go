@@ -11,7 +11,7 @@ import (
 
 const failureGroup = "f1-0a"
 
-// label adds the run of the scene to a failure group, as a commit does.
+// label adds the run of the scene to a failure group by a commit.
 func (k *keysOfScene) label() {
 	k.t.Helper()
 	created := k.client.HGet(k.ctx, k.meta(k.run), "a").Val()

@@ -25,26 +25,26 @@ import (
 
 var orders = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// writer commits to owned runs as a worker does: it repeats the same bytes until there is an
-// answer.
+// writer commits to owned runs as a worker does: it repeats each request with the same bytes until
+// it is answered.
 type writer struct {
 	t     *testing.T
 	ctx   context.Context
 	st    *redisstore.Store
 	ids   *storetest.IDs
 	runs  []*written
-	again atomic.Int64 // attempts without an answer
+	again atomic.Int64 // number of requests without an answer
 }
 
-// written is a run and its expected contents.
+// written is a run and the contents that the store must have for it.
 type written struct {
 	log    *storetest.Log
 	fence  store.Fence
 	frames [][]byte
-	chunks []string // of its stream
+	chunks []string // chunks of the stream of the run
 }
 
-// newWriter creates runs and claims them, over a connection without faults.
+// newWriter creates and claims runs over a connection without faults.
 func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
@@ -78,7 +78,8 @@ func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 	return w
 }
 
-// write commits rounds frames to all runs, many at once.
+// write commits the given number of frames to each run. It commits to several runs at the same
+// time.
 func (w *writer) write(rounds, together int) {
 	w.t.Helper()
 	var all sync.WaitGroup
@@ -104,8 +105,8 @@ func (w *writer) commit(runs []*written) {
 	w.settle(runs, commits, func() ([]store.Committed, error) { return w.st.Commit(w.ctx, commits) })
 }
 
-// settle repeats try until it has all answers, and records what was committed. It reports whether
-// all commits were.
+// settle calls try until all commits are answered, and records the frames that were committed. It
+// reports whether all commits succeeded.
 func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]store.Committed, error)) bool {
 	answers, err := try()
 	for err != nil || slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
@@ -133,7 +134,7 @@ func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]s
 	return true
 }
 
-// publish writes to the stream of a run outside of commits.
+// publish writes to the stream of a run without a commit, as steps do.
 func (w *writer) publish(r *written) {
 	nth := uint64(len(r.frames))
 	p := store.Publication{Stream: "s", Body: fmt.Appendf(nil, "step %d", nth), Writer: "step", Nth: nth}
@@ -165,7 +166,7 @@ func (w *writer) chunks(good *redisstore.Store, r *written) []string {
 	return chunks
 }
 
-// verify fails the test unless the store contains everything that was written, exactly once.
+// verify fails the test unless the store contains each written frame and chunk exactly once.
 func (w *writer) verify(good *redisstore.Store) {
 	w.t.Helper()
 	var loads []store.Load
@@ -187,7 +188,7 @@ func (w *writer) verify(good *redisstore.Store) {
 	sound(w.t, good)
 }
 
-// faulty injects a fault into one piece in oneIn.
+// faulty injects a fault into one of oneIn transmissions, selected at random.
 func faulty(seed uint64, oneIn int) redistest.Harm {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -203,19 +204,19 @@ func faulty(seed uint64, oneIn int) redistest.Harm {
 		}
 		switch {
 		case kind == 0:
-			<-time.After(2 * time.Millisecond) // a delayed one
+			<-time.After(2 * time.Millisecond) // delay the transmission
 			return redistest.Pass
 		case kind == 1:
-			return redistest.Cut // in the middle of a pipeline
+			return redistest.Cut // possibly in the middle of a pipeline
 		case answer:
-			return redistest.Drop // after the server has executed it
+			return redistest.Drop // the server has executed the command
 		}
 		return redistest.Drop
 	}
 }
 
-// eachServer runs a test on a single server and on a cluster. through returns a URL whose
-// connections go through proxies.
+// eachServer runs a test on a single server and on a cluster. dial returns a client whose
+// connections pass through proxies with the given faults.
 func eachServer(t *testing.T, test func(t *testing.T, url string, addrs []string, dial func(h redistest.Harm) redis.UniversalClient)) {
 	t.Run("server", func(t *testing.T) {
 		s := redistest.Shared(t)
@@ -355,7 +356,7 @@ func TestSTORE4_RestartedServerGoesOnWithEverythingThatWasAnswered(t *testing.T)
 	server.Restart(t)
 	w.write(10, 2)
 	w.verify(st)
-	// It may have started before its connection existed, or have reached a server that was down.
+	// Watch fails if it began before its connection was established, or while the server was down.
 	if err := <-watched; err != nil && !strings.Contains(err.Error(), "watch run") {
 		t.Errorf("watch: %v", err)
 	}
@@ -384,11 +385,11 @@ func TestSTORE4_APromotedReplicaHasEverythingThatWasWaitedFor(t *testing.T) {
 	w := newWriter(t, careful, careful, 40)
 	w.write(5, 2)
 	master, replica := cluster.Masters[0], cluster.Replicas[0]
-	if !isMaster(t, master) { // on a busy machine the replica may have taken over already
+	if !isMaster(t, master) { // on a busy machine, the replica may already have been promoted
 		master, replica = replica, master
 	}
 	master.Kill()
-	w.st = st // a promoted replica has no replica of its own
+	w.st = st // this store does not wait for replicas, and the promoted replica has none
 	w.write(5, 2)
 	w.verify(st)
 	if !isMaster(t, replica) {

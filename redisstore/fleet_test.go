@@ -150,7 +150,7 @@ func TestREC2_RunsOfAWorkerThatCannotBeReachedAreTakenOver(t *testing.T) {
 
 	before := logOf(f, run.ID())
 	proxy.Do(nil)
-	close(cutOff) // its step ends, and the worker tries to record that
+	close(cutOff) // the step of the worker ends, and the worker tries to record its result
 	if got := result(f, must(Fulfil.Start(f.ctx, f.client, "another"))); got != "another shipped" {
 		t.Errorf("result: got %q", got)
 	}
@@ -161,7 +161,7 @@ func TestREC2_RunsOfAWorkerThatCannotBeReachedAreTakenOver(t *testing.T) {
 	sound(t, f.store)
 }
 
-// logOf returns the frames of a run as text.
+// logOf returns the frames of a run as strings.
 func logOf(f *fleet, run event.RunID) []string {
 	f.t.Helper()
 	loaded, err := f.store.Load(f.ctx, []store.Load{{Run: run}})

@@ -63,10 +63,10 @@ func (c *census) claim(n int) {
 	}
 }
 
-// commands returns the number of commands that the server executes for one Fleet.
+// commands returns the number of commands that the server executes for one call of Fleet.
 func (c *census) commands() int {
 	c.Helper()
-	if _, err := c.st.Fleet(c.Context()); err != nil { // the server may not know the script yet
+	if _, err := c.st.Fleet(c.Context()); err != nil { // loads the script
 		c.Fatal(err)
 	}
 	if err := c.client.ConfigResetStat(c.Context()).Err(); err != nil {
@@ -126,7 +126,8 @@ func TestOPS1_TheFleetHasASessionWhoseNamesAreDamaged(t *testing.T) {
 	}
 }
 
-// A key that another program has overwritten is left out and reported.
+// TestOPS1_TheFleetGoesOnWhereAKeyWasOverwritten proves that Fleet skips and reports a key that
+// another program has overwritten.
 func TestOPS1_TheFleetGoesOnWhereAKeyWasOverwritten(t *testing.T) {
 	c := newCensus(t)
 	c.start(3)

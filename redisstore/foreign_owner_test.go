@@ -13,8 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A damaged set of a dead session may name a run that another session owns. Taking the run from its
-// owner would execute its work twice.
+// TestRecover_LeavesARunOfAnotherOwnerAlone proves that the recovery of a dead session leaves a run
+// to its owner even if the damaged set of the dead session contains the run. Otherwise two workers
+// would execute the run.
 func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -42,12 +43,12 @@ func TestRecover_LeavesARunOfAnotherOwnerAlone(t *testing.T) {
 	if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run != run.ID() {
 		t.Fatalf("claim: got %+v, %v, want run %s", claimed, err, run.ID())
 	}
-	open("dead", time.Millisecond) // after the claim, which would recover it
+	open("dead", time.Millisecond) // opened after the claim, because a claim would recover the session
 	p, dead := st.parts[0], sessionCode("dead")
 	if err := client.SAdd(ctx, p.owned(dead), short(run.ID())).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for client.Exists(ctx, p.session(dead)).Val() == 1 { // until it has expired and is recovered
+	for client.Exists(ctx, p.session(dead)).Val() == 1 { // until the session is recovered
 		if claim.Token = event.NewToken(); ctx.Err() != nil {
 			t.Fatal(ctx.Err())
 		}

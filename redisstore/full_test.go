@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// If a server is at its memory limit, an operator can open the store and read everything. Writes
-// are refused with the reason, and succeed once there is memory.
+// TestSTORE4_AStoreOfAServerAtItsMemoryLimitIsOpenedAndRead proves that a store can be opened and
+// read if its server is at its memory limit. Writes fail with the reason, and succeed after memory
+// becomes available.
 func TestSTORE4_AStoreOfAServerAtItsMemoryLimitIsOpenedAndRead(t *testing.T) {
 	server := redistest.Start(t)
 	for name, url := range map[string]string{"one partition": with(server.URL(), "partitions=1&prefix=one"), "several": with(server.URL(), "prefix=many")} {

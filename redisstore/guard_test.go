@@ -17,7 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// guarded is a store whose keys a test may change. It has one partition by default.
+// guarded is a store whose keys a test may change. It has one partition unless the test opens it
+// with more.
 type guarded struct {
 	*Store
 
@@ -76,7 +77,7 @@ func (g *guarded) session() store.SessionID {
 	return id
 }
 
-// start creates a run.
+// start creates a run and returns its log.
 func (g *guarded) start(workflowID string, change ...func(*store.Create)) *storetest.Log {
 	g.t.Helper()
 	slot := uint16(0)
@@ -98,7 +99,7 @@ func (g *guarded) start(workflowID string, change ...func(*store.Create)) *store
 	return l
 }
 
-// own creates a run and claims it.
+// own creates a run and claims it for the session.
 func (g *guarded) own(session store.SessionID, workflowID string, change ...func(*store.Create)) (*storetest.Log, store.Fence) {
 	g.t.Helper()
 	l := g.start(workflowID, change...)
@@ -133,7 +134,7 @@ func (g *guarded) unchanged(what string, f func()) {
 	}
 }
 
-// sound fails the test if an invariant is broken.
+// sound fails the test if fsck reports a defect.
 func (g *guarded) sound() {
 	g.t.Helper()
 	for _, f := range fsck.Check(g.snapshot()) {
@@ -141,7 +142,8 @@ func (g *guarded) sound() {
 	}
 }
 
-// shapes builds a commit for each of the commit scripts.
+// shapes contains a function for each commit script. The function changes a commit so that the
+// store uses this script.
 var shapes = map[*script]func(c store.Commit) store.Commit{
 	scriptAppend: func(c store.Commit) store.Commit { return c },
 	scriptFinish: func(c store.Commit) store.Commit {
@@ -154,7 +156,7 @@ var shapes = map[*script]func(c store.Commit) store.Commit{
 	},
 }
 
-// shaped returns a commit of a run that uses the given script.
+// shaped returns a commit to a run for which the store uses the given script.
 func (g *guarded) shaped(s *script, l *storetest.Log, fence store.Fence) store.Commit {
 	g.t.Helper()
 	events := l.Work()
@@ -173,7 +175,7 @@ func TestCommit_EachScriptComparesTheFenceAndThePosition(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			g := openGuarded(t)
 			l, fence := g.own(g.session(), "")
-			g.check(g.answer(l.Commit(fence, l.Work()...)).Err) // so that there is a frame before the last
+			g.check(g.answer(l.Commit(fence, l.Work()...)).Err) // adds a frame, so that the last frame has a predecessor
 			before := l.Commit(fence).Prev
 			for what, wrong := range map[string]func(c *store.Commit){
 				"an older epoch":  func(c *store.Commit) { c.Fence.Epoch-- },
@@ -238,7 +240,7 @@ func TestCommit_EachScriptComparesTheWorkflowID(t *testing.T) {
 				c = l.Commit(fence, l.End(event.StatusCompleted)...)
 			}
 			c = shapes[s](c)
-			c.WorkflowID = "" // otherwise the short script for ends is not used
+			c.WorkflowID = "" // the short script for ends requires a commit without a workflow ID
 			g.unchanged("a commit that does not name the workflow id", func() {
 				var wrong *store.WorkflowIDMismatchError
 				if err := g.answer(c).Err; !errors.As(err, &wrong) || wrong.Want != "order-1" {
@@ -362,7 +364,7 @@ func TestFinish_TheShortScriptKeepsARunWhoseCreationMayBeSentAgain(t *testing.T)
 	g := openGuarded(t)
 	l, fence := g.own(g.session(), "", func(c *store.Create) { c.Retention = 1 })
 	c := g.shaped(scriptFinish, l, fence)
-	g.clock.Advance(-time.Hour) // the clock is set back before the end
+	g.clock.Advance(-time.Hour) // the clock of the server goes back by an hour before the run ends
 	g.check(g.answer(c).Err)
 	g.clock.Advance(time.Hour + store.Horizon - time.Second)
 	if n, _, err := g.Purge(g.ctx, 0, 10); n != 0 || err != nil {

@@ -18,7 +18,7 @@ import (
 
 var sameHeader = cmp.AllowUnexported(header{})
 
-// odd are headers with extreme values.
+// odd contains headers with extreme values.
 var odd = map[string]header{
 	"empty":       {},
 	"one":         {queueState: store.StateReady, frames: 1, seq: 1, bytes: 1, status: event.StatusPending},
@@ -77,7 +77,8 @@ func TestHeader_CountsNoMoreRecoveriesThanItHasRoomFor(t *testing.T) {
 	}
 }
 
-// The bytes that the owner sends are the beginning of the header.
+// TestHeader_BeginsWithWhatGuardsACommit proves that a header begins with the bytes that a commit
+// sends as its guard, and that the fence has its fixed position.
 func TestHeader_BeginsWithWhatGuardsACommit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := headers(t)
@@ -111,7 +112,7 @@ func TestDigest_IsEmptyOnlyWithoutAWorkflowID(t *testing.T) {
 	}
 }
 
-// lua calls a function of lua/part/header.lua on the server.
+// lua calls a function of lua/part/header.lua on a server.
 func lua(t *testing.T, call string, args ...any) any {
 	t.Helper()
 	client := redistest.Shared(t).Client(t)
@@ -154,7 +155,8 @@ func TestHeader_ScriptsChangeItAsItIsRead(t *testing.T) {
 	}
 }
 
-// The counters of a run are exact over their whole range, although the numbers of Lua are not.
+// TestHeader_CountersAreExactOverTheirWholeRange proves that the counters of a run are exact over
+// 64 bits, although a number in Lua has a precision of 53 bits.
 func TestHeader_CountersAreExactOverTheirWholeRange(t *testing.T) {
 	for name, epoch := range map[string]uint64{"2^32": math.MaxUint32, "2^53": 1<<53 + 1, "2^64": math.MaxUint64 - 3} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +213,7 @@ func TestHeader_RecoveriesStopAtWhatItHasRoomFor(t *testing.T) {
 	}
 }
 
-// setHeader changes the header of a run.
+// setHeader changes the stored header of a run.
 func (g *guarded) setHeader(run event.RunID, change func(h *header)) {
 	g.t.Helper()
 	key := g.parts[0].meta(short(run))
@@ -232,7 +234,7 @@ func TestStatus_ThatNobodyKnowsIsRefused(t *testing.T) {
 	})
 }
 
-// setHeader changes the header of the run.
+// setHeader changes the stored header of the run of the scene.
 func (k *keysOfScene) setHeader(change func(h *header)) {
 	h := unpackHeader(k.client.HGet(k.ctx, k.meta(k.run), "H").Val())
 	change(&h)
@@ -262,7 +264,7 @@ func TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn(t *testing.T) {
 	g.sound()
 }
 
-// append returns a commit as a call of script append.
+// append returns the call of the append script for a commit.
 func (g *guarded) append(c *store.Commit) *call {
 	g.t.Helper()
 	call := g.commit(c, &usualCall{})

@@ -14,9 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Inspect returns all contents of the store, each partition as of one moment. It reads a partition
-// in one transaction, which blocks its server. It is meant for checks and tests, not for a store
-// with millions of runs.
+// Inspect returns all contents of the store. The contents of each partition are consistent with
+// each other. Inspect reads a partition in one transaction, which blocks its server for that time.
+// It is meant for checks and tests, not for a store with millions of runs.
 func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -39,13 +39,13 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return snap, nil
 }
 
-// keySet contains the names that occur in the keys of a partition.
+// keySet contains the variable parts of the names of the keys of a partition.
 type keySet struct {
 	runs, names, routes, sessions []string
 	streams                       []string // chain, colon and stream name
-	waiting, kept                 []string // limiter queues, and parts of limits
+	waiting, kept                 []string // IDs of limiter queues; parts of limits
 	fairKeys, groups              []string
-	labels                        []string // by code
+	labels                        []string // codes of labels
 }
 
 func (k *keySet) equal(o *keySet) bool {
@@ -55,12 +55,12 @@ func (k *keySet) equal(o *keySet) bool {
 		slices.Equal(k.labels, o.labels)
 }
 
-// errMoving is the error of a read that never found the partition unchanged.
+// errMoving is returned if the set of keys changed during every attempt to read a partition.
 var errMoving = errors.New("the partition changes faster than it can be read")
 
-// inspect reads a partition in one transaction. The keys to read are not known in advance.
-// Therefore it reads the keys found last time and, in the same transaction, finds the present keys;
-// if the two sets differ, it begins again.
+// inspect reads a partition in one transaction. The names of the keys are not known before the
+// transaction. Therefore inspect reads the keys of the previous attempt and, in the same
+// transaction, determines the current keys. It repeats the transaction until both sets are equal.
 func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 	s.inspecting.Lock()
 	keys := s.inspected[p.number]
@@ -89,7 +89,7 @@ func (s *Store) inspect(ctx context.Context, p *partition) (*view, error) {
 type view struct {
 	p    *partition
 	keys *keySet
-	logs map[string]*readLog // by run; logs that were read before
+	logs map[string]*readLog // logs that were read before, by run
 
 	leases                         *redis.ZSliceCmd
 	listed                         map[string]*redis.ZSliceCmd // sets of open and ended runs, by key
@@ -111,7 +111,7 @@ type view struct {
 	waiting, kept, passes          map[string]*redis.ZSliceCmd
 	fairKeys, failureGroups        *redis.MapStringStringCmd
 	recent, idle, failing          *redis.ZSliceCmd
-	shared                         *redis.ZSliceCmd            // the entries
+	shared                         *redis.ZSliceCmd            // members of the set of entries
 	grouped                        map[string]*redis.ZSliceCmd // by failure group
 	labelled                       map[string]*redis.ZSliceCmd // by label
 }
@@ -176,7 +176,7 @@ func (v *view) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// found returns the names of the keys in the partition.
+// found returns the names of the keys that the view has read from the indexes of the partition.
 func (v *view) found() *keySet {
 	k := &keySet{
 		runs: slices.Concat(members(v.purges), members(v.held), v.senders()), sessions: members(v.leases),
@@ -187,7 +187,7 @@ func (v *view) found() *keySet {
 	for _, set := range v.listed {
 		k.runs = append(k.runs, members(set)...)
 	}
-	// A chain may be named after a run that has been purged.
+	// The first run of a chain, which gives the chain its name, may have been purged.
 	for _, r := range v.runs {
 		if chain := r.meta.Val()["h"]; chain != "" {
 			k.runs = append(k.runs, chain)
@@ -225,7 +225,8 @@ func (v *view) senders() []string {
 	return all
 }
 
-// readStreams reads the states of the streams of all chains, and the chunks of the known streams.
+// readStreams queues reads of the stream states of all chains, and of the chunks of the known
+// streams.
 func (v *view) readStreams(ctx context.Context, tx redis.Pipeliner) {
 	v.streams, v.writers = map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	v.chunks = map[string]*redis.XMessageSliceCmd{}
@@ -271,7 +272,8 @@ func (v *view) showStream(snap *store.Snapshot, chain, name string, state store.
 	snap.Streams[of][name] = state
 }
 
-// showCollecting adds the runs that collect starts: those in the hash that were not claimed.
+// showCollecting adds the collecting runs to a snapshot. A run in the hash collects starts unless
+// it was claimed.
 func (v *view) showCollecting(snap *store.Snapshot) {
 	for key, run := range v.collecting.Val() {
 		if m := v.runs[run].meta; m != nil && unpackHeader(m.Val()["H"]).fence.Epoch == 0 {
@@ -280,7 +282,8 @@ func (v *view) showCollecting(snap *store.Snapshot) {
 	}
 }
 
-// examineCollecting compares the hash of collecting runs with the runs whose metadata names a key.
+// examineCollecting compares the hash of collecting runs with the runs whose metadata contains a
+// collection key.
 func (e *partitionState) examineCollecting() {
 	if e.unread != nil {
 		return

@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// partition builds the names of the keys of one partition. All of them begin with the same hash
-// tag, so that they are in one slot of a cluster. doc.go lists them.
+// partition builds the names of the keys of one partition. All names begin with the same hash tag,
+// so the keys are in one slot of a cluster. doc.go lists the keys.
 type partition struct {
 	number int
-	hash   string          // the hash tag with its braces, which determines the slot of the partition
-	tag    string          // the hash tag and formatVersion
-	none   string          // see never
-	whole  ['z' + 1]string // the keys that the partition has once, by letter
+	hash   string          // hash tag with braces, which determines the slot
+	tag    string          // hash tag and formatVersion
+	none   string          // result of never
+	whole  ['z' + 1]string // keys that exist once per partition, by letter
 }
 
 func newPartition(prefix string, number int) *partition {
@@ -31,7 +31,7 @@ func newPartition(prefix string, number int) *partition {
 	return p
 }
 
-// The keys of a run, by its short ID.
+// Keys of a run, given its short ID.
 func (p *partition) meta(run string) string     { return p.tag + "m:" + run }
 func (p *partition) log(run string) string      { return p.tag + "l:" + run }
 func (p *partition) inbox(run string) string    { return p.tag + "i:" + run }
@@ -44,18 +44,18 @@ func (p *partition) bodies(run string) string   { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string   { return p.tag + "s:" + chain }
 func (p *partition) joined(start string) string { return p.tag + "J:" + start }
 
-// hot returns the keys of a run that every commit names.
+// hot returns the two keys of a run that every commit uses.
 func (p *partition) hot(run string) (meta, log string) {
 	both := p.tag + "m:" + run + p.tag + "l:" + run
 	return both[:len(both)/2], both[len(both)/2:]
 }
 
-// The keys of the streams of a chain.
+// Keys of the streams of a chain.
 func (p *partition) streams(chain string) string       { return p.tag + "S:" + chain }
 func (p *partition) chunks(chain, name string) string  { return p.tag + "C:" + chain + ":" + name }
 func (p *partition) writers(chain, name string) string { return p.tag + "W:" + chain + ":" + name }
 
-// The keys of a route, a session, a workflow ID and so on, by code.
+// Keys of a route, a session, a workflow ID, and so on, by code.
 func (p *partition) ready(route string) string     { return p.tag + "r:" + route }
 func (p *partition) blocked(route string) string   { return p.tag + "b:" + route }
 func (p *partition) session(session string) string { return p.tag + "z:" + session }
@@ -69,8 +69,8 @@ func (p *partition) away(use string) string        { return p.kept(use) + "\x00\
 func (p *partition) grouped(group string) string   { return p.tag + "I:" + group }
 func (p *partition) labelled(label string) string  { return p.tag + "M:" + label }
 
-// openRuns and doneRuns return the key of the set of a route's open runs, or of its runs that ended
-// with an outcome. child selects the runs with a parent.
+// openRuns returns the key of the set of the open runs of a route. doneRuns returns the key of the
+// set of its runs that ended with the given outcome. child selects the runs with a parent.
 func (p *partition) openRuns(route string, child bool) string {
 	return p.tag + "p:" + route + familyMark(child)
 }
@@ -79,7 +79,7 @@ func (p *partition) doneRuns(route string, child bool, outcome byte) string {
 	return p.tag + "f:" + route + familyMark(child) + string(outcome)
 }
 
-// listed returns the keys of all sets of open and ended runs of a route.
+// listed returns the keys of all sets of the open and ended runs of a route.
 func (p *partition) listed(route string) (keys []string) {
 	for _, child := range []bool{false, true} {
 		keys = append(keys, p.openRuns(route, child))
@@ -90,12 +90,12 @@ func (p *partition) listed(route string) (keys []string) {
 	return keys
 }
 
-// outcomes are the digits of outcomes in keys. The first one is for statuses with which runs do not
-// normally end.
+// outcomes contains the digits of the outcomes in keys. The first digit covers the statuses with
+// which a run does not normally end.
 const outcomes = "03456"
 
-// outcomeOf returns the outcome of a run that ended with a status: the number of the status in the
-// list of statuses.
+// outcomeOf returns the digit of the outcome for the status of an ended run: the number of the
+// status in the list of statuses.
 func outcomeOf(s event.Status) byte {
 	if s.Terminal() {
 		return '0' + statusByte(s)
@@ -110,7 +110,7 @@ func familyMark(child bool) string {
 	return "r"
 }
 
-// The keys that the partition has once. They are built once, not for each command.
+// Keys that exist once per partition. They are built once and not for each command.
 func (p *partition) routes() string         { return p.whole['k'] }
 func (p *partition) wakes() string          { return p.whole['w'] }
 func (p *partition) timers() string         { return p.whole['t'] }
@@ -136,19 +136,20 @@ func (p *partition) idle() string           { return p.whole['Z'] }
 func (p *partition) failing() string        { return p.whole['U'] }
 func (p *partition) entries() string        { return p.whole['R'] }
 
-// format returns the key of the mark: the format version and the number of partitions. Its name is
-// the same in all formats. The mark of partition 0 decides; in a cluster the other partitions have
-// copies.
+// format returns the key of the mark, which contains the format version and the number of
+// partitions. The key has the same name in all formats. The mark in partition 0 is authoritative;
+// in a cluster, each other partition has a copy.
 func (p *partition) format() string { return p.hash + ":format" }
 
-// never returns a key that never exists. Every script receives it after the keys that its header
-// names, and every transaction reads it. While a cluster moves a slot from one node to another, key
-// by key, a node refuses commands on several keys if one of them is missing. Therefore nothing is
-// executed in a partition that is split between two nodes, where a script would miss the keys that
-// it does not declare.
+// never returns a key that never exists. Every script receives it after its documented keys, and
+// every transaction reads it. It protects a partition whose slot is being moved to another node of
+// the cluster. During the move, a node refuses a command with several keys if one of the keys is
+// missing on the node. Because this key is always missing, no script is executed while the keys of
+// a partition are split between two nodes. A script would otherwise find its undeclared keys
+// missing.
 func (p *partition) never() string { return p.none }
 
-// The channels on which scripts publish.
+// Channels to which scripts publish.
 func (p *partition) hints() string                     { return p.tag + "hint" }
 func (p *partition) inboxSignal(session string) string { return p.tag + "mail:" + session }
 func (p *partition) frames(run string) string          { return p.tag + "frame:" + run }
@@ -156,10 +157,10 @@ func (p *partition) told(chain string) string          { return p.tag + "stream:
 
 const runPrefix = event.PrefixRun + "_"
 
-// short returns a run ID without the prefix that all run IDs have.
+// short returns a run ID without its prefix, which all run IDs have in common.
 func short(run event.RunID) string { return strings.TrimPrefix(string(run), runPrefix) }
 
-// long is the inverse of short.
+// long returns the run ID of which short returned run. It returns an empty ID for an empty string.
 func long(run string) event.RunID {
 	if run == "" {
 		return ""
@@ -167,8 +168,8 @@ func long(run string) event.RunID {
 	return event.RunID(runPrefix + run)
 }
 
-// code names a thing of any length in 16 characters. The code is computed, not assigned, so that
-// all stores, and a server before and after a failover, agree on it.
+// code returns a code of 16 characters for a name of the given kind. The code is a hash and not an
+// assigned number, so it is the same in all stores and after a failover.
 func code(kind, name string) string {
 	sum := sha256.Sum256([]byte(kind + "\x00" + name))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
@@ -187,7 +188,7 @@ func routeCodes(all []store.Route) string {
 }
 func routeName(c store.Route) string { return c.Queue + "\x00" + c.Workflow }
 
-// routeNames encodes the names of routes, each preceded by its length.
+// routeNames encodes the names of routes. Each name is preceded by its length.
 func routeNames(all []store.Route) string {
 	var b strings.Builder
 	for _, c := range all {
@@ -203,8 +204,8 @@ func parseRoute(name string) (c store.Route) {
 	return c
 }
 
-// widKey returns the stored form of a workflow ID: the ID itself, or its hash if it would not fit
-// into the compact encoding of the metadata.
+// widKey returns the stored form of a workflow ID. It is the ID itself, or a hash of the ID if the
+// ID is longer than widLimit.
 func widKey(wid string) string {
 	if len(wid) <= widLimit && !strings.HasPrefix(wid, "#") {
 		return wid
@@ -219,8 +220,8 @@ const widLimit = 64
 
 func hashed(widKey string) bool { return strings.HasPrefix(widKey, "#") }
 
-// names caches the names of codes, so that a record can be decoded without reading them. A cached
-// name never becomes wrong, because codes are computed from names.
+// names caches the names that belong to codes, so that a record can be decoded without reading
+// them. A cached name stays valid, because a code is the hash of its name.
 type names struct {
 	mu       sync.RWMutex
 	routes   map[string]store.Route
@@ -228,7 +229,8 @@ type names struct {
 	sessions map[string]store.SessionID
 }
 
-// namesLimit is the maximum size of each map. A dropped name is read again.
+// namesLimit is the maximum number of entries of each cache. A name that was removed is read from
+// the database when it is needed.
 const namesLimit = 10_000
 
 func newNames() *names {
@@ -273,7 +275,7 @@ func (n *names) learnRoute(code string, c store.Route) {
 	n.keepRoute(code, c)
 }
 
-// keepRoute caches a route. The caller holds the lock.
+// keepRoute caches the name of a route. The caller must hold the lock.
 func (n *names) keepRoute(code string, c store.Route) {
 	if len(n.routes) >= namesLimit {
 		clear(n.routes)

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// aTag and anID are labels of a run of the scene.
+// aTag and anID are labels of the run of the scene.
 var (
 	aTag  = store.Label{Tag: "region", Value: "eu"}
 	anID  = store.Label{WorkflowID: "a"}

@@ -13,13 +13,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// openLabelled returns a store of several partitions whose keys a test may change.
+// openLabelled returns a store with the given number of partitions. The test may change the keys of
+// the store.
 func openLabelled(t *testing.T, partitions int) *guarded {
 	t.Helper()
 	return openGuardedIn(t, redistest.Shared(t).Client(t), partitions)
 }
 
-// tagged creates runs in all partitions. The n-th run has the results of tags(n) and id(n).
+// tagged creates n runs, distributed over all partitions. Run i has the tags tags(i) and the
+// workflow ID id(i).
 func (g *guarded) tagged(n int, tags func(n int) map[string]string, id func(n int) string) (runs []event.RunID) {
 	g.t.Helper()
 	var batch []store.Create
@@ -36,7 +38,7 @@ func (g *guarded) tagged(n int, tags func(n int) map[string]string, id func(n in
 	return runs
 }
 
-// labelledLog returns the log of the n-th run, which is not created yet.
+// labelledLog returns a log for run n without creating the run.
 func (g *guarded) labelledLog(n int, tags map[string]string, wid string) *storetest.Log {
 	slot := uint16(n)
 	if wid != "" {
@@ -47,7 +49,7 @@ func (g *guarded) labelledLog(n int, tags map[string]string, wid string) *storet
 	})
 }
 
-// ownLabelled creates the n-th run, and claims it.
+// ownLabelled creates run n and claims it for the session.
 func (g *guarded) ownLabelled(session store.SessionID, n int) (*storetest.Log, store.Fence) {
 	g.t.Helper()
 	l := g.labelledLog(n, few(n), "")
@@ -58,7 +60,7 @@ func (g *guarded) ownLabelled(session store.SessionID, n int) (*storetest.Log, s
 	return l, got.Fence
 }
 
-// finish ends a run.
+// finish ends a run by a commit.
 func (g *guarded) finish(l *storetest.Log, fence store.Fence) {
 	g.t.Helper()
 	c := l.Commit(fence, l.End(event.StatusCompleted)...)
@@ -68,8 +70,8 @@ func (g *guarded) finish(l *storetest.Log, fence store.Fence) {
 
 func noID(int) string { return "" }
 
-// few returns the tags of the n-th of many runs: all have one tag in common, and one in a hundred
-// has another.
+// few returns the tags of run n. All runs have the same plan, and one run in a hundred has another
+// region.
 func few(n int) map[string]string {
 	tags := map[string]string{"plan": "basic", "region": "eu", "long": "far too long to be kept in one short piece of memory beside the rest"}
 	if n%100 == 0 {
@@ -78,7 +80,7 @@ func few(n int) map[string]string {
 	return tags
 }
 
-// wholly fails the test unless the runs are consistent and each scan finds nothing to repair.
+// wholly fails the test if fsck finds a defect.
 func (g *guarded) wholly(s *Store) {
 	g.t.Helper()
 	report, err := fsck.Repair(g.ctx, s, fsck.Options{DryRun: true})
@@ -89,7 +91,7 @@ func (g *guarded) wholly(s *Store) {
 }
 
 func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
-	const most = 3 // of each partition one run that is not on the page may be read
+	const most = 3 // a search may read one run in each partition that is not on the page
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
 			g := openLabelled(t, partitions)
@@ -130,8 +132,8 @@ func TestLabels_ASearchLooksAtFewOtherRuns(t *testing.T) {
 	}
 }
 
-// finds fails the test unless a store lists the runs that have a tag, newest first, and has read
-// the expected number of runs.
+// finds fails the test unless the query lists the runs in want, newest first, and reads exactly
+// looked runs.
 func (g *guarded) finds(s *Store, q store.Query, want []event.RunID, looked int) {
 	g.t.Helper()
 	q.Limit = 1000

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The reasons that hold back the purge of a run may end in any order. The run may be purged after
-// the last one.
+// TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack proves that a run may be purged only after all
+// reasons to keep it have ended, in whatever order they end.
 func TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	confirmed := func(g *guarded, run event.RunID) { g.check(g.Confirm(g.ctx, run, "createdBy")) }
@@ -66,7 +66,7 @@ func TestPurge_ARunIsLetGoOnlyByTheLastThatHoldsItBack(t *testing.T) {
 	}
 }
 
-// endedWithRecord returns an ended run that another run has created, and that has a record in the
+// endedWithRecord returns an ended run that was created by another run and has a record in its
 // outbox.
 func (g *guarded) endedWithRecord() event.RunID {
 	g.t.Helper()
@@ -78,7 +78,7 @@ func (g *guarded) endedWithRecord() event.RunID {
 	return l.Run
 }
 
-// settle marks the record of a run through all its phases.
+// settle marks the outbox record of a run through all phases.
 func (g *guarded) settle(run event.RunID) {
 	g.t.Helper()
 	for _, phase := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {

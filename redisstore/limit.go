@@ -24,7 +24,7 @@ var (
 	_ store.TurnReader = (*Store)(nil)
 )
 
-// lineMark is the prefix of the ID of a limiter queue in a ready set, which otherwise contains
+// lineMark is the prefix of a limiter queue among the members of a ready set. The other members are
 // runs.
 const lineMark = "~"
 
@@ -33,7 +33,7 @@ func isLine(member string) bool {
 	return len(member) > orderDigits && strings.HasPrefix(member[orderDigits:], lineMark)
 }
 
-// packUses encodes uses in the stored form, which scripts read.
+// packUses encodes the uses of a run in the form that scripts read.
 func packUses(uses []store.Use) string {
 	packed := make([][]any, len(uses))
 	for i, u := range uses {
@@ -53,12 +53,12 @@ func packUses(uses []store.Use) string {
 	return string(b)
 }
 
-// usesFields are the metadata fields that hold the uses of a run, in pieces. A value longer than
-// widLimit would change the encoding of the whole hash to one that is four times as large. The last
-// field holds the remainder.
+// usesFields are the metadata fields that contain the packed uses of a run, in pieces of at most
+// widLimit bytes. A longer value would change the encoding of the hash to one that takes four times
+// the memory. Only the last piece may be longer.
 var usesFields = [...]string{"U", "U1", "U2", "U3"}
 
-// piecesOf yields the pieces of packed uses with their fields.
+// piecesOf yields the pieces of packed uses, each with the name of its field.
 func piecesOf(packed string) iter.Seq2[string, string] {
 	return func(yield func(field, piece string) bool) {
 		for i, field := range usesFields {
@@ -74,7 +74,7 @@ func piecesOf(packed string) iter.Seq2[string, string] {
 	}
 }
 
-// usesIn returns the packed uses in the metadata of a run.
+// usesIn returns the packed uses from the metadata of a run.
 func usesIn(m map[string]string) (packed string) {
 	for _, field := range usesFields {
 		packed += m[field]
@@ -82,7 +82,7 @@ func usesIn(m map[string]string) (packed string) {
 	return packed
 }
 
-// unpackUses decodes the result of packUses. It returns nil if the text is invalid.
+// unpackUses decodes the result of packUses. It returns nil if text is invalid.
 func unpackUses(text string) []store.Use {
 	var packed [][]json.RawMessage
 	if json.Unmarshal([]byte(text), &packed) != nil {
@@ -101,8 +101,9 @@ func unpackUses(text string) []store.Use {
 	return uses
 }
 
-// packPermits encodes the permit state of a run as the first three digits of field V: whether it
-// has its permits, keeps them to its end, and was called off.
+// packPermits encodes the first three digits of field V. They report whether the run has its
+// permits, whether it keeps them until its end, and whether it has left its limiter queue without
+// permits.
 func packPermits(permits, whole, leftQueue bool) string {
 	b := []byte("000")
 	for i, set := range []bool{permits, whole, leftQueue} {
@@ -117,20 +118,20 @@ func unpackPermits(v string) (permits, whole, leftQueue bool) {
 	return strings.HasPrefix(v, "1"), len(v) > 1 && v[1] == '1', len(v) > 2 && v[2] == '1'
 }
 
-// placeIn returns the position of a waiting run in its limiter queue. waitsSince returns the time
-// since when the run waits.
+// placeIn returns the position of a waiting run in its limiter queue, from field V. waitsSince
+// returns the time at which the run began to wait.
 func placeIn(v string) string { return v[min(3, len(v)):min(3+orderDigits, len(v))] }
 
 func waitsSince(v string) time.Time { return timeOf(parseNumber(v[min(3+orderDigits, len(v)):])) }
 
-// packedConfig is a configuration with the derived numbers that scripts use.
+// packedConfig is a configuration with the derived numbers that the scripts use.
 type packedConfig struct {
 	store.LimitConfig
-	Interval int64 `json:"i"` // in microseconds; 0 if there is no rate
+	Interval int64 `json:"i"` // microseconds between two permits of weight 1; 0 without a rate
 	Burst    int   `json:"b"`
 }
 
-// SetLimits configures limits.
+// SetLimits stores configurations of limits.
 func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLimit) error {
 	p, err := s.enterPartition(ctx, partition)
 	for i := range set {
@@ -155,7 +156,7 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 			}
 			packed = string(b)
 		}
-		pause := "" // the configuration contains the pause
+		pause := "" // a set configuration contains the pause itself
 		switch {
 		case l.PauseOnly && l.Config.Paused:
 			pause = "p"
@@ -178,11 +179,12 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 	return nil
 }
 
-// setLimitQueues is the number of limiter queues that one execution of script set_limit visits. The
-// server executes nothing else in that time.
+// setLimitQueues is the number of limiter queues that one execution of the set_limit script visits.
+// The server executes no other command during a script, so the number is bounded.
 const setLimitQueues = 500
 
-// Limits returns a page of limits.
+// Limits returns at most limit parts of limits, in the order of name and key, beginning after the
+// given part.
 func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, limit int) ([]store.LimitState, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -203,8 +205,9 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return all, nil
 }
 
-// Turns returns the state of parts of limits with their next runs. It reads the parts in one
-// transaction, and the first run of the first limiter queue of each part in another.
+// Turns returns the states of the given parts of limits, with the next run of each part. It reads
+// the parts in one transaction. In a second transaction it reads the first run of the first limiter
+// queue of each part.
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	all, err := s.turns(ctx, partition, ids)
 	if err != nil {
@@ -237,7 +240,7 @@ func (s *Store) turns(ctx context.Context, partition int, ids []store.LimitID) (
 	}
 	err = s.transaction(ctx, p, func(tx redis.Pipeliner) {
 		for i := range kept {
-			if line := kept[i].Val(); len(line) > 0 && len(line[0]) > orderDigits+1 { // position, mode, ID
+			if line := kept[i].Val(); len(line) > 0 && len(line[0]) > orderDigits+1 { // a member consists of position, mode and ID
 				first[i] = tx.ZRange(ctx, p.waiting(line[0][orderDigits+1:]), 0, 0)
 			}
 		}
@@ -274,8 +277,9 @@ func compareLimits(a, b store.LimitID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 }
 
-// limitStates returns at most most limits after the limit after, ordered by name and key. A limit
-// that cannot be decoded counts as missing, and the error names it.
+// limitStates returns at most most parts of limits after the part after, in the order of name and
+// key. It treats a configuration that cannot be decoded as missing, and returns an error that names
+// the part.
 func (s *Store) limitStates(counts, configs, standing map[string]string, after store.LimitID, most int) (all []store.LimitState, err error) {
 	now := s.Clock().Now()
 	known := map[string]bool{}
@@ -287,7 +291,7 @@ func (s *Store) limitStates(counts, configs, standing map[string]string, after s
 	}
 	last := after.Name + "\x00" + after.Key
 	maps.DeleteFunc(known, func(id string, _ bool) bool { return after != (store.LimitID{}) && id <= last })
-	for _, id := range slices.Sorted(maps.Keys(known)) { // names contain no zero byte, so this is the order of name and key
+	for _, id := range slices.Sorted(maps.Keys(known)) { // names contain no zero byte, so the order of the IDs is the order of name and key
 		if len(all) == most {
 			break
 		}
@@ -301,8 +305,8 @@ func (s *Store) limitStates(counts, configs, standing map[string]string, after s
 	return all, err
 }
 
-// limitState builds the state of a part from its counters and configurations. tat is the time at
-// which its rate allows the next weight, in microseconds.
+// limitState returns the state of a part, built from its counters and configurations. tat is the
+// time, in microseconds, at which the rate of the part permits the next weight.
 func (s *Store) limitState(id string, counts, configs, away map[string]string) (state store.LimitState, tat int64, err error) {
 	name, key, _ := strings.Cut(id, "\x00")
 	state = store.LimitState{LimitID: store.LimitID{Name: name, Key: key}, Away: int(parseNumber(away[id]))}
@@ -326,7 +330,7 @@ func (s *Store) limitState(id string, counts, configs, away map[string]string) (
 	return state, tat, err
 }
 
-// limiterQueue is a limiter queue as hash Y stores it.
+// limiterQueue is a limiter queue in the form of hash Y.
 type limiterQueue struct {
 	id, mode     string
 	until, score int64
@@ -336,8 +340,8 @@ type limiterQueue struct {
 	owed         bool
 }
 
-// unpackQueue decodes a limiter queue, and from hash F the uses at which it counts. It returns false
-// if the value is invalid.
+// unpackQueue decodes a limiter queue. standing is its value in hash F and contains the uses at
+// which the queue counts. unpackQueue returns false if a value is invalid.
 func unpackQueue(id, packed, standing string) (limiterQueue, bool) {
 	words := strings.SplitN(packed, " ", 6)
 	if len(words) != 6 {
@@ -356,16 +360,16 @@ func unpackQueue(id, packed, standing string) (limiterQueue, bool) {
 	return l, l.uses != nil
 }
 
-// The modes of limiter queues, as scripts store them: open, closed and admitted.
+// Modes of limiter queues, as scripts store them.
 const (
 	lineOpen      = "0"
 	queueClosed   = "1"
 	queueAdmitted = "2"
 )
 
-// showLimits adds limits and limiter queues to a snapshot, the queues in the order of their
-// positions. It leaves out values that cannot be decoded, and the error names one of them. routeOf
-// returns the route of a code.
+// showLimits adds the limits to a snapshot, and the limiter queues in the order of their positions.
+// It omits values that cannot be decoded and returns an error for one of them. routeOf returns the
+// route with the given code.
 func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code string) store.Route) error {
 	all, err := s.limitStates(v.limits.Val(), v.configs.Val(), v.standing.Val(), store.LimitID{}, math.MaxInt)
 	for _, l := range all {
@@ -398,8 +402,8 @@ func (s *Store) showLimits(v *view, snap *store.Snapshot, routeOf func(code stri
 	return err
 }
 
-// packShare encodes a fairness key and its share for scripts. It returns an empty string if there
-// is no key.
+// packShare encodes a fairness key and its share for scripts. It returns an empty string if fair is
+// empty.
 func packShare(fair string, share int) string {
 	if fair == "" {
 		return ""
@@ -413,8 +417,8 @@ func unpackShare(packed string) (fair string, share int) {
 	return fair, share
 }
 
-// showFairKeys adds the flows to a snapshot. It leaves out values that cannot be decoded, and the
-// error names one of them.
+// showFairKeys adds the flows to a snapshot. It omits values that cannot be decoded and returns an
+// error for one of them.
 func showFairKeys(v *view, snap *store.Snapshot) (err error) {
 	for _, name := range sortedKeys(v.fairKeys.Val()) {
 		code, text, _ := strings.Cut(name, ":")
@@ -439,7 +443,7 @@ func unpackFairKey(packed string) (waits int, pass int64, ok bool) {
 	return waits, pass, n == 3
 }
 
-// flowsByRuns counts, per flow, the runs whose position depends on a fairness key.
+// flowsByRuns returns, for each flow, the number of runs whose position depends on a fairness key.
 func (e *partitionState) flowsByRuns() map[store.FairID]int {
 	counted := map[store.FairID]int{}
 	for _, r := range e.snap.Runs {
@@ -450,9 +454,9 @@ func (e *partitionState) flowsByRuns() map[store.FairID]int {
 	return counted
 }
 
-// wrongFairKey describes a defect of the flows. It returns an empty string if there is none: the
-// counter of each flow equals its number of runs, these have positions, and no key starts before
-// its own runs.
+// wrongFairKey describes a defect of the flows, and returns an empty string if there is none. In a
+// correct flow, the counter equals the number of runs, every run has a position, and no pass of a
+// key starts before the runs of the key.
 func (e *partitionState) wrongFairKey() string {
 	want := map[string]int{}
 	flowOf := func(run string, r *store.RunState) string { return e.metaOf(run)["c"] + ":" + strconv.Itoa(r.Priority) }

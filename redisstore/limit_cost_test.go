@@ -19,8 +19,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// limitedRuns is a store of one partition with a limit, and runs that use it unless change modifies
-// them.
+// limitedRuns is a store with one partition and one limit. Its runs use the limit unless change
+// removes the use.
 type limitedRuns struct {
 	t       *testing.T
 	st      *redisstore.Store
@@ -29,11 +29,11 @@ type limitedRuns struct {
 	route   store.Route
 	session store.SessionID
 	uses    []store.Use
-	change  func(n int, c *store.Create) // changes the n-th run of a request; nil for no change
-	more    []store.Route                // additional routes of claims
-	hinted  bool                         // claims follow a hint
+	change  func(n int, c *store.Create) // changes run n of a request; may be nil
+	more    []store.Route                // additional routes in each claim
+	hinted  bool                         // whether claims follow a hint
 	owned   []store.ClaimedRun
-	created event.RunID // the last one
+	created event.RunID // run that was created last
 	inbox   map[event.RunID][]store.Item
 }
 
@@ -113,11 +113,12 @@ type costOp struct {
 	name           string
 	do             func()
 	scripts        int
-	commands, runs float64 // maximum commands in scripts per run, and the measured number of runs
+	commands, runs float64 // maximum commands in scripts per run; number of runs
 }
 
-// measure counts the commands of operations in a second execution, when the server has the scripts.
-// It returns the commands in scripts per run.
+// measure executes all operations twice and counts the commands of the second execution, for which
+// the server has all scripts. It returns the number of commands in scripts per run for each
+// operation.
 func (l *limitedRuns) measure(ops []costOp) map[string]float64 {
 	l.t.Helper()
 	for _, op := range ops {
@@ -142,8 +143,9 @@ func (l *limitedRuns) measure(ops []costOp) map[string]float64 {
 	return took
 }
 
-// Permits are granted in the claim and given back in the commit, without further scripts. The
-// additional work of the server is of the order of its work for a run without limits.
+// TestCost_LimitedRunsTakeNoScriptMore proves that permits need no additional script: the claim
+// grants them, and the commit gives them back. It also bounds the number of commands that the
+// scripts execute.
 func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	const runs = 100
 	l := newLimitedRuns(t, 50, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
@@ -157,8 +159,9 @@ func TestCost_LimitedRunsTakeNoScriptMore(t *testing.T) {
 	})
 }
 
-// A worker of many routes claims from one limiter queue that uses two limits for which other queues
-// wait. Each claim reads a limit or a queue once, and does not read a route without ready runs.
+// TestCost_AClaimReadsLimitsAndRoutesOnce proves that a claim reads each limit and limiter queue
+// once, and does not read a route without ready runs. The worker claims from many routes, and other
+// queues wait for the same limits.
 func TestCost_AClaimReadsLimitsAndRoutesOnce(t *testing.T) {
 	l := newLimitedRuns(t, 3, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1}, store.Use{LimitID: store.LimitID{Name: "net"}, Weight: 1})
 	l.create(100)
@@ -173,8 +176,8 @@ func TestCost_AClaimReadsLimitsAndRoutesOnce(t *testing.T) {
 	}
 }
 
-// A claim that fills its free capacity has no reason to continue: of many limiter queues that may
-// be admitted it reads no more than it takes.
+// TestCost_AClaimReadsNoMoreLinesThanItTakes proves that a claim stops when it has filled its free
+// capacity. It does not read further limiter queues that may be admitted.
 func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
 	const lines, takes = 300, 50
 	l := newLimitedRuns(t, 0)
@@ -191,7 +194,7 @@ func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := bufio.NewScanner(conn)
-	said.Buffer(nil, 1<<20) // scripts are long
+	said.Buffer(nil, 1<<20) // a line contains a whole script
 	if !said.Scan() || said.Text() != "+OK" {
 		t.Fatalf("MONITOR answers %q, %v", said.Text(), said.Err())
 	}
@@ -218,7 +221,8 @@ func TestCost_AClaimReadsNoMoreLinesThanItTakes(t *testing.T) {
 	}
 }
 
-// ordinary returns the costs of a run that uses no limit and has no fairness key.
+// ordinary returns the operations of runs without a limit and a fairness key. The arguments are
+// their maximum costs.
 func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
 	return []costOp{
 		{"create", func() { l.create(50) }, 50, create, 50},
@@ -227,8 +231,8 @@ func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
 	}
 }
 
-// Limits add no cost to runs that use none, however many others wait for them in the same
-// partition.
+// TestCost_LimitsCostRunsNothingThatUseNone proves that a run without limits costs the same however
+// many runs of its partition wait for a limit.
 func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
 	free := newLimitedRuns(t, 0)
 	want := free.measure(ordinary(free, 9.1, 3.3, 10))
@@ -236,22 +240,23 @@ func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
 	l.create(20)
 	l.claim(20, 1)
 	l.finish()
-	l.claim(20, 1) // the others are known to wait
+	l.claim(20, 1) // finds the other runs waiting, so the next claims skip them
 	l.uses, l.owned = nil, nil
 	if diff := cmp.Diff(want, l.measure(ordinary(l, 9.1, 3.3, 10))); diff != "" {
 		t.Errorf("commands per run beside a limit for which others wait (-without +with):\n%s", diff)
 	}
 }
 
-// A fairness key needs no further script: the action that makes a run ready determines its
-// position, and each claim records the turn once.
+// TestCost_FairRunsTakeNoScriptMore proves that a fairness key needs no additional script. The
+// script that makes a run ready determines its position, and a claim records the passes once.
 func TestCost_FairRunsTakeNoScriptMore(t *testing.T) {
 	l := newLimitedRuns(t, 0)
 	l.change = func(n int, c *store.Create) { c.Fair, c.Share = "tenant "+strconv.Itoa(n%10), 1+n%3 }
 	l.measure(ordinary(l, 16.1, 4.4, 13))
 }
 
-// A key that has had its turns is removed soon, even if other keys always wait.
+// TestShares_PassesThatAreOverAreForgotten proves that the pass of an idle fairness key is removed
+// soon, even if runs with other keys always wait.
 func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	l, round := newLimitedRuns(t, 0), 0
 	l.change = func(n int, c *store.Create) { c.Fair = []string{"always", fmt.Sprint("once ", round)}[n] }
@@ -276,8 +281,8 @@ func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	}
 }
 
-// A start that joins a run is one script. A collecting run is claimed like any other run, and the
-// commit that ends it removes its key.
+// TestCost_AStartThatJoinsIsOneScript proves that a start that joins a run needs one script. A
+// collecting run is claimed like any other run, and the commit that ends it removes the key.
 func TestCost_AStartThatJoinsIsOneScript(t *testing.T) {
 	const runs = 50
 	for name, g := range map[string]store.Collect{

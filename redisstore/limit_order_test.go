@@ -9,8 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// After a claim has found a run with limits, it reads few runs at a time. It must neither skip a
-// run nor stop too early, however many other runs lie between two of them.
+// TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder proves that a claim grants all runs in their
+// order, however many runs without limits lie between two runs with limits. A claim reads only a
+// few runs at a time after it has found a run with limits.
 func TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder(t *testing.T) {
 	for _, most := range []int{1, 2, 5, 23, 100} {
 		t.Run(fmt.Sprintf("%d at a time", most), func(t *testing.T) {
@@ -47,8 +48,9 @@ func TestClaim_TakesRunsWithAndWithoutLimitsInTheirOrder(t *testing.T) {
 	}
 }
 
-// Limiter queues that begin to wait in different flows may have the same position. The one that may
-// have its permits is admitted, wherever it is among them.
+// TestLimits_AnEventLooksAtAllLinesWithTheTurnOfTheSecondOne proves that the queue that may have
+// its permits is admitted even if other limiter queues have the same position. Queues of different
+// flows may have the same position.
 func TestLimits_AnEventLooksAtAllLinesWithTheTurnOfTheSecondOne(t *testing.T) {
 	use := func(names ...string) (uses []store.Use) {
 		for _, name := range names {
@@ -82,7 +84,7 @@ func TestLimits_AnEventLooksAtAllLinesWithTheTurnOfTheSecondOne(t *testing.T) {
 			}
 			l.claim(4, 0)
 			l.owned = l.owned[:1]
-			l.finish() // ends the holder of limit a
+			l.finish() // ends the run that holds the permit of limit a
 			l.owned = nil
 			l.claim(1, 1)
 			if got := l.owned[0].Run; got != want {

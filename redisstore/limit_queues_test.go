@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// keyedRuns returns limitedRuns that use one key of a limit, and another limit without keys. Each
-// run has its own key, unless the function key returns another one.
+// keyedRuns returns limitedRuns that use limit all and one key of limit tenant. Run n of a request
+// uses key(n).
 func keyedRuns(t *testing.T, key func(n int) string) *limitedRuns {
 	l := newLimitedRuns(t, 1, store.Use{LimitID: store.LimitID{Name: "all"}, Weight: 1})
 	l.change = func(n int, c *store.Create) {
@@ -28,13 +28,14 @@ func (l *limitedRuns) set(name, key string, config store.LimitConfig, code bool)
 func (l *limitedRuns) sound() {
 	l.t.Helper()
 	for _, f := range fsck.Check(must(l.st.Inspect(l.t.Context()))) {
-		if f.Invariant > 1 { // the frames of these runs are not valid events
+		if f.Invariant > 1 { // invariant 1 is excluded because the frames of these runs contain no valid events
 			l.t.Fatalf("fsck found %v, want nothing", f)
 		}
 	}
 }
 
-// A script that visits very many limiter queues would block the server.
+// TestCost_ALimitWithManyLinesIsSetByShortScripts proves that setting a limit with many limiter
+// queues takes several short scripts. A long script would block the server.
 func TestCost_ALimitWithManyLinesIsSetByShortScripts(t *testing.T) {
 	const lines, each = 1200, 500
 	keys := 0
@@ -52,7 +53,7 @@ func TestCost_ALimitWithManyLinesIsSetByShortScripts(t *testing.T) {
 		{"all", store.LimitConfig{AtOnce: 1}, lines/each + 1},
 		{"all", store.LimitConfig{AtOnce: 1, Paused: true}, lines/each + 1},
 		{"all", store.LimitConfig{AtOnce: 1}, lines/each + 1},
-		{"tenant", store.LimitConfig{AtOnce: 1, Paused: true}, 2*lines/each + 1}, // a part for each queue
+		{"tenant", store.LimitConfig{AtOnce: 1, Paused: true}, 2*lines/each + 1}, // each queue uses another part of the limit
 		{"tenant", store.LimitConfig{AtOnce: 1}, 2*lines/each + 1},
 	} {
 		scripts := l.counted.scripts

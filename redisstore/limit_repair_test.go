@@ -20,9 +20,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// limitScene is a partition in which runs hold permits and wait for permits. Limit gpu permits two
-// runs at once, and runs of two routes hold both permits. Limit disk permits one run, and a parked
-// run keeps that permit.
+// limitScene is a partition with runs that hold permits and runs that wait for permits. Limit gpu
+// permits two runs at once, and runs of two routes hold both permits. Limit disk permits one run,
+// and a parked run keeps its permit.
 type limitScene struct {
 	*partition
 
@@ -33,8 +33,8 @@ type limitScene struct {
 	clock  *storetest.Clock
 	ids    storetest.IDs
 	logs   map[event.RunID]*storetest.Log
-	held   []store.ClaimedRun // of gpu
-	keeps  event.RunID        // of disk, without an owner
+	held   []store.ClaimedRun // runs that hold a permit of gpu
+	keeps  event.RunID        // parked run that holds the permit of disk
 	worker store.SessionID
 }
 
@@ -75,7 +75,7 @@ func newLimitScene(t *testing.T, client redis.UniversalClient) *limitScene {
 	if len(s.held) != 2 {
 		t.Fatalf("%d runs have gpu, want 2", len(s.held))
 	}
-	for n := range 4 { // they wait only for a worker, ordered by fairness key
+	for n := range 4 { // these runs have fairness keys and wait only for a worker
 		s.start(limitRoutes[n%2], 1, false)
 	}
 	return s
@@ -129,7 +129,8 @@ func (s *limitScene) commit(l *storetest.Log, c store.Commit) {
 	l.Accept(c)
 }
 
-// end ends an owned run, unless another session has taken it from its owner.
+// end ends an owned run by a commit. It does nothing if another session has taken the run from its
+// owner.
 func (s *limitScene) end(r store.ClaimedRun) {
 	s.t.Helper()
 	l := s.logs[r.Run]
@@ -144,7 +145,7 @@ func (s *limitScene) end(r store.ClaimedRun) {
 	delete(s.logs, r.Run)
 }
 
-// claimsAndEnds ends the runs that have permits, and those that a claim returns.
+// claimsAndEnds claims runs, and ends these runs and all runs in held.
 func (s *limitScene) claimsAndEnds() {
 	s.t.Helper()
 	s.held = append(s.held, s.claim()...)
@@ -154,7 +155,7 @@ func (s *limitScene) claimsAndEnds() {
 	s.held = nil
 }
 
-// repairs is like mayRepair, for a store in which a repair must find a defect.
+// repairs repairs the store, and fails the test if there was no defect or if a defect remains.
 func (s *limitScene) repairs() {
 	s.t.Helper()
 	if s.mayRepair() == 0 {
@@ -163,11 +164,11 @@ func (s *limitScene) repairs() {
 }
 
 // mayRepair repairs the store, and fails the test if a defect remains. It returns the number of
-// fixes. There may be none after claims: a claim removes the entries of limiter queues that do not
-// exist, and the passes of fairness keys matter only for waiting runs.
+// fixes. The number may be 0 after claims, because a claim itself removes entries of missing
+// limiter queues, and because passes of fairness keys matter only for waiting runs.
 func (s *limitScene) mayRepair() int {
 	s.t.Helper()
-	s.st.names = newNames() // another process has an empty cache
+	s.st.names = newNames() // the cache is empty in a new process
 	dry, err := fsck.Repair(s.ctx, s.st, fsck.Options{DryRun: true})
 	s.check(err)
 	for _, f := range dry.Fixes {
@@ -191,8 +192,8 @@ func (s *limitScene) mayRepair() int {
 	return len(dry.Fixes)
 }
 
-// drains lets all runs end. It fails the test if more runs have permits at once than the limits
-// permit, or if a run never gets its permits.
+// drains executes all runs until they have ended. It fails the test if the runs with permits exceed
+// a limit, or if a run never gets its permits.
 func (s *limitScene) drains() {
 	s.t.Helper()
 	owned := map[event.RunID]store.ClaimedRun{}
@@ -245,7 +246,7 @@ func (s *limitScene) drains() {
 	}
 }
 
-// keysOf returns the keys with a prefix.
+// keysOf returns the keys of the partition that begin with prefix.
 func (s *limitScene) keysOf(prefix string) []string {
 	s.t.Helper()
 	keys, _, err := s.st.keysOf(s.ctx, s.partition)
@@ -304,7 +305,7 @@ func (s *limitScene) damage(name string) {
 	}
 }
 
-// metaOfHolder returns the key of the metadata of a run that holds gpu.
+// metaOfHolder returns the metadata key of a run that holds a permit of gpu.
 func (s *limitScene) metaOfHolder() string { return s.meta(short(s.held[0].Run)) }
 
 // anyWaiting returns a waiting run with its limiter queue and position.
@@ -328,8 +329,9 @@ func (s *Store) must(t *testing.T, c *redis.StringSliceCmd) []string {
 	return all
 }
 
-// If a key of limits is lost, overwritten or wrong, a repair counts the permits and rebuilds the
-// limiter queues from the runs. No permit is lost permanently, and none is held twice.
+// TestREC8_RepairsLimits proves that a repair restores the permits and the limiter queues from the
+// runs after a key of limits was lost, overwritten or changed. No permit is lost permanently, and
+// no permit is held twice.
 func TestREC8_RepairsLimits(t *testing.T) {
 	cases := map[string]func(s *limitScene){
 		"a permit too many is counted": func(s *limitScene) { s.check(s.client.HSet(s.ctx, s.limits(), "gpu\x00", "3 6 0").Err()) },
@@ -403,7 +405,7 @@ func TestREC8_RepairsLimits(t *testing.T) {
 		t.Parallel()
 		s := newLimitScene(t, redistest.Shared(t).Client(t))
 		damage(s)
-		s.claimsAndEnds() // its effects are repaired as well
+		s.claimsAndEnds() // the repair must also correct the results of these operations
 		s.mayRepair()
 		s.drains()
 	})
@@ -417,12 +419,13 @@ func TestREC8_RepairsLimitsOnACluster(t *testing.T) {
 	s.drains()
 }
 
-// Runs without limits are claimed and end, whatever happens to the stored data of limits.
+// TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun proves that runs without limits are
+// claimed and completed while keys of limits are lost or damaged.
 func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	for _, kind := range []string{"L", "K", "Y", "P", "F", "Q", "X"} {
 		for _, how := range []string{"lost", "overwritten", "filled with other text"} {
 			if strings.Contains("PFX", kind) && how == "filled with other text" {
-				continue // their members are not written by this package
+				continue // scripts do not read text from the members of these sets
 			}
 			t.Run(kind+" "+how, func(t *testing.T) {
 				keepsNoUnlimitedRun(t, func(s *limitScene) { s.damage(kind + " " + how) })
@@ -431,7 +434,8 @@ func TestREC10_ALostOrOverwrittenKeyOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	}
 }
 
-// No text in the keys of limits has an effect on runs without limits, whatever it is.
+// TestREC10_NoTextInTheKeysOfLimitsStopsAClaim proves that runs without limits are claimed whatever
+// text the keys of limits contain.
 func TestREC10_NoTextInTheKeysOfLimitsStopsAClaim(t *testing.T) {
 	always := func(text string) func(string) string { return func(string) string { return text } }
 	for name, c := range map[string]struct {
@@ -461,14 +465,14 @@ func keepsNoUnlimitedRun(t *testing.T, damage func(s *limitScene)) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
 	for _, r := range s.held {
-		s.end(r) // so that limiter queues are admitted
+		s.end(r) // admits limiter queues
 	}
 	damage(s)
-	for n := range 200 { // no claim may stop before it
+	for n := range 200 { // entries of missing queues, which come before the run in the ready set
 		s.client.ZAdd(s.ctx, s.ready(routeCode(limitRoutes[0])), redis.Z{Score: -9, Member: fmt.Sprintf("%014x~other", n)})
 	}
 	for _, route := range limitRoutes {
-		s.start(route, 1, false, "gpu") // it joins a limiter queue whose record may be damaged
+		s.start(route, 1, false, "gpu") // the run joins a limiter queue whose record may be damaged
 	}
 	s.start(limitRoutes[0], 1, false)
 	unlimited := slices.Max(slices.Collect(maps.Keys(s.logs)))
@@ -486,8 +490,9 @@ func keepsNoUnlimitedRun(t *testing.T, damage func(s *limitScene)) {
 	s.check(err)
 }
 
-// A configuration that cannot be decoded limits nothing, and the examination of the store reports
-// it. The limit applies again once it is set.
+// TestREC8_FindsAConfigurationOfALimitThatCannotBeRead proves that a limit whose configuration
+// cannot be decoded restricts no run, that fsck reports it, and that the limit applies after it is
+// set again.
 func TestREC8_FindsAConfigurationOfALimitThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
@@ -517,7 +522,8 @@ func TestREC8_FindsAConfigurationOfALimitThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Repairs find no defect of limits while permits are granted and given back.
+// TestREC8_LeavesLimitsAloneThatAreAtWork proves that a repair finds no defect of limits while runs
+// get permits and give them back.
 func TestREC8_LeavesLimitsAloneThatAreAtWork(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
@@ -549,8 +555,8 @@ func TestREC8_LeavesLimitsAloneThatAreAtWork(t *testing.T) {
 	<-worked
 }
 
-// A part of a limit with a rate is kept after its last run until the rate permits the next weight,
-// and then removed.
+// TestLimits_PartsThatNobodyUsesAreForgotten proves that a part of a limit with a rate is kept
+// until the rate permits the next weight. It is removed then if no run uses it.
 func TestLimits_PartsThatNobodyUsesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))

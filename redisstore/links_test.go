@@ -12,7 +12,7 @@ func parent(w *repairtest.World) *repairtest.Scene    { return w.Parent() }
 func settled(w *repairtest.World) *repairtest.Scene   { return w.Settled() }
 func continued(w *repairtest.World) *repairtest.Scene { return w.Continued() }
 
-// record changes the stored state of the one outbox record of a run.
+// record applies change to the stored state of each outbox record of the run.
 func (k *keysOfScene) record(change func(id, known string)) {
 	k.t.Helper()
 	for id, known := range k.client.HGetAll(k.ctx, k.sent(k.run)).Val() {
@@ -37,7 +37,8 @@ func TestREC8_RepairsChains(t *testing.T) {
 	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-// The log of the sender is damaged as well, and the repair blocks the run.
+// TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog proves that a repair also corrects the outbox
+// records of a run whose log is damaged. The repair of the log blocks the run.
 func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 	cut := func(do func(k *keysOfScene)) func(k *keysOfScene) {
 		return func(k *keysOfScene) {
@@ -100,7 +101,8 @@ func TestREC8_RepairsWhatRunsHaveToDoWithOneAnother(t *testing.T) {
 	}, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-// A parent and its child are in different slots, on different nodes.
+// TestREC8_RepairsLinksOnACluster proves that a repair works if a parent and its child are in
+// partitions of different nodes.
 func TestREC8_RepairsLinksOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"12 a record is lost":               {parent, func(k *keysOfScene) { k.del(k.sent(k.run)) }, wrong(12, store.ReasonWrongRecord)},

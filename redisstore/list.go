@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// List returns a page of runs. It reads the sets that may contain matching runs, as far as it needs
-// and in the order of the list, and then the metadata of these runs.
+// List returns a page of runs. It reads the sets that may contain matching runs, in the order of
+// the list and only as far as needed. Then it reads the metadata of these runs.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -34,15 +34,15 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page.Done(), nil
 }
 
-// lookup is the purpose of a read of runs.
+// lookup defines which runs look reads and how it passes them on.
 type lookup struct {
 	more   func() bool // reports whether another run is needed
-	wanted func() int  // the number of runs that are needed if all match, at least 1
+	wanted func() int  // number of runs that are needed if all match, at least 1
 	add    func(at paging.Position, r *store.Record)
 }
 
-// look reads runs in the order of a query until no more are needed. It reports whether it has
-// reached the end.
+// look reads runs in the order of the query while l.more returns true. It reports whether it has
+// reached the last run.
 func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l lookup) (ended bool, err error) {
 	var sources []paging.Source[struct{}]
 	for _, p := range s.searched(q) {
@@ -50,7 +50,7 @@ func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l l
 	}
 	merge := paging.NewMerge(page, true, sources)
 	for size := 0; l.more(); {
-		size = min(max(l.wanted(), 2*size), mostRead) // if few runs match, each read is larger
+		size = min(max(l.wanted(), 2*size), mostRead) // double the size of each further read, because few runs seem to match
 		batch := make([]paging.Position, 0, size)
 		for len(batch) < size && !ended {
 			next, found, err := merge.Next()
@@ -81,7 +81,7 @@ func (s *Store) look(ctx context.Context, q *store.Query, page *paging.Page, l l
 	return false, nil
 }
 
-// mostRead is the maximum number of runs that are read at once.
+// mostRead is the maximum number of runs in one read.
 const mostRead = 500
 
 // searched returns the partitions that may contain matching runs.
@@ -92,7 +92,7 @@ func (s *Store) searched(q *store.Query) []*partition {
 	return s.parts
 }
 
-// records reads the metadata of runs. A record is nil if the run is missing or damaged.
+// records reads the metadata of runs. The record of a missing or damaged run is nil.
 func (s *Store) records(ctx context.Context, runs []paging.Position) ([]*store.Record, error) {
 	loads, members := make([]store.Load, len(runs)), map[*partition][]int{}
 	for i, at := range runs {
@@ -118,7 +118,8 @@ func (s *Store) records(ctx context.Context, runs []paging.Position) ([]*store.R
 	return records, nil
 }
 
-// leftOut reports whether err is damage to a single run, and records that the run is left out.
+// leftOut reports whether err is damage that affects only one run. If so, it notes the damage, and
+// the caller skips the run.
 func (s *Store) leftOut(err error) bool {
 	damage, ok := errors.AsType[*store.DamagedError](err)
 	if !ok || damage.Run == "" || errors.Is(err, errNameless) {
@@ -126,23 +127,23 @@ func (s *Store) leftOut(err error) bool {
 	}
 	text := string(damage.Run)
 	if o, ok := errors.AsType[*overwrittenError](err); ok {
-		text = o.key + " " + o.is // the form in which scripts report it
+		text = o.key + " " + o.is // text equals the report of a script about this key
 	}
 	s.damages.Note(text, damage)
 	return true
 }
 
-// runSet is a set of runs: the open runs of a route, its runs that ended with an outcome, or runs
-// with a common property.
+// runSet is a set of runs: the open runs of a route, the runs of a route that ended with a certain
+// outcome, or the runs with a common property.
 type runSet struct {
 	key    string
 	route  store.Route
-	status event.Status // of all runs in the set; empty if they differ
+	status event.Status // status of all runs in the set; empty if they differ
 }
 
-// sets returns the sets of a partition that contain runs which may match.
+// sets returns the sets of a partition that may contain matching runs.
 func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
-	switch { // a group has few runs compared with a route
+	switch { // a failure group has few runs compared with a route
 	case q.Group != "":
 		return []runSet{{key: p.grouped(q.Group)}}, nil
 	case q.Failing:
@@ -153,7 +154,7 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	switch {
 	case len(labels) == 0:
 		return s.routeSets(ctx, p, q)
-	case q.WorkflowID != "", len(labels) == 1 && !ofSome: // a workflow ID has few runs, and its set comes first
+	case q.WorkflowID != "", len(labels) == 1 && !ofSome: // the first set is that of the workflow ID, which has few runs
 		return labels[:1], nil
 	case !ofSome:
 		return s.smallest(ctx, p, labels, nil)
@@ -165,8 +166,7 @@ func (s *Store) sets(ctx context.Context, p *partition, q *store.Query) ([]runSe
 	return s.smallest(ctx, p, labels, others)
 }
 
-// smallest returns the set with the fewest runs, or the others if they contain fewer runs
-// altogether.
+// smallest returns the smallest of sets. It returns others if they contain fewer runs in total.
 func (s *Store) smallest(ctx context.Context, p *partition, sets, others []runSet) ([]runSet, error) {
 	all := slices.Concat(sets, others)
 	sizes := make([]*redis.IntCmd, len(all))
@@ -194,7 +194,7 @@ func (s *Store) smallest(ctx context.Context, p *partition, sets, others []runSe
 	return sets[best : best+1], nil
 }
 
-// routeSets returns the sets of routes that contain runs which may match.
+// routeSets returns the sets of the matching routes that may contain matching runs.
 func (s *Store) routeSets(ctx context.Context, p *partition, q *store.Query) ([]runSet, error) {
 	var names *redis.MapStringStringCmd
 	err := s.transaction(ctx, p, func(tx redis.Pipeliner) { names = tx.HGetAll(ctx, p.routes()) })
@@ -224,7 +224,8 @@ func (s *Store) routeSets(ctx context.Context, p *partition, q *store.Query) ([]
 	return sets, nil
 }
 
-// outcomesOf returns the outcomes of ended runs that may have one of the statuses.
+// outcomesOf returns the outcomes of ended runs that correspond to the given statuses. An empty
+// list of statuses means all.
 func outcomesOf(statuses []event.Status) []byte {
 	if len(statuses) == 0 {
 		return []byte(outcomes)
@@ -239,8 +240,8 @@ func outcomesOf(statuses []event.Status) []byte {
 }
 
 // source returns the runs of a partition that may match. It reads all sets of the partition in one
-// transaction, from the current position of the list, so that a run that moves from one set to
-// another is found in one of them.
+// transaction, starting at the current position of the list. Because of the transaction, a run that
+// moves from one set to another is found in one of them.
 func (s *Store) source(ctx context.Context, q *store.Query, p *partition) paging.Source[struct{}] {
 	return func(after paging.Position, n int) (runs []paging.Entry[struct{}], more bool, err error) {
 		sets, err := s.sets(ctx, p, q)
@@ -258,23 +259,23 @@ func (s *Store) source(ctx context.Context, q *store.Query, p *partition) paging
 	}
 }
 
-// spare is the number of runs that are read of each set in addition to its share.
+// spare is the number of runs that are read from each set in addition to the share of the set.
 const spare = 4
 
-// window is a section of the common order of several sets.
+// window is a section of the merged order of several sets.
 type window struct {
 	oldest bool
-	each   int64 // how many runs are read of each set
+	each   int64 // number of runs read from each set
 	all    []indexed
-	// more is true if a set was not read to its end. Then the window ends with the earliest last
-	// run of such a set: after it the set may have runs that were not read.
+	// more reports whether a set was not read to its end. If so, end is the earliest last run of
+	// such a set, because the set may have further runs after that position.
 	more bool
 	end  indexed
 }
 
-// readWindow reads what comes after a position. Redis cannot return the members after a member that
-// may have been removed. Therefore it reads all runs that were created in the same millisecond as
-// well, of which there are at most a few dozen.
+// readWindow reads the runs after a position. Redis cannot return the members after a member that
+// may have been removed. Therefore readWindow reads all runs that were created in the same
+// millisecond, usually at most a few dozen, and skips those before the position.
 func (s *Store) readWindow(ctx context.Context, p *partition, q *store.Query, sets []runSet, after paging.Position, w *window) error {
 	rest := redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: w.each}
 	if !q.From.IsZero() {
@@ -328,7 +329,7 @@ func (s *Store) readWindow(ctx context.Context, p *partition, q *store.Query, se
 	return nil
 }
 
-// before reports whether a comes before b in the window.
+// before reports whether a comes before b in the order of the window.
 func (w *window) before(a, b indexed) bool {
 	if w.oldest {
 		return a.newestFirst(b) > 0
@@ -336,7 +337,7 @@ func (w *window) before(a, b indexed) bool {
 	return a.newestFirst(b) < 0
 }
 
-// runs returns the runs of the window, in order.
+// runs returns the runs of the window in order.
 func (w *window) runs() []indexed {
 	if w.more {
 		w.all = slices.DeleteFunc(w.all, func(r indexed) bool { return w.before(w.end, r) })
@@ -350,8 +351,8 @@ func (w *window) runs() []indexed {
 	return w.all
 }
 
-// indexed is the position of a run in the sets of open and ended runs, which are ordered by the
-// creation and, within a millisecond, by the ID. A run has the same position in all of them.
+// indexed is the position of a run in the sets of open and ended runs. The sets are ordered by the
+// time of creation in milliseconds, and then by run ID. A run has the same position in all sets.
 type indexed struct {
 	created int64
 	run     string
@@ -361,7 +362,7 @@ func (a indexed) newestFirst(b indexed) int {
 	return cmp.Or(cmp.Compare(b.created, a.created), cmp.Compare(b.run, a.run))
 }
 
-// indexedIn returns the positions in a set, in order.
+// indexedIn returns the positions of the runs in a set, in order.
 func indexedIn(set *redis.ZSliceCmd) []indexed {
 	var all []indexed
 	for _, z := range set.Val() {
@@ -371,9 +372,9 @@ func indexedIn(set *redis.ZSliceCmd) []indexed {
 	return all
 }
 
-// Count returns the number of matching runs. If the query names only routes, statuses and roots,
-// the ended runs are not read: the server knows the size of each set. A run that a list leaves out
-// because its tags are damaged is counted.
+// Count returns the numbers of matching runs. If the query contains only routes, statuses and
+// roots, Count does not read ended runs, because the size of each set is known to the server. A run
+// with damaged tags is counted then, although a list omits it.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Counts{}, err
@@ -392,14 +393,14 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return c.counter.Counts, nil
 }
 
-// counting is the state of a call of Count.
+// counting is the state of one call of Count.
 type counting struct {
 	s       *Store
 	q       *store.Query
 	counter *paging.Counter
 }
 
-// look reads all runs that may match, one after the other.
+// look counts by reading all runs that may match.
 func (c *counting) look(ctx context.Context) error {
 	page, err := paging.New(c.q)
 	if err != nil {
@@ -417,21 +418,22 @@ func (c *counting) look(ctx context.Context) error {
 	return err
 }
 
-// sized contains the sets of a partition, and what was found in each of them.
+// sized contains the sets of a partition and the counts of each set.
 type sized struct {
 	sets  []runSet
-	take  []int64 // how many runs of each set it reads
+	take  []int64 // number of runs to read from each set
 	found []found
 }
 
-// found contains the numbers of runs of a set at one moment.
+// found contains the counts of a set at one moment.
 type found struct {
 	size, looked int64
-	statuses     map[event.Status]int // the number of the read runs by status; empty for one that cannot be decoded
+	statuses     map[event.Status]int // number of the read runs by status; the empty status is for runs that cannot be decoded
 }
 
-// bySets reads the sizes of all sets and shares the budget among those whose runs must be read.
-// Then it reads the statuses of the runs, as of one moment in each partition.
+// bySets counts by the sizes of the sets. First it reads the sizes of all sets, and divides the
+// budget among the sets whose runs must be read. Then it reads the statuses of these runs, in one
+// action per partition.
 func (c *counting) bySets(ctx context.Context) error {
 	parts := map[*partition]*sized{}
 	for _, p := range c.s.parts {
@@ -458,8 +460,9 @@ func (c *counting) bySets(ctx context.Context) error {
 	return nil
 }
 
-// share determines how many runs of each set are read: all of them if the budget suffices,
-// otherwise a part. It adds 64 for runs that are created before the read.
+// share sets the number of runs to read from each set. If the budget suffices, this is the whole
+// set and 64 more runs, which may be created before the read. Otherwise it is a proportional part
+// of the budget.
 func (c *counting) share(parts map[*partition]*sized) {
 	total := int64(0)
 	for _, z := range parts {
@@ -483,8 +486,8 @@ func (c *counting) share(parts map[*partition]*sized) {
 	}
 }
 
-// read reads the sizes of the sets of a partition, and the statuses of as many runs of each set as
-// z.take permits.
+// read reads the sizes of the sets of a partition, and the statuses of at most z.take runs of each
+// set.
 func (c *counting) read(ctx context.Context, p *partition, z *sized) error {
 	z.found = make([]found, len(z.sets))
 	if len(z.sets) == 0 {
@@ -511,7 +514,7 @@ func (c *counting) read(ctx context.Context, p *partition, z *sized) error {
 	return nil
 }
 
-// add counts the runs of a partition.
+// add adds the counts of a partition to the result.
 func (c *counting) add(z *sized) {
 	counts := &c.counter.Counts
 	for i, set := range z.sets {

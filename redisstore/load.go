@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// readBatch is the maximum number of runs that are read in one transaction.
+	// readBatch is the maximum number of runs that one transaction reads.
 	readBatch = 64
-	// rereads is how often a run is read again if it was changed or purged while the name of its
-	// owner or its tags were read.
+	// rereads is the maximum number of repeated reads of a run. A run is read again if it was
+	// changed or purged before the name of its owner or its tags could be read.
 	rereads = 5
 )
 
-// Load reads runs, each as of one moment. It pipelines the reads, and reads the partitions in
-// parallel.
+// Load reads runs. The data of each run is consistent. Load pipelines the reads, and reads the
+// partitions in parallel.
 func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 	return answers, nil
 }
 
-// all returns all partitions.
+// all returns the set of all partitions.
 func (s *Store) all() map[*partition]struct{} {
 	all := map[*partition]struct{}{}
 	for _, p := range s.parts {
@@ -59,7 +59,7 @@ func (s *Store) all() map[*partition]struct{} {
 	return all
 }
 
-// each calls f for all partitions in parallel.
+// each calls f for all partitions in parallel and joins the errors.
 func each[T any](members map[*partition]T, f func(*partition, T) error) error {
 	if len(members) == 1 {
 		for p, m := range members {
@@ -80,14 +80,14 @@ func each[T any](members map[*partition]T, f func(*partition, T) error) error {
 	return err
 }
 
-// reading is the pending read of a run.
+// reading contains the commands that read a run, which may be pending.
 type reading struct {
 	meta   *redis.MapStringStringCmd
 	frames *redis.XMessageSliceCmd // nil if not requested
 	inbox  *redis.StringSliceCmd   // nil if not requested
 }
 
-// err returns the error of a command that the server has refused.
+// err returns the error of a command that the server has refused, or nil.
 func (r *reading) err() error {
 	err := r.meta.Err()
 	if err == nil && r.frames != nil {
@@ -115,8 +115,8 @@ func read(ctx context.Context, tx redis.Pipeliner, p *partition, l store.Load) r
 	return r
 }
 
-// readable returns the number of runs to read in one transaction, limited by the known lengths of
-// their logs so that the answer is not large.
+// readable returns the number of runs to read in one transaction. The sum of the expected log
+// lengths is bounded so that the answer is not too large.
 func (s *Store) readable(runs []store.Load, members []int) int {
 	bytes := 0
 	for i, m := range members[:min(len(members), readBatch)] {
@@ -127,7 +127,7 @@ func (s *Store) readable(runs []store.Load, members []int) int {
 	return min(len(members), readBatch)
 }
 
-// loadBatch reads the members of runs that are in one partition.
+// loadBatch reads the members of runs, which are all in partition p.
 func (s *Store) loadBatch(ctx context.Context, p *partition, runs []store.Load, members []int, answers []store.Loaded) {
 	for range rereads {
 		readings := make([]reading, len(members))
@@ -169,9 +169,10 @@ func timedOut(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// readSlowly reads a run whose answer has timed out: page by page, each with a longer timeout. It
-// does not read frames that are appended in between. If the run is purged in between, the result
-// looks damaged, and the next read reports that the run does not exist.
+// readSlowly reads a run whose answer has timed out. It reads the log page by page, and increases
+// the timeout with each page. Frames that are appended during the read are omitted. If the run is
+// purged during the read, the result appears damaged, and the next read reports that the run does
+// not exist.
 func (s *Store) readSlowly(ctx context.Context, p *partition, l store.Load) (reading, error) {
 	var r reading
 	brief := l
@@ -208,8 +209,8 @@ func (s *Store) readSlowly(ctx context.Context, p *partition, l store.Load) (rea
 
 func streamID(n uint64) string { return number(int64(min(n, 1<<62))) + "-0" }
 
-// loaded builds the answer from what was read. It returns nil if the run has changed in between and
-// must be read again.
+// loaded builds the answer from the data that was read. It returns nil if the run has changed since
+// then and must be read again.
 func (s *Store) loaded(ctx context.Context, p *partition, run event.RunID, r reading) (*store.Loaded, error) {
 	if err := r.err(); err != nil {
 		return nil, s.explain(ctx, s.damageOf(ctx, &call{p: p, keys: []string{p.meta(short(run))}}, err))
@@ -257,7 +258,7 @@ func itemsOf(packed []string) ([]store.Item, error) {
 	return items, nil
 }
 
-// Resolve returns the active run of a workflow ID, or else its last ended run.
+// Resolve returns the active run of a workflow ID. If there is none, it returns the last ended run.
 func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -279,9 +280,9 @@ func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, er
 	return "", fmt.Errorf("resolve workflow id %q: %w", workflowID, store.ErrRunNotFound)
 }
 
-// record builds a record from the metadata of a run. It reads names that are not cached, and tags
-// that are stored in a separate key. It returns nil if these are missing because the run was
-// changed or purged in between: then the metadata must be read again.
+// record builds a record from the metadata of a run. It also reads names that are not cached, and
+// tags in a separate key. If these are missing because the run was changed or purged, record
+// returns nil, and the caller must read the metadata again.
 func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map[string]string) (*store.Record, error) {
 	r := known(run, m)
 	err := s.addExtra(ctx, p, r, m["i"])
@@ -302,8 +303,8 @@ func (s *Store) record(ctx context.Context, p *partition, run event.RunID, m map
 	return r, nil
 }
 
-// known builds a record from the metadata of a run alone, without tags, a long workflow ID, the
-// route and the owner.
+// known builds a record from the metadata of a run alone. The record lacks the tags, a long
+// workflow ID, the route and the owner.
 func known(run event.RunID, m map[string]string) *store.Record {
 	h := unpackHeader(m["H"])
 	r := &store.Record{
@@ -344,8 +345,8 @@ func known(run event.RunID, m map[string]string) *store.Record {
 	return r
 }
 
-// ownerIn returns the session that owns a run, according to its metadata. It is empty if there is
-// none.
+// ownerIn returns the code of the session that owns a run, according to the metadata of the run. It
+// is empty if no session owns the run.
 func ownerIn(m map[string]string) string {
 	if unpackHeader(m["H"]).queueState != store.StateOwned {
 		return ""
@@ -354,7 +355,7 @@ func ownerIn(m map[string]string) string {
 }
 
 // addExtra adds the tags and the long workflow ID to a record. It returns an error that matches
-// redis.Nil if they are missing.
+// redis.Nil if their key is missing.
 func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, packed string) error {
 	if packed == beside {
 		var err error
@@ -374,7 +375,8 @@ func (s *Store) addExtra(ctx context.Context, p *partition, r *store.Record, pac
 	return nil
 }
 
-// routeOf returns the route of a code, and reads its name if it is not cached.
+// routeOf returns the route with the given code. It reads the name from the database if it is not
+// cached.
 func (s *Store) routeOf(ctx context.Context, p *partition, code string) (store.Route, error) {
 	if route, known := s.names.route(code); known {
 		return route, nil
@@ -391,8 +393,8 @@ func (s *Store) routeOf(ctx context.Context, p *partition, code string) (store.R
 	return route, nil
 }
 
-// sessionOf returns the session of a code, and reads its name if it is not cached. The name is
-// empty if the session has ended.
+// sessionOf returns the ID of the session with the given code. It reads the ID from the database if
+// it is not cached. The result is empty if the session has ended.
 func (s *Store) sessionOf(ctx context.Context, p *partition, code string) (store.SessionID, error) {
 	if session, known := s.names.session(code); known {
 		return session, nil
@@ -408,8 +410,8 @@ func (s *Store) sessionOf(ctx context.Context, p *partition, code string) (store
 	return store.SessionID(id), nil
 }
 
-// Audit returns the interventions by operators into a run, oldest first. Only the last thousand
-// entries are kept.
+// Audit returns the interventions of operators in a run, oldest first. Only the last thousand
+// interventions are kept.
 func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -421,7 +423,7 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 		there, kept = tx.Exists(ctx, p.meta(short(run))), tx.LRange(ctx, p.audit(short(run)), 0, -1)
 	})
 	var entries []store.AuditEntry
-	if err == nil && there.Val() == 1 { // a deleted run counts as missing
+	if err == nil && there.Val() == 1 { // a deleted run has no metadata and counts as missing
 		entries, err = auditOf(run, kept.Val())
 	}
 	if err != nil {
@@ -430,7 +432,7 @@ func (s *Store) Audit(ctx context.Context, run event.RunID) ([]store.AuditEntry,
 	return entries, nil
 }
 
-// auditEntry is an entry in the form that the scripts write.
+// auditEntry is an audit entry in the form that scripts write.
 type auditEntry struct {
 	Time       string          `json:"t"`
 	Reason     store.Reason    `json:"w"`
@@ -448,7 +450,7 @@ func auditOf(run event.RunID, kept []string) ([]store.AuditEntry, error) {
 		if err := json.Unmarshal([]byte(text), &e); err != nil {
 			return nil, fmt.Errorf("%w: an entry of the audit trail: %w", errDamaged, err)
 		}
-		epoch, _ := strconv.ParseUint(e.Epoch, 16, 64) // empty for a run without metadata
+		epoch, _ := strconv.ParseUint(e.Epoch, 16, 64) // the epoch is empty if the run had no metadata
 		all = append(all, store.AuditEntry{
 			Time: timeOf(parseNumber(e.Time)), Run: run, Reason: e.Reason, By: e.By, Owner: e.Owner,
 			QueueState: store.QueueState(parseNumber(e.QueueState)), Status: statusOf(e.Status), Epoch: epoch,

@@ -19,13 +19,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// lostMaster is a cluster that continues without full coverage, and a fleet on it.
+// lostMaster is a cluster without one of its masters, and a fleet that uses the cluster. The
+// cluster serves the other partitions, because full coverage is not required.
 type lostMaster struct {
 	*fleet
 	cluster *redistest.Cluster
 	url     string
 	lost    *redistest.Server
-	gone    map[int]bool // the partitions of the lost master
+	gone    map[int]bool // partitions of the lost master
 	names   int
 }
 
@@ -55,10 +56,10 @@ func newLostMaster(t *testing.T) *lostMaster {
 	return l
 }
 
-// caughtOrder is the prefix of the names of runs in the lost partitions.
+// caughtOrder is the prefix of the workflow IDs in lost partitions.
 const caughtOrder = "caught-"
 
-// start starts a run in a lost partition, or in another one.
+// start starts a run in a lost partition if lost is set, and in another partition otherwise.
 func (l *lostMaster) start(lost bool) (*workflow.Run[string], error) {
 	for {
 		l.names++
@@ -72,7 +73,8 @@ func (l *lostMaster) start(lost bool) (*workflow.Run[string], error) {
 	}
 }
 
-// complete starts runs in the partitions that are not lost, and waits for their ends.
+// complete starts the given number of runs in partitions that are not lost, and waits until they
+// complete. together is the number of concurrent runs.
 func (l *lostMaster) complete(runs, together int) {
 	l.t.Helper()
 	var all sync.WaitGroup
@@ -101,7 +103,8 @@ func (l *lostMaster) complete(runs, together int) {
 	l.t.Logf("%d runs of the other partitions completed in %v", completed, time.Since(began).Round(time.Millisecond))
 }
 
-// The faults of a master, and their remedies, which are nil if there is none.
+// lostMasters contains faults of a master and their remedies. A nil remedy means that the fault is
+// permanent.
 var lostMasters = map[string]struct {
 	harm, heal func(t *testing.T, s *redistest.Server)
 }{
@@ -135,7 +138,7 @@ func TestFleet_TheOtherPartitionsGoOnWhileAMasterIsLost(t *testing.T) {
 			release := make(chan struct{})
 			l.work(own, worker.Config{Heartbeat: time.Second, ClaimExpiry: 20 * time.Second}, func(ctx context.Context, order string) (string, error) {
 				if strings.HasPrefix(order, caughtOrder) {
-					select { // in progress when the master is lost
+					select { // these steps are in progress when the master is lost
 					case <-release:
 					case <-ctx.Done():
 					}
@@ -150,7 +153,7 @@ func TestFleet_TheOtherPartitionsGoOnWhileAMasterIsLost(t *testing.T) {
 			h.harm(t, l.lost)
 			l.complete(80, 8)
 
-			second := openURL(t, l.url) // a store that is opened during the outage
+			second := openURL(t, l.url) // this store is opened during the outage
 			t.Cleanup(func() { _ = second.Close() })
 			var executed atomic.Int64
 			l.work(second, worker.Config{Heartbeat: time.Second, ClaimExpiry: 20 * time.Second}, func(context.Context, string) (string, error) {

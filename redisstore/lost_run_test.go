@@ -9,9 +9,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// A run that has lost its metadata still has its log: it is damaged, and not unknown. Items for the
-// run must wait for the repair, which itself causes this state after it has removed an overwritten
-// key. A sender that receives "unknown" gives up permanently.
+// TestREC10_WhatIsMeantForARunThatIsLostWaitsForItsRepair proves that a run without metadata is
+// reported as damaged and not as unknown while its log exists. Otherwise a sender would give up,
+// although a repair restores the run. The repair of an overwritten key temporarily causes the same
+// state.
 func TestREC10_WhatIsMeantForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	for what, sc := range map[string]func(g *guarded) (lose func(), lost event.RunID, send func() error, arrived event.RunID){
 		"a message": func(g *guarded) (func(), event.RunID, func() error, event.RunID) {
@@ -60,7 +61,8 @@ func TestREC10_WhatIsMeantForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	}
 }
 
-// The record of a refusal stays fresh while its sender cannot be notified.
+// TestREC10_ARefusalForARunThatIsLostWaitsForItsRepair proves that an outbox record stays fresh if
+// its sender is damaged and cannot be notified of the refusal.
 func TestREC10_ARefusalForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	g := openGuarded(t)
 	l, fence := g.own(g.session(), "")
@@ -86,7 +88,7 @@ func TestREC10_ARefusalForARunThatIsLostWaitsForItsRepair(t *testing.T) {
 	}
 }
 
-// loser returns a function that removes a key of the partition.
+// loser returns a function that deletes a key of the partition.
 func (g *guarded) loser(key string) func() {
 	return func() {
 		g.t.Helper()

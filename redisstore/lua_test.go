@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// scriptHeader is the required beginning of each script.
+// scriptHeader matches the header with which each script must begin.
 var scriptHeader = regexp.MustCompile(`(?s)^-- \w+ .*\n--\n-- KEYS  1 .*\n-- ARGV  .*\n--\n-- Returns .*\n--\n-- Atomic, because .*\n--\n-- Parts: [a-z_ ]+\n\n`)
 
 func TestScripts_SayTheirContract(t *testing.T) {
@@ -27,8 +27,8 @@ func TestScripts_SayTheirContract(t *testing.T) {
 	}
 }
 
-// Keys that are built from a tag must be in the slot of the declared keys, so their tag is taken
-// from the first of those.
+// TestScripts_BuildKeysOfOnePartitionOnly proves that scripts build keys only in the slot of their
+// declared keys, by using the hash tag of the first declared key.
 func TestScripts_BuildKeysOfOnePartitionOnly(t *testing.T) {
 	err := fs.WalkDir(sources, "lua", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -54,10 +54,11 @@ func TestScripts_BuildKeysOfOnePartitionOnly(t *testing.T) {
 	}
 }
 
-// The first letter of a key has the same meaning in Go and in Lua.
+// TestKeys_OfScriptsAreThoseOfThePackage proves that the letters of keys are unique, and that the
+// scripts use only letters that keys.go defines.
 func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	p := newPartition("x", 0)
-	known := map[string]bool{"y": true} // the copy of a log, which only scripts use
+	known := map[string]bool{"y": true} // the copy of a log, which exists only during a script
 	for _, key := range []string{
 		p.meta("r"), p.log("r"), p.inbox("r"), p.stepData("r"), p.hidden("r"), p.extra("r"), p.audit("r"), p.seen("r"),
 		p.sent("r"), p.bodies("r"), p.streams("r"), p.chunks("r", "n"), p.writers("r", "n"), p.latestOfChains(), p.held(), p.outbox(),
@@ -92,7 +93,8 @@ func TestKeys_OfScriptsAreThoseOfThePackage(t *testing.T) {
 	}
 }
 
-// The server takes longer to format a number than to execute most commands.
+// TestScripts_PassNumbersAsText proves that scripts pass numeric constants as text. The server
+// needs more time to format a number than to execute most commands.
 func TestScripts_PassNumbersAsText(t *testing.T) {
 	number := regexp.MustCompile(`(?:redis\.p?call|intact)\([^()]*,\s*-?\d+\s*[,)]`)
 	files, _ := fs.Glob(sources, "lua/*.lua")
@@ -134,7 +136,7 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 	}
 }
 
-// partsIn returns the parts that a text names, directly and indirectly.
+// partsIn returns the names of the parts that text includes, directly or indirectly.
 func partsIn(text string) (named []string) {
 	for line := range strings.Lines(text) {
 		parts, _ := partsOf(strings.TrimSpace(line))
@@ -145,7 +147,7 @@ func partsIn(text string) (named []string) {
 	return named
 }
 
-// bare returns Lua source without comments and empty lines.
+// bare returns Lua source without comments and without empty lines.
 func bare(lua string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lua) {

@@ -24,7 +24,7 @@ func TestSTORE3_APartitionThatMovesToAnotherNodeLosesNothing(t *testing.T) {
 	defer cancel()
 	var others sync.WaitGroup
 	others.Go(func() { claimAndRelease(ctx, t, st) })
-	others.Go(func() { // readers must see each run, wherever it is, or get an error
+	others.Go(func() { // a reader must find the run on either node, or get an error
 		for ctx.Err() == nil {
 			got, err := st.Load(ctx, []store.Load{{Run: w.runs[7].log.Run}})
 			if err == nil && (got[0].Err != nil || len(got[0].Frames) == 0) {
@@ -59,8 +59,9 @@ func TestSTORE3_APartitionThatMovesToAnotherNodeLosesNothing(t *testing.T) {
 	t.Logf("%d moves, %d frames per run, %d batches without an answer", moves, len(w.runs[0].frames), w.again.Load())
 }
 
-// claimAndRelease claims and releases runs until ctx ends. All declared keys of its scripts exist
-// all the time; the keys of the runs are not declared.
+// claimAndRelease claims and releases runs until ctx ends. The declared keys of its scripts exist
+// all the time, and the keys of the runs are not declared. Only the key that never exists protects
+// such scripts during a move.
 func claimAndRelease(ctx context.Context, t *testing.T, st *redisstore.Store) {
 	ids := &storetest.IDs{}
 	route := store.Route{Queue: "moving", Workflow: "moving"}
@@ -77,7 +78,7 @@ func claimAndRelease(ctx context.Context, t *testing.T, st *redisstore.Store) {
 	insist := func(what string, do func() error) {
 		for err := do(); err != nil && ctx.Err() == nil; err = do() {
 			if errors.Is(err, store.ErrFenced) {
-				return // the first attempt has succeeded
+				return // an earlier attempt has succeeded
 			}
 			if strings.Contains(err.Error(), "non local key") {
 				t.Errorf("%s was executed in two places: %v", what, err)

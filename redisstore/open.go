@@ -28,7 +28,7 @@ type Store struct {
 	retained       retained
 	waiterEstimate waiterEstimate
 	names          *names
-	pipes          sync.Pool     // empty pipelines
+	pipes          sync.Pool     // empty pipelines for reuse
 	done           chan struct{} // closed by Close
 	closing        sync.Once
 	closed         error
@@ -36,7 +36,7 @@ type Store struct {
 	prepared       atomic.Bool
 	inspecting     sync.Mutex
 	inspected      map[int]*keySet
-	manyRuns       int // replaces the constant in tests
+	manyRuns       int // replaces the default in tests
 	damages        store.Damages
 }
 
@@ -50,7 +50,7 @@ var (
 	_ store.Rebuilder     = (*Store)(nil)
 )
 
-// The defaults of Config.
+// Defaults of Config.
 const (
 	DefaultPrefix      = "flowgen"
 	DefaultPartitions  = 16
@@ -59,31 +59,33 @@ const (
 
 // Config configures a store. Open uses the zero value.
 type Config struct {
-	// Prefix is the beginning of the names of all keys and channels, in braces. If it is empty,
-	// DefaultPrefix is used. Stores with different prefixes are independent. It must not contain
-	// braces or white space.
+	// Prefix is the prefix of all keys and channels; their names begin with it in braces. An empty
+	// Prefix means DefaultPrefix. Stores with different prefixes are independent of each other. The
+	// prefix must not contain braces or white space.
 	Prefix string
-	// Partitions is the number of partitions, each of which is in one slot of a cluster. If it is
-	// 0, DefaultPartitions is used. The first store that uses a prefix fixes the number
-	// permanently: a store with another number fails with a *PartitionsError. More partitions
-	// spread the load over more nodes, and cost an idle worker more commands.
+	// Partitions is the number of partitions, each of which is in one slot of a cluster. 0 means
+	// DefaultPartitions. The first store with a prefix fixes the number permanently, and a store
+	// with another number fails with a *PartitionsError. With more partitions, the load is
+	// distributed over more nodes, and an idle worker sends more commands.
 	Partitions int
-	// Clock is the source of all times, for tests. If it is nil, the clock of the server is used,
-	// so that the clocks of the workers' machines do not matter.
+	// Clock replaces the clock of the server in tests. If Clock is nil, the store uses the clock of
+	// the server, so the clocks of the machines that run workers are not relevant.
 	Clock store.Clock
 	// WaitReplicas is the number of replicas that must have received a creation, a commit or a
-	// delivery before it is answered. 0 means that none must. A failover cannot lose these writes
-	// if one of those replicas is promoted. Runs make no progress while there are too few replicas.
+	// delivery before the call returns. These writes survive a failover if one of those replicas is
+	// promoted. With 0, the store waits for no replica. Runs make no progress while fewer replicas
+	// are available.
 	WaitReplicas int
-	// WaitTimeout is how long one attempt waits for the replicas. If it is 0, DefaultWaitTimeout is
-	// used. It must be less than the ReadTimeout of a client that is passed to New.
+	// WaitTimeout is the maximum time that one attempt waits for the replicas. 0 means
+	// DefaultWaitTimeout. WaitTimeout must be less than the ReadTimeout of the client that is
+	// passed to New.
 	WaitTimeout time.Duration
 }
 
-// PartitionsError reports that a prefix is in use with another number of partitions.
+// PartitionsError reports that a store with the same prefix has another number of partitions.
 type PartitionsError struct {
 	Prefix    string
-	Got, Want int // configured, and in the database
+	Got, Want int // configured number; number in the database
 }
 
 // Permanent returns true.
@@ -95,11 +97,10 @@ func (e *PartitionsError) Error() string {
 		e.Prefix, e.Want, e.Got, e.Want)
 }
 
-// New returns a store that uses a client of the caller, for a server, a master that Sentinel
-// monitors, or a cluster. It does not dial. Close does not close the client.
+// New returns a store that uses the given client, which may connect to a server, a master that
+// Sentinel monitors, or a cluster. New sends no command. Close does not close the client.
 //
-// The client may have its own retries enabled: it does not repeat operations that write, whatever
-// its options are.
+// The client may have retries enabled. The store disables them for operations that write.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	s, err := open(client, cfg)
 	if err != nil {
@@ -147,8 +148,9 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 // maxPartitions is the maximum number of partitions.
 const maxPartitions = 1 << 12
 
-// Clock returns the clock of the server, estimated from its answers. Its error is at most the time
-// that an answer takes. Before the first operation it shows the time of the machine.
+// Clock returns the clock of the server, estimated from answers of the server. The error of the
+// estimate is at most the duration of a request. Before the first operation, the clock shows the
+// time of the machine.
 func (s *Store) Clock() store.Clock {
 	if s.injected != nil {
 		return s.injected
@@ -159,8 +161,8 @@ func (s *Store) Clock() store.Clock {
 // Partitions returns the number of partitions.
 func (s *Store) Partitions() int { return len(s.parts) }
 
-// Close ends blocked calls with store.ErrClosed. Every later call fails with the same error. If the
-// store was created by Open, operations in flight end with an error.
+// Close ends blocked calls with store.ErrClosed. Every later call returns this error. If the store
+// was created by Open, calls in progress fail.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.done)
@@ -202,7 +204,8 @@ func (s *Store) partitionOfName(workflowID string) *partition {
 	return s.parts[int(event.SlotOf(workflowID))%len(s.parts)]
 }
 
-// schemes are the URL schemes of this package for store.Open. Open documents them.
+// schemes are the URL schemes that this package registers for store.Open. The function Open
+// documents them.
 var schemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
 
 func init() {
@@ -212,7 +215,7 @@ func init() {
 	}
 }
 
-// existsURL returns an error unless there is stored data under the prefix that a URL names.
+// existsURL returns an error if the database contains no store with the prefix of the URL.
 func existsURL(ctx context.Context, url string) error {
 	s, err := Open(url)
 	if err != nil {
@@ -232,19 +235,19 @@ func (s *Store) exists(ctx context.Context) error {
 	return nil
 }
 
-// serverClock shows the time of the server: the time in the last answer, plus the time that has
-// passed since by the monotonic clock of the process. Changes of the wall clock of the machine do
-// not affect it.
+// serverClock estimates the time of the server. The estimate is the time in the last answer of the
+// server plus the time that has passed since the answer on the monotonic clock of the process.
+// Changes of the wall clock of the machine do not affect it.
 type serverClock struct {
-	wall    func() time.Time     // of the machine
-	elapsed func() time.Duration // by the monotonic clock
+	wall    func() time.Time     // wall clock of the machine
+	elapsed func() time.Duration // monotonic clock of the process
 	asking  atomic.Bool
 
 	mu    sync.Mutex
 	known bool
-	shown time.Time     // the time in the answer of the server
+	shown time.Time     // time in the last answer of the server
 	taken time.Duration // monotonic time of that answer
-	trip  time.Duration // how long that answer took
+	trip  time.Duration // duration of that request
 	asked time.Duration // monotonic time of the last request
 	then  time.Time     // wall time of the last request
 }
@@ -256,7 +259,8 @@ func newServerClock() *serverClock {
 	return &serverClock{wall: time.Now, elapsed: func() time.Duration { return time.Since(start) }}
 }
 
-// Now returns the time of the server, or before its first answer the time of the machine.
+// Now returns the estimated time of the server. Before the first answer it returns the time of the
+// machine.
 func (c *serverClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,29 +278,29 @@ func (c *serverClock) AfterFunc(d time.Duration, f func()) func() bool {
 const (
 	// clockAge is the interval between readings of the server's clock.
 	clockAge = 30 * time.Second
-	// clockJump is the difference between the clocks of the machine from which the server's clock
-	// is read at once. The machine may have been suspended, and a monotonic clock may stop during
-	// that time.
+	// clockJump is the difference between the wall clock and the monotonic clock above which the
+	// clock of the server is read at once. Such a difference occurs if the machine was suspended,
+	// because the monotonic clock may stop during a suspend.
 	clockJump = time.Second
 )
 
-// old reports whether the clock of the server must be read again.
+// old reports whether the clock of the server should be read.
 func (c *serverClock) old() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.known || c.elapsed()-c.asked > clockAge || c.jumped(c.elapsed(), c.wall())
 }
 
-// jumped reports whether the two clocks of the machine have diverged since the last request. The
-// caller holds the lock.
+// jumped reports whether the wall clock and the monotonic clock have diverged since the last
+// request. The caller must hold the lock.
 func (c *serverClock) jumped(now time.Duration, wall time.Time) bool {
 	apart := wall.Round(0).Sub(c.then.Round(0)) - (now - c.asked)
 	return apart.Abs() > clockJump
 }
 
-// observe records an answer: the server had the time shown at some moment between sent and
-// received. An answer that took far longer than the previous one is less precise and is ignored,
-// unless the previous one is old.
+// observe records an answer of the server. The server had the time shown at some moment between
+// sent and received. An answer that took much longer than the previous one is less precise, so
+// observe ignores it unless the previous answer is old.
 func (c *serverClock) observe(shown time.Time, sent, received time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,17 +311,17 @@ func (c *serverClock) observe(shown time.Time, sent, received time.Duration) {
 	c.asked, c.then = received, wall
 }
 
-// keepTime reads the clock of the server of a partition from time to time. The calling operation
-// does not depend on it.
+// keepTime reads the clock of the server of a partition if the estimate is old. Only one operation
+// reads it at a time, and an error does not affect that operation.
 func (s *Store) keepTime(ctx context.Context, p *partition) {
 	if s.injected != nil || !s.server.old() || !s.server.asking.CompareAndSwap(false, true) {
 		return
 	}
 	defer s.server.asking.Store(false)
-	_ = s.readClock(ctx, p) // the next operation tries again
+	_ = s.readClock(ctx, p) // the next operation tries it again
 }
 
-// readClock reads the clock of the server of a partition.
+// readClock reads the clock of the server of a partition and records the answer.
 func (s *Store) readClock(ctx context.Context, p *partition) error {
 	if s.injected != nil {
 		return nil
@@ -335,17 +339,16 @@ func (s *Store) readClock(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// formatVersion is the version of the stored format of this release. Names of keys contain it, so a
-// process with another version uses different keys. docs/internals/formats.md describes how to
-// change it.
+// formatVersion is the version of the stored format. The names of keys contain it, so processes of
+// different versions use different keys. docs/internals/formats.md describes how to change the
+// format.
 const formatVersion = 1
 
-// prepare checks, before the first operation, that the database has the format of this release and
-// the configured number of partitions. It marks a new database. It is repeated until it has
-// succeeded once.
+// prepare checks that the database has the format of this release and the configured number of
+// partitions. It marks a new database. It runs before each operation until it has succeeded once.
 //
-// It is called for an operation on a partition. In a cluster it needs the server of that partition,
-// and the mark, of which each partition has a copy.
+// The operation uses partition p. In a cluster, prepare needs only the server of p, because each
+// partition has a copy of the mark.
 func (s *Store) prepare(ctx context.Context, p *partition) error {
 	if s.prepared.Load() {
 		return nil
@@ -376,9 +379,9 @@ func (s *Store) prepare(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// checkFormat returns the mark, and sets it if there is none. It reads first, because a server at
-// its memory limit refuses every command that could need more memory, even one that sets an
-// existing value, and an operator who looks for the cause must be able to open the store.
+// checkFormat returns the mark, and writes it if it is missing. It reads the mark first: a server
+// at its memory limit refuses every command that may need memory, even if the key exists. An
+// operator must be able to open the store in this situation.
 func (s *Store) checkFormat(ctx context.Context) (string, error) {
 	key := s.parts[0].format()
 	mark, err := s.client.Get(ctx, key).Result()
@@ -397,10 +400,10 @@ func (s *Store) checkFormat(ctx context.Context) (string, error) {
 	return mark, s.compareMark(mark)
 }
 
-// copyMark copies the mark of partition 0 to each partition of a cluster, so that the other servers
-// can be used while the server of partition 0 is lost. It is called only after the mark was found
-// correct: the number of partitions is decided in one place. If a copy cannot be written, the next
-// process writes it.
+// copyMark copies the mark of partition 0 to each partition of a cluster. With a copy, the other
+// servers can be used while the server of partition 0 is unavailable. The caller must have checked
+// the mark, so the number of partitions is decided only in partition 0. If a copy cannot be
+// written, the next process writes it.
 func (s *Store) copyMark(ctx context.Context, mark string) {
 	if _, cluster := s.client.(*redis.ClusterClient); !cluster || len(s.parts) == 1 {
 		return
@@ -422,10 +425,10 @@ func (s *Store) copied(ctx context.Context, p *partition) bool {
 	return err == nil && s.compareMark(mark) == nil
 }
 
-// mark returns the value that identifies the format of a database.
+// mark returns the mark that this store writes.
 func (s *Store) mark() string { return fmt.Sprintf("flowgen %d %d", formatVersion, len(s.parts)) }
 
-// compareMark returns an error if this store must not use a database with this mark.
+// compareMark returns an error if this store must not use a database with the given mark.
 func (s *Store) compareMark(mark string) error {
 	words := strings.Fields(mark)
 	if len(words) != 3 || words[0] != "flowgen" {
@@ -444,8 +447,8 @@ func (s *Store) compareMark(mark string) error {
 	return nil
 }
 
-// checkServer returns an error for a server that is too old. A server that does not report its
-// version is assumed to be new enough.
+// checkServer returns an error if the server is too old. It accepts a server that does not report
+// its version.
 func (s *Store) checkServer(ctx context.Context, p *partition) error {
 	node, err := s.master(ctx, p)
 	if err != nil {
@@ -467,7 +470,7 @@ func (s *Store) checkServer(ctx context.Context, p *partition) error {
 	return nil
 }
 
-// serverVersionError reports that a server is too old.
+// serverVersionError reports that the version of a server is not supported.
 type serverVersionError struct{ version string }
 
 // Permanent returns true.

@@ -157,7 +157,7 @@ func TestFormat_OfOthersAndOfOtherReleasesIsRefused(t *testing.T) {
 	}
 }
 
-// completes runs a workflow on a store.
+// completes runs a workflow on the store with the given URL.
 func completes(t *testing.T, url string) {
 	t.Helper()
 	f := newFleet(t, openURL(t, url))
@@ -169,7 +169,7 @@ func completes(t *testing.T, url string) {
 	sound(t, f.store)
 }
 
-// aclRules returns the rules for the user of a store in docs/use/redis.md.
+// aclRules returns the ACL rules for the user of a store from docs/use/redis.md.
 func aclRules(t testing.TB, prefix string) []string {
 	t.Helper()
 	doc, err := os.ReadFile("../docs/use/redis.md")
@@ -221,7 +221,7 @@ func TestSTORE4_AStoreOverTLSCompletesARun(t *testing.T) {
 	completes(t, fmt.Sprintf("rediss://127.0.0.1:%d?skip_verify=true", port))
 }
 
-// certificate writes a certificate that a server may show, and its key.
+// certificate creates a certificate for a server, and returns the names of its files.
 func certificate(t testing.TB) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -267,7 +267,7 @@ func TestSTORE4_WaitReplicasAnswersOnlyWhatAReplicaHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	replica := redistest.Start(t, "--replicaof", host+" "+port)
-	for n, tries := int64(0), 0; n == 0 && tries < 20; tries++ { // until it has copied what there is
+	for n, tries := int64(0), 0; n == 0 && tries < 20; tries++ { // until the replica has received all writes
 		n = must(master.Client(t).Wait(t.Context(), 1, time.Second).Result())
 	}
 	st := openURL(t, with(master.URL(), "wait_replicas=1&wait_timeout=5s"))
@@ -284,7 +284,7 @@ func TestSTORE4_WaitReplicasAnswersOnlyWhatAReplicaHas(t *testing.T) {
 	hasty := openURL(t, with(master.URL(), "wait_replicas=1&wait_timeout=50ms"))
 	defer hasty.Close()
 	c := want.log.Commit(want.fence, want.log.Work()...)
-	for range 2 { // also what an earlier try has written is waited for
+	for range 2 { // the second call must also wait, although the first call has written the commit
 		if _, err := hasty.Commit(t.Context(), []store.Commit{c}); err == nil || !strings.Contains(err.Error(), "wait for replicas: 0 of 1") {
 			t.Errorf("commit without a replica: got %v, want an error that counts them", err)
 		}
@@ -322,7 +322,7 @@ func TestSTORE4_AStoreUsesABoundedNumberOfConnections(t *testing.T) {
 		}
 	}
 	const most = 10
-	if n := strings.Count(list, "\n") - 1; n > most { // one is that of this look
+	if n := strings.Count(list, "\n") - 1; n > most { // one connection belongs to the test itself
 		t.Errorf("%d connections, want at most %d:\n%s", n, most, list)
 	}
 }

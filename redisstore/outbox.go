@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Deliver adds an item to an inbox. The ID of the item is remembered for at least a day.
+// Deliver adds an item to an inbox. The store remembers the ID of the item for at least a day.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -50,8 +50,7 @@ func delivered(c *call) (event.RunID, error) {
 	return "", unexpected(c)
 }
 
-// Outbox returns due records, at most limit. If there are more, it prefers those that have waited
-// longest.
+// Outbox returns at most limit due records, those that have been due for longest first.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -85,7 +84,7 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 // markBatch is the maximum number of records that one script marks.
 const markBatch = 100
 
-// Mark moves records to their next phases, up to a hundred in one action.
+// Mark moves outbox records to their next phases. Each action moves at most a hundred records.
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// Confirm removes what a settled record has left with its receiver.
+// Confirm removes the data that a settled record has left with its receiver.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// writers are commits of an owned run that has sent and published before, with the keys that they
-// write. In these, R stands for the run, C for its route and Z for the session.
+// writers contains commits of a run that has sent items and published chunks before, and the keys
+// that each commit writes. In the keys, R is the run, C is its route and Z is the session.
 var writers = map[string]struct {
 	keys   []string
 	commit func(g *guarded, l *storetest.Log, f store.Fence) store.Commit
@@ -60,8 +60,8 @@ var writers = map[string]struct {
 	}},
 }
 
-// mailing returns a commit of an owned run that sends messages as workers do: the records follow
-// from its events.
+// mailing returns a commit that sends messages. As in a worker, the outbox records follow from the
+// events of the commit.
 func (g *guarded) mailing(l *storetest.Log, f store.Fence, messages int) store.Commit {
 	g.t.Helper()
 	events, sends := l.Work(), []store.Send{}
@@ -79,7 +79,7 @@ func (g *guarded) mailing(l *storetest.Log, f store.Fence, messages int) store.C
 	return c
 }
 
-// published returns the n-th chunk of two streams.
+// published returns publications of chunk nth to two streams.
 func published(nth int) (all []store.Publication) {
 	for _, stream := range []string{"one", "two"} {
 		all = append(all, store.Publication{Stream: stream, Body: fmt.Appendf(nil, "%d", nth)})
@@ -87,7 +87,7 @@ func published(nth int) (all []store.Publication) {
 	return all
 }
 
-// try sends a commit.
+// try sends a commit and returns its error.
 func (g *guarded) try(c store.Commit) error {
 	answers, err := g.Commit(g.ctx, []store.Commit{c})
 	if err != nil {
@@ -96,14 +96,15 @@ func (g *guarded) try(c store.Commit) error {
 	return answers[0].Err
 }
 
-// The server does not roll back a script that fails midway. Therefore a commit that meets an
-// overwritten key has one of two results. It is written without that key, if a repair writes the
-// key again from the runs. Otherwise it has no visible effect, and is written when it is repeated
-// after the repair.
+// TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce proves that a commit that encounters an
+// overwritten key is applied exactly once. The server does not roll back a script that fails
+// midway, so there are two permitted results. If a repair can rebuild the key from the runs, the
+// commit is written without the key. Otherwise the commit has no visible effect, and is written
+// when it is repeated after the repair.
 func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 	for what, w := range writers {
 		for _, key := range w.keys {
-			for _, full := range []bool{true, false} { // whether the run has sent and published before
+			for _, full := range []bool{true, false} { // whether the run has sent items and published chunks before
 				if !full && strings.ContainsAny(key[:1], "SCWOB") {
 					continue
 				}
@@ -112,7 +113,7 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					g := openGuarded(t)
 					session := g.session()
 					l, fence := g.own(session, "")
-					g.start("") // another run
+					g.start("") // start another run
 					if full {
 						before := g.mailing(l, fence, 1)
 						before.Publish = published(1)
@@ -145,12 +146,12 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 					_, failed := fsck.Repair(g.ctx, g.Store, fsck.Options{})
 					g.check(failed)
 					if key == "l:R" {
-						return // its log is lost
+						return // the log of the run is lost
 					}
 					again := g.try(c)
 					if errors.Is(again, store.ErrFenced) && err == nil {
-						again = nil // it has ended, or has another owner
-					} else if errors.Is(again, store.ErrFenced) { // it was rebuilt, and the next owner does the same
+						again = nil // the run has ended or has another owner
+					} else if errors.Is(again, store.ErrFenced) { // the repair has changed the fence, so the next owner commits
 						claimed, failed := g.ClaimRun(g.ctx, 0, session, g.ids.Token(), l.Run)
 						g.check(failed)
 						c = w.commit(g, l, claimed.Fence)
@@ -175,8 +176,9 @@ func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// A commit that passes on a permit is written completely, whatever keys of the limiter queues and
-// of its session were overwritten: it has appended its frame before it accesses them.
+// TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten proves that a commit that frees a
+// permit is written completely even if keys of its session or of limiter queues are overwritten.
+// Its script accesses these keys after it has appended the frame.
 func TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten(t *testing.T) {
 	for _, key := range []string{"m:FIRST", "m:SECOND", "P:", "F:gpu\x00", "F:gpu\x00\x00", "L", "K", "Y", "t", "w", "c", "z:Z", "o:Z", "r:"} {
 		t.Run(key, func(t *testing.T) {
@@ -188,7 +190,7 @@ func TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten(t *testing.T) {
 			l, fence := g.own(session, "", uses)
 			waiting := []*storetest.Log{g.start("", uses), g.start("", uses)}
 			claim := store.Claim{Session: session, Token: g.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 10}
-			got, err := g.Claim(g.ctx, claim) // returns nothing
+			got, err := g.Claim(g.ctx, claim) // returns no runs
 			if g.check(err); len(got.Runs) > 0 {
 				t.Fatalf("got %v", got.Runs)
 			}
@@ -217,7 +219,7 @@ func TestREC10_ACommitThatHandsOnIsWrittenWhateverIsOverwritten(t *testing.T) {
 	}
 }
 
-// overwritten gives a key another type.
+// overwritten replaces a key by a value of another type.
 func (g *guarded) overwritten(key string) {
 	g.t.Helper()
 	g.check(g.client.Del(g.ctx, key).Err())
@@ -228,8 +230,8 @@ func (g *guarded) overwritten(key string) {
 	g.check(g.client.Set(g.ctx, key, "x", 0).Err())
 }
 
-// An overwritten key of a stream affects only writes to that stream: the error names the key and
-// the run, and other streams and runs continue.
+// TestREC10_AnOverwrittenKeyOfAStreamKeepsNothingElse proves that an overwritten key of a stream
+// affects only writes to this stream. The error names the key and the run.
 func TestREC10_AnOverwrittenKeyOfAStreamKeepsNothingElse(t *testing.T) {
 	for _, letter := range []string{"C", "W"} {
 		t.Run(letter, func(t *testing.T) {

@@ -31,7 +31,7 @@ var (
 	child  = shim.NewWorkflow[string, string]("overwritten.child", "in", shim.WorkflowPolicy{})
 )
 
-// noted is a log that can be read while it is written.
+// noted is the output of a logger that can be read while it is written.
 type noted struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -43,11 +43,11 @@ func (l *noted) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// aside matches lines that depend on the machine: a fast heartbeat may overtake the answer to a
-// claim.
+// aside matches lines that depend on the speed of the machine. For example, a heartbeat may arrive
+// before the answer to a claim.
 var aside = regexp.MustCompile(`level=INFO|msg="the store is not set up|msg="giving back a run that was claimed without an answer`)
 
-// with returns the lines at level Warn and above that contain a text.
+// with returns the log lines of level Warn and above that contain text.
 func (l *noted) with(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,13 +60,13 @@ func (l *noted) with(text string) []string {
 	return all
 }
 
-// scene is a store with one partition, a victim in it and 20 other runs.
+// scene is a store with one partition and 21 runs, one of which is the victim.
 type scene struct {
 	*fleet
 	root   redis.UniversalClient
 	prefix string
 	log    *noted
-	runs   []*workflow.Run[string] // the first one is the victim
+	runs   []*workflow.Run[string] // the first run is the victim
 
 }
 
@@ -103,8 +103,8 @@ func (s *scene) staff(st store.Store) (stop func()) {
 	return stop
 }
 
-// fallAsleep waits until the runs sleep, and selects a sleeping one as the victim: on a busy
-// machine some complete before the last one sleeps.
+// fallAsleep waits until all runs have begun to sleep, and makes a run that is still asleep the
+// victim. On a busy machine, some runs complete before the last run begins to sleep.
 func (s *scene) fallAsleep() {
 	s.t.Helper()
 	stop := s.staff(s.store)
@@ -130,7 +130,8 @@ func (s *scene) fallAsleep() {
 	s.runs[0], s.runs[asleep] = s.runs[asleep], s.runs[0]
 }
 
-// completes waits until a run has ended. On a timeout it reports the state of the run and the log.
+// completes waits until a run has completed. If the test times out, it reports the state of the run
+// and the log.
 func (s *scene) completes(which string, r *workflow.Run[string]) {
 	s.t.Helper()
 	got, err := r.Result(s.ctx)
@@ -143,7 +144,7 @@ func (s *scene) completes(which string, r *workflow.Run[string]) {
 	}
 }
 
-// until waits for a condition.
+// until waits until done returns true.
 func (s *scene) until(what string, done func() bool) {
 	s.t.Helper()
 	for !done() {
@@ -155,10 +156,11 @@ func (s *scene) until(what string, done func() bool) {
 	}
 }
 
-// scenes are the states in which runs are overwritten, with the keys that they have then.
+// scenes contains the states of the runs when a key is overwritten, with the letters of the keys
+// that exist in each state.
 var scenes = map[string]struct {
 	keys    string
-	met     string // the keys that an operation accesses
+	met     string // letters of the keys that an operation accesses
 	fairKey workflow.Definition[string, string]
 	setUp   func(s *scene)
 }{
@@ -184,8 +186,9 @@ var scenes = map[string]struct {
 	}},
 }
 
-// One key of one run is overwritten with a value of another type. All other runs complete, the
-// damage is reported once, and a repair corrects it.
+// TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther proves that all other runs complete if a key of
+// one run is overwritten with a value of another type. The damage is reported once, and a repair
+// corrects it.
 func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 	for name, sc := range scenes {
 		for _, letter := range sc.keys {
@@ -210,10 +213,11 @@ func TestREC10_AnOverwrittenKeyOfOneRunKeepsNoOther(t *testing.T) {
 	}
 }
 
-// A run that cannot be read is left out of lists and counts, with one log line.
+// TestREC10_ADamagedRunIsLeftOutOfLists proves that lists and counts omit a run that cannot be
+// read, and that one log line reports the run.
 func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 	for name, damage := range map[string]struct {
-		naming string // the text that the line contains
+		naming string // text that the log line must contain
 		do     func(s *scene, tag, run string)
 	}{
 		"its metadata is overwritten": {"m:", func(s *scene, tag, run string) { overwrite(s, tag+"m:"+run) }},
@@ -231,7 +235,7 @@ func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 			damage.do(s, s.tag(), s.short())
 			counted := 4
 			if name == "its tags are overwritten" || name == "its tags are lost" {
-				counted = 5 // which needs only the route and the status
+				counted = 5 // a count needs only the route and the status
 			}
 			for range 2 {
 				var got []event.RunID
@@ -262,14 +266,14 @@ func TestREC10_ADamagedRunIsLeftOutOfLists(t *testing.T) {
 	}
 }
 
-// overwrite gives a key another type.
+// overwrite replaces a key by a value of another type.
 func overwrite(s *scene, key string) {
 	s.t.Helper()
 	other := []any{"set", key, "x"}
 	if wrongType(key) == "list" {
 		other = []any{"rpush", key, "x"}
 	}
-	_, err := s.root.TxPipelined(s.ctx, func(tx redis.Pipeliner) error { // atomic, because a worker could write in between
+	_, err := s.root.TxPipelined(s.ctx, func(tx redis.Pipeliner) error { // in a transaction, because a worker could write between the two commands
 		tx.Do(s.ctx, "del", key)
 		tx.Do(s.ctx, other...)
 		return nil
@@ -279,17 +283,18 @@ func overwrite(s *scene, key string) {
 	}
 }
 
-// wrongType returns the type that overwrite gives a key.
+// wrongType returns the type that overwrite uses for a key.
 func wrongType(key string) string {
 	_, name, _ := strings.Cut(key, "}1")
 	if name == "c" || strings.HasPrefix(name, "x:") {
-		return "list" // otherwise they are strings
+		return "list" // the correct type of these keys is string
 	}
 	return "string"
 }
 
-// told checks that a damaged key that was accessed is in exactly one line of the log, which names
-// the fix. The lines for a record that waits for its receiver become rarer.
+// told checks that exactly one log line reports the damaged key if an operation has accessed it,
+// and that the line contains the fix. A record that waits for a damaged receiver is reported
+// repeatedly, at increasing intervals.
 func (s *scene) told(key string, met bool) {
 	s.t.Helper()
 	var naming []string
@@ -307,7 +312,8 @@ func (s *scene) told(key string, met bool) {
 	}
 }
 
-// repaired repairs the store, and waits until the victim completes, unless its log is lost.
+// repaired repairs the store and waits until the victim completes. If the log of the victim is
+// lost, it checks the result of the repair only.
 func (s *scene) repaired(key string, lost bool, stop func()) {
 	s.t.Helper()
 	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
@@ -317,7 +323,7 @@ func (s *scene) repaired(key string, lost bool, stop func()) {
 	if is := s.root.Type(s.ctx, key).Val(); is == wrongType(key) {
 		s.t.Errorf("the repair has left key %s, which is a %s: %+v", key, is, report)
 	}
-	stop() // a build retries the runs that it has blocked after its session has ended
+	stop() // the next worker with the same build may try a blocked run only after the session of this worker has ended
 	if lost {
 		return
 	}
@@ -328,8 +334,9 @@ func (s *scene) repaired(key string, lost bool, stop func()) {
 	}
 }
 
-// A key that a partition has once is overwritten while a worker works. The other partitions
-// continue, and so does a worker that starts then; the log names the key, and a repair corrects it.
+// TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther proves that the other partitions continue if a
+// key of one partition is overwritten while a worker executes runs. A worker that starts afterwards
+// also continues. The log names the key, and a repair corrects it.
 func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
 	for _, name := range []string{"t", "e", "A", "w", "k", "u", "v", "p:", "f:", "d", "G", "D", "h", "T", "c", "r:", "b:", "z:", "o:", "a:"} {
 		t.Run(strings.TrimSuffix(name, ":"), func(t *testing.T) {
@@ -375,7 +382,7 @@ func TestREC10_AnOverwrittenKeyOfAPartitionKeepsNoOther(t *testing.T) {
 	}
 }
 
-// start starts runs in all but one of three partitions.
+// start starts runs in all three partitions except partition but.
 func (s *scene) start(but int) {
 	for n := range 30 {
 		if id := fmt.Sprintf("%d-%d", len(s.runs), n); int(event.SlotOf(id))%3 != but {
@@ -384,8 +391,8 @@ func (s *scene) start(but int) {
 	}
 }
 
-// keyOf returns a key of partition 1, of its route or one of its sessions. It is empty if there is
-// none yet.
+// keyOf returns the key of partition 1 with the given name. The key may belong to a route or a
+// session. It is empty if there is no such route or session.
 func (s *scene) keyOf(name string) string {
 	tag := "{" + s.prefix + ":1}1"
 	switch name {

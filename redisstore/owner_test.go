@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// A run that is created claimed sets no wake, and otherwise only a wake names the route. Another
-// process must still be able to read the run.
+// TestCreate_ALocalStartNamesItsRoute proves that another process can read a run that was created
+// as claimed. Such a creation sets no wake, which is the usual place for the name of the route.
 func TestCreate_ALocalStartNamesItsRoute(t *testing.T) {
 	g := openGuarded(t)
 	session := g.session()
@@ -30,8 +30,8 @@ func TestCreate_ALocalStartNamesItsRoute(t *testing.T) {
 	g.sound()
 }
 
-// A start that creates a claimed run needs one script, with no more commands than a start without
-// the claim.
+// TestCost_ALocalStartTakesFewCommands proves that a start that creates a claimed run needs one
+// script and no more commands than a start without the claim.
 func TestCost_ALocalStartTakesFewCommands(t *testing.T) {
 	const runs = 200
 	server := redistest.Start(t)
@@ -66,7 +66,7 @@ func TestCost_ALocalStartTakesFewCommands(t *testing.T) {
 					t.Fatalf("create: got %+v, %v, want a fence", answers, err)
 				}
 			}
-			create(starts[:1]) // the server does not have the script yet
+			create(starts[:1]) // loads the script
 			if err := client.ConfigResetStat(ctx).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -12,36 +12,36 @@ import (
 )
 
 // pubsub receives the messages that scripts publish, on one connection for all callers of this
-// process. It connects with the first subscription.
+// process. It connects at the first subscription.
 //
-// The messages are hints, which may be lost with the connection. Therefore all waiters are notified
-// after each renewal of a subscription, and then recheck.
+// The messages are hints and may be lost with the connection. Therefore pubsub notifies all waiters
+// after it has renewed a subscription, and they recheck.
 type pubsub struct {
-	topics *notify.Notifier[string, string] // by channel of the server
+	topics *notify.Notifier[string, string] // subscribers by channel of the server
 	client redis.UniversalClient
-	ctx    context.Context // ends with close
+	ctx    context.Context // ended by close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	orders chan struct{} // receives a value after wanted has grown
+	orders chan struct{} // receives a value after an order was added to wanted
 
 	mu     sync.Mutex    // acquired after the mutex of topics
 	conn   *redis.PubSub // nil before the first subscription
-	wanted []order       // pending changes, in order
+	wanted []order       // pending orders, oldest first
 	closed bool
 }
 
-// order is a request to begin or to end a subscription.
+// order is a request to begin or to end the subscription to a channel.
 type order struct {
 	subscribe bool
 	channel   string
 }
 
 const (
-	// keepFor is how long a subscription is kept after its last subscriber has left: a waiter
-	// usually waits again soon.
+	// keepFor is the time for which a subscription is kept after its last subscriber has left. A
+	// waiter usually subscribes again soon.
 	keepFor = 10 * time.Second
-	// silence is how long the connection may be silent before the server is pinged. After the same
-	// time without an answer the connection is replaced.
+	// silence is the time without a message after which pubsub pings the server. If the server does
+	// not answer within the same time, pubsub replaces the connection.
 	silence = 15 * time.Second
 )
 
@@ -52,10 +52,10 @@ func newPubsub(client redis.UniversalClient, done <-chan struct{}) *pubsub {
 	return p
 }
 
-// Subscribe requests a subscription to a channel.
+// Subscribe requests a subscription to a channel of the server.
 func (p *pubsub) Subscribe(channel string) { p.order(true, channel) }
 
-// Unsubscribe requests the end of a subscription to a channel.
+// Unsubscribe requests the end of a subscription to a channel of the server.
 func (p *pubsub) Unsubscribe(channel string) { p.order(false, channel) }
 
 func (p *pubsub) order(subscribe bool, channel string) {
@@ -71,11 +71,11 @@ func (p *pubsub) order(subscribe bool, channel string) {
 	p.wanted = append(p.wanted, order{subscribe, channel})
 	select {
 	case p.orders <- struct{}{}:
-	default: // run has been notified already
+	default: // run has an unread notification already
 	}
 }
 
-// run executes orders, one after the other, until close.
+// run carries out orders until close is called.
 func (p *pubsub) run() {
 	p.work.Go(p.receive)
 	sweep := time.NewTicker(keepFor)
@@ -92,7 +92,8 @@ func (p *pubsub) run() {
 	}
 }
 
-// carryOut sends the pending orders. If that fails, go-redis sends them after it has reconnected.
+// carryOut sends the pending orders to the server. If that fails, go-redis sends them after it has
+// reconnected.
 func (p *pubsub) carryOut() {
 	for {
 		p.mu.Lock()
@@ -119,7 +120,7 @@ func (p *pubsub) carryOut() {
 	}
 }
 
-// receive forwards published messages until close.
+// receive passes published messages on until close is called.
 func (p *pubsub) receive() {
 	asked := false
 	for p.ctx.Err() == nil {
@@ -156,7 +157,7 @@ func (p *pubsub) renew() {
 	_ = old.Close()
 }
 
-// pass forwards a message to the subscribers of its channel.
+// pass sends a message to the subscribers of its channel.
 func (p *pubsub) pass(message any) {
 	switch m := message.(type) {
 	case *redis.Message:
@@ -176,7 +177,7 @@ func (p *pubsub) close() {
 	conn := p.conn
 	p.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // either it was not connected, or it is being closed
+		_ = conn.Close() // fails if there is no connection, or if it is already closed
 	}
 	p.work.Wait()
 	p.mu.Lock()
@@ -186,36 +187,37 @@ func (p *pubsub) close() {
 	}
 }
 
-// subscription receives the hints that scripts publish.
+// subscription receives the hints from scripts.
 type subscription = notify.Subscription[string, string]
 
 // hint is one published message.
 type hint = notify.Message[string, string]
 
-// retained keeps the subscriptions of ended Waits for the Waits that follow. A subscription that
-// has stayed open has received everything that happened since the last probe.
+// retained keeps the subscription of an ended Wait for the next Wait of the same session. The
+// subscription has received everything that happened since the last probe, so the next Wait of the
+// same routes need not probe.
 //
-// This holds because every wake, every block, every earlier due time and every item for an owned
-// run is published by the action that causes it, and because a probe leaves no wake of its routes.
-// It does not hold for other routes, which the earlier Wait has not probed. A due time that did not
-// end one Wait may end the next, which expects a later one: then the next Wait probes that
+// This is correct because each wake, block, earlier due time and item for an owned run is published
+// by the action that causes it, and because a probe takes all wakes of its routes. There are two
+// exceptions. Other routes were not probed by the earlier Wait. A due time after the end of the
+// earlier Wait was not reported, but may be relevant for the next Wait, which then probes the
 // partition.
 type retained struct {
 	mu  sync.Mutex
-	all map[string]*retainedOne // by the codes of the sessions that wait
+	all map[string]*retainedOne // by the codes of the waiting sessions
 }
 
 type retainedOne struct {
 	subscription *subscription
 	routes       string
 	parts        []*partitionWait
-	since        time.Time // when the Wait ended
+	since        time.Time // end of the Wait
 	timer        *time.Timer
 }
 
-// take removes and returns the kept subscription of the sessions who, or nil if there is none. It
-// reports whether the subscription was for the same routes, and returns what it knew of each
-// partition.
+// take removes and returns the kept subscription of the sessions who, or nil if there is none.
+// informed reports whether the subscription was for the same routes. parts contains the state of
+// each partition at the end of the earlier Wait.
 func (r *retained) take(who, routes string) (s *subscription, informed bool, parts []*partitionWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,14 +230,14 @@ func (r *retained) take(who, routes string) (s *subscription, informed bool, par
 	return one.subscription, one.routes == routes, one.parts
 }
 
-// keep leaves a subscription open for keepFor.
+// keep keeps a subscription open for keepFor.
 func (r *retained) keep(who, routes string, s *subscription, parts []*partitionWait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
 		r.all = map[string]*retainedOne{}
 	}
-	if before := r.all[who]; before != nil { // two Waits ran at the same time
+	if before := r.all[who]; before != nil { // two Waits of the same sessions were in progress
 		before.timer.Stop()
 		before.subscription.Close()
 	}
@@ -244,10 +246,10 @@ func (r *retained) keep(who, routes string, s *subscription, parts []*partitionW
 	r.all[who] = one
 }
 
-// learn records the next due time of a partition, found by a claim that was sent after the last
-// Wait of the session had ended. The claim has covered everything that was published before; what
-// was published since is in the subscription, which the next Wait reads. Therefore the next Wait
-// need not probe for a due time that has passed.
+// learn records the next due time of a partition, as returned by a claim that was sent after the
+// last Wait of the session had ended. The claim has handled everything that was published before
+// it. Later messages are in the subscription, which the next Wait reads. Therefore the next Wait
+// does not probe because of a due time that has passed.
 func (r *retained) learn(p *partition, session string, next int64, sent time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -260,8 +262,8 @@ func (r *retained) learn(p *partition, session string, next int64, sent time.Tim
 	}
 }
 
-// hints returns and clears the routes for which a Wait of the session has left the probe to a
-// claim.
+// hints returns and clears the routes for which a Wait of the session has relied on a claim instead
+// of a probe.
 func (r *retained) hints(p *partition, session string) (routes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Purge removes up to limit runs whose retention is over, at most 500 per call.
+// Purge removes at most limit runs whose retention is over. One call removes at most 500 runs.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
