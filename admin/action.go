@@ -13,18 +13,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Action describes what to do with a run.
+// Action is an action to apply to a run.
 type Action struct {
 	Verb string `json:"verb"` // one of [Actions]
 	// Reason is recorded in the journal for every action, and in the log of the run for the actions
-	// of [TakesReason]. Without a journal, such as on a [Service] that is used by itself, other
-	// actions with a reason are refused.
+	// of [TakesReason]. A [Service] without a journal refuses a reason for all other actions.
 	Reason string `json:"reason,omitempty"`
-	Step   string `json:"step,omitempty"` // of fork: the ID or the key of the step to continue from
-	// Key is an idempotency key: repeated calls with the same key are one request. Actions that are
-	// idempotent by nature accept any key: cancel, terminate, release and delete. Actions that
-	// create a run return the same run for the same key, and refuse a key that was used with
-	// another request.
+	Step   string `json:"step,omitempty"` // for fork only: the ID or the key of the step to continue from
+	// Key is an idempotency key: repeated calls with the same key count as one request. Cancel,
+	// terminate, release and delete are idempotent by nature and accept any key. An action that
+	// creates a run returns the same run for the same key, and refuses a key that was used with a
+	// different request.
 	Key string `json:"-"`
 }
 
@@ -37,7 +36,7 @@ type Acted struct {
 
 // Because contains the reason of a request that has no other parameters.
 type Because struct {
-	Reason string `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
+	Reason string `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 }
 
 // verbDelete is the only action that cannot be undone.
@@ -46,7 +45,7 @@ const verbDelete = "delete"
 // errNoStep is returned for a fork without a step.
 var errNoStep = &InputError{What: "the step to fork from is missing", Fix: "name it by its id or its key: the events of the run have both"}
 
-// reasoned lists the actions whose reason is recorded in the log.
+// reasoned lists the actions whose reason is recorded in the log of the run.
 var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "release", "retry", "resume-new"}
 
 // TakesReason reports whether the log of a run records the reason of an action.
@@ -56,30 +55,30 @@ func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 type verb struct {
 	name string
 	do   func(ctx context.Context, c *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error)
-	// fits reports whether the data in a list allow the action on a run. now does the same with all
-	// data of the run; nil means the same as fits.
+	// fits reports whether a run accepts the action, based on the fields that lists contain. now
+	// decides the same question with all data of the run. If now is nil, fits is used instead.
 	fits func(i *workflow.RunInfo) bool
 	now  func(f *runFacts) bool
-	// many acts on several runs with fewer requests to the store. If it is nil, each run is a
-	// request.
+	// many applies the action to several runs with fewer requests to the store. If it is nil, the
+	// service sends one request per run.
 	many func(ctx context.Context, c *ops.Client, a Action, runs []workflow.RunID) []error
 }
 
 // done reports whether the state of a run shows that the action has taken effect.
 func (v *verb) done(i *workflow.RunInfo) bool {
-	if v.name == "cancel" || v.name == "terminate" { // a run that ended in another way was not canceled or terminated
+	if v.name == "cancel" || v.name == "terminate" { // a run that ended with another status was not canceled or terminated by this action
 		return i.Status == workflow.StatusCanceled
 	}
 	return !v.takenBy(i)
 }
 
-// takenBy reports whether a run accepts the action in its present state. Runs of the runtime itself
-// accept none, except that they can be deleted after they have ended.
+// takenBy reports whether a run in its present state accepts the action. Runs of the runtime itself
+// accept only delete, and only after they have ended.
 func (v *verb) takenBy(i *workflow.RunInfo) bool {
 	return v.fits(i) && (v.name == verbDelete || !event.Internal(i.Workflow))
 }
 
-// verbOf returns the action with a name.
+// verbOf returns the action with the given name, or an error if there is none.
 func verbOf(name string) (*verb, error) {
 	i := slices.Index(Actions(), name)
 	if i < 0 {
@@ -142,7 +141,7 @@ var verbs = []verb{
 	}), fits: func(i *workflow.RunInfo) bool { return !open(i) }},
 }
 
-// options returns the options for a command of package workflow.
+// options returns the action's parameters as command options of package workflow.
 func (a Action) options() []workflow.CommandOption {
 	opts := []workflow.CommandOption{workflow.Reason(a.Reason)}
 	for _, key := range a.key() {
@@ -151,7 +150,7 @@ func (a Action) options() []workflow.CommandOption {
 	return opts
 }
 
-// key returns the idempotency key, if any.
+// key returns the idempotency key as a send option. It returns no option if Key is empty.
 func (a Action) key() []workflow.SendOption {
 	if a.Key == "" {
 		return nil
@@ -171,7 +170,7 @@ func only(s workflow.Status) func(*workflow.RunInfo) bool {
 	return func(i *workflow.RunInfo) bool { return i.Status == s }
 }
 
-// untried returns a function that reports whether a run ended with the status and has not been
+// untried returns a function that reports whether a run ended with status s and has not been
 // retried.
 func untried(s workflow.Status) func(*workflow.RunInfo) bool {
 	return func(i *workflow.RunInfo) bool { return i.Status == s && i.RetriedAs == "" }
@@ -186,29 +185,29 @@ func Actions() []string {
 	return all
 }
 
-// runFacts contains the data from which the actions of a single run are determined.
+// runFacts contains the data that determine which actions a run accepts.
 type runFacts struct {
 	*workflow.RunInfo
-	input  bool              // its input is known; a run that still collects starts has none
-	step   bool              // its log has a step to fork from
-	last   *workflow.RunInfo // the run that a retry refers to, see lastTry
-	undone bool              // it has executed its compensations
-	taken  bool              // another run is the active run of its workflow ID, so a rerun would conflict
+	input  bool              // whether the input is known; a run that is still collecting starts has no input
+	step   bool              // whether the log contains a step to fork from
+	last   *workflow.RunInfo // the run that a retry would repeat; see lastTry
+	undone bool              // whether the run has executed its compensations
+	taken  bool              // whether another run is the active run of the same workflow ID, so that a rerun would conflict
 	orders ops.Orders
 }
 
-// goesOn reports whether a new run can reuse the results of this one.
+// goesOn reports whether a new run can reuse the results of the run.
 func goesOn(f *runFacts) bool { return !f.undone && !f.taken }
 
-// repeats reports whether the data in a list allow a rerun. While a run of a singleton is open, no
-// other can be started.
+// repeats reports whether a run can be rerun, based on the fields that lists contain. No other run
+// of a singleton can start while one is open.
 func repeats(i *workflow.RunInfo) bool { return !open(i) || !i.Singleton() }
 
-// actionsFor returns the verbs that would succeed on a run and change something.
+// actionsFor returns the verbs of the actions that would succeed on a run and change something.
 func actionsFor(f *runFacts) []string {
 	var all []string
 	if event.Internal(f.Workflow) {
-		return nil // act on the run that it works for
+		return nil // operators act on the run that this run works for
 	}
 	for _, v := range verbs {
 		about := f.RunInfo
@@ -222,20 +221,19 @@ func actionsFor(f *runFacts) []string {
 	return all
 }
 
-// retries reports whether an action continues from the end of a run. Such an action follows the
-// existing reruns.
+// retries reports whether the action continues a run from its end. Such an action applies to the
+// latest rerun of the run.
 func (v *verb) retries() bool { return v.name == "retry" || v.name == "resume-new" }
 
-// lastTry returns the run that a retry of a run would repeat: the run itself or, if it was retried,
-// the last rerun, provided it ended with the same status. If the last rerun did not, lastTry
-// returns that rerun or the one before it, which refers to it.
+// lastTry follows the reruns of i as long as they have the same status as i, and returns the last
+// run that it reads. If that run has the same status as i, a retry of i would repeat that run.
 func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.RunInfo, error) {
 	var chain event.Loop
 	last := *i
 	for last.RetriedAs != "" && last.Status == i.Status && !chain.Closed(last.ID) {
 		next, err := s.client.Run(last.RetriedAs).Info(ctx)
 		switch {
-		case errors.Is(err, workflow.ErrRunNotFound): // it was deleted: a retry creates another one
+		case errors.Is(err, workflow.ErrRunNotFound): // the rerun was deleted, so a retry creates another one
 			last.RetriedAs = ""
 		case err != nil:
 			return nil, fmt.Errorf("look at run %s, as which run %s was retried: %w", last.RetriedAs, last.ID, err)
@@ -246,9 +244,9 @@ func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.R
 	return &last, nil
 }
 
-// takes reports whether a run from a list accepts an action. It reads the log to find out whether a
-// held or blocked run is paused and whether a sleeping run is a delayed rerun, and the record of a
-// rerun for its status.
+// takes reports whether a run from a list accepts an action. The list does not contain all data. If
+// necessary, takes reads the log to determine whether a held or blocked run is paused and whether a
+// sleeping run is a delayed rerun, and reads the record of a rerun for its status.
 func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 	if v.retries() && i.RetriedAs != "" {
 		last, err := s.lastTry(ctx, i)
@@ -270,8 +268,8 @@ func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool 
 	return v.takenBy(i)
 }
 
-// checkReason refuses a reason that cannot be recorded. kept reports that the log of the run
-// records it.
+// checkReason returns an error for a reason that cannot be recorded. kept reports whether the log
+// of the run records the reason.
 func checkReason(verb, reason string, kept bool) error {
 	if kept {
 		return checkText(reason, workflow.MaxReason)
@@ -279,9 +277,10 @@ func checkReason(verb, reason string, kept bool) error {
 	return CheckReason(verb, reason, false)
 }
 
-// CheckReason returns an [*InputError] for a reason that only the journal can record if it has more
-// than 1,024 bytes, is not UTF-8, or no journal is kept. [Recorded] makes the same check;
-// CheckReason is for callers that must know the result earlier. The empty reason is always allowed.
+// CheckReason returns an [*InputError] if the reason cannot be recorded. If the log of the run does
+// not record the reason of the action, the reason requires a journal, must be UTF-8, and must have
+// at most 1,024 bytes. The empty reason is always valid. [Recorded] makes the same check.
+// CheckReason is for callers that need the result before they call Recorded.
 func CheckReason(verb, reason string, journal bool) error {
 	if err := checkText(reason, store.MaxJournalText); err != nil {
 		return err
@@ -308,7 +307,7 @@ func (a Action) check() (*verb, error) {
 	return v, err
 }
 
-// Act controls a run.
+// Act applies an action to a run.
 func (s *Service) Act(ctx context.Context, ref string, a Action) (Acted, error) {
 	e := s.entry(JournalEntry{Action: a.Verb, Target: ref, Detail: a.Step, Reason: a.Reason, Key: a.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Acted, error) {
@@ -337,7 +336,7 @@ func (s *Service) act(ctx context.Context, ref string, a Action) (Acted, error) 
 	}
 	made, err := v.do(ctx, s.ops, h, a)
 	if err != nil {
-		return Acted{}, err // it names the verb and the run
+		return Acted{}, err // the error names the verb and the run
 	}
 	done := Acted{Run: string(info.ID), Verb: a.Verb}
 	if made != nil {

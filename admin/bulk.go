@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// PreviewLasts is how long the token of a preview is valid.
+// PreviewLasts is the time for which the token of a preview is valid.
 const PreviewLasts = time.Hour
 
 // Limits of a bulk action and their defaults.
@@ -28,7 +28,7 @@ const (
 	DefaultBulkRate     = 100 // runs per second
 	DefaultBulkFailures = 100
 	maxBulkRate         = 1_000_000
-	maxBulkFailures     = 20 // how many failures are described
+	maxBulkFailures     = 20 // maximum number of entries in Bulk.Failures
 	bulkSamples         = 10
 	bulkGroups          = 20
 )
@@ -44,39 +44,40 @@ type BulkRequest struct {
 
 // BulkPreview describes what a bulk action would do.
 type BulkPreview struct {
-	Token    string      `json:"token"` // for [NewBulk]: contains the filter, the action, the time and the number
+	Token    string      `json:"token"` // Token is passed to [NewBulk]. It contains the filter, the action, the time and the number of runs.
 	At       time.Time   `json:"at"`
 	Count    int         `json:"count"`              // runs that match
-	Refused  int         `json:"refused"`            // of those, the runs that would refuse the action
-	Statuses []BulkCount `json:"statuses"`           // the largest first
-	Groups   []BulkCount `json:"groups,omitempty"`   // failure groups; the 20 largest
-	Refusals []BulkCount `json:"refusals,omitempty"` // by status
-	Samples  []Run       `json:"samples"`            // the ten oldest
+	Refused  int         `json:"refused"`            // number of matching runs that would refuse the action
+	Statuses []BulkCount `json:"statuses"`           // matching runs by status, the largest count first
+	Groups   []BulkCount `json:"groups,omitempty"`   // the 20 largest failure groups of the matching runs
+	Refusals []BulkCount `json:"refusals,omitempty"` // refusing runs by status
+	Samples  []Run       `json:"samples"`            // the ten oldest matching runs
 }
 
-// BulkCount is the number of runs of a kind.
+// BulkCount is the number of runs with the same status or failure group.
 type BulkCount struct {
 	Name string `json:"name"`
 	Runs int    `json:"runs"`
 }
 
-// NewBulk describes a bulk action to start, either by the token of a preview, or by an action, a
-// filter and the expected number of runs.
+// NewBulk describes a bulk action to start. It contains either the token of a preview, or an
+// action, a filter and the expected number of runs.
 type NewBulk struct {
 	Token string `json:"token,omitempty"`
 	BulkRequest
 
-	// Expect is the number of runs that should match. It is required without a token.
+	// Expect is the number of runs that should match the filter. It is required if there is no
+	// token.
 	Expect *int `json:"expect,omitempty"`
 	// Rate is the maximum number of runs per second; 0 means 100.
 	Rate int `json:"rate,omitempty"`
 	// MaxFailures is the number of runs that may fail before the action ends as failed; 0 means
 	// 100.
 	MaxFailures int `json:"maxFailures,omitempty"`
-	// Key is an idempotency key: repeated calls with the same key are one request.
+	// Key is an idempotency key: repeated calls with the same key count as one request.
 	Key string `json:"-"`
-	// By is the principal whose rights apply to each run; nil means unrestricted rights. [As] sets
-	// it.
+	// By is the principal whose rights are checked for each run. Nil means unrestricted rights.
+	// [Service.As] sets it.
 	By *Principal `json:"-"`
 }
 
@@ -88,18 +89,18 @@ type Bulk struct {
 	Filter   Filter        `json:"filter"`
 	By       string        `json:"by,omitempty"`
 	Owner    string        `json:"owner,omitempty"`
-	Total    int           `json:"total"` // runs that matched at the start
+	Total    int           `json:"total"` // number of runs that matched at the start
 	Done     int           `json:"done"`
 	Failed   int           `json:"failed"`
-	Refused  int           `json:"refused"` // runs whose state did not allow the action
-	Skipped  int           `json:"skipped"` // runs that did not match any more when their position was reached
+	Refused  int           `json:"refused"` // number of runs whose state did not allow the action
+	Skipped  int           `json:"skipped"` // number of runs that did not match when the action reached them
 	Left     int           `json:"remaining"`
-	Rate     int           `json:"rate"`               // maximum of runs per second
-	Speed    float64       `json:"perSecond"`          // runs per second from the start until the end of the action or the request, rounded to a tenth
+	Rate     int           `json:"rate"`               // maximum number of runs per second
+	Speed    float64       `json:"perSecond"`          // average number of runs per second, rounded to a tenth, until the end of the action or the present
 	Failures []BulkFailure `json:"failures,omitempty"` // the first 20 runs that failed or refused the action
-	Failure  string        `json:"failure,omitempty"`  // why the action failed
-	Run      string        `json:"run"`                // the run that executes the action
-	Unserved bool          `json:"unserved,omitempty"` // no live worker serves it
+	Failure  string        `json:"failure,omitempty"`  // reason why the action failed
+	Run      string        `json:"run"`                // ID of the run that executes the action
+	Unserved bool          `json:"unserved,omitempty"` // whether no live worker serves the run
 	Created  time.Time     `json:"createdAt"`
 	Ended    time.Time     `json:"endedAt,omitzero"`
 }
@@ -107,7 +108,7 @@ type Bulk struct {
 // BulkFailure describes why the action was not applied to a run.
 type BulkFailure struct {
 	Run     string `json:"run"`
-	Outcome string `json:"outcome"` // failed or refused
+	Outcome string `json:"outcome"` // one of the outcomes failed and refused
 	Detail  string `json:"detail"`
 }
 
@@ -119,7 +120,7 @@ const (
 
 // The statuses of bulk actions.
 const (
-	BulkPending   = "pending" // no worker has claimed it
+	BulkPending   = "pending" // no worker has claimed the run of the action
 	BulkRunning   = "running"
 	BulkCompleted = "completed"
 	BulkStopped   = "stopped"
@@ -133,23 +134,23 @@ func BulkStatuses() []string {
 
 // BulkFilter selects a page of bulk actions.
 type BulkFilter struct {
-	Owner  string `json:"-"`                // only bulk actions of this owner; [As] sets it
-	Cursor string `json:"cursor,omitempty"` // of the previous page
+	Owner  string `json:"-"`                // selects the bulk actions of one owner; set by [Service.As]
+	Cursor string `json:"cursor,omitempty"` // cursor of the previous page
 	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 20, the maximum is 1,000
 }
 
 // BulkPage is a part of the list of bulk actions.
 type BulkPage struct {
 	Bulks  []Bulk `json:"bulks"`
-	Cursor string `json:"cursor,omitempty"` // of the next page; empty for the last page
+	Cursor string `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
 }
 
-// errNoFilter is returned for a request without a filter that does not set All.
+// errNoFilter is returned for a request that has no filter and does not set All.
 var errNoFilter = &InputError{What: "a bulk action without a filter would be about all runs", Fix: "give a filter, or say all"}
 
 // isZero reports whether a filter selects all runs.
 func (f Filter) isZero() bool {
-	f.Children, f.System = false, false // which only add runs
+	f.Children, f.System = false, false // Children and System only add runs
 	if len(f.Statuses) == 0 {
 		f.Statuses = nil
 	}
@@ -161,7 +162,7 @@ func (f Filter) isZero() bool {
 
 // check validates a request and returns its verb.
 func (r *BulkRequest) check() (*verb, error) {
-	v, err := verbOf(r.Action.Verb) // the reason is not checked here: the run of the bulk action records it
+	v, err := verbOf(r.Action.Verb) // the reason is not checked here, because the run of the bulk action records it
 	f := &r.Filter
 	switch {
 	case err != nil:
@@ -180,7 +181,8 @@ func (r *BulkRequest) check() (*verb, error) {
 	return v, err
 }
 
-// order validates a bulk action to start against the current runs.
+// order converts a request into the order of a bulk action. It returns an error if the current runs
+// do not match the request.
 func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	var o bulkOrder
 	p, err := b.preview()
@@ -216,7 +218,8 @@ func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	return o, nil
 }
 
-// preview returns the preview of the token, or one made of the request, whose time is zero.
+// preview decodes the preview from the token. Without a token it returns a preview that is made
+// from the request and whose time is zero.
 func (b *NewBulk) preview() (*preview, error) {
 	switch {
 	case b.Token != "" && (b.Expect != nil || b.All || !b.Filter.isZero() || b.Action != Action{}):
@@ -239,14 +242,14 @@ const bulkID = event.BulkRunID
 
 // StartBulk starts a bulk action. When it returns nil, the action is durable. It returns a problem
 // with the code precondition if the preview is older than [PreviewLasts], or if the number of runs
-// has changed by more than a tenth. A preview grants no rights: its filter and its action are
-// checked like those of a request without a token.
+// has changed by more than a tenth. A preview grants no rights: StartBulk checks its filter and its
+// action like those of a request without a token.
 func (s *Service) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	f, a := b.Filter, b.Action
 	if p, err := readPreview(b.Token); err == nil {
 		f, a = p.Filter, p.Action
 	}
-	text, _ := json.Marshal(f) // text and times can always be encoded
+	text, _ := json.Marshal(f) // the encoding cannot fail, because the filter contains only text and times
 	e := s.entry(JournalEntry{Action: "bulk", Detail: a.Verb + " " + string(text), Reason: a.Reason, Key: b.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Bulk, error) { return s.startBulk(ctx, b) },
 		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
@@ -303,7 +306,7 @@ func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	if o.By.Owner != "" {
 		tags[ownerTag] = o.By.Owner
 	}
-	policy := workflow.IDPolicy{Finished: workflow.RejectFinished} // the same key at the same time is the same action
+	policy := workflow.IDPolicy{Finished: workflow.RejectFinished} // concurrent requests with the same key create only one action
 	_, err = BulkRuns.Start(ctx, s.client, bulkWork{Order: o}, workflow.WithID(id), workflow.WithIDPolicy(policy), workflow.WithTags(tags))
 	if err != nil && !errors.As(err, new(*workflow.FinishedRunError)) {
 		return Bulk{}, fmt.Errorf("start bulk action: %w", err)
@@ -311,7 +314,7 @@ func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	return s.bulk(ctx, id)
 }
 
-// sameBulk handles a request whose key was used before: it returns the existing action if the
+// sameBulk handles a request whose key was used before. It returns the existing action if the
 // requests are equal.
 func (s *Service) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
 	if err != nil {
@@ -321,7 +324,7 @@ func (s *Service) sameBulk(got Bulk, b NewBulk, err error) (Bulk, error) {
 	if err != nil {
 		return Bulk{}, err
 	}
-	p.Filter.Until = got.Filter.Until // a request without a token has a later time in each repetition
+	p.Filter.Until = got.Filter.Until // Until of a request without a token differs in each repetition
 	if p.Action != got.Action || !sameJSON(p.Filter, got.Filter) {
 		p := NewProblem(CodeInput, "start bulk action: its idempotency key was used before, for other runs or another action", "use a new key for each request, and the same one to repeat a request")
 		p.Status = http.StatusUnprocessableEntity
@@ -336,7 +339,7 @@ func sameJSON(a, b any) bool {
 	return err == nil && err2 == nil && bytes.Equal(one, two)
 }
 
-// findBulk returns the run that executes a bulk action at present.
+// findBulk returns the newest run of a bulk action and its state.
 func (s *Service) findBulk(ctx context.Context, id string) (*workflow.Handle, workflow.RunInfo, error) {
 	if !strings.HasPrefix(id, bulkID) {
 		return nil, workflow.RunInfo{}, &InputError{What: fmt.Sprintf("%q is no id of a bulk action", id), Fix: "take it from the list of bulk actions"}
@@ -358,7 +361,7 @@ func (s *Service) Bulk(ctx context.Context, id string) (Bulk, error) {
 	}
 	b, err := s.bulk(ctx, id)
 	veil(s.who, &b)
-	if s.who.Owner != "" && (err == nil && b.Owner != s.who.Owner || errors.Is(err, workflow.ErrRunNotFound)) { // the same text in both cases
+	if s.who.Owner != "" && (err == nil && b.Owner != s.who.Owner || errors.Is(err, workflow.ErrRunNotFound)) { // the error does not reveal whether the action exists
 		return Bulk{}, noBulk(id)
 	}
 	return b, err
@@ -401,7 +404,7 @@ func (s *Service) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.
 	switch {
 	case info.EndedAt.IsZero() && state.At.IsZero() && info.Status == workflow.StatusPending:
 		b.Status = BulkPending
-	case info.EndedAt.IsZero(): // it runs
+	case info.EndedAt.IsZero(): // the action is running
 	case state.Stopped:
 		b.Status = BulkStopped
 	case info.Status == workflow.StatusCompleted:
@@ -419,9 +422,9 @@ func (s *Service) bulkOf(ctx context.Context, h *workflow.Handle, info workflow.
 	return b, nil
 }
 
-// speed returns how many runs per second were acted on until a moment. The last part counts with
-// the full time that the rate gives it, because the first runs of a part take only a moment and do
-// not indicate the speed of the following ones.
+// speed returns the average number of runs per second from the start of the action until the given
+// time. The duration is at least the time that the rate allots to the runs. The first runs of a
+// part are processed immediately, so the elapsed time alone would overstate the speed.
 func (s *bulkState) speed(until time.Time, rate int) float64 {
 	acted := float64(s.Done + s.Failed)
 	if acted == 0 || rate <= 0 {
@@ -431,8 +434,8 @@ func (s *bulkState) speed(until time.Time, rate int) float64 {
 	return math.Round(10*acted/took) / 10
 }
 
-// bulkPageSize is the default of BulkFilter.Limit. It is small because each action needs several
-// reads.
+// bulkPageSize is the default of BulkFilter.Limit. It is small because the state of each action
+// needs several reads.
 const bulkPageSize = 20
 
 // Bulks returns a page of bulk actions, the newest first.
@@ -447,7 +450,7 @@ func (s *Service) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	}
 	f.Owner = s.who.Owner
 	page, err := s.bulks(ctx, f)
-	mine := []Bulk{} // checked here even if the store does not filter by owner
+	mine := []Bulk{} // the owner is checked here because some stores do not filter by owner
 	for _, b := range page.Bulks {
 		if b.Owner == s.who.Owner {
 			mine = append(mine, b)
@@ -480,7 +483,7 @@ func (s *Service) bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	got := BulkPage{Bulks: []Bulk{}, Cursor: page.Cursor}
 	for _, info := range page.Runs {
 		b, err := s.bulkOf(ctx, s.client.Run(info.ID), info)
-		if errors.Is(err, workflow.ErrRunNotFound) { // purged meanwhile
+		if errors.Is(err, workflow.ErrRunNotFound) { // the run was purged after it was listed
 			continue
 		}
 		if err != nil {
@@ -491,8 +494,8 @@ func (s *Service) bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	return got, nil
 }
 
-// StopBulk stops a bulk action after the runs that it has already begun with. It does not wait for
-// these.
+// StopBulk stops a bulk action. The action still completes the part that is in progress. StopBulk
+// does not wait for that.
 func (s *Service) StopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
 	e := s.entry(JournalEntry{Action: "stop", Target: id, Reason: why.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Bulk, error) {
@@ -522,8 +525,8 @@ func (s *Service) stopBulk(ctx context.Context, id string, why Because) (Bulk, e
 	return s.bulk(ctx, id)
 }
 
-// mayBulk returns the filter restricted to the runs of the principal, or an error if the principal
-// may not act on all selected runs.
+// mayBulk restricts the filter to the runs of the principal. It returns an error if the principal
+// may not apply the action to the selected runs.
 func (s *Service) mayBulk(f Filter, a Action) (Filter, error) {
 	if err := s.who.Need(roleFor(a.Verb), "to "+a.Verb+" runs"); err != nil {
 		return f, err
@@ -531,7 +534,7 @@ func (s *Service) mayBulk(f Filter, a Action) (Filter, error) {
 	return s.owned(f)
 }
 
-// remakes reports whether an action creates a new run from the input of a run.
+// remakes reports whether the action creates a new run from the input of the run.
 func remakes(verb string) bool {
 	return verb == "retry" || verb == "resume-new" || verb == "restart" || verb == "fork"
 }

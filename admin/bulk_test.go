@@ -26,7 +26,7 @@ var (
 	deleteOrders = admin.BulkRequest{Filter: admin.Filter{Workflow: "orders.fulfil"}, Action: admin.Action{Verb: "delete"}}
 )
 
-// code returns the code of the problem of an error, or the empty string.
+// code returns the problem code of an error, or the empty string if the error has none.
 func code(err error) string {
 	if err == nil {
 		return ""
@@ -142,8 +142,8 @@ func TestOPS1_ABulkActionByAnOldPreviewIsRefused(t *testing.T) {
 	}
 }
 
-// lateStore is a store whose clock appears to be late, as after a delayed response of a busy
-// server.
+// lateStore is a store whose clock appears to be late, as it does if a busy server delays its
+// response.
 type lateStore struct {
 	store.Store
 	by time.Duration
@@ -159,8 +159,9 @@ type lateClock struct {
 
 func (c *lateClock) Now() time.Time { return c.Clock.Now().Add(-c.by) }
 
-// The process that starts runs and the process that acts on them estimate the clock of a server
-// independently. A preview includes the runs that the other process has just created.
+// TestOPS1_APreviewHasTheRunsThatAnotherProcessHasJustCreated proves that a preview includes the
+// runs that another process has just created, although both processes estimate the clock of the
+// server independently.
 func TestOPS1_APreviewHasTheRunsThatAnotherProcessHasJustCreated(t *testing.T) {
 	st := memstore.New()
 	t.Cleanup(func() { _ = st.Close() })
@@ -182,7 +183,8 @@ func TestOPS1_APreviewHasTheRunsThatAnotherProcessHasJustCreated(t *testing.T) {
 	}
 }
 
-// A difference of a tenth is the limit in both directions.
+// TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff proves that a bulk action is refused if the
+// number of runs differs from the expected number by more than a tenth, in either direction.
 func TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff(t *testing.T) {
 	e := newEstate(t)
 	for range 17 {
@@ -190,21 +192,21 @@ func TestOPS1_ABulkActionIsRefusedIfTheNumberIsATenthOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for expect, want := range map[int]string{17: admin.CodePrecondition, 18: admin.CodePrecondition, 19: "", 20: "", 22: "", 23: admin.CodePrecondition, 0: admin.CodePrecondition} { // there are 20
+	for expect, want := range map[int]string{17: admin.CodePrecondition, 18: admin.CodePrecondition, 19: "", 20: "", 22: "", 23: admin.CodePrecondition, 0: admin.CodePrecondition} { // 20 runs match
 		if _, err := e.direct.StartBulk(t.Context(), admin.NewBulk{BulkRequest: cancelOrders, Expect: &expect}); code(err) != want {
 			t.Errorf("%d expected: got %v, want %q", expect, err, want)
 		}
 	}
 }
 
-// broken is a store that fails to deliver to some runs, and during an outage fails all reads.
+// broken is a store that fails to deliver to some runs. During an outage it also fails all reads.
 type broken struct {
 	store.Store
 	mu           sync.Mutex
 	runs         map[event.RunID]bool
 	calls        int    // number of deliveries
-	after        int    // number of deliveries that succeed before the outage
-	outage, away int    // length of the outage in reads, and the remaining number
+	after        int    // number of successful deliveries before the outage
+	outage, away int    // length of the outage and its remainder, in reads
 	first        func() // called in the first delivery
 }
 
@@ -238,13 +240,13 @@ func (b *broken) Load(ctx context.Context, l []store.Load) ([]store.Loaded, erro
 	return b.Store.Load(ctx, l)
 }
 
-// bulkEnd runs a worker until a bulk action has ended, and returns its final state.
+// bulkEnd runs a worker until the bulk action has ended, and returns the final state of the action.
 func bulkEnd(t *testing.T, c *workflow.Client, b admin.NewBulk) admin.Bulk {
 	t.Helper()
 	return bulkEndAfter(t, c, b, func(admin.Bulk) error { return nil })
 }
 
-// bulkEndAfter calls do before the worker executes the bulk action.
+// bulkEndAfter is bulkEnd, but calls do before the worker executes the bulk action.
 func bulkEndAfter(t *testing.T, c *workflow.Client, b admin.NewBulk, do func(admin.Bulk) error) admin.Bulk {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -263,7 +265,7 @@ func bulkEndAfter(t *testing.T, c *workflow.Client, b admin.NewBulk, do func(adm
 	done := make(chan error, 1)
 	go func() { done <- w.Run(working) }()
 	_, err = direct.Wait(ctx, "id:"+started.ID, time.Minute)
-	for errors.Is(err, errBroken) { // the outage affects all reads
+	for errors.Is(err, errBroken) { // during the outage, all reads fail
 		_, err = direct.Wait(ctx, "id:"+started.ID, time.Minute)
 	}
 	if err != nil {
@@ -280,7 +282,8 @@ func bulkEndAfter(t *testing.T, c *workflow.Client, b admin.NewBulk, do func(adm
 	return got
 }
 
-// brokenStore returns a client of a store with runs, some of which cannot be delivered to.
+// brokenStore returns a client of a store that contains runs. Deliveries fail to the runs for which
+// bad returns true.
 func brokenStore(t *testing.T, runs int, bad func(i int) bool) (*workflow.Client, *broken) {
 	t.Helper()
 	b := &broken{Store: memstore.New(), runs: map[event.RunID]bool{}}
@@ -318,8 +321,9 @@ func TestOPS1_ABulkActionCountsWhatFailsAndEndsIfThatIsTooMuch(t *testing.T) {
 	}
 }
 
-// During an outage of the store no run counts as failed, and the part is repeated afterwards. Runs
-// that ended because of the interrupted attempt count as done, although they do not match any more.
+// TestOPS1_ABulkActionWaitsForTheStore proves that no run counts as failed because of an outage of
+// the store, and that the step is repeated after the outage. Runs that the interrupted attempt
+// canceled count as done, although they do not match the filter after that.
 func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
 	n := 40
 	for _, r := range []admin.BulkRequest{pauseOrders, cancelHeld} {
@@ -332,11 +336,12 @@ func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// cancelHeld does not match the runs that it has canceled.
+// cancelHeld cancels the held runs. A canceled run does not match its filter.
 var cancelHeld = admin.BulkRequest{Filter: admin.Filter{Statuses: []string{"held"}}, Action: admin.Action{Verb: "cancel"}}
 
-// A run is rechecked when its position is reached: a run that was canceled since it was listed does
-// not match or does not accept the action.
+// TestOPS1_ABulkActionLooksAtEachRunAtItsTurn proves that a bulk action rechecks each run
+// immediately before it acts on the run. A run that was canceled after it was listed does not match
+// or does not accept the action.
 func TestOPS1_ABulkActionLooksAtEachRunAtItsTurn(t *testing.T) {
 	n := 40
 	for what, tt := range map[string]struct {
@@ -344,7 +349,7 @@ func TestOPS1_ABulkActionLooksAtEachRunAtItsTurn(t *testing.T) {
 		skipped, refused int
 	}{"does not match": {[]string{"held"}, 1, 0}, "does not take it": {nil, 0, 1}} {
 		c, b := brokenStore(t, n, func(int) bool { return false })
-		page, err := admin.New(c).Runs(t.Context(), admin.Filter{Limit: 1}) // the newest, which is last in the order
+		page, err := admin.New(c).Runs(t.Context(), admin.Filter{Limit: 1}) // the newest run, which the action processes last
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,8 +371,8 @@ func TestOPS1_ABulkActionLooksAtEachRunAtItsTurn(t *testing.T) {
 	}
 }
 
-// Runs that do not match any more when they are listed are counted as skipped, so that the sum is
-// complete.
+// TestOPS1_ABulkActionCountsWhatIsGoneAsSkipped proves that runs count as skipped if they do not
+// match when the action lists them, so that the counts add up to the total.
 func TestOPS1_ABulkActionCountsWhatIsGoneAsSkipped(t *testing.T) {
 	n := 11
 	c, _ := brokenStore(t, n-1, func(int) bool { return false })
@@ -388,7 +393,8 @@ func TestOPS1_ABulkActionCountsWhatIsGoneAsSkipped(t *testing.T) {
 	}
 }
 
-// A bulk action that is stopped ends after the part in progress, at any rate.
+// TestOPS1_ABulkActionStopsAfterAPart proves that a bulk action that is stopped ends after the part
+// in progress, whatever its rate is.
 func TestOPS1_ABulkActionStopsAfterAPart(t *testing.T) {
 	n := 600
 	c, _ := brokenStore(t, n, func(int) bool { return false })
@@ -401,7 +407,8 @@ func TestOPS1_ABulkActionStopsAfterAPart(t *testing.T) {
 	}
 }
 
-// The rights are checked where the action is executed, not only where it was started.
+// TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing proves that the worker that executes a
+// bulk action checks the rights of the principal, in addition to the check at its start.
 func TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing(t *testing.T) {
 	n := 2
 	c, _ := brokenStore(t, n, func(int) bool { return false })
@@ -411,9 +418,9 @@ func TestOPS3_ABulkActionOfSomebodyWithoutTheRightDoesNothing(t *testing.T) {
 	}
 }
 
-// The order of a bulk action names the principal whose rights apply. It is valid only in a run that
-// StartBulk has started. In the past a schedule that started such a run could delete runs for a
-// principal without the right.
+// TestOPS3_AForgedOrderOfABulkActionDoesNothing proves that the order of a bulk action, which names
+// the principal whose rights apply, is valid only in a run that StartBulk has started. Otherwise a
+// schedule could start a run that deletes runs for a principal without the right.
 func TestOPS3_AForgedOrderOfABulkActionDoesNothing(t *testing.T) {
 	c, _ := brokenStore(t, 2, func(int) bool { return false })
 	direct := admin.New(c)
@@ -447,7 +454,7 @@ func TestOPS3_AForgedOrderOfABulkActionDoesNothing(t *testing.T) {
 	} {
 		run, err := forged.Start(t.Context(), c, order(tt.id, tt.owner), tt.opts...)
 		if err != nil {
-			continue // it is refused before
+			continue // StartBulk refuses this principal
 		}
 		if got, err := direct.Wait(t.Context(), string(run.ID()), time.Minute); err != nil || got.Status != "failed" {
 			t.Errorf("%s: got %s, %v, want it failed", what, got.Status, err)
@@ -459,8 +466,8 @@ func TestOPS3_AForgedOrderOfABulkActionDoesNothing(t *testing.T) {
 	}
 }
 
-// A preview counts all runs that the filter selects. Runs of the runtime itself refuse every
-// action.
+// TestOPS1_ABulkActionLeavesTheRunsOfTheRuntimeAlone proves that a preview counts all runs that the
+// filter selects, and that runs of the runtime itself refuse every action.
 func TestOPS1_ABulkActionLeavesTheRunsOfTheRuntimeAlone(t *testing.T) {
 	c, _ := brokenStore(t, 2, func(int) bool { return false })
 	direct := admin.New(c)

@@ -13,11 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// preview contains everything that the token of a preview fixes. The token grants no rights, since
-// its bearer could send the same request without a token. Its checksum detects damaged and
-// hand-made tokens.
+// preview is the content of the token of a preview. The token grants no rights, because its bearer
+// could send the same request without a token. A checksum detects damaged and forged tokens.
 type preview struct {
-	Filter Filter    `json:"filter"` // includes its time
+	Filter Filter    `json:"filter"` // Filter.Until is not after the time of the preview
 	All    bool      `json:"all,omitempty"`
 	Action Action    `json:"action"`
 	At     time.Time `json:"at"`
@@ -46,9 +45,9 @@ func readPreview(token string) (*preview, error) {
 	return p, nil
 }
 
-// Preview returns what a bulk action would do at present. It changes nothing.
+// Preview returns the effects that a bulk action would have at present. It changes nothing.
 func (s *Service) Preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
-	if s.who.Owner != "" && !r.All && r.Filter.isZero() { // the token has the filter, not the request
+	if s.who.Owner != "" && !r.All && r.Filter.isZero() { // a request with a token has its filter in the token
 		return BulkPreview{}, errNoFilter
 	}
 	var err error
@@ -99,14 +98,13 @@ func (s *Service) preview(ctx context.Context, r BulkRequest) (BulkPreview, erro
 	return got, err
 }
 
-// clocksApart is the maximum difference between the estimates that two processes have of the clock
-// of a store.
+// clocksApart is the maximum difference between two processes' estimates of the clock of a store.
 const clocksApart = time.Second
 
-// existing restricts a filter to the runs that exist, and returns the time until which it selects
-// runs. Runs are created with the time of the store's clock in milliseconds, so existing waits
-// until the current millisecond is over: no later run can have the same time. Processes estimate
-// the clock of a server, so the newest run may appear to be created in the future.
+// existing limits f.Until so that the filter selects only runs that exist at present, and returns
+// the limit. The store sets creation times in milliseconds. existing waits until the current
+// millisecond has passed, so that no later run can have the same creation time. Processes estimate
+// the clock of a server, so the newest run may seem to be created in the future.
 func (s *Service) existing(ctx context.Context, f *Filter) (time.Time, error) {
 	clock := s.client.Store().Clock()
 	at := clock.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -133,8 +131,8 @@ func (s *Service) existing(ctx context.Context, f *Filter) (time.Time, error) {
 	return at, nil
 }
 
-// newest returns the creation time of the newest run that matches if that is not before at and at
-// most clocksApart later. Otherwise it returns the millisecond before at.
+// newest returns the creation time of the newest matching run that was created between at and
+// clocksApart after at. If there is none, it returns the millisecond before at.
 func (s *Service) newest(ctx context.Context, f Filter, at time.Time) (time.Time, error) {
 	f.Since, f.Until, f.Oldest, f.Cursor = at, at.Add(clocksApart), false, ""
 	asked, err := f.filter()
@@ -159,7 +157,7 @@ func counted(m map[string]int) []BulkCount {
 	return all
 }
 
-// survey calls visit for all runs that match, page by page.
+// survey calls visit for each matching run. It reads the runs page by page.
 func (s *Service) survey(ctx context.Context, f Filter, visit func(i *workflow.RunInfo)) error {
 	for cursor := ""; ; {
 		next, err := s.bulkPage(ctx, f, cursor, visit)

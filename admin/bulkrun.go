@@ -17,18 +17,18 @@ import (
 
 //go:generate go run github.com/flowgen/flowgen/cmd/flowgen
 
-// AdminQueue is the queue of the runtime's own workflows for operators. Workers on which [Register]
-// was called serve it.
+// AdminQueue is the queue of the workflows that the runtime executes for operators. Workers on
+// which [Register] was called serve it.
 const AdminQueue = "flowgen.admin"
 
 // These limits bound the log of each run of a bulk action, and the work that is repeated after a
 // crash.
 const (
 	bulkListed = 1000 // runs per page
-	bulkPages  = 10   // pages before the action continues as a new run
+	bulkPages  = 10   // pages before the action continues in a new run
 	bulkPart   = 250  // maximum of runs per step
 	bulkAtOnce = 16   // runs in progress at a time in a step
-	bulkTries  = 4    // attempts of a step after which a run counts as failed, rather than the store as unavailable
+	bulkTries  = 4    // attempts of a step after which an error is a failure of the run and not an outage of the store
 )
 
 var (
@@ -36,12 +36,12 @@ var (
 	bulkStop     = workflow.NewTopic[string]("stop")
 )
 
-// bulkOrder describes what a bulk action does. It never changes.
+// bulkOrder describes a bulk action. It never changes after the start.
 type bulkOrder struct {
 	ID          string    `json:"id"`
-	Filter      Filter    `json:"filter"` // Until is the time of the preview or earlier
+	Filter      Filter    `json:"filter"` // Filter.Until is not after the time of the preview
 	Action      Action    `json:"action"`
-	By          Principal `json:"by"` // whose rights apply to each run
+	By          Principal `json:"by"` // the principal whose rights are checked for each run
 	Created     time.Time `json:"created"`
 	Total       int       `json:"total"`
 	Rate        int       `json:"rate"`
@@ -58,7 +58,7 @@ type bulkState struct {
 	Skipped  int           `json:"skipped"`
 	Failures []BulkFailure `json:"failures,omitempty"`
 	Stopped  bool          `json:"stopped,omitempty"`
-	Cursor   string        `json:"cursor,omitempty"` // of the next page
+	Cursor   string        `json:"cursor,omitempty"` // cursor of the next page
 }
 
 func (s *bulkState) seen() int { return s.Done + s.Failed + s.Refused + s.Skipped }
@@ -74,10 +74,10 @@ type bulkWork struct {
 	State bulkState `json:"state"`
 }
 
-// bulkList is a page of runs that match.
+// bulkList is a page of the runs that match.
 type bulkList struct {
-	Runs   []string  `json:"runs"`  // runs that accept the action
-	State  bulkState `json:"state"` // the counts of those that refuse it
+	Runs   []string  `json:"runs"`  // IDs of the runs that accept the action
+	State  bulkState `json:"state"` // counts of the runs that refuse the action
 	Cursor string    `json:"cursor,omitempty"`
 }
 
@@ -115,11 +115,11 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 	return s, BulkRuns.ContinueAsNew(ctx, bulkWork{o, s})
 }
 
-// genuine returns an error unless a run is one that [Service.StartBulk] started. The order contains
-// the rights with which the action is executed, but the order is input, so the identity of the run
-// must prove its origin. A request to start a run can use neither this form of a workflow ID nor
-// this workflow, and a run that was started by a schedule or another run, or created from an
-// earlier run, has no such ID.
+// genuine returns an error unless [Service.StartBulk] started the run. The order contains the
+// rights with which the action is executed, but an order is input that any caller could write.
+// Therefore the identity of the run must prove its origin. A request to start a run can use neither
+// this workflow nor a workflow ID of this form. A run that was started by a schedule or by another
+// run, or that was created from an earlier run, has no such workflow ID.
 func (o *bulkOrder) genuine(run workflow.Identity) error {
 	_, ticked := run.Tags[workflow.TagSchedule]
 	owner := o.By.Owner
@@ -132,7 +132,7 @@ func (o *bulkOrder) genuine(run workflow.Identity) error {
 	return nil
 }
 
-// bulkTurn acts on a part of a page, then sleeps as long as the rate requires.
+// bulkTurn applies the action to a part of a page, then sleeps as long as the rate requires.
 func bulkTurn(ctx workflow.Context, o bulkOrder, s *bulkState, part []string) error {
 	begun := workflow.Now(ctx)
 	got, err := ActOnBulk(ctx, o, part)
@@ -181,7 +181,7 @@ func (s *Service) listBulk(ctx context.Context, o bulkOrder, cursor string) (bul
 	return got, err
 }
 
-// notNow describes why a run refuses an action.
+// notNow returns a text that explains why a run refuses an action.
 func notNow(verb string, i *workflow.RunInfo) string {
 	if i.RetriedAs != "" && remakes(verb) {
 		return "it was retried as " + string(i.RetriedAs)
@@ -246,9 +246,9 @@ func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bu
 	return sum, down
 }
 
-// settled returns the result for a run that needs no action, or false if the run must be acted on.
-// gone reports that the run does not exist. again reports that an earlier attempt of the step may
-// have acted on the run.
+// settled returns the result for a run that needs no action, or false if the action must be applied
+// to the run. gone reports that the run does not exist. again reports that an earlier attempt of
+// the step may have applied the action to the run.
 func (s *Service) settled(ctx context.Context, v *verb, o *bulkOrder, run string, info *workflow.RunInfo, gone, again bool) (got bulkState, yes bool) {
 	switch {
 	case gone && again && v.name == verbDelete, !gone && again && v.done(info):
@@ -263,7 +263,8 @@ func (s *Service) settled(ctx context.Context, v *verb, o *bulkOrder, run string
 	return got, true
 }
 
-// actOnAll acts on some of the runs, and returns their errors in the same order.
+// actOnAll applies the action to the runs with the given indexes, and returns their errors in the
+// same order.
 func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []workflow.RunID, some []int) []error {
 	if v.many != nil {
 		var ids []workflow.RunID
@@ -288,22 +289,22 @@ func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wo
 	return errs
 }
 
-// failedItem returns the result for a run whose action returned an error. The second result reports
-// whether the store is unavailable.
+// failedItem returns the result for a run whose action returned err. down is not nil if the store
+// may be unavailable, and then the step is repeated.
 func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err error) (got bulkState, down error) {
 	p := ProblemOf(err)
-	if p.Code == CodeRefused || p.Code == CodeNotFound { // for example, the run lacks the step to fork from
+	if p.Code == CodeRefused || p.Code == CodeNotFound { // for example, the run does not contain the step to fork from
 		infos, errs := s.client.Infos(ctx, workflow.RunID(run))
-		if errors.Is(errs[0], workflow.ErrRunNotFound) || errs[0] == nil && !matches(o.Filter, &infos[0]) { // changed since it was listed
+		if errors.Is(errs[0], workflow.ErrRunNotFound) || errs[0] == nil && !matches(o.Filter, &infos[0]) { // the run was deleted or changed after it was listed
 			return bulkState{Skipped: 1}, nil
 		}
 		got.refuse(run, p.Detail)
 		return got, nil
 	}
-	if step.Attempt(ctx) < bulkTries { // an outage may end before the next request
+	if step.Attempt(ctx) < bulkTries { // if the store has an outage, it may end before the next attempt
 		return got, err
 	}
-	if call, ok := step.Current(ctx); ok { // ask whether the run or the store is at fault
+	if call, ok := step.Current(ctx); ok { // reading a run shows whether the store or only this run fails
 		if _, down := s.client.Run(call.RunID).Info(ctx); down != nil {
 			return got, err
 		}
@@ -311,8 +312,8 @@ func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err 
 	return bulkState{Failed: 1, Failures: []BulkFailure{{Run: run, Outcome: bulkFailed, Detail: p.Detail}}}, ctx.Err()
 }
 
-// bulkPage calls visit for a page of the runs that match, the oldest first, and returns the cursor
-// of the next page.
+// bulkPage calls visit for each matching run of a page, the oldest first, and returns the cursor of
+// the next page.
 func (s *Service) bulkPage(ctx context.Context, f Filter, cursor string, visit func(i *workflow.RunInfo)) (string, error) {
 	f.Oldest, f.Cursor = true, cursor
 	asked, err := f.filter()
@@ -329,7 +330,7 @@ func (s *Service) bulkPage(ctx context.Context, f Filter, cursor string, visit f
 	return page.Cursor, nil
 }
 
-// matches reports whether a filter selects a run, by the rules of the stores.
+// matches reports whether a filter selects a run. It applies the rules of the stores.
 func matches(f Filter, i *workflow.RunInfo) bool {
 	q := store.Query{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),

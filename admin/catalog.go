@@ -22,32 +22,33 @@ import (
 
 // CatalogFilter selects workflows. The zero value selects the first 100 by name.
 type CatalogFilter struct {
-	Workflow string `json:"workflow,omitempty"` // stored name; empty selects all
-	After    string `json:"after,omitempty"`    // only names after this one: Next of a [CatalogPage] is that of the next page
+	Workflow string `json:"workflow,omitempty"` // stored name; empty selects all workflows
+	After    string `json:"after,omitempty"`    // selects names after this one; set it to CatalogPage.Next for the next page
 	Limit    int    `json:"limit,omitempty"`    // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// CatalogWorkflow describes a workflow as registered by workers when they started.
+// CatalogWorkflow describes a workflow as workers registered it when they started.
 type CatalogWorkflow struct {
 	Workflow string           `json:"workflow"` // stored name
-	Versions []CatalogVersion `json:"versions"` // distinct versions, the newest first; the last four
+	Versions []CatalogVersion `json:"versions"` // the last four distinct versions, the newest first
 }
 
-// CatalogVersion describes a workflow as one build defines it.
+// CatalogVersion describes a workflow as it is defined in one build.
 type CatalogVersion struct {
-	Build string    `json:"build"` // the newest build with this version
-	At    time.Time `json:"at"`    // when a worker first registered it
-	Queue string    `json:"queue"` // queue of its directive
+	Build string    `json:"build"` // the newest build that defines this version
+	At    time.Time `json:"at"`    // time at which a worker first registered the version
+	Queue string    `json:"queue"` // queue in the directive of the workflow
 	// Input and Output are JSON Schemas (draft 2020-12) of the stored form of the input, which
-	// [Start] takes, and of the result. The type null means that there is no value. An absent
-	// schema means that nothing is known.
+	// [Start] takes, and of the result. The type null means that the workflow has no input or no
+	// result. An absent schema means that the type is unknown.
 	Input  json.RawMessage `json:"input,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
-	Limits []string        `json:"limits,omitempty"` // names of the limits that its runs use; none if the build does not report them
-	Graph  *CatalogGraph   `json:"graph,omitempty"`  // graph of a struct with //flow:dag; absent if there is none or the build does not report it
+	Limits []string        `json:"limits,omitempty"` // names of the limits that runs of the workflow use; empty if the build does not report them
+	Graph  *CatalogGraph   `json:"graph,omitempty"`  // graph of a struct with //flow:dag; nil if the workflow has no such graph or the build does not report it
 }
 
-// CatalogGraph contains the nodes of a graph, or only their number if there are too many.
+// CatalogGraph contains the nodes of a graph. If there are too many nodes, it contains only their
+// number.
 type CatalogGraph = store.CatalogGraph
 
 // CatalogNode is a node of a graph with its dependencies.
@@ -56,11 +57,11 @@ type CatalogNode = store.CatalogNode
 // CatalogPage is a page of the catalog, sorted by name.
 type CatalogPage struct {
 	Workflows []CatalogWorkflow `json:"workflows"`
-	Next      string            `json:"next,omitempty"` // CatalogFilter.After for the next page; empty for the last page
+	Next      string            `json:"next,omitempty"` // value of CatalogFilter.After for the next page; empty on the last page
 }
 
-// Catalog returns a page of the workflows that workers have registered. It contains no data of
-// runs, so every principal that may start runs may read it.
+// Catalog returns a page of the workflows that workers have registered. The catalog contains no
+// data of runs, so every principal that may start runs may read it.
 func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, error) {
 	if err := s.who.Need(RoleViewer, "to see the catalogue"); err != nil {
 		return CatalogPage{}, err
@@ -96,8 +97,8 @@ func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, er
 	return page, nil
 }
 
-// described returns an iterator over the catalog entries that a query selects. It reads page by
-// page.
+// described returns an iterator over the catalog entries that a query selects. It reads the entries
+// page by page.
 func (s *Service) described(ctx context.Context, q ops.CatalogQuery) iter.Seq2[ops.CatalogEntry, error] {
 	return func(yield func(ops.CatalogEntry, error) bool) {
 		for {
@@ -119,31 +120,33 @@ func (s *Service) described(ctx context.Context, q ops.CatalogQuery) iter.Seq2[o
 	}
 }
 
-// usedLimits caches the limits that the runs of each workflow use. Of concurrent requests one reads
-// the catalog and the others wait for its result; requests for which the cached data suffice do not
-// wait.
+// usedLimits caches the limits that the runs of each workflow use. If several requests need fresh
+// data, one of them reads the catalog and the others wait for the result. Requests for which the
+// cached data suffice do not wait.
 type usedLimits struct {
-	mu      sync.Mutex // never held while the store is read
+	mu      sync.Mutex // never held during a read of the store
 	read    time.Time
-	by      map[string][]string // replaced, never modified
-	reading *usedReading        // nil if no request is reading
+	by      map[string][]string // replaced as a whole, never modified
+	reading *usedReading        // the read in progress, or nil
 }
 
-// usedReading is a read of the catalog by one request for all that wait.
+// usedReading is a read of the catalog, shared by the requests that wait for it.
 type usedReading struct {
-	over chan struct{} // closed at its end
-	err  error         // the error for all waiting requests; set before over is closed
+	over chan struct{} // closed at the end of the read
+	err  error         // error of the read; set before over is closed
 }
 
-// Maximum age of the cached limits. The catalog contains the schemas of all workflows and changes
-// only when a worker of another build starts, but pages are drawn every second.
+// Maximum age of the cached limits. The catalog contains the schemas of all workflows, so reading
+// it is expensive. It changes only if a worker of another build starts, but pages are drawn every
+// second.
 const (
 	usedFor    = 10 * time.Second
-	usedAtMost = time.Second // for a workflow that is not in the cache
+	usedAtMost = time.Second // maximum age if a requested workflow is not in the cache
 )
 
-// limitsOf returns the limits that the runs of workflows use. A request reads within its own
-// deadline. If it fails for that reason, a waiting request reads instead.
+// limitsOf returns the limits that the runs of workflows use. A request that reads the catalog does
+// so within its own deadline. If its deadline passes, one of the waiting requests reads the catalog
+// instead.
 func (s *Service) limitsOf(ctx context.Context, queues []Queue) (map[string][]string, error) {
 	u := s.used
 	for {
@@ -165,8 +168,8 @@ func (s *Service) limitsOf(ctx context.Context, queues []Queue) (map[string][]st
 	}
 }
 
-// known returns the cached data if they are recent enough, or else the read in progress. mine
-// reports that the caller must execute that read.
+// known returns the cached data if they are recent enough. Otherwise it returns a read, which is in
+// progress unless mine is true. If mine is true, the caller must execute the read.
 func (u *usedLimits) known(queues []Queue) (by map[string][]string, r *usedReading, mine bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -185,7 +188,7 @@ func (u *usedLimits) known(queues []Queue) (by map[string][]string, r *usedReadi
 	return nil, u.reading, true
 }
 
-// fill executes a read and wakes all waiting requests.
+// fill executes a read, stores its result, and wakes the waiting requests.
 func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context.Context) (map[string][]string, error)) (by map[string][]string, err error) {
 	defer func() {
 		u.mu.Lock()
@@ -201,8 +204,8 @@ func (u *usedLimits) fill(ctx context.Context, r *usedReading, read func(context
 	return read(ctx)
 }
 
-// readLimits reads from the catalog which limits the runs of each workflow use. It returns none if
-// the store has no catalog.
+// readLimits returns the limits that the runs of each workflow use, from the catalog. It returns an
+// empty map if the store has no catalog.
 func (s *Service) readLimits(ctx context.Context) (map[string][]string, error) {
 	by := map[string][]string{}
 	for e, err := range s.described(ctx, ops.CatalogQuery{Limit: maxLimit}) {
@@ -217,16 +220,16 @@ func (s *Service) readLimits(ctx context.Context) (map[string][]string, error) {
 	return by, nil
 }
 
-// Fault is a place in an input that does not match the schema.
+// Fault is a position in an input at which the input does not match the schema.
 type Fault struct {
-	Pointer string `json:"pointer"` // a JSON pointer (RFC 6901); empty for the input as a whole
+	Pointer string `json:"pointer"` // JSON pointer (RFC 6901); empty for the input as a whole
 	Problem string `json:"problem"`
 }
 
-// fits returns a problem for an input that matches no version of the workflow in the catalog.
-// Builds that are deployed side by side may define different versions, and any of them may get the
-// run. The input of a workflow without a schema is not checked here; the code of the run rejects it
-// if it does not match.
+// fits returns a problem if the input matches no version of the workflow in the catalog. Builds
+// that are deployed side by side may define different versions, and a worker of any of these builds
+// may execute the run. Without a schema in the catalog, fits accepts any input, and the code of the
+// run rejects an input that does not match.
 func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 	found, err := s.ops.Catalog(ctx, ops.CatalogQuery{Workflow: name, Limit: 1})
 	if errors.Is(err, workflow.ErrNotSupported) || err == nil && len(found) == 0 {
@@ -236,7 +239,7 @@ func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 		return err
 	}
 	if len(input) == 0 {
-		input = Payload("null") // as in the schema of a workflow without input
+		input = Payload("null") // in the schema of a workflow without input, the type is null
 	}
 	var faults []Fault
 	for i, v := range found[0].Versions {
@@ -245,7 +248,7 @@ func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 			return nil
 		}
 		for _, f := range wrong {
-			if i == 0 { // the fix refers to the newest one
+			if i == 0 { // the problem describes the mismatch with the newest version
 				faults = append(faults, Fault(f))
 			}
 		}

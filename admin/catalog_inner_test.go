@@ -16,17 +16,17 @@ import (
 type slowCatalog struct {
 	store.Store
 	asked  chan struct{} // receives a value for each query
-	answer chan error    // nil: the query succeeds
+	answer chan error    // answers a query; nil means success
 	n      atomic.Int64  // number of queries
 }
 
-// WriteEntry implements store.Entries.
+// WriteEntry passes the write to the inner store.
 func (s *slowCatalog) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	e, _ := store.As[store.Entries](s.Store)
 	return e.WriteEntry(ctx, w)
 }
 
-// Entries implements store.Entries.
+// Entries blocks until the test answers the query.
 func (s *slowCatalog) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
 	s.n.Add(1)
 	s.asked <- struct{}{}
@@ -47,7 +47,7 @@ type limitsAnswer struct {
 	err error
 }
 
-// limitsIn requests the limits of workflow shop.order and of the named one in the background.
+// limitsIn requests the limits of the workflow with the given name in the background.
 func limitsIn(ctx context.Context, d *Service, name string) <-chan limitsAnswer {
 	got := make(chan limitsAnswer, 1)
 	go func() {
@@ -57,7 +57,7 @@ func limitsIn(ctx context.Context, d *Service, name string) <-chan limitsAnswer 
 	return got
 }
 
-// soon receives from c with a time limit.
+// soon receives a value from c. It fails the test if no value arrives in time.
 func soon[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -92,8 +92,8 @@ func wantCarrier(t *testing.T, what string, got limitsAnswer) {
 	}
 }
 
-// Of concurrent requests for limits one reads for all of them. Each waits at most until its own
-// deadline.
+// TestOPS1_OneRequestReadsTheLimitsForAllThatWait proves that one of several concurrent requests
+// reads the limits for all of them, and that each request waits no longer than its own deadline.
 func TestOPS1_OneRequestReadsTheLimitsForAllThatWait(t *testing.T) {
 	d, st := slowDirect(t)
 	first := limitsIn(t.Context(), d, "shop.order")
@@ -118,8 +118,9 @@ func TestOPS1_OneRequestReadsTheLimitsForAllThatWait(t *testing.T) {
 	}
 }
 
-// If the deadline of the reading request passes, another one reads. If the store fails, all
-// requests fail.
+// TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft proves that another request reads
+// the limits if the deadline of the reading request passes, and that all requests fail if the store
+// fails.
 func TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft(t *testing.T) {
 	d, st := slowDirect(t)
 	hurried, cancel := context.WithCancel(t.Context())
@@ -129,7 +130,7 @@ func TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft(t *testing.T
 	if mine {
 		t.Fatal("two requests read")
 	}
-	second := limitsIn(t.Context(), d, "shop.order") // waits for r or comes after it
+	second := limitsIn(t.Context(), d, "shop.order") // waits for r or begins after the end of r
 	cancel()
 	if got := soon(t, "the first", first); !errors.Is(got.err, context.Canceled) {
 		t.Errorf("the first got %+v", got)
@@ -150,20 +151,21 @@ func TestOPS1_AnotherRequestReadsTheLimitsWhenTheFirstHasNoTimeLeft(t *testing.T
 		t.Errorf("the reader got %v", err)
 	}
 	soon(t, "the end of the reading", r.over)
-	d.used.reading = r // the state of a request that has waited for r
+	d.used.reading = r // the state that a request finds after it has waited for r
 	if got := soon(t, "one that waited", limitsIn(t.Context(), d, "shop.order")); !errors.Is(got.err, gone) {
 		t.Errorf("one that waited got %+v, want the error of the store", got)
 	}
 }
 
-// A request for cached limits does not wait for a read of limits that are not cached.
+// TestOPS1_WhatIsKnownOfLimitsIsToldWhileTheStoreIsSlow proves that a request for cached limits
+// does not wait for a read of limits that are not cached.
 func TestOPS1_WhatIsKnownOfLimitsIsToldWhileTheStoreIsSlow(t *testing.T) {
 	d, st := slowDirect(t)
 	first := limitsIn(t.Context(), d, "shop.order")
 	soon(t, "the first question", st.asked)
 	st.answer <- nil
 	wantCarrier(t, "the first", soon(t, "the first", first))
-	d.used.read = d.used.read.Add(-2 * usedAtMost) // recent enough for cached workflows, but not for others
+	d.used.read = d.used.read.Add(-2 * usedAtMost) // the cache is recent enough for the workflows in it, but not for others
 	ctx, cancel := context.WithCancel(t.Context())
 	unknown := limitsIn(ctx, d, "shop.other")
 	soon(t, "the question of another workflow", st.asked)

@@ -13,8 +13,8 @@ import (
 
 // Exam is the result of checking how a store is configured.
 type Exam struct {
-	Supported bool          `json:"supported"` // false: this kind of store has no doctor, and nothing was checked
-	Findings  []ExamFinding `json:"findings"`  // in the order of the servers
+	Supported bool          `json:"supported"` // false if this kind of store has no checks; then nothing was checked
+	Findings  []ExamFinding `json:"findings"`  // grouped by server, in the order of the servers
 }
 
 // ExamFinding is the result of one check of one server, see [store.Finding].
@@ -29,22 +29,22 @@ type ExamFinding struct {
 
 // Checked is the report of a check or a repair, see [fsck.Report].
 type Checked struct {
-	Repair  bool      `json:"repair"`  // false: nothing was changed
-	Runs    int       `json:"runs"`    // runs in the store
-	Planned int       `json:"planned"` // fixes that a repair would make
-	Done    int       `json:"done"`    // fixes that were made
-	Left    int       `json:"left"`    // findings that remain
-	Total   int       `json:"total"`   // fixes with any outcome
-	Fixes   []Mending `json:"fixes"`   // in the order of their execution; a [Service] returns the first 1,000
+	Repair  bool      `json:"repair"`  // false if the report is of a check, which changes nothing
+	Runs    int       `json:"runs"`    // number of runs in the store
+	Planned int       `json:"planned"` // number of fixes that a repair would make
+	Done    int       `json:"done"`    // number of fixes that were made
+	Left    int       `json:"left"`    // number of findings that remain
+	Total   int       `json:"total"`   // number of fixes with any outcome
+	Fixes   []Mending `json:"fixes"`   // in the order of execution; a [Service] returns the first 1,000
 }
 
 // Mending is the repair of one run or of the store itself.
 type Mending struct {
 	Run     string   `json:"run,omitempty"`
 	Outcome string   `json:"outcome"`          // planned, repaired, moved or remains
-	Action  string   `json:"action,omitempty"` // description of the repair; empty if none is possible
-	Why     string   `json:"why,omitempty"`    // why no repair is possible
-	Reason  string   `json:"reason,omitempty"` // text in the audit trail of the run, see [store.Reason]
+	Action  string   `json:"action,omitempty"` // description of the repair; empty if no repair is possible
+	Why     string   `json:"why,omitempty"`    // reason why no repair is possible
+	Reason  string   `json:"reason,omitempty"` // text in the audit trail of the run; see [store.Reason]
 	Broken  []Broken `json:"broken,omitempty"`
 }
 
@@ -54,15 +54,16 @@ type Broken struct {
 	Run       string `json:"run,omitempty"`
 	What      string `json:"what"`
 	Explain   string `json:"explain"`
-	// Lasting reports that the violation is in a log, which nothing may change, so no repair can
-	// remove it.
+	// Lasting reports whether the violation is in a log. Logs are immutable, so no repair can
+	// remove the violation.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
 // maxFixes is the maximum length of Checked.Fixes.
 const maxFixes = 1000
 
-// Wrong reports whether an operator should act. Hints do not count.
+// Wrong reports whether a finding requires action by an operator. Findings with severity info do
+// not.
 func (e *Exam) Wrong() bool {
 	return slices.ContainsFunc(e.Findings, func(f ExamFinding) bool {
 		return f.Severity != store.SeverityOK.String() && f.Severity != store.SeverityInfo.String()
@@ -70,7 +71,7 @@ func (e *Exam) Wrong() bool {
 }
 
 // Examine reports how the servers of the store are configured and which settings are wrong. It
-// changes nothing. The result contains names of servers and their settings.
+// changes nothing. The result contains the names of servers and their settings.
 func (s *Service) Examine(ctx context.Context) (Exam, error) {
 	if err := s.all(RoleOperator, "examine the store", ownRuns); err != nil {
 		return Exam{}, err
@@ -91,9 +92,9 @@ func (s *Service) Examine(ctx context.Context) (Exam, error) {
 	return got, nil
 }
 
-// Check checks every invariant of the store, and reports what a repair would do. It changes
-// nothing. It reads the whole store, one partition at a time, which takes as long as reading all
-// data. For a store that cannot be checked it returns a problem with the code unsupported.
+// Check checks every invariant of the store, and reports the changes that a repair would make. It
+// changes nothing. It reads all data of the store, one partition at a time. It returns a problem
+// with the code unsupported for a store that cannot be checked.
 func (s *Service) Check(ctx context.Context) (Checked, error) {
 	if err := s.all(RoleOperator, "check the store", ownRuns); err != nil {
 		return Checked{}, err
@@ -102,8 +103,8 @@ func (s *Service) Check(ctx context.Context) (Checked, error) {
 }
 
 // Repair checks every invariant of the store, and repairs violations from the logs. Workers may run
-// at the same time. When it returns nil, all repairs are durable; if it returns an error, some of
-// them may be.
+// at the same time. When it returns nil, all repairs are durable. If it returns an error, some
+// repairs may be durable.
 func (s *Service) Repair(ctx context.Context, why Because) (Checked, error) {
 	e := s.entry(JournalEntry{Action: "repair", Reason: why.Reason})
 	got, err := recorded(ctx, s, &e, func(ctx context.Context) (Checked, error) {
@@ -111,7 +112,7 @@ func (s *Service) Repair(ctx context.Context, why Because) (Checked, error) {
 	}, func(got Checked, e *JournalEntry) {
 		e.Detail = fmt.Sprintf("%d repairs, %d findings left", got.Done, got.Left)
 	})
-	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // a repair needs a journal, unless the caller has direct access to the store
+	if _, unwritten := errors.AsType[*unwrittenError](err); unwritten { // only callers with direct access to the store may repair without a journal
 		p := *ProblemOf(err)
 		p.Fix = "repair it with the store itself: flowctl fsck --repair --store URL does so first, and then writes the journal"
 		err = &p
@@ -130,11 +131,10 @@ func (s *Service) repair(ctx context.Context, why Because) (Checked, error) {
 	return s.fsck(ctx, fsck.Options{})
 }
 
-// checking is held during a check, because each check reads whole partitions of the store into
-// memory.
+// checking serializes checks, because each check reads whole partitions of the store into memory.
 var checking = make(chan struct{}, 1)
 
-// fsck waits until no other check runs in this process, then runs one.
+// fsck waits until no other check is running in this process, then runs a check.
 func (s *Service) fsck(ctx context.Context, opts fsck.Options) (Checked, error) {
 	select {
 	case checking <- struct{}{}:
@@ -154,7 +154,7 @@ func (s *Service) fsck(ctx context.Context, opts fsck.Options) (Checked, error) 
 	return got, nil
 }
 
-// CheckedOf converts a report with all of its fixes.
+// CheckedOf converts a report and all of its fixes.
 func CheckedOf(r *fsck.Report) Checked {
 	got := Checked{Repair: !r.DryRun, Runs: r.Runs, Left: len(r.Remaining), Total: len(r.Fixes), Fixes: []Mending{}}
 	for i := range r.Fixes {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scanned is a store that counts the reads of its partition, and how many are concurrent.
+// scanned is a store that counts the reads of its partition and the concurrent ones among them.
 type scanned struct {
 	store.Store
 
@@ -37,7 +37,7 @@ func (s *scanned) ReadPartition(context.Context, int) (*store.PartitionState, er
 func TestCheck_OneRunsAtATime(t *testing.T) {
 	st := &scanned{Store: memstore.New()}
 	defer func() { _ = st.Close() }()
-	check := func(ctx context.Context) error { // with a service of its own, like the API and the console
+	check := func(ctx context.Context) error { // each check uses its own service, as the API and the console do
 		_, err := admin.New(workflow.NewClient(st, workflow.ClientConfig{})).Check(ctx)
 		return err
 	}
@@ -47,7 +47,7 @@ func TestCheck_OneRunsAtATime(t *testing.T) {
 		if err := check(ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("a check that waits, and whose caller is gone: got %v, want %v", err, context.Canceled)
 		}
-		for range 1000 { // give the others time to run
+		for range 1000 { // let the other goroutines run
 			runtime.Gosched()
 		}
 	}

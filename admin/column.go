@@ -10,16 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Column is a column of a list. The lists of the command, of its live view and of the console are
-// drawn from the columns in this file. A new column is added here; it needs a change in a template
-// of the console only if the console draws it in a special way.
+// Column is a column of a list. The command flowctl, its live view and the console draw their lists
+// from the columns in this file. A new column is added here. It needs a change in a template of the
+// console only if the console draws the column in a special way.
 type Column[T any] struct {
-	Name  string // of the field in JSON, or of the combination of several fields; unique in the list
+	Name  string // name of the JSON field, or of the combination of several fields; unique in the list
 	Title string
 	Kind  ColumnKind
 	Width Width
-	// Value returns the value of the column for a row: a string, a []string, an int, a uint64, an
-	// [About], a time.Time or a time.Duration. Zero values are drawn as empty cells, except for
+	// Value returns the value of the column for a row. Its type is string, []string, int, uint64,
+	// [About], time.Time or time.Duration. Zero values are drawn as empty cells, except for
 	// numbers.
 	Value func(row *T, now time.Time) any
 }
@@ -36,17 +36,17 @@ const (
 	KindSpan              // a duration
 )
 
-// Room determines where a column is drawn.
+// Width determines in which outputs a column appears.
 type Width int
 
-// The values of Room.
+// The values of Width.
 const (
 	WidthAlways    Width = iota
 	WidthMedium          // in the console except on phones
 	WidthWide            // in the console on wide screens only
-	WidthTable           // not in the console, where another column or the page of the row contains it
-	WidthWideTable       // only by the command with -o wide
-	WidthPage            // only in the console, on wide screens
+	WidthTable           // not in the console, where another column or the page of the row contains the value
+	WidthWideTable       // in the output of the command with -o wide only
+	WidthPage            // in the console on wide screens only, not in the output of the command
 )
 
 // About is a lower bound of a number.
@@ -66,7 +66,7 @@ var RunColumns = []Column[Run]{
 	{Name: "now", Title: "Now", Width: WidthWide, Value: func(r *Run, _ time.Time) any { return r.doing() }},
 }
 
-// Took returns how long a run has taken until its end, or until now if it is open.
+// Took returns the duration of a run until its end, or until now if the run is open.
 func (r *Run) Took(now time.Time) time.Duration {
 	if r.EndedAt.IsZero() {
 		return now.Sub(r.CreatedAt)
@@ -83,7 +83,7 @@ func tagList(tags map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// Waiting lists the limits that a run waits for, or returns the empty string.
+// Waiting lists the limits that a run waits for. It returns the empty string if there are none.
 func (r *Run) Waiting() string {
 	switch {
 	case len(r.Waits) == 0:
@@ -94,7 +94,7 @@ func (r *Run) Waiting() string {
 	return "for " + strings.Join(r.Waits, ", ") + " since " + r.WaitsSince.Format(time.RFC3339)
 }
 
-// doing describes what a run waits for, based on the data in a list.
+// doing describes the event that a run waits for, based on the fields that lists contain.
 func (r *Run) doing() string {
 	switch {
 	case len(r.WaitsFor) > 0:
@@ -127,7 +127,7 @@ var FailureColumns = []Column[FailureGroup]{
 	{Name: "message", Title: "Message", Width: WidthTable, Value: func(g *FailureGroup, _ time.Time) any { return g.Message }},
 }
 
-// Place returns the workflow, or the workflow and the step, in which the runs of a group failed.
+// Place returns the workflow in which the runs of the group failed, and the step if there is one.
 func (g *FailureGroup) Place() string { return strings.TrimSuffix(g.Workflow+"/"+g.Step, "/") }
 
 // ScheduleColumns are the columns of lists of schedules.
@@ -197,10 +197,10 @@ func (p *Pool) state() string {
 	return "declared"
 }
 
-// shownHolders is the number of holders of a limit that a list names.
+// shownHolders is the maximum number of holders of a limit that a list names.
 const shownHolders = 3
 
-// heldBy names holders of a limit, with the status of those that are not running.
+// heldBy names the holders of a limit, and adds the status of holders that are not running.
 func (p *Pool) heldBy() string {
 	var all []string
 	for i := range p.Holders[:min(len(p.Holders), shownHolders)] {
@@ -243,7 +243,7 @@ var WorkerColumns = []Column[Worker]{
 	{Name: "workflows", Title: "Workflows", Width: WidthWideTable, Value: func(w *Worker, _ time.Time) any { return w.serves(true) }},
 }
 
-// shownBuild is the number of characters of a build ID that a list contains.
+// shownBuild is the number of characters of a build ID that lists contain.
 const shownBuild = 12
 
 func (w *Worker) state() string {
@@ -253,7 +253,8 @@ func (w *Worker) state() string {
 	return "silent"
 }
 
-// serves returns the queues that a worker serves, or with whole each queue and workflow.
+// serves returns the queues that a worker serves. If whole is true, it returns each combination of
+// queue and workflow.
 func (w *Worker) serves(whole bool) []string {
 	var all []string
 	for _, s := range w.Serves {
@@ -280,7 +281,7 @@ var QueueColumns = []Column[Queue]{
 	{Name: "workers", Title: "Served by", Kind: KindNumber, Value: func(q *Queue, _ time.Time) any { return q.servedBy() }},
 }
 
-// number returns n as a lower bound if the row is not exact.
+// number returns n, as a lower bound if the numbers of the queue are not exact.
 func (q *Queue) number(n int) any {
 	if !q.Exact {
 		return About(n)
@@ -309,7 +310,7 @@ func (q *Queue) servedBy() string {
 	return by
 }
 
-// since returns the time between t and now, at least 1, or 0 if t is zero.
+// since returns the duration from t to now, but at least 1 ns. It returns 0 if t is zero.
 func since(now, t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0

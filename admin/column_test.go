@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// computed lists the columns that are not fields in JSON.
+// computed lists the columns that do not correspond to a JSON field.
 var computed = []string{"took", "now", "place", "note", "state", "allows", "buildId", "workflows"}
 
 func TestOPS1_ColumnsAreNamedLikeTheirFieldsInJSON(t *testing.T) {
@@ -51,7 +51,7 @@ func checkColumns[T any](t *testing.T, list string, all []admin.Column[T]) {
 	}
 }
 
-// jsonFields returns the JSON names of the fields of a struct.
+// jsonFields returns the JSON names of the fields of a struct type.
 func jsonFields(of reflect.Type) (all []string) {
 	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -13,38 +13,38 @@ import (
 
 // EntityFilter selects entities of a run. The zero value selects the first 100 of all kinds.
 type EntityFilter struct {
-	Kinds []string `json:"kinds,omitempty"` // any of these, see [EntityKinds]
-	Open  bool     `json:"open,omitempty"`  // only those that have not ended
-	From  uint64   `json:"from,omitempty"`  // Seq of the first one: Next of an [EntityPage] is that of the next page
+	Kinds []string `json:"kinds,omitempty"` // any of these kinds; see [EntityKinds]
+	Open  bool     `json:"open,omitempty"`  // selects only entities that have not ended
+	From  uint64   `json:"from,omitempty"`  // Seq of the first entity; set it to EntityPage.Next for the next page
 	Limit int      `json:"limit,omitempty"` // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// Entity is the state of an operation that a run has begun: a step, a wait, a hook, a child, a
-// message to another run, or a request to this run.
+// Entity is the state of an operation that a run has begun. It is a step, a wait, a hook, a child,
+// a message to another run, or a request to this run.
 type Entity struct {
-	ID      string    `json:"id"`   // step_, wait_, hook_, chld_, send_ or asks_ and 26 characters; it never changes
-	Kind    string    `json:"kind"` // one of [EntityKinds]; a step that another run executes is a step
-	Seq     uint64    `json:"seq"`  // of its first event
+	ID      string    `json:"id"`   // step_, wait_, hook_, chld_, send_ or asks_, followed by 26 characters; never changes
+	Kind    string    `json:"kind"` // one of [EntityKinds]; the kind of a step that another run executes is step
+	Seq     uint64    `json:"seq"`  // number of its first event
 	Name    string    `json:"name,omitempty"`
 	Key     string    `json:"key,omitempty"`
 	State   string    `json:"state"`
-	Open    bool      `json:"open"`              // it has not ended
-	Attempt int       `json:"attempt,omitempty"` // the latest attempt of a step
-	Due     time.Time `json:"due,omitzero"`      // of a wait, or of the next attempt of a step
+	Open    bool      `json:"open"`              // whether the operation has not ended
+	Attempt int       `json:"attempt,omitempty"` // number of the latest attempt of a step
+	Due     time.Time `json:"due,omitzero"`      // time at which a wait ends or the next attempt of a step begins
 	Began   time.Time `json:"began"`
 	Changed time.Time `json:"changed"`           // time of its last event
-	Failure *Failure  `json:"failure,omitempty"` // of its last attempt, unless it has completed
-	Run     string    `json:"run,omitempty"`     // the other run of a child, of a message, or of a step that another run executes
+	Failure *Failure  `json:"failure,omitempty"` // failure of the last attempt, unless the operation has completed
+	Run     string    `json:"run,omitempty"`     // the child, the recipient of the message, or the run that executes the step
 }
 
 // EntityPage is a page of the entities of a run, in the order of their first events.
 type EntityPage struct {
 	Entities []Entity `json:"entities"`
-	Next     uint64   `json:"next,omitempty"` // EntityFilter.From for the next page; 0 for the last page
+	Next     uint64   `json:"next,omitempty"` // value of EntityFilter.From for the next page; 0 on the last page
 }
 
-// StepOf returns the step that a child executes for its parent, given the name of the child's
-// workflow. It returns false if the workflow belongs to the user.
+// StepOf returns the name of the step that a run with the given workflow executes for its parent.
+// It returns false if the workflow does not belong to the runtime.
 func StepOf(workflow string) (step string, ok bool) { return event.StepOfRun(workflow) }
 
 // EntityKinds returns the kinds of entities.
@@ -57,7 +57,7 @@ func EntityKinds() []string {
 }
 
 // Entities returns a page of the operations that a run has begun, such as its steps, with their
-// present state. It reads the log from the first entity on, and holds only one page in memory.
+// present state. It reads the whole log of the run, but holds only one page in memory.
 func (s *Service) Entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -112,10 +112,10 @@ func (s *Service) entities(ctx context.Context, ref string, f EntityFilter) (Ent
 }
 
 // maxAttemptEvents is the maximum number of events that are read from the log of a run that
-// executes a step. Each attempt has a few events.
+// executes a step. Each attempt has only a few events.
 const maxAttemptEvents = 1000
 
-// fillSteps adds the attempts of steps that other runs execute from the logs of these runs.
+// fillSteps adds the attempts of steps that other runs execute. It reads the logs of these runs.
 func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 	var steps []*Entity
 	var runs []workflow.RunID
@@ -130,7 +130,7 @@ func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 	}
 	infos, errs := s.client.Infos(ctx, runs...)
 	for i, e := range steps {
-		if errors.Is(errs[i], workflow.ErrRunNotFound) { // it is not created yet, or was purged
+		if errors.Is(errs[i], workflow.ErrRunNotFound) { // the run has not been created yet, or it was purged
 			continue
 		}
 		if errs[i] != nil {
@@ -153,8 +153,9 @@ func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 	return nil
 }
 
-// attempts copies the attempts from the log of the run that executes the step. After the step has
-// ended, the log of the entity's own run contains the rest.
+// attempts copies the number of attempts from own, which is the step in the log of the run that
+// executes it. While the entity is open, attempts also copies the state, the times and the failure.
+// The log of the entity's own run contains them after that.
 func (e *Entity) attempts(own *event.Open) {
 	e.Attempt = own.Attempt
 	if !e.Open {

@@ -12,9 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Event is one record of a log. Fields without a value are omitted in JSON.
+// Event is one record of a log. JSON omits fields without a value.
 type Event struct {
-	Seq  uint64    `json:"seq"` // from 1, without gaps
+	Seq  uint64    `json:"seq"` // starts at 1 and has no gaps
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
 	// Ref is the Seq of the first event of the operation that this event belongs to.
@@ -27,9 +27,10 @@ type Event struct {
 	Failure *Failure  `json:"failure,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Next    string    `json:"next,omitempty"`
-	By      string    `json:"by,omitempty"` // the worker, or the principal that requested it
+	By      string    `json:"by,omitempty"` // the worker that recorded the event, or the principal that requested it
 	Build   string    `json:"build,omitempty"`
-	// Creates reports that an operation begins with this event, Ends that the run ends with it.
+	// Creates reports whether an operation begins with this event. Ends reports whether the run
+	// ends with this event.
 	Creates bool `json:"creates,omitempty"`
 	Ends    bool `json:"ends,omitempty"`
 }
@@ -37,24 +38,23 @@ type Event struct {
 // EventPage is a page of a log.
 type EventPage struct {
 	Events []Event `json:"events"`
-	Next   uint64  `json:"next,omitempty"` // number of the first event of the next page; 0 if there was none
+	Next   uint64  `json:"next,omitempty"` // number of the first event of the next page; 0 if no event follows at present
 }
 
-// EventField is a field of events in the output for people. The lines of the command and the pages
-// of the console are drawn from [EventFields], so that a field of [Event] appears in all of them
-// once it has a row there.
+// EventField is a field of events in output for people. The command and the console draw events
+// from [EventFields], so that a field of [Event] appears in both after it is added there.
 type EventField struct {
-	Name  string // in JSON
+	Name  string // name of the JSON field
 	Title string
 	Kind  ColumnKind
-	Value func(e *Event) any // a string, an int or a time.Time; a zero value is omitted
-	// Line returns the text of the field for a one-line description of the event; at formats a
-	// time. Nil means that the field is omitted there.
+	Value func(e *Event) any // returns a string, an int or a time.Time; zero values are omitted
+	// Line returns the text of the field in a one-line description of the event. The function at
+	// formats times. If Line is nil, the description omits the field.
 	Line func(e *Event, at func(time.Time) string) string
 }
 
-// EventFields are the fields of events, except payloads and those that every event has, such as its
-// time.
+// EventFields are the fields of events, except payloads and the fields that every event has, such
+// as its time.
 var EventFields = []EventField{
 	{Name: "name", Title: "Name", Kind: KindCode, Value: func(e *Event) any { return e.Name }, Line: func(e *Event, _ func(time.Time) string) string { return e.Name }},
 	{Name: "key", Title: "Key", Kind: KindCode, Value: func(e *Event) any { return e.Key }, Line: func(e *Event, _ func(time.Time) string) string { return e.Key }},
@@ -88,14 +88,14 @@ func eventOf(e *event.Event) Event {
 	}
 }
 
-// EventFilter selects events of a log. The zero value selects all.
+// EventFilter selects events of a log. The zero value selects all events.
 type EventFilter struct {
-	From  uint64   `json:"from,omitempty"`  // number of the first event, which may be in the future; 0 means 1
-	Types []string `json:"types,omitempty"` // any of these, such as step_completed
-	// Name selects the events of operations with this name, such as a step or a topic.
+	From  uint64   `json:"from,omitempty"`  // number of the first event, which may not exist yet; 0 means 1
+	Types []string `json:"types,omitempty"` // any of these types, such as step_completed
+	// Name selects the events of operations with this name, for example of a step or a topic.
 	Name string `json:"name,omitempty"`
-	// Key selects the events of operations with this key or a key below it: fulfil/go#2 is a branch
-	// with all operations in it.
+	// Key selects the events of operations with this key or a key below it. For example,
+	// fulfil/go#2 selects all operations in that branch.
 	Key string `json:"key,omitempty"`
 	// Entity selects the events of the [Entity] with this ID.
 	Entity string `json:"entity,omitempty"`
@@ -133,7 +133,7 @@ func (f *EventFilter) types() ([]event.Type, error) {
 }
 
 // Follow returns an iterator over the events of a run that the filter selects. It waits for further
-// events until the run has ended. During an outage of the store it retries.
+// events until the run has ended. During an outage of the store it retries its reads.
 func (s *Service) Follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ref, err := s.own(ctx, ref)
@@ -181,14 +181,14 @@ func (s *Service) follow(ctx context.Context, ref string, f EventFilter) iter.Se
 	}
 }
 
-// about decides which events belong to the operations that a filter selects. An event may refer to
-// its operation only by Ref. Then the first event of the operation decides, which is read once if
-// it was not among the preceding events.
+// about decides which events belong to the operations that a filter selects. An event may identify
+// its operation only by Ref. Then the first event of the operation decides. about reads that event
+// once if it has not encountered it.
 type about struct {
 	h     *workflow.Handle
 	run   workflow.RunID
 	f     *EventFilter
-	known map[uint64]bool // by Ref
+	known map[uint64]bool // whether an operation is selected, by the Seq of its first event
 }
 
 // means reports whether an event is selected.
@@ -216,7 +216,7 @@ func (a *about) means(ctx context.Context, e *event.Event) (bool, error) {
 	return a.known[e.Ref], nil
 }
 
-// itself reports whether an event is selected by its own fields.
+// itself reports whether the fields of the event, without those of its operation, select the event.
 func (a *about) itself(e *event.Event) bool {
 	f := a.f
 	switch {
@@ -229,16 +229,16 @@ func (a *about) itself(e *event.Event) bool {
 	return false
 }
 
-// News is an update of a topic of a live connection. Exactly one field besides Topic is set.
+// News is an update of a topic of a live connection. Exactly one of the fields after Topic is set.
 type News struct {
-	Topic string `json:"topic"`           // as requested
-	Event *Event `json:"event,omitempty"` // of a run
-	Lag   *Lag   `json:"lag,omitempty"`   // of a run whose log cannot be continued at the requested event
-	// Page is the present state of a list. It is sent first and after each change; intermediate
-	// states are omitted.
+	Topic string `json:"topic"`           // topic as in the request
+	Event *Event `json:"event,omitempty"` // new event of a run
+	Lag   *Lag   `json:"lag,omitempty"`   // position to continue from, for a run whose log cannot be continued at the requested event
+	// Page is the present state of a list. It is sent first and after each change. Intermediate
+	// states may be omitted.
 	Page *RunPage `json:"page,omitempty"`
-	// Problem is the reason why a run has no further updates, or why a list could not be read.
-	// Lists are read again.
+	// Problem is the reason why a run has no further updates, or why a list could not be read. A
+	// list is read again later.
 	Problem *Problem `json:"problem,omitempty"`
-	Ended   bool     `json:"ended,omitempty"` // the run has ended: no further updates follow
+	Ended   bool     `json:"ended,omitempty"` // whether the run has ended, so that no further updates follow
 }

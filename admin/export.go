@@ -12,18 +12,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// ExportRequest selects the runs to export, either by name or by a filter. A request without both
-// is refused: All selects all runs.
+// ExportRequest selects the runs to export, either by name or by a filter. To select all runs, set
+// All. A request that selects nothing is refused.
 type ExportRequest struct {
-	Runs []string `json:"runs,omitempty"` // names of runs
+	Runs []string `json:"runs,omitempty"` // names of runs; see [Service]
 	// Filter selects runs, the oldest first. Its Cursor, Limit, Budget and Oldest must be zero. A
-	// filter by parent or root selects children even if Children is not set.
+	// filter by parent or root selects children even if Children is false.
 	Filter Filter `json:"filter,omitzero"`
 	All    bool   `json:"all,omitempty"`
-	Tree   bool   `json:"tree,omitempty"` // include all descendants of each run; the store must be able to list runs
+	Tree   bool   `json:"tree,omitempty"` // also exports all descendants of each run; requires a store that can list runs
 
-	Source string              `json:"-"` // name of the source in the file; empty means flowgen, a server uses server
-	Told   func(n ExportCount) `json:"-"` // called as the export progresses; may be nil
+	Source string              `json:"-"` // name of the source in the file; empty means flowgen; a server sets it to server
+	Told   func(n ExportCount) `json:"-"` // called with the counts as the export progresses; may be nil
 }
 
 // ExportCount contains the numbers of records in a file.
@@ -44,12 +44,11 @@ func (r *ExportRequest) check() error {
 	return err
 }
 
-// Export writes runs to w as lines of JSON with checksums, in the format of package archive:
-// records, logs and streams as they are stored, including all payloads. It changes nothing. A file
-// that was cut off lacks the last line, so that readers detect it; if Export returns an error, the
-// file is cut off or empty. A run is exported together with the other runs of its chain. Errors in
-// the request are returned before anything is written. The output contains payloads and names of
-// all owners.
+// Export writes runs to w as lines of JSON with checksums, in the format of package archive. The
+// output contains records, logs and streams as they are stored, including all payloads and the
+// names of all owners. Export changes nothing. If it returns an error, the file is truncated or
+// empty. A truncated file lacks the last line, so that readers can detect it. A run is exported
+// with the other runs of its chain. Errors in the request are returned before anything is written.
 func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error) {
 	if err := s.all(RoleAdmin, "export runs", ownRuns); err != nil {
 		return ExportCount{}, err
@@ -77,7 +76,7 @@ func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (Exp
 		}
 		if err == nil {
 			if err = x.Run(ctx, run); len(r.Runs) == 0 && errors.Is(err, store.ErrRunNotFound) {
-				err = nil // it was purged after it was listed
+				err = nil // the run was purged after it was listed
 			}
 		}
 		if err != nil {
@@ -93,8 +92,8 @@ func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (Exp
 	return to.Counts(), nil
 }
 
-// exported returns an iterator over the runs of a request. The exporter skips runs that it has
-// already written.
+// exported returns an iterator over the runs that the request selects. It may return a run twice;
+// the exporter skips runs that it has already written.
 func (s *Service) exported(ctx context.Context, r *ExportRequest) iter.Seq2[event.RunID, error] {
 	roots := s.selected(ctx, &r.Filter)
 	if len(r.Runs) > 0 {
@@ -123,8 +122,8 @@ func (s *Service) exported(ctx context.Context, r *ExportRequest) iter.Seq2[even
 	}
 }
 
-// named returns an iterator over runs given by name. All names are resolved before the first run is
-// returned.
+// named returns an iterator over runs that are given by name. It resolves all names before it
+// returns the first run.
 func (s *Service) named(ctx context.Context, refs []string) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		var found []event.RunID
@@ -167,8 +166,9 @@ func (s *Service) selected(ctx context.Context, f *Filter) iter.Seq2[event.RunID
 	}
 }
 
-// CopyExport copies the output of Export and verifies it. It returns an error if the data were cut
-// off or damaged. It calls told as it progresses, unless told is nil.
+// CopyExport copies the output of Export from a reader to w and verifies it. It returns an error if
+// the data are truncated or damaged. If told is not nil, CopyExport calls it with the counts as the
+// copy progresses.
 func CopyExport(w io.Writer, from io.Reader, told func(n ExportCount)) (ExportCount, error) {
 	r, err := archive.NewReader(io.TeeReader(from, w))
 	for err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// If runs are deleted during an export, it reports an error for a run that was named, and omits a
-// run that was selected by a filter.
+// TestOPS1_AnExportMissesARunThatWasNamed proves that, if runs are deleted during an export, the
+// export returns an error for a run that was named, but omits a run that a filter selected.
 func TestOPS1_AnExportMissesARunThatWasNamed(t *testing.T) {
 	for what, tt := range map[string]struct {
 		named bool
@@ -27,7 +27,7 @@ func TestOPS1_AnExportMissesARunThatWasNamed(t *testing.T) {
 				return
 			}
 			deleted = true
-			for _, run := range []string{e.ada, e.bob, e.nobodys} { // one of them is already in the file
+			for _, run := range []string{e.ada, e.bob, e.nobodys} { // one of these runs is already in the file
 				for _, verb := range []string{"terminate", "delete"} {
 					if _, err := e.direct.Act(t.Context(), run, admin.Action{Verb: verb}); err != nil {
 						t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// plain is a store without failure groups: it hides the optional interfaces of the inner store.
+// plain is a store without failure groups. It hides the optional interfaces of the inner store.
 type plain struct{ store.Store }
 
 func TestOPS1_AFilterOfFailuresThatMakesNoSenseIsRefused(t *testing.T) {

@@ -13,24 +13,24 @@ import (
 
 // Filter selects runs. The zero value selects all runs that were started by a client.
 type Filter struct {
-	Statuses   []string          `json:"statuses,omitempty"` // any of these, see [Statuses]
+	Statuses   []string          `json:"statuses,omitempty"` // any of these statuses; see [Statuses]
 	Workflow   string            `json:"workflow,omitempty"` // stored name
 	Queue      string            `json:"queue,omitempty"`
 	WorkflowID string            `json:"workflowId,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"` // all of these
+	Tags       map[string]string `json:"tags,omitempty"` // all of these tags
 	Parent     string            `json:"parent,omitempty"`
-	Root       string            `json:"root,omitempty"`    // this run and its descendants
-	Since      time.Time         `json:"since,omitzero"`    // created at this time or later
-	Until      time.Time         `json:"until,omitzero"`    // created before
-	Group      string            `json:"group,omitempty"`   // a failure group, see [FailureGroup]
-	Failing    bool              `json:"failing,omitempty"` // only runs in a failure group
+	Root       string            `json:"root,omitempty"`    // selects this run and its descendants
+	Since      time.Time         `json:"since,omitzero"`    // selects runs that were created at this time or later
+	Until      time.Time         `json:"until,omitzero"`    // selects runs that were created before this time
+	Group      string            `json:"group,omitempty"`   // selects the runs of a failure group; see [FailureGroup]
+	Failing    bool              `json:"failing,omitempty"` // selects only runs in a failure group
 	// Children includes runs that were started by other runs.
 	Children bool `json:"children,omitempty"`
 	// System includes the runs of the runtime itself, such as those of schedules and of steps on
 	// other queues.
 	System bool   `json:"system,omitempty"`
-	Oldest bool   `json:"oldest,omitempty"` // the oldest first
-	Cursor string `json:"cursor,omitempty"` // of the previous [RunPage]
+	Oldest bool   `json:"oldest,omitempty"` // sorts the oldest run first
+	Cursor string `json:"cursor,omitempty"` // cursor of the previous [RunPage]
 	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 	Budget int    `json:"budget,omitempty"` // maximum number of runs to read; 0 means 20,000
 }
@@ -56,7 +56,7 @@ func (f *Filter) Check() error {
 	return err
 }
 
-// filter validates a filter and converts it for the client.
+// filter validates the filter and converts it to a filter of package workflow.
 func (f *Filter) filter() (workflow.Filter, error) {
 	got := workflow.Filter{
 		Workflow: f.Workflow, Queue: f.Queue, WorkflowID: f.WorkflowID, Tags: f.Tags, Parent: workflow.RunID(f.Parent), Root: workflow.RunID(f.Root),
@@ -90,7 +90,8 @@ func (f *Filter) filter() (workflow.Filter, error) {
 	return got, nil
 }
 
-// checkPage validates the limits of a page. badCursor is the error of its cursor or nil.
+// checkPage validates the limit and the budget of a page. badCursor is the error from parsing its
+// cursor, or nil.
 func checkPage(what string, limit, budget int, badCursor error) error {
 	switch {
 	case limit < 0 || limit > maxLimit:
@@ -103,7 +104,7 @@ func checkPage(what string, limit, budget int, badCursor error) error {
 	return nil
 }
 
-// checkOneOf returns an error if given is not in all.
+// checkOneOf returns an error unless given is in all.
 func checkOneOf(what, given string, all []string) error {
 	if slices.Contains(all, given) {
 		return nil
@@ -111,8 +112,8 @@ func checkOneOf(what, given string, all []string) error {
 	return &InputError{What: fmt.Sprintf("there is no %s %q", what, given), Fix: "use one of " + strings.Join(all, ", ")}
 }
 
-// SplitWords splits typed text at spaces. Spaces between double quotes do not separate words; the
-// quotes are removed.
+// SplitWords splits typed text at spaces, except at spaces between double quotes. It removes the
+// quotes.
 func SplitWords(s string) []string {
 	var all []string
 	var b strings.Builder
@@ -162,7 +163,7 @@ func ParseFilter(line string, now time.Time) (Filter, error) {
 				f.System = true
 			case "oldest":
 				f.Oldest = true
-			default: // most likely the workflow ID of a run
+			default: // probably the workflow ID of a run
 				f.WorkflowID = w
 			}
 			continue
@@ -209,9 +210,9 @@ func readTerm(f *Filter, name, value string, now time.Time) (err error) {
 	return err
 }
 
-// ParseTime parses a typed time: a day such as 2026-11-24, which means 00:00 UTC, a time of RFC
-// 3339, a time in UTC without seconds and zone, or a duration before now such as 24h. Errors are of
-// type *InputError and contain name, which identifies the time.
+// ParseTime parses a typed time. Valid forms are a day such as 2026-11-24, which means 00:00 UTC, a
+// time in RFC 3339, a time in UTC without seconds and zone, and a duration before now such as 24h.
+// Errors are of type *InputError and contain name, which identifies the field.
 func ParseTime(name, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil

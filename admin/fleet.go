@@ -17,19 +17,19 @@ import (
 type FleetFilter struct {
 	// Queue selects one queue, or the workers that serve it.
 	Queue  string `json:"queue,omitempty"`
-	Cursor string `json:"cursor,omitempty"` // of the previous page
+	Cursor string `json:"cursor,omitempty"` // cursor of the previous page
 	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 }
 
 // Worker describes a worker from the records of the store.
 type Worker struct {
 	Name  string `json:"name"`
-	Build string `json:"build,omitempty"` // fingerprint of the code that it executes
-	// Live reports that the worker renewed its lease in time. The runs of other workers are claimed
-	// by live ones.
+	Build string `json:"build,omitempty"` // fingerprint of the code that the worker executes
+	// Live reports whether the worker has renewed its lease in time. Live workers claim the runs of
+	// workers that are not live.
 	Live    bool      `json:"live"`
-	Lease   time.Time `json:"lease"`   // when its lease ends, unless it is renewed
-	Running int       `json:"running"` // runs that it has claimed
+	Lease   time.Time `json:"lease"`   // time at which the lease ends unless the worker renews it
+	Running int       `json:"running"` // number of runs that the worker has claimed
 	Serves  []Served  `json:"serves"`
 }
 
@@ -42,52 +42,53 @@ type Served struct {
 // WorkerPage is a page of workers, sorted by name.
 type WorkerPage struct {
 	Workers []Worker `json:"workers"`
-	Cursor  string   `json:"cursor,omitempty"` // of the next page; empty for the last page
+	Cursor  string   `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
 }
 
 // Queue contains the numbers of open runs of a workflow on a queue.
 type Queue struct {
 	Queue    string `json:"queue"`
 	Workflow string `json:"workflow,omitempty"`
-	// Step is the step whose executions are counted if it has a queue of its own or uses limits.
-	// Workflow is empty in this case.
+	// Step is the step whose executions the numbers count. It is set if the step has a queue of its
+	// own or uses limits, and then Workflow is empty.
 	Step string `json:"step,omitempty"`
-	// Limits are the names of the limits that the runs use, from the catalog, see [Service.Pools].
+	// Limits are the names of the limits that the runs use, from the catalog. See [Service.Pools].
 	Limits  []string `json:"limits,omitempty"`
-	Ready   int      `json:"ready"`   // wait for a worker
-	Waiting int      `json:"waiting"` // wait only for permits of limits
-	Running int      `json:"running"` // claimed by workers
-	Parked  int      `json:"parked"`  // sleep, or wait for messages, answers or the previous run
-	Blocked int      `json:"blocked"` // wait for a worker whose code matches their logs
-	// Exact reports that the store counted all runs. Otherwise the numbers are estimates.
+	Ready   int      `json:"ready"`   // number of runs that wait for a worker
+	Waiting int      `json:"waiting"` // number of runs that wait only for permits of limits
+	Running int      `json:"running"` // number of runs that workers have claimed
+	Parked  int      `json:"parked"`  // number of runs that sleep or wait for messages, answers or the previous run
+	Blocked int      `json:"blocked"` // number of runs that wait for a worker whose code matches their logs
+	// Exact reports whether the store counted all runs. Otherwise the numbers are estimates.
 	Exact bool `json:"exact"`
-	// Oldest is the earliest time since which the longest waiting run may have been ready, see
-	// [ops.QueueInfo].
+	// Oldest is the earliest time at which the run that has waited longest may have become ready.
+	// See [ops.QueueInfo].
 	Oldest    time.Time `json:"oldest,omitzero"`
 	OldestRun string    `json:"oldestRun,omitempty"`
-	Workers   int       `json:"workers"`       // live workers that serve it
-	Fix       string    `json:"fix,omitempty"` // what to do if runs wait and no worker serves them
+	Workers   int       `json:"workers"`       // number of live workers that serve the queue
+	Fix       string    `json:"fix,omitempty"` // action for the operator if runs wait and no worker serves them
 }
 
 // QueuePage is a page of queues, sorted by queue and workflow.
 type QueuePage struct {
 	Queues []Queue `json:"queues"`
-	Cursor string  `json:"cursor,omitempty"` // of the next page; empty for the last page
+	Cursor string  `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
 }
 
-// Depth is the amount of work on a queue, for programs that scale workers.
+// Depth is the amount of work on a queue. It is for programs that scale workers.
 type Depth struct {
 	Queue    string `json:"queue"`
-	Ready    int    `json:"ready"`    // runs that wait for a worker
-	OldestMs int64  `json:"oldestMs"` // maximum time that the oldest of them has waited; 0 if there is none
-	Waiting  int    `json:"waiting"`  // runs that wait for permits of limits: additional workers would not help
-	Running  int    `json:"running"`  // runs that workers have claimed
-	Blocked  int    `json:"blocked"`  // runs that wait for a worker whose code matches their logs
-	Workers  int    `json:"workers"`  // live workers that serve some of it
-	Exact    bool   `json:"exact"`    // false means that the numbers are estimates
+	Ready    int    `json:"ready"`    // number of runs that wait for a worker
+	OldestMs int64  `json:"oldestMs"` // maximum time that the oldest of these runs has waited; 0 if there is none
+	Waiting  int    `json:"waiting"`  // number of runs that wait for permits of limits, for which more workers would not help
+	Running  int    `json:"running"`  // number of runs that workers have claimed
+	Blocked  int    `json:"blocked"`  // number of runs that wait for a worker whose code matches their logs
+	Workers  int    `json:"workers"`  // number of live workers that serve the queue, wholly or in part
+	Exact    bool   `json:"exact"`    // false if the numbers are estimates
 }
 
-// fleetPage returns a page of a list that is sorted by unique keys.
+// fleetPage returns a page of a list that is sorted by unique keys, and the cursor of the next
+// page.
 func fleetPage[T any](f FleetFilter, what string, all []T, key func(*T) string) (page []T, cursor string, err error) {
 	after, badCursor := base64.RawURLEncoding.DecodeString(f.Cursor)
 	if err := checkPage(what, f.Limit, 0, badCursor); err != nil {
@@ -136,8 +137,8 @@ func workerOf(w *ops.WorkerInfo) Worker {
 	return got
 }
 
-// Queues returns a page of the work on the queues, sorted by queue and workflow. It needs no live
-// worker.
+// Queues returns a page of the work on the queues, sorted by queue and workflow. It works without
+// live workers.
 func (s *Service) Queues(ctx context.Context, f FleetFilter) (QueuePage, error) {
 	if err := s.all(RoleViewer, "see queues", "list or count runs, with the filter queue"); err != nil {
 		return QueuePage{}, err
@@ -184,8 +185,8 @@ func queueOf(q *ops.QueueInfo) Queue {
 	return got
 }
 
-// Depth returns the amount of work on a queue. It needs no live worker. For an unknown queue all
-// numbers are zero.
+// Depth returns the amount of work on a queue. It works without live workers. For an unknown queue,
+// all numbers are zero.
 func (s *Service) Depth(ctx context.Context, queue string) (Depth, error) {
 	if err := s.all(RoleViewer, "see queues", "use a token without an owner"); err != nil {
 		return Depth{}, err

@@ -12,50 +12,50 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Graph is the progress of a run in a graph: a struct with //flow:dag, or a graph that workflow
-// code builds (workflow.NewGraph).
+// Graph is the progress of a run in a graph. The graph is either a struct with //flow:dag, or built
+// by workflow code (workflow.NewGraph).
 //
-// A log contains the nodes that have begun, but not their dependencies. For a struct the catalog
-// contains the dependencies of each build; they are used if everything that the run has done is
-// consistent with them. Otherwise, and for graphs that are built at run time, the order of nodes is
-// that of the log.
+// A log contains the nodes that have begun, but not their dependencies. For a struct, the catalog
+// contains the dependencies of each build. They are used if they are consistent with all operations
+// of the run. Otherwise, and for graphs that workflow code builds, the nodes are in the order of
+// the log.
 type Graph struct {
 	Run   string   `json:"run"`
-	Path  string   `json:"path"`            // prefix of the keys of the operations of its nodes, such as research/graph#1
-	Paths []string `json:"paths,omitempty"` // the first 100 graphs that the run has begun, if there are several
-	// Build is the build from which the dependencies are known. If it is empty, they are unknown,
+	Path  string   `json:"path"`            // key prefix of the operations of the graph's nodes, such as research/graph#1
+	Paths []string `json:"paths,omitempty"` // paths of the first 100 graphs that the run has begun, if there is more than one
+	// Build is the build whose dependencies are used. If it is empty, the dependencies are unknown,
 	// and Why is the reason.
 	Build string `json:"build,omitempty"`
 	Why   string `json:"why,omitempty"`
 	Code  string `json:"code,omitempty"` // the build that executed the run last
-	// States contains the number of nodes in each state, see [GraphStates]. Nodes that have not
+	// States contains the number of nodes in each state. See [GraphStates]. Nodes that have not
 	// begun are included only if Build is set.
 	States map[string]int `json:"states"`
-	// Nodes are the first 1,000 nodes, in topological order if Build is set, otherwise in the order
-	// in which they began.
+	// Nodes are the first 1,000 nodes. They are in topological order if Build is set, and otherwise
+	// in the order in which they began.
 	Nodes []GraphNode `json:"nodes"`
-	Total int         `json:"total"` // number of nodes
+	Total int         `json:"total"` // total number of nodes
 }
 
 // GraphNode is the progress of a node of a graph.
 type GraphNode struct {
 	ID    string `json:"id"`
 	State string `json:"state"` // one of [GraphStates]
-	// Layer is 0 for a node without dependencies, and otherwise one more than the largest layer of
-	// its dependencies. If Build is empty, it is derived from the time at which the node began:
-	// after a node of the previous layer had ended.
+	// Layer is 0 for a node without dependencies. For other nodes, it is one more than the largest
+	// layer of their dependencies. If Build is empty, Layer is derived from times: a node belongs
+	// to the next layer if a node of the previous layer had ended when it began.
 	Layer      int       `json:"layer"`
-	Each       string    `json:"each,omitempty"`    // the node over whose result it iterates, executing once per element
-	Needs      []string  `json:"needs,omitempty"`   // nodes without which it is skipped
-	Maybe      []string  `json:"maybe,omitempty"`   // nodes that it waits for, even if they are skipped
-	If         bool      `json:"if,omitempty"`      // it has a condition, which may skip it
-	MayFail    bool      `json:"mayFail,omitempty"` // it counts as skipped if it fails
-	Seq        uint64    `json:"seq,omitempty"`     // of its first event; 0 if it has not begun
+	Each       string    `json:"each,omitempty"`    // the node over whose result this node iterates, with one execution per element
+	Needs      []string  `json:"needs,omitempty"`   // nodes that this node needs; if one of them is skipped, so is this node
+	Maybe      []string  `json:"maybe,omitempty"`   // nodes that this node waits for, even if they are skipped
+	If         bool      `json:"if,omitempty"`      // whether the node has a condition, so that it may be skipped
+	MayFail    bool      `json:"mayFail,omitempty"` // whether the node counts as skipped if it fails
+	Seq        uint64    `json:"seq,omitempty"`     // number of the first event; 0 if the node has not begun
 	Began      time.Time `json:"began,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
-	Operations int       `json:"operations,omitempty"` // operations that it has begun, such as steps
-	Open       int       `json:"open,omitempty"`       // operations that have not ended
-	Failed     int       `json:"failed,omitempty"`     // operations that have failed
+	Operations int       `json:"operations,omitempty"` // number of operations that the node has begun, such as steps
+	Open       int       `json:"open,omitempty"`       // number of operations that have not ended
+	Failed     int       `json:"failed,omitempty"`     // number of operations that have failed
 }
 
 // Before returns the IDs of all nodes that must end before this node begins.
@@ -79,8 +79,7 @@ func (n *GraphNode) Waits() (all []string) {
 	return all
 }
 
-// Note describes in words what the state omits, such as how many operations have ended. It may be
-// empty.
+// Note adds details to the state in words, such as how many operations have ended. It may be empty.
 func (n *GraphNode) Note() string {
 	var all []string
 	switch {
@@ -105,14 +104,14 @@ func (n *GraphNode) Note() string {
 
 // The states of a node.
 const (
-	NodeDone       = "done"        // all operations of the node have ended
-	NodeRunning    = "running"     // an attempt of a step is running
-	NodeRetrying   = "retrying"    // an attempt failed, and another one follows
-	NodeWaiting    = "waiting"     // for a worker, a limit, a message, a time, another run
-	NodeFailed     = "failed"      //
-	NodeStopped    = "stopped"     // it was canceled, or the run ended before it
-	NodeSkipped    = "skipped"     // its condition was false, or a node that it needs was skipped or counts as skipped
-	NodeNotReached = "not reached" // it has not begun
+	NodeDone       = "done"     // all operations of the node have ended
+	NodeRunning    = "running"  // an attempt of a step is running
+	NodeRetrying   = "retrying" // an attempt failed, and another one follows
+	NodeWaiting    = "waiting"  // waiting for a worker, a limit, a message, a time or another run
+	NodeFailed     = "failed"
+	NodeStopped    = "stopped"     // the node was canceled, or the run ended before the node did
+	NodeSkipped    = "skipped"     // its condition was false, or a node that it needs is skipped
+	NodeNotReached = "not reached" // the node has not begun
 )
 
 // GraphStates returns the states of nodes.
@@ -123,30 +122,30 @@ func GraphStates() []string {
 // maxGraphNodes is the maximum number of nodes in a Graph.
 const maxGraphNodes = 1000
 
-// GraphSeen contains the facts in a log about a node that has begun.
+// GraphSeen contains the data from a log about a node that has begun.
 type GraphSeen struct {
 	ID           string
-	First, Last  uint64 // numbers of its first event, and of the last event that ended an operation; 0 if none has ended
+	First, Last  uint64 // numbers of the first event, and of the last event that ended an operation; Last is 0 if no operation has ended
 	Began, Ended time.Time
-	Operations   int // operations that it has begun
-	Open         int // operations that have not ended
-	Failed       int // operations that have failed, without canceled ones
-	Stopped      int // operations that were canceled
-	// Doing is NodeRunning, NodeRetrying or NodeWaiting if an operation has not ended, or else
-	// empty.
+	Operations   int // number of operations that the node has begun
+	Open         int // number of operations that have not ended
+	Failed       int // number of operations that have failed, without canceled ones
+	Stopped      int // number of operations that were canceled
+	// Doing is NodeRunning, NodeRetrying or NodeWaiting if an operation has not ended, and empty
+	// otherwise.
 	Doing string
-	// Lost reports that the last operation to end has failed.
+	// Lost reports whether the operation that ended last has failed.
 	Lost bool
 }
 
-// GraphOf returns the progress of a run in the graph at a path, based on the part of the log that
-// was read. An empty path selects the first graph. known contains the versions of its workflow in
-// the catalog. It returns false if the run has no graph at the path.
+// GraphOf returns the progress of a run in the graph at a path, based on the events that log has
+// read. An empty path selects the first graph. known contains the versions of the run's workflow in
+// the catalog. GraphOf returns false if the run has no graph at the path.
 func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph, bool) {
 	paths := log.Paths()
 	switch {
 	case len(paths) == 0 && !log.Begun && (path == "" || path == GraphPath(r.Workflow)) && slices.ContainsFunc(known, func(v CatalogVersion) bool { return v.Graph != nil }):
-		path = GraphPath(r.Workflow) // of which nothing has begun
+		path = GraphPath(r.Workflow) // no node of this graph has begun
 	case path == "" && len(paths) > 0:
 		path = paths[0]
 	case log.by[path] == nil:
@@ -174,8 +173,8 @@ func GraphOf(r *Run, path string, log *GraphLog, known []CatalogVersion) (Graph,
 }
 
 // Graph returns the progress of a run in the graph at a path. An empty path selects the first
-// graph. A run without a graph is a problem with the code notFound. It reads the whole log, but
-// holds only the graphs in memory.
+// graph. If the run has no graph there, Graph returns a problem with the code notFound. It reads
+// the whole log, but holds only the graphs in memory.
 func (s *Service) Graph(ctx context.Context, ref, path string) (Graph, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -224,9 +223,9 @@ func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
 	return g, nil
 }
 
-// fitting returns the version from the catalog whose graph is consistent with the log: that of the
-// build which executes the run if possible, otherwise the newest one. It returns nil and the reason
-// if there is none.
+// fitting returns a version from the catalog whose graph is consistent with the log. It prefers the
+// version of the build that executes the run, then the newest version. If there is none, it returns
+// nil and the reason.
 func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersion) (v *CatalogVersion, why string) {
 	why = "no build has said which node needs which, as when code builds the graph while it runs"
 	var all []*CatalogVersion
@@ -239,7 +238,7 @@ func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersio
 			all = append(all, &known[i])
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *CatalogVersion) int { // from the newest to the oldest
+	slices.SortStableFunc(all, func(a, b *CatalogVersion) int { // the version of the given build first, then the others, the newest first
 		rank := func(v *CatalogVersion) int {
 			if v.Build == build {
 				return 0
@@ -266,7 +265,7 @@ func GraphPath(workflow string) string {
 }
 
 // contradiction describes why a run of a graph cannot have produced the log. It returns the empty
-// string if it can.
+// string if the log is consistent with the graph.
 func contradiction(nodes []CatalogNode, seen []GraphSeen) string {
 	plan := make(map[string]*CatalogNode, len(nodes))
 	for i := range nodes {
@@ -298,13 +297,13 @@ func contradiction(nodes []CatalogNode, seen []GraphSeen) string {
 	return ""
 }
 
-// planned returns the nodes of a graph with their progress.
+// planned returns all nodes of a graph with their progress.
 func planned(r *Run, nodes []CatalogNode, seen []GraphSeen) []GraphNode {
 	begun := make(map[string]*GraphSeen, len(seen))
 	for i := range seen {
 		begun[seen[i].ID] = &seen[i]
 	}
-	passed := map[string]bool{} // nodes that have ended, because a dependent node has begun or is in passed
+	passed := map[string]bool{} // nodes that must have ended, because a dependent node has begun or must have ended
 	for _, n := range slices.Backward(nodes) {
 		if begun[n.ID] != nil || passed[n.ID] {
 			for _, id := range n.Before() {
@@ -334,7 +333,7 @@ func planned(r *Run, nodes []CatalogNode, seen []GraphSeen) []GraphNode {
 		case !passed[n.ID] && r.Status != "completed":
 			g.State = NodeNotReached
 		case n.Each != "" && !n.If:
-			g.State = NodeDone // there were no elements
+			g.State = NodeDone // the input contained no elements
 		default:
 			g.State = NodeSkipped
 		}
@@ -344,9 +343,9 @@ func planned(r *Run, nodes []CatalogNode, seen []GraphSeen) []GraphNode {
 	return all
 }
 
-// begun returns the nodes in a log, with layers derived from the times of their events.
+// begun returns the nodes in a log. It derives their layers from the order of their events.
 func begun(r *Run, seen []GraphSeen) []GraphNode {
-	ends := make([]int, 0, len(seen)) // of the nodes that have ended, in the order of their ends
+	ends := make([]int, 0, len(seen)) // indexes of the nodes that have ended, in the order in which they ended
 	for i := range seen {
 		if seen[i].Doing == "" {
 			ends = append(ends, i)
@@ -370,7 +369,7 @@ func begun(r *Run, seen []GraphSeen) []GraphNode {
 	return all
 }
 
-// saw sets the fields of a node from the facts of a log.
+// saw sets the fields of the node from the data in s.
 func (n *GraphNode) saw(r *Run, s *GraphSeen) {
 	n.Seq, n.Began, n.Ended, n.Operations, n.Open, n.Failed = s.First, utc(s.Began), utc(s.Ended), s.Operations, s.Open, s.Failed
 	switch {

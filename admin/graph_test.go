@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// logOf returns the graphs of a log. Each event is written as TYPE KEY, or as TYPE =N if it belongs
-// to the operation that began with event N.
+// logOf returns the graphs of a log. An event is written as TYPE KEY if it begins an operation, or
+// as TYPE =N if it belongs to the operation that began with event N.
 func logOf(t *testing.T, build string, events ...string) *admin.GraphLog {
 	t.Helper()
 	var l admin.GraphLog
@@ -65,7 +65,7 @@ func TestOPS2_NodesOfAGraphAreAsFarAsTheLogSays(t *testing.T) {
 	done := admin.Run{Workflow: "docs.paper", Status: "completed", EndedAt: time.UnixMilli(99)}
 	plan := []string{"step_created paper/graph#1.plan/p#1", "step_started =3", "step_completed =3"} // events 3 to 5
 	fetch := append(plan[:3:3], "step_created paper/graph#1.fetch/map#1.1/f#1", "step_created paper/graph#1.fetch/map#1.2/f#1")
-	fetched := append(fetch[:5:5], "step_completed =6", "step_completed =7") // to 9
+	fetched := append(fetch[:5:5], "step_completed =6", "step_completed =7") // events 3 to 9
 	for what, c := range map[string]struct {
 		run    admin.Run
 		events []string
@@ -112,7 +112,8 @@ func TestOPS2_NodesOfAGraphAreAsFarAsTheLogSays(t *testing.T) {
 	}
 }
 
-// The dependencies in the catalog are used only if the run is consistent with them.
+// TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt proves that the dependencies in the
+// catalog are used only if the log of the run is consistent with them.
 func TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt(t *testing.T) {
 	r := admin.Run{Workflow: "docs.paper", Status: "running"}
 	older := knownAs("b1", admin.CatalogNode{ID: "plan"}, admin.CatalogNode{ID: "write", Needs: []string{"plan"}})
@@ -124,7 +125,7 @@ func TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt(t *testing.T) {
 		build      string
 		events     []string
 		known      []admin.CatalogVersion
-		want, says string // the build whose version is used; otherwise the reason why none is
+		want, says string // want is the build whose dependencies are used; says is the reason if there is none
 	}{
 		"that of the run's own":                            {"b1", planned, []admin.CatalogVersion{newer, older}, "b1", ""},
 		"the newest, if its own is not there":              {"b3", planned, []admin.CatalogVersion{newer, older}, "b2", ""},
@@ -145,14 +146,15 @@ func TestOPS2_AGraphOfAnotherBuildIsShownOnlyIfTheRunFitsIt(t *testing.T) {
 	}
 }
 
-// The nodes of a graph that code builds at run time are layered by time: each node follows one that
-// had ended when it began.
+// TestOPS2_NodesOfAGraphThatIsBuiltWhileItRunsAreInTheOrderOfTime proves that the layers of a graph
+// that workflow code builds follow the order of events. A node is in a later layer than the nodes
+// that had ended when it began.
 func TestOPS2_NodesOfAGraphThatIsBuiltWhileItRunsAreInTheOrderOfTime(t *testing.T) {
 	l := logOf(t, "b1",
-		"step_created perform/graph#1.a/x#1", "step_created perform/graph#1.b/x#1", "step_completed =3", // 5
-		"step_created perform/graph#1.c/x#1", "step_completed =4", "step_created perform/graph#1.d/x#1", // 6 8
-		"step_failed =6", "step_created perform/graph#1.c/x#2", "step_completed =10", "step_failed =8", // 10
-		"wait_created perform/graph#1.e/graph#1.inner/sleep#1", "step_created perform/after#1", // 13
+		"step_created perform/graph#1.a/x#1", "step_created perform/graph#1.b/x#1", "step_completed =3", // events 3 to 5
+		"step_created perform/graph#1.c/x#1", "step_completed =4", "step_created perform/graph#1.d/x#1", // events 6 to 8
+		"step_failed =6", "step_created perform/graph#1.c/x#2", "step_completed =10", "step_failed =8", // events 9 to 12
+		"wait_created perform/graph#1.e/graph#1.inner/sleep#1", "step_created perform/after#1", // events 13 and 14
 	)
 	r := admin.Run{Workflow: "tasks.perform", Status: "running"}
 	g, ok := admin.GraphOf(&r, "", l, nil)
@@ -179,8 +181,8 @@ func TestOPS2_NodesOfAGraphThatIsBuiltWhileItRunsAreInTheOrderOfTime(t *testing.
 	}
 }
 
-// For a graph of 10,000 nodes time and memory are proportional to the number of nodes, and the
-// first 1,000 are returned.
+// TestOPS2_OfALargeGraphTheFirstNodesAreTold proves that, for a graph of 10,000 nodes, the first
+// 1,000 are returned, and that time and memory are proportional to the number of nodes.
 func TestOPS2_OfALargeGraphTheFirstNodesAreTold(t *testing.T) {
 	var l admin.GraphLog
 	for i := range uint64(10_000) {

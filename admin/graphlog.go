@@ -7,19 +7,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// GraphLog reads the log of a run and records which nodes of graphs have begun and their progress.
-// The zero value has read nothing.
+// GraphLog records the nodes of graphs that a run has begun, and their progress, from the events of
+// its log. The zero value has recorded nothing.
 type GraphLog struct {
-	Build string // of the code that executed the run last; empty if the log does not contain it yet
-	Begun bool   // the run has begun an operation, in a graph or not
+	Build string // build of the code that executed the run last; empty if no event so far contains it
+	Begun bool   // whether the run has begun an operation, in a graph or not
 
 	paths []string
 	by    map[string]*loggedGraph
-	open  map[uint64][]openInGraph // open operations, by the number of their first event
+	open  map[uint64][]openInGraph // open operations by the number of their first event
 	size  int64
 }
 
-// loggedGraph is a graph of which nodes have begun.
+// loggedGraph is a graph with at least one node that has begun.
 type loggedGraph struct {
 	nodes []*loggedNode // in the order in which they began
 	by    map[string]*loggedNode
@@ -28,25 +28,25 @@ type loggedGraph struct {
 // loggedNode is a node that has begun.
 type loggedNode struct {
 	GraphSeen
-	doing map[string]int // number of operations by activity
+	doing map[string]int // number of open operations by activity
 }
 
-// openInGraph is an operation of a node that has not ended.
+// openInGraph identifies the node to which an open operation belongs.
 type openInGraph struct {
 	node  *loggedNode
 	doing string
 }
 
-// Approximate numbers of bytes that a node and an open operation use.
+// Approximate sizes of a node and of an open operation in bytes.
 const (
 	loggedNodeBytes = 400
 	openBytes       = 96
 )
 
-// Size returns the approximate number of bytes in use.
+// Size returns the approximate memory use in bytes.
 func (l *GraphLog) Size() int64 { return l.size + int64(len(l.open))*openBytes }
 
-// Paths returns the paths of the first 100 graphs in the order in which they began.
+// Paths returns the paths of the first 100 graphs, in the order in which they began.
 func (l *GraphLog) Paths() []string { return l.paths[:min(len(l.paths), maxGraphPaths)] }
 
 // maxGraphPaths is the maximum number of graphs of a run that are reported.
@@ -65,7 +65,7 @@ func (l *GraphLog) Seen(path string) []GraphSeen {
 	return all
 }
 
-// Add reads the next event of the log.
+// Add records the next event of the log.
 func (l *GraphLog) Add(e *Event) {
 	if e.Build != "" {
 		l.Build = strings.Clone(e.Build)
@@ -79,14 +79,14 @@ func (l *GraphLog) Add(e *Event) {
 	}
 }
 
-// begin records a new operation. Its key is its path: research/graph#1.fetch/map#1.2/fetch#1
-// belongs to node fetch of research/graph#1. An operation in a nested graph belongs to a node of
-// both graphs.
+// begin records a new operation. The key of an operation is its path:
+// research/graph#1.fetch/map#1.2/fetch#1 belongs to node fetch of research/graph#1. An operation in
+// a nested graph belongs to a node of each of the two graphs.
 func (l *GraphLog) begin(e *Event) {
 	for at := 0; at < len(e.Key); {
 		part, _, inner := strings.Cut(e.Key[at:], "/")
 		if !inner {
-			return // it is the name of the operation itself
+			return // the last element of the path is the operation itself
 		}
 		number, id, ok := strings.Cut(part, ".")
 		if n, graph := strings.CutPrefix(number, "graph#"); ok && graph && id != "" && strings.Trim(n, "0123456789") == "" {
@@ -111,7 +111,7 @@ func (l *GraphLog) enter(e *Event, path, id string) {
 	l.open[e.Seq] = append(l.open[e.Seq], openInGraph{n, NodeWaiting})
 }
 
-// node returns a node of the graph at a path, and creates it if necessary.
+// node returns the node with an ID in the graph at a path, and creates it if necessary.
 func (l *GraphLog) node(path, id string) *loggedNode {
 	g := l.by[path]
 	if g == nil {
@@ -133,8 +133,7 @@ func (l *GraphLog) node(path, id string) *loggedNode {
 	return n
 }
 
-// endings contains the types of the events that end operations, and whether the operations have
-// failed then.
+// endings maps the types of events that end operations to whether the operation has failed.
 var endings = func() map[string]bool {
 	all := map[string]bool{}
 	for _, t := range []event.Type{event.StepCompleted, event.WaitCompleted, event.HookDisposed, event.SendCompleted, event.ChildCompleted, event.AskAnswered} {
@@ -146,7 +145,7 @@ var endings = func() map[string]bool {
 	return all
 }()
 
-// apply records an event of an operation.
+// apply records an event of an operation that has begun.
 func (l *GraphLog) apply(e *Event) {
 	failed, ends := endings[e.Type]
 	for i, o := range l.open[e.Ref] {
@@ -178,8 +177,8 @@ func (l *GraphLog) apply(e *Event) {
 	}
 }
 
-// moves records that an operation changes its activity; empty means none. Of concurrent activities
-// in a node, the node shows the most active.
+// moves records that an operation of the node changes its activity. An empty from or to means no
+// activity. The node shows the most important activity of its open operations.
 func (n *loggedNode) moves(from, to string) {
 	if from != "" {
 		n.doing[from]--
