@@ -5,20 +5,22 @@ import (
 	"slices"
 )
 
-// Gather determines how the inputs of the starts that share a run form its input.
+// Collect determines how the inputs of the starts that share a run form the run's input.
 type Collect uint8
 
-// The ways to form the input.
+// The ways to form the input of a run.
 const (
-	// CollectNone: the run belongs to one start.
+	// CollectNone means that the run belongs to a single start, whose input it has.
 	CollectNone Collect = 0
-	// CollectLast: the run has the input of the last start.
+	// CollectLast means that the run has the input of its last start.
 	CollectLast Collect = 1
-	// CollectAll: the run has an array of all inputs, in order.
+	// CollectAll means that the run has a JSON array of the inputs of all its starts, in order of
+	// arrival.
 	CollectAll Collect = 2
 )
 
-// Add returns the input of a run after another InputReceived. It may modify input.
+// Add returns the input of a run that had the given input and receives the payload of another
+// InputReceived. It may modify input.
 func (g Collect) Add(input, payload json.RawMessage) json.RawMessage {
 	if g != CollectAll {
 		return payload
@@ -30,8 +32,8 @@ func (g Collect) Add(input, payload json.RawMessage) json.RawMessage {
 	return append(append(input, payload...), ']')
 }
 
-// InputOf returns the input of a run from its log. known is false if the input is determined only
-// when the run is claimed.
+// InputOf returns the input of a run from its log. known is false if several starts share the run
+// and the log contains none of their inputs yet.
 func InputOf(log []Event) (input json.RawMessage, known bool) {
 	first := &log[0]
 	if first.Spec == nil || first.Spec.Collect == CollectNone {

@@ -52,8 +52,8 @@ func TestDecode_FindsEveryCut(t *testing.T) {
 			if n < 4 {
 				continue
 			}
-			// A cut whose checksum happens to match. If it is at the end of a field and the record
-			// is an item, the result is a valid record.
+			// The checksum of this shortened record is correct. If an item is cut at the end of a
+			// field, the result is a valid record.
 			err := decode(seal(slices.Clone(record[:n])))
 			if err != nil && !errors.Is(err, event.ErrCorrupt) {
 				t.Errorf("the first %d bytes of %s, sealed: %v, want ErrCorrupt", n, name, err)
@@ -198,8 +198,8 @@ func TestDecodeFrame_RefusesDeepNesting(t *testing.T) {
 	}
 }
 
-// An unknown type in a frame with a correct checksum must not be reported as damage: an operator
-// who restored a backup for it would lose newer data.
+// A type that this release does not have, in a frame with a correct checksum, must not be reported
+// as damage. An operator would restore a backup and lose newer data.
 func TestDecodeFrame_SaysThatATypeIsOfANewerRelease(t *testing.T) {
 	f, err := event.DecodeFrame(rawFrame(1, 2, rawEvent(event.RunStarted), rawEvent(250)))
 	newer, ok := errors.AsType[*event.VersionError](err)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// dueHeap orders open entities by their due times. An entry whose entity has ended or has another
-// due time is stale, and is dropped when it reaches the top.
+// dueHeap orders open entities by their due times. An entry is stale if its entity has ended or has
+// another due time. A stale entry is dropped when it reaches the top.
 type dueHeap []dueEntry
 
 type dueEntry struct {
@@ -35,7 +35,7 @@ func (h *dueHeap) Pop() any {
 }
 
 // schedule adds o to the heap if it has a due time. It removes stale entries when they are the
-// majority, so that entries of waits that ended long before their due times do not accumulate.
+// majority. Otherwise entries of waits that ended long before their due times would accumulate.
 func (f *LogState) schedule(o *Open) {
 	if o.Due.IsZero() {
 		return
@@ -53,7 +53,7 @@ func (f *LogState) schedule(o *Open) {
 	heap.Init(&f.dues)
 }
 
-// nextDue returns the entity that is due first, or nil. Nothing is due in a run that has ended or
+// nextDue returns the entity that is due first, or nil if no entity is due or the run has ended or
 // is suspended.
 func (f *LogState) nextDue() *Open {
 	if f.Run.Terminal() || f.StandsStill() {
@@ -90,9 +90,9 @@ func (f *LogState) Due() time.Time {
 	return time.Time{}
 }
 
-// StartBy returns the time at which a run fails if it has not begun; zero: never, or it has begun.
-// The period starts when the run could begin: at its creation, its StartAt, or its release if it
-// was held.
+// StartBy returns the time at which a run fails if it has not begun. The period starts at the
+// creation of the run, at its StartAt, or at its release if the run was held. StartBy returns the
+// zero time if the run has begun, is held, or may begin at any time.
 func (f *LogState) StartBy() time.Time {
 	if f.Run != StatePending {
 		return time.Time{}
@@ -100,8 +100,8 @@ func (f *LogState) StartBy() time.Time {
 	return f.PermitsBy()
 }
 
-// PermitsBy is like StartBy, but also applies to a run that has begun: its code starts only when
-// another run has taken the permits for it.
+// PermitsBy returns the same time as StartBy, but also for a run that has begun. If another run
+// takes the permits, the code of the run starts only after the permits were taken.
 func (f *LogState) PermitsBy() time.Time {
 	if f.Spec.StartWithin <= 0 || f.Held() {
 		return time.Time{}
@@ -120,7 +120,7 @@ func (f *LogState) PermitsBy() time.Time {
 func (f *LogState) DueBy(t time.Time) []*Open {
 	var due []*Open
 	for o := f.nextDue(); o != nil && !o.Due.After(t); o = f.nextDue() {
-		if n := len(due); n == 0 || due[n-1] != o { // it may be in the heap twice with the same time
+		if n := len(due); n == 0 || due[n-1] != o { // o may be in the heap twice with the same time
 			due = append(due, o)
 		}
 		heap.Pop(&f.dues)

@@ -11,45 +11,46 @@ type Event struct {
 	// Seq is the position in the log, consecutive from 1.
 	Seq  uint64
 	Type Type
-	// Time is when the event happened, by the store's clock, in milliseconds. It never decreases
-	// along a log.
+	// Time is when the event happened, by the clock of the store, in milliseconds. Times never
+	// decrease along a log.
 	Time time.Time
 
-	// Ref is the Seq of the event that created this event's entity, and Since is the Time of that
-	// event. A creating event refers to itself. Both are zero for events about the run and for
-	// facts without an entity.
+	// Ref is the Seq of the event that created the entity of this event, and Since is the Time of
+	// that creation. A creating event refers to itself. Ref and Since are zero for events about the
+	// run and for facts without an entity.
 	Ref   uint64
 	Since time.Time
 
 	Name    string // step, topic, hook or value
-	Key     string // the operation's key within the run
+	Key     string // key of the operation within the run
 	Payload json.RawMessage
 	Failure *Failure
-	Attempt int       // counts from 1
-	Due     time.Time // zero: never
+	Attempt int       // number of the attempt, from 1
+	Due     time.Time // zero: no due time
 	Wait    WaitKind
 	Outcome Outcome
 	Item    ItemID
 	Reason  string
 	Token   string          // token of a hook
-	Meta    json.RawMessage // description of a hook for people; no run depends on it
+	Meta    json.RawMessage // description of a hook for people; it does not affect any run
 	Next    RunID
-	By      string // the worker, or the name given by the requester; empty: unknown
-	Build   string // build of the worker's code, if it differs from the preceding events
+	By      string // the worker, or the name that a requester gave; empty: unknown
+	Build   string // build of the worker's code; empty: the build of the preceding events
 	Spec    *Spec
 	Close   ParentClose // what happens to a child when its parent ends
 	Ack     bool        // the sender requests a confirmation of delivery
-	// Active and Finished are the policies of a start whose workflow ID is in use, as numbers of
-	// the store's policies.
+	// Active and Finished determine what a start does if a run with its workflow ID is active or
+	// has ended. They are numbers of the store's policies.
 	Active, Finished uint8
-	// Uses are the limits for which something waits, From since when.
+	// Uses are the limits whose permits are awaited, and From is when the wait began.
 	Uses []Use
 	From time.Time
-	// Unread lists, in the event that ends a run, the accepted items that the code has not taken.
+	// Unread lists the accepted items that the code has not read. Only the event that ends a run
+	// has it.
 	Unread []ItemID
 }
 
-// Size returns the approximate number of bytes of the event in a log.
+// Size returns the approximate size of the event in a log, in bytes.
 func (e *Event) Size() int {
 	n := 32 + len(e.Name) + len(e.Key) + len(e.Payload) + len(e.Reason) + len(e.Token) + len(e.Meta) + e.Failure.size()
 	for _, item := range e.Unread {
@@ -91,11 +92,11 @@ type WaitKind uint8
 const (
 	// WaitSleep ends at its due time.
 	WaitSleep WaitKind = 1
-	// WaitMessage ends when a message of its topic is taken, or at its due time.
+	// WaitMessage ends when the code receives a message of its topic, or at its due time.
 	WaitMessage WaitKind = 2
-	// WaitDeadline bounds a part of the run; no code waits for it.
+	// WaitDeadline is the deadline of a part of the run. No code waits for it.
 	WaitDeadline WaitKind = 3
-	// WaitHook ends when a payload of its hook is taken, or at its due time.
+	// WaitHook ends when the code receives a payload of its hook, or at its due time.
 	WaitHook WaitKind = 4
 )
 
@@ -119,14 +120,14 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	// OutcomeDue means that the due time has come.
+	// OutcomeDue means that the due time of the wait came.
 	OutcomeDue Outcome = 1
-	// OutcomeReceived means that the message or payload has arrived.
+	// OutcomeReceived means that the code received the message or payload.
 	OutcomeReceived Outcome = 2
-	// OutcomeCanceled means that the code has stopped waiting or was canceled.
+	// OutcomeCanceled means that the code stopped waiting or was canceled.
 	OutcomeCanceled Outcome = 3
-	// OutcomeUnsure, for a step or child, means that it ended with an attempt of a step that is not
-	// idempotent, which may or may not have had its effect.
+	// OutcomeUnsure means that a step or child ended after an attempt of a step that is not
+	// idempotent. The attempt may have had its effect.
 	OutcomeUnsure Outcome = 4
 )
 
@@ -148,13 +149,13 @@ func (o Outcome) String() string {
 // ParentClose determines what happens to a child when its parent ends or continues as new.
 type ParentClose uint8
 
-// The policies.
+// The policies for children.
 const (
 	// CloseCancel asks the child to cancel.
 	CloseCancel ParentClose = 0
-	// CloseAbandon lets the child continue independently.
+	// CloseAbandon lets the child continue without its parent.
 	CloseAbandon ParentClose = 1
-	// CloseWait makes the end of the parent wait for the child.
+	// CloseWait delays the end of the parent until the child has ended.
 	CloseWait ParentClose = 2
 )
 
@@ -169,83 +170,83 @@ func (c ParentClose) String() string {
 	return "cancel"
 }
 
-// Spec contains the options with which a run was created. They do not change.
+// Spec contains the options with which a run was created. They never change.
 type Spec struct {
 	Workflow    string
 	Queue       string
-	WorkflowID  string            // empty: none
-	Tags        map[string]string // for searches
+	WorkflowID  string            // chosen by the client; empty: none
+	Tags        map[string]string // searchable pairs
 	Timeout     time.Duration     // timeout of the whole run; 0: none
-	Retention   time.Duration     // time to keep it after its end; 0: the store's default
-	Priority    int               // a higher one is claimed first
-	StartAt     time.Time         // earliest start; zero: at once
+	Retention   time.Duration     // time for which the run is kept after its end; 0: the store's default
+	Priority    int               // runs with a higher priority are claimed first
+	StartAt     time.Time         // earliest start; zero: no delay
 	StartWithin time.Duration     // time within which it must begin, see LogState.StartBy; 0: unlimited
 	Parent      RunID
 	ParentKey   string // key of the operation in the parent
 	Root        RunID
 	Depth       int
-	RerunOf     RunID // run of which this is a rerun; empty: none
-	Reruns      int   // number of consecutive automatic reruns that led to it; 0: none, or it was created otherwise
+	RerunOf     RunID // the failed run that this run repeats; empty: none
+	Reruns      int   // number of consecutive automatic reruns that led to this run; 0: it is not an automatic rerun
 	ContinuedOf RunID
-	Attributes  map[string]string // propagated context, such as a trace parent
+	Attributes  map[string]string // propagated context, for example a trace parent
 
-	// Hold is how long the run waits for its release before it fails; 0: it begins without a
-	// release.
+	// Hold is the time within which the run must be released; otherwise it fails. 0: the run begins
+	// without a release.
 	Hold time.Duration
-	// Debug makes the code stop before its first durable operation, and execute one operation for
-	// each RunStepped.
+	// Debug suspends the code before its first durable operation. Each RunStepped lets the code
+	// execute one operation.
 	Debug bool
-	// Kept is the number of events, from the first, that were taken over unchanged from RerunOf; 0:
-	// none except the creation.
+	// Kept is the number of events at the start of the log that were copied unchanged from RerunOf.
+	// 0: only the creation was copied.
 	Kept int
-	// Seed is the run whose random numbers the code gets again, because its work was taken over;
-	// empty: this run.
+	// Seed is the run whose random numbers the code receives, because this run has copied its
+	// events; empty: this run.
 	Seed RunID
 
-	// Gather is set if several starts share the run. It determines how their inputs form the run's
-	// input; RunCreated has none in that case.
+	// Collect determines how the inputs of several starts form the input of the run. If it is set,
+	// RunCreated has no input.
 	Collect Collect
 
-	// Uses are the limits whose permits the run holds while it is processed, sorted by limit and
-	// key, without duplicates. If Whole is set, the run holds them from its first claim to the end
-	// of its chain.
+	// Uses are the limits whose permits the run holds while a worker executes it. They are sorted
+	// by limit and key, without duplicates. If Whole is set, the run holds the permits from its
+	// first claim to the end of its chain.
 	Uses  []Use
 	Whole bool
-	// Held are the permits that runs above this one hold until they end. The run does not take
-	// these limits again, because it would wait for its own ancestors.
+	// Held are the permits that ancestors of this run hold until they end. The run does not take
+	// permits of these limits, because it would wait for its own ancestors.
 	Held []Use
-	// Fair is the fairness key of the run, and Share the weight of the key relative to others;
-	// empty and 0: none, runs are ordered by arrival.
+	// Fair is the fairness key of the run, and Share is the weight of the key relative to other
+	// keys. If Fair is empty, runs are ordered by arrival.
 	Fair  string
 	Share int
 	// PermitSlot is the slot of the limits plus 1 if a separate run takes the permits, see
-	// PermitRun; 0: this run takes them itself.
+	// PermitRun. It is 0 if this run takes them itself.
 	PermitSlot int
 }
 
-// Use is a weight of a limit that a run uses.
+// Use is the number of permits of one limit that a run uses.
 type Use struct {
 	Limit  string
 	Key    string // empty: the limit has no keys
-	Weight int    // at least 1
+	Weight int    // number of permits, at least 1
 	Local  bool   // the limit applies to each worker separately
 }
 
-// DefaultHold is how long a run may be held by default.
+// DefaultHold is the Hold of a held run if its creator sets none.
 const DefaultHold = 5 * time.Minute
 
 // ID returns the ID of the event.
 func (e *Event) ID(run RunID) string { return derivedID(PrefixEvent, run, e.Seq, e.Time) }
 
-// Correlation returns the ID of the event's entity: a run, step, wait, hook, child, send or ask;
-// for a fact without an entity, the run's ID. The ID of a child is derived from its position in
-// this log; the ID of its run is Next.
+// Correlation returns the ID of the event's entity: a run, step, wait, hook, child, send or ask.
+// For a fact without an entity it returns the ID of the run. The ID of a child entity is derived
+// from its position in this log and differs from Next, the ID of the child's run.
 func (e *Event) Correlation(run RunID) string {
 	return EntityID(run, e.Type.Entity(), e.Ref, e.Since)
 }
 
-// EntityID returns the ID of the entity created by event number ref, with time created, in the log
-// of run.
+// EntityID returns the ID of an entity in the log of run. ref is the Seq of the event that created
+// the entity, and created is its Time.
 func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 	switch kind {
 	case EntityStep:
@@ -264,8 +265,8 @@ func EntityID(run RunID, kind Entity, ref uint64, created time.Time) string {
 	return string(run)
 }
 
-// Failure is an error in its stored form. It contains what callers branch on: the code, the name
-// and data of a registered error type, and the causes.
+// Failure is an error in its stored form. It contains the properties on which callers branch: the
+// code, the name and data of a registered error type, and the causes.
 type Failure struct {
 	Message string          `json:"message"`
 	Code    string          `json:"code,omitempty"`
@@ -273,8 +274,8 @@ type Failure struct {
 	Data    json.RawMessage `json:"data,omitempty"` // the error value, if its type is registered
 	Stack   string          `json:"stack,omitempty"`
 	Causes  []*Failure      `json:"causes,omitempty"`
-	// Undone and NotUndone list, for a run that failed or was canceled, the compensations that
-	// succeeded and those that did not, in the order in which they were executed.
+	// Undone and NotUndone describe a run that failed or was canceled. Undone lists the
+	// compensations that succeeded and NotUndone those that did not, in order of execution.
 	Undone    []string `json:"undone,omitempty"`
 	NotUndone []string `json:"notUndone,omitempty"`
 }
@@ -284,27 +285,27 @@ const (
 	CodeError       = "error"       // the user's code returned an error
 	CodePanic       = "panic"       // the user's code panicked
 	CodeTimeout     = "timeout"     // an attempt or a run exceeded its time
-	CodeCanceled    = "cancelled"   // it was asked to cancel
-	CodeTerminated  = "terminated"  // it was ended by request without executing its code
-	CodeInterrupted = "interrupted" // the worker died, or stopped, during the attempt
-	CodeStopped     = "stopped"     // the worker was shut down during the attempt, which does not count
-	CodeRetryAfter  = "retryafter"  // the step set the time of its next attempt; the attempt does not count
-	CodePoisoned    = "poisoned"    // the run killed too many workers
+	CodeCanceled    = "cancelled"   // the run or step was asked to cancel
+	CodeTerminated  = "terminated"  // the run was ended by a request, without executing its code
+	CodeInterrupted = "interrupted" // the worker stopped or crashed during the attempt
+	CodeStopped     = "stopped"     // the worker was shut down during the attempt; the attempt does not count
+	CodeRetryAfter  = "retryafter"  // the step chose the time of its next attempt; the attempt does not count
+	CodePoisoned    = "poisoned"    // too many workers crashed while they executed the run
 	CodePayload     = "payload"     // a value could not be encoded, or is too large
-	CodeFatal       = "fatal"       // the step reported that a retry is useless
+	CodeFatal       = "fatal"       // the step reported an error for which a retry is useless
 	CodeRefused     = "refused"     // another run refused an item, or could not be started
-	CodeLimit       = "limit"       // more children than allowed
-	CodeNotReleased = "notreleased" // the run was held, and not released in time
+	CodeLimit       = "limit"       // the run has more children than allowed
+	CodeNotReleased = "notreleased" // the run was held and not released in time
 	CodeNotStarted  = "notstarted"  // no worker began the run in time
 	CodeLogLimit    = "loglimit"    // the log of the run is too long
 	CodeDeadlock    = "deadlock"    // all branches of the run waited for one another
-	CodeTransitions = "transitions" // a machine began the maximum number of steps without ending
+	CodeTransitions = "transitions" // a machine began its maximum number of steps without ending
 	CodeEndIgnored  = "endignored"  // the code of the run continued long after its context had ended
-	CodeOverLimit   = "overlimit"   // the run uses more of a limit than its AtOnce
+	CodeOverLimit   = "overlimit"   // the run uses more permits of a limit than its AtOnce
 )
 
-// Instant returns t as stored in a log: in UTC, in milliseconds, rounded up so that nothing is due
-// early, and within the years 1 to 9999.
+// Instant returns t as stored in a log: in UTC, in whole milliseconds, within the years 1 to 9999.
+// It rounds up so that nothing is due early.
 func Instant(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

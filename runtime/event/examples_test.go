@@ -68,8 +68,8 @@ func orderSpec() *event.Spec {
 	}
 }
 
-// exampleEvents returns one event of each type, with every field that the comment of the type
-// lists, as number 7 of a log.
+// exampleEvents returns one event of each type with number 7. Each event has every field that the
+// comment of its type lists.
 func exampleEvents() map[event.Type]event.Event {
 	const item = event.ItemID("0123456789abcdef0123456789abcdef")
 	unread := []event.ItemID{item, "fedcba9876543210fedcba9876543210"}
@@ -147,7 +147,7 @@ func exampleEvents() map[event.Type]event.Event {
 	return all
 }
 
-// everything returns an event with every field and its own time.
+// everything returns an event with many fields set, including a time of its own.
 func everything() event.Event {
 	return event.Event{
 		Seq: 1000, Type: event.StepRetrying, Time: at(-time.Minute), Ref: 3, Since: at(-10 * 24 * time.Hour),
@@ -159,7 +159,7 @@ func everything() event.Event {
 	}
 }
 
-// numbered sets the numbers of events, and the times of those without one.
+// numbered numbers the events, and sets the times of events that have none.
 func numbered(events ...event.Event) []event.Event {
 	for i := range events {
 		e := &events[i]
@@ -283,7 +283,7 @@ func delayedLog() []event.Event {
 		event.Event{Type: event.RunFailed, Failure: declined(), Attempt: 2, Due: at(time.Hour), Reason: "rerun 2 of 3 by the policy of its workflow"})
 }
 
-// heardLog returns the log of a run that published values and answered questions.
+// heardLog returns the log of a run that published values and received questions.
 func heardLog() []event.Event {
 	return numbered(event.Event{Type: event.RunCreated, Spec: orderSpec()}, event.Event{Type: event.RunStarted, By: "worker-1"},
 		event.Event{Type: event.ValueSet, Name: "progress", Key: "fulfil/set.progress#1", Payload: json.RawMessage(`40`)},
@@ -307,7 +307,7 @@ func answeredLog() []event.Event {
 		event.Event{Type: event.RunCompleted})
 }
 
-// framed splits a log into frames of at most n events, like a worker.
+// framed splits a log into frames of at most n events, as a worker does.
 func framed(log []event.Event, n int) []*event.Frame {
 	var frames []*event.Frame
 	var prev event.CommitID

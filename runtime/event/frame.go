@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// WireVersion is the version of the wire format that this release writes. It increases only when an
-// older release could not read the result safely; new optional fields do not change it.
+// WireVersion is the version of the wire format that this release writes. It increases only if an
+// older release could not read the new format safely. New optional fields do not change it.
 const WireVersion = 1
 
-// ErrCorrupt matches every error for bytes that are not a frame or are damaged.
+// ErrCorrupt matches all errors for bytes that are damaged or are not a frame or item.
 var ErrCorrupt = errors.New("corrupt frame")
 
 // VersionError reports that a frame was written by a newer release.
 type VersionError struct {
 	Got, Known int
-	// Type is the unknown type of an event in the frame; 0: the version of the frame is unknown.
+	// Type is the unknown type of an event in the frame. It is 0 if the version of the frame is
+	// unknown.
 	Type int
 }
 
-// Error returns a text with the unknown version or type, and the fix.
+// Error returns a text that contains the unknown version or type, and the fix.
 func (e *VersionError) Error() string {
 	if e.Type != 0 {
 		return fmt.Sprintf("it has type %d, which this release does not have: use a newer release of flowgen", e.Type)
@@ -36,10 +37,10 @@ func (e *VersionError) Error() string {
 type Frame struct {
 	CommitID CommitID // random name of the frame
 	Prev     CommitID // name of the previous frame; zero for the first
-	Epoch    uint64   // epoch of the claim under which it was written; 0 for the first
-	Token    Token    // token of the same claim
+	Epoch    uint64   // epoch of the claim under which the frame was written; 0 for the first
+	Token    Token    // token of that claim
 	Time     time.Time
-	// Events are consecutive: the first one continues where the previous frame ended.
+	// Events have consecutive sequence numbers that continue those of the previous frame.
 	Events []Event
 }
 
@@ -51,23 +52,24 @@ func (f *Frame) Last() uint64 { return f.Events[len(f.Events)-1].Seq }
 
 const (
 	frameMagic = 0xF6
-	minEvent   = 2             // size of the smallest event with its length
+	minEvent   = 2             // size of the smallest event, including its length
 	maxSeq     = math.MaxInt64 // stores keep sequence numbers in signed integers
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A frame is: magic, version, CommitID, Prev, Token, then as varints epoch, time, first seq and
-// number of events, then each event preceded by its length, and a CRC-32C of all that.
+// A frame consists of the magic, version, CommitID, Prev and Token, then as varints the epoch, the
+// time, the first sequence number and the number of events. Each event follows, preceded by its
+// length. The frame ends with a CRC-32C of all preceding bytes.
 //
-// Every version of the format begins with the magic and the version and ends with the CRC, so that
-// a damaged version byte is not mistaken for a newer release.
+// Every version of the format begins with the magic and the version and ends with the CRC.
+// Therefore a damaged version byte is not mistaken for a newer release.
 const frameFixed = 2 + 16 + 16 + 8
 
-// AppendFrame appends the wire form of f to b. It fails if f has no events, if they are not
-// consecutive, or if [DecodeFrame] would refuse one of them: an unknown type, a Ref that is not
-// valid for the type, a number out of range. Times are truncated to milliseconds; times outside of
-// the years 1 to 9999 are clamped to that range.
+// AppendFrame appends the wire form of f to b. It fails if f has no events, if their numbers are
+// not consecutive, or if [DecodeFrame] would refuse an event: an unknown type, a Ref that is not
+// valid for the type, or a number out of range. Times are truncated to milliseconds and clamped to
+// the years 1 to 9999.
 func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	if len(f.Events) == 0 {
 		return nil, errors.New("encode frame: no events")
@@ -108,8 +110,8 @@ func (f *Frame) guess() int {
 }
 
 // DecodeFrame decodes the output of [AppendFrame]. The events share memory with b, which must not
-// change afterwards. For damaged input the error matches [ErrCorrupt]; for a frame of a newer
-// release it is a [*VersionError].
+// change afterwards. For damaged input, the error matches [ErrCorrupt]. For a frame of a newer
+// release, the error is a [*VersionError].
 func DecodeFrame(b []byte) (*Frame, error) {
 	body, err := unseal(b, frameMagic, frameFixed+4)
 	if err != nil {
@@ -144,7 +146,7 @@ func DecodeFrame(b []byte) (*Frame, error) {
 
 const (
 	itemMagic = 0xF7
-	itemBase  = 0 // items have no times
+	itemBase  = 0 // base of times in items, which have no times
 )
 
 // sent reports whether events of this type arrive through the inbox, from other runs or from
@@ -158,12 +160,12 @@ func (t Type) sent() bool {
 	return false
 }
 
-// itemFields returns the fields of an event that an item keeps.
+// itemFields returns a copy of e with only the fields that an item contains.
 func itemFields(e *Event) Event {
 	kept := Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}
 	switch e.Type.Entity() {
 	case EntityNone:
-		if e.Type == StreamWritten || e.Type == StreamClosed { // written by a step
+		if e.Type == StreamWritten || e.Type == StreamClosed { // sent by a step
 			kept.Key, kept.Attempt = e.Key, e.Attempt
 		}
 		if e.Type == ResourceWait {
@@ -172,18 +174,18 @@ func itemFields(e *Event) Event {
 	case EntityAsk:
 	case EntityHook:
 		kept.Token, kept.Key, kept.Failure = e.Token, e.Key, e.Failure
-	default: // an answer
+	default: // a reply to something that the receiver has sent
 		kept.Key, kept.Failure, kept.Next, kept.Outcome = e.Key, e.Failure, e.Next, e.Outcome
 	}
 	return kept
 }
 
-// AppendItem appends the wire form of an event that a sender wants recorded in the log of a run:
-// its Type, Name, Payload, Reason and By. The owner of the log sets the other fields. An answer to
-// something that the receiver has sent refers to it by Key, and may have a Failure, a Next and an
-// Outcome. An item for a hook refers to it by Token, and may have a Key and a Failure. A stream
-// operation of a step of the receiver has the Key and the Attempt of the step. A wait for limits
-// has its Key, Next, Uses and From.
+// AppendItem appends the wire form of an event that a sender wants recorded in the log of a run. An
+// item contains the Type, Name, Payload, Reason and By of the event. The owner of the log sets the
+// other fields. A reply to something that the receiver has sent also has the Key of the receiver's
+// operation, and may have a Failure, a Next and an Outcome. An item for a hook has the Token of the
+// hook, and may have a Key and a Failure. A stream operation of a step of the receiver has the Key
+// and the Attempt of the step. A wait for limits has a Key, Next, Uses and From.
 func AppendItem(b []byte, e *Event) ([]byte, error) {
 	if !e.Type.sent() {
 		return nil, fmt.Errorf("encode item: %s is not sent to runs", e.Type)
@@ -197,8 +199,8 @@ func AppendItem(b []byte, e *Event) ([]byte, error) {
 }
 
 // DecodeItem decodes the output of [AppendItem]. The payload shares memory with b, which must not
-// change afterwards. For damaged input the error matches [ErrCorrupt]; for an item of a newer
-// release it is a [*VersionError].
+// change afterwards. For damaged input, the error matches [ErrCorrupt]. For an item of a newer
+// release, the error is a [*VersionError].
 func DecodeItem(b []byte) (*Event, error) {
 	body, err := unseal(b, itemMagic, 2+1)
 	if err != nil {
@@ -215,8 +217,8 @@ func DecodeItem(b []byte) (*Event, error) {
 	return &kept, nil
 }
 
-// unseal checks the common parts of frames and items (the magic, the version and the CRC) and
-// returns b without the CRC. The result has at least minBody bytes.
+// unseal returns b without its checksum. It returns an error if the magic, the version or the
+// checksum is wrong, or if the result has less than minBody bytes.
 func unseal(b []byte, magic byte, minBody int) ([]byte, error) {
 	if len(b) < minBody+4 || b[0] != magic {
 		return nil, fmt.Errorf("it does not begin as one: %w", ErrCorrupt)

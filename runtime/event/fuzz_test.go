@@ -26,7 +26,7 @@ func addGoldens(f *testing.F) {
 	}
 }
 
-// checkDecoded checks that err is of one of the two kinds that decoding may return.
+// checkDecoded checks that err is nil, matches ErrCorrupt, or is a VersionError.
 func checkDecoded(t *testing.T, err error) {
 	t.Helper()
 	var ve *event.VersionError
@@ -35,7 +35,7 @@ func checkDecoded(t *testing.T, err error) {
 	}
 }
 
-// allocated returns the number of bytes that f allocates.
+// allocated returns the number of bytes that a call of f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -44,8 +44,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// maxPerByte bounds the memory used by decoding per byte of input: the smallest event has 2 bytes
-// and needs a whole Event.
+// maxPerByte is the maximum memory in bytes that decoding may use for each byte of input. The
+// smallest event has 2 bytes and needs a whole Event.
 const maxPerByte = 256
 
 func FuzzDecodeFrame(f *testing.F) {
@@ -56,8 +56,8 @@ func FuzzDecodeFrame(f *testing.F) {
 		if len(b) < 4 {
 			return
 		}
-		// The checksum detects damage, so it is corrected here: the code behind it must be safe on
-		// its own.
+		// A wrong checksum would end decoding early. Correct it, so that the remaining code is
+		// tested.
 		b = seal(b)
 		var got *event.Frame
 		if n := allocated(func() { got, err = event.DecodeFrame(b) }); n > uint64(len(b))*maxPerByte+1<<20 {
@@ -80,7 +80,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		}
 		state := event.LogState{}
 		for i := range got.Events {
-			_ = state.Apply(&got.Events[i]) // refuses most events; must not panic
+			_ = state.Apply(&got.Events[i]) // Apply refuses most events, but must not panic
 		}
 		_, _ = state.Status(), state.Due()
 	})

@@ -52,8 +52,8 @@ func goldenItems() map[string]*event.Event {
 	}
 }
 
-// readGolden returns the records of a golden file: blocks of hexadecimal lines separated by empty
-// lines.
+// readGolden returns the records of a golden file. A record is a block of hexadecimal lines; empty
+// lines separate records.
 func readGolden(t testing.TB, name string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(goldenDir, name+".hex"))

@@ -13,8 +13,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// The prefixes of the IDs of this package. An ID is a prefix, '_' and a ULID of 26 characters, so
-// that IDs of one kind sort by the time of their creation, except those of DerivedRunID.
+// The prefixes of the IDs of this package. An ID is a prefix, '_' and a ULID of 26 characters. IDs
+// with the same prefix sort by creation time, except the IDs that DerivedRunID returns.
 const (
 	PrefixRun    = "wrun"
 	PrefixStep   = "step"
@@ -30,11 +30,11 @@ const (
 const idLength = 4 + 1 + ulid.EncodedSize
 
 // RunID identifies a run: "wrun_" and a ULID. It is a distinct type, so that a workflow ID, which
-// is a plain string of the user, cannot be used as a run ID.
+// is a string chosen by the user, cannot be used as a run ID.
 type RunID string
 
-// NewRunID returns a new ID with the creation time now, which is routed by slot. It panics if now
-// is before 1970 or after the year 10889, which a ULID cannot represent.
+// NewRunID returns a new random ID with the creation time now and the given slot. It panics if now
+// is before 1970 or after the year 10889, because a ULID cannot represent such times.
 func NewRunID(now time.Time, slot uint16) RunID {
 	var u ulid.ULID
 	_, _ = rand.Read(u[6:14]) // crypto/rand.Read never fails
@@ -45,7 +45,8 @@ func NewRunID(now time.Time, slot uint16) RunID {
 	return RunID(PrefixRun + "_" + u.String())
 }
 
-// ParseRunID checks that s has the form of a run ID. The error describes what is wrong with it.
+// ParseRunID returns s as a run ID. It returns an error that describes the problem if s does not
+// have the form of a run ID.
 func ParseRunID(s string) (RunID, error) {
 	if _, err := parseRun(s); err != nil {
 		return "", fmt.Errorf("parse run id %q: %w", s, err)
@@ -53,8 +54,8 @@ func ParseRunID(s string) (RunID, error) {
 	return RunID(s), nil
 }
 
-// Slot returns the number by which stores choose the partition of the run. It is part of the ID, so
-// that routing needs no lookup. An invalid ID has slot 0.
+// Slot returns the number by which stores select the partition of the run. The slot is part of the
+// ID, so that routing needs no lookup. The slot of an invalid ID is 0.
 func (id RunID) Slot() uint16 {
 	u, err := parseRun(string(id))
 	if err != nil {
@@ -64,8 +65,8 @@ func (id RunID) Slot() uint16 {
 }
 
 // Time returns when the ID was made, in milliseconds, by the clock of the client that started the
-// run. For a run started by another run, it is the Time of that run's ID. It is zero if the ID is
-// not valid.
+// run. The ID of a run that another run started has the time of the starting run's ID. Time returns
+// the zero time for an invalid ID.
 func (id RunID) Time() time.Time {
 	u, err := parseRun(string(id))
 	if err != nil {
@@ -74,7 +75,7 @@ func (id RunID) Time() time.Time {
 	return ulid.Time(u.Time()).UTC()
 }
 
-// SlotOf returns the slot of a workflow ID. Runs that share a workflow ID are in the same
+// SlotOf returns the slot of a workflow ID. All runs with the same workflow ID are in one
 // partition.
 func SlotOf(workflowID string) uint16 {
 	h := fnv.New32a()
@@ -83,7 +84,7 @@ func SlotOf(workflowID string) uint16 {
 	return uint16(sum>>16) ^ uint16(sum)
 }
 
-// RandomSlot returns a slot for a run without a workflow id.
+// RandomSlot returns a slot for a run without a workflow ID.
 func RandomSlot() uint16 {
 	var b [2]byte
 	_, _ = rand.Read(b[:])
@@ -102,15 +103,15 @@ func parseRun(s string) (ulid.ULID, error) {
 	if err != nil {
 		return u, fmt.Errorf("it does not hold a ULID: %w", err)
 	}
-	// ULIDs are case-insensitive, but IDs are compared as strings.
+	// The parser ignores the case of letters, but IDs are compared as strings.
 	if u.String() != s[len(PrefixRun)+1:] {
 		return u, fmt.Errorf("it is not in upper case")
 	}
 	return u, nil
 }
 
-// derivedID returns the ID of entity number n of a run. It is computed rather than stored: the same
-// log gives the same IDs.
+// derivedID returns the ID of entity number n of a run. IDs are computed from the log and not
+// stored, so that the same log gives the same IDs.
 func derivedID(prefix string, run RunID, n uint64, created time.Time) string {
 	var u ulid.ULID
 	h := fnv.New128a()
@@ -127,8 +128,8 @@ func derivedID(prefix string, run RunID, n uint64, created time.Time) string {
 	return prefix + "_" + u.String()
 }
 
-// CommitID is the random name of a frame. A position in a log is identified by the CommitID of its
-// last frame, never by a count: counts repeat after lost writes, CommitIDs do not.
+// CommitID is the random name of a frame. The CommitID of the last frame identifies a position in a
+// log. A count cannot identify it, because a count repeats after lost writes.
 type CommitID [16]byte
 
 // NewCommitID returns a new random CommitID.
@@ -141,7 +142,7 @@ func NewCommitID() CommitID {
 // String returns the CommitID in hexadecimal.
 func (c CommitID) String() string { return hex.EncodeToString(c[:]) }
 
-// Token is the random part of a fence, created by the worker for each claim call.
+// Token is the random part of a fence. The worker creates one for each claim.
 type Token [8]byte
 
 // NewToken returns a new random token.
@@ -154,34 +155,34 @@ func NewToken() Token {
 // String returns the token in hexadecimal.
 func (t Token) String() string { return hex.EncodeToString(t[:]) }
 
-// ItemID identifies an inbox item. A sender chooses it once and reuses it when it retries the
+// ItemID identifies an inbox item. A sender creates the ID once and uses it for all retries of the
 // request, so that the item is delivered once.
 type ItemID string
 
-// NewItemID returns a new random item id.
+// NewItemID returns a new random item ID.
 func NewItemID() ItemID {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	return ItemID(hex.EncodeToString(b[:]))
 }
 
-// DerivedItemID returns the ID of an item that a run sends by one of its operations. If the
-// operation is executed again after a store has lost writes, the item has the same ID and is
-// recognized.
+// DerivedItemID returns the ID of an item that an operation of a run sends. If a store loses
+// writes, the run executes the operation a second time. The second item has the same ID, and the
+// receiver recognizes it.
 func DerivedItemID(sender RunID, operation string) ItemID {
 	sum := sha256.Sum256([]byte(string(sender) + "\x00" + operation))
 	return ItemID(hex.EncodeToString(sum[:16]))
 }
 
-// DerivedRunID returns the ID of the run that a run starts by one of its operations. It is routed
-// by slot.
+// DerivedRunID returns the ID of the run that an operation of a run starts. The ID has the given
+// slot.
 //
-// It must be derived from nothing else, because it is the idempotency key of the creation. A store
-// that has failed over may have lost the last writes of the sender, but not the run that they
-// started in another partition. The sender then executes the operation again, requests a run with
-// the same ID, and finds the existing one. With its own time or random part the ID would differ,
-// and the run would be started twice. Therefore the ID contains the time of the sender's ID; the
-// creation time must be read from the store.
+// The ID depends only on the arguments, because it is the idempotency key of the creation. If a
+// store fails over, it may lose the last writes of the sender but keep the started run, which is in
+// another partition. The sender then executes the operation again, requests a run with the same ID,
+// and finds the existing run. If the ID contained the current time or random bits, a second run
+// would be started. Therefore the ID contains the time of the sender's ID. The creation time of the
+// run must be read from the store.
 func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 	u, err := parseRun(string(sender))
 	if err != nil {
@@ -193,8 +194,9 @@ func DerivedRunID(sender RunID, operation string, slot uint16) RunID {
 	return RunID(PrefixRun + "_" + u.String())
 }
 
-// NextRunID returns the ID of the continuation of a run that continues as new by event seq at now.
-// It has the slot of the run, and is always the same for the same arguments.
+// NextRunID returns the ID of the run that continues the given run. seq and now are the number and
+// the time of the event that ends the given run. The result has the same slot, and depends only on
+// the arguments.
 func NextRunID(run RunID, seq uint64, now time.Time) RunID {
 	next, err := parseRun(PrefixRun + "_" + derivedID("next", run, seq, now)[len("next_"):])
 	if err != nil {
@@ -210,16 +212,16 @@ const ScheduleRun = "flowgen.schedule"
 // ScheduleRunID returns the workflow ID of a schedule's run.
 func ScheduleRunID(schedule string) string { return "schedule:" + schedule }
 
-// TicksRunID returns the workflow ID shared by the runs of a schedule that may not overlap.
+// TicksRunID returns the workflow ID that the runs of a schedule share if they may not overlap.
 func TicksRunID(schedule string) string { return ScheduleRunID(schedule) + "/run" }
 
-// TickRunID returns the ID of the run that a schedule starts for one of its ticks, with the nominal
-// time at.
+// TickRunID returns the ID of the run that a schedule starts for a tick. at is the nominal time of
+// the tick.
 //
-// Unlike [DerivedRunID], it is derived from the name of the schedule and the tick, and not from the
-// run that starts it: a schedule is a chain of runs, and each of them must find the existing run of
-// a tick. All runs of a schedule have the slot of the workflow ID that they may share, regardless
-// of the overlap policy, because an update may change the policy.
+// In contrast to [DerivedRunID], the ID is derived from the schedule and the tick, and not from the
+// run that starts it. A schedule is a chain of runs, and each run of the chain must find the
+// existing run of a tick. All runs that a schedule starts have the slot of [TicksRunID], whatever
+// the overlap policy is, because an update may change the policy.
 func TickRunID(schedule, tick string, at time.Time) RunID {
 	var u ulid.ULID
 	sum := sha256.Sum256([]byte("schedule\x00" + schedule + "\x00" + tick))

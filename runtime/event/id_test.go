@@ -108,7 +108,7 @@ func TestParseRunID_RefusesGarbage(t *testing.T) {
 }
 
 func TestSlotOf_IsStable(t *testing.T) {
-	// Stored runs are found by these values.
+	// Stores find existing runs by these slots, so they must never change.
 	for id, want := range map[string]uint16{"": 7385, "order-42": 4560, "order-43": 4259, "a": 52512, "ключ": 31781} {
 		if got := event.SlotOf(id); got != want {
 			t.Errorf("SlotOf(%q) = %d, want %d", id, got, want)
@@ -140,7 +140,7 @@ func TestRandomSlot_ReachesEveryPartition(t *testing.T) {
 }
 
 func TestDerivedIDs_AreStable(t *testing.T) {
-	// These IDs appear in links, exports and idempotency keys of stored runs.
+	// Links, exports and idempotency keys contain these IDs, so they must never change.
 	e := event.Event{Seq: 9, Type: event.StepCompleted, Time: at(time.Hour), Ref: 7, Since: start}
 	got := map[string]string{
 		"event":   e.ID(runA),
@@ -194,9 +194,9 @@ func TestEV5_DerivedIDsSortByCreation(t *testing.T) {
 	}
 }
 
-// The IDs of runs started by runs are an exception: they depend only on the sender, the operation
-// and the slot, so that a repeated request finds the existing run. They contain the time of the
-// sender, while lists sort by creation: see package storetest, ListHasAChildWhereItWasCreated.
+// The ID of a run that another run started depends only on the sender, the operation and the slot,
+// so that a repeated request finds the existing run. It contains the time of the sender. Lists are
+// sorted by creation time instead: see ListHasAChildWhereItWasCreated in package storetest.
 func TestEV5_IDsOfChildrenAreDerivedAndCarryTheTimeOfTheirParents(t *testing.T) {
 	seen := map[event.RunID]string{}
 	for _, parent := range []event.RunID{runA, runB} {
@@ -282,7 +282,8 @@ func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
 }
 
 func TestDerivedItemID_IsStable(t *testing.T) {
-	// A run that is executed again after lost writes must find the items that it has sent.
+	// If a store loses writes, a run sends its items a second time. They must have the same IDs, so
+	// these must never change.
 	for operation, want := range map[string]event.ItemID{
 		"":                        "45d5cf299cee97e933c9ef3ee1143f30",
 		"fulfil/send.approval#1":  "3cc7d9a5f39953b21b456c2e71ba6561",

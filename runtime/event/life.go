@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Lives follows the entities that a log creates from event First on, like [LogState], but also
-// keeps those that have ended. It skips entities created earlier. Apply the events from First on,
-// in order. The zero value follows all entities.
+// Lives derives the entities of a log, as [LogState] does, and keeps those that have ended. It
+// ignores entities created by events before First. The zero value derives all entities. Apply the
+// events in order, starting with First.
 type Lives struct {
 	First uint64
-	// Kinds are the kinds of entities to follow, see [KindOf]; empty: all.
+	// Kinds are the kinds of entities to derive, see [KindOf]; empty: all kinds.
 	Kinds []Entity
-	// Open excludes entities that have ended.
+	// Open removes entities that have ended.
 	Open bool
-	// Limit bounds the number of followed entities; 0: no bound. With Open it bounds the number
-	// that All returns.
+	// Limit is the maximum number of derived entities; 0: no maximum. If Open is set, it only
+	// limits the number of entities that All returns.
 	Limit int
 
 	seq  uint64 // sequence number of the last event
-	more uint64 // sequence number of the first entity that is omitted because of the limit; 0: none
+	more uint64 // number of the first entity that is omitted because of the limit; 0: none
 	by   map[uint64]*Open
 }
 
-// Apply applies the next event. It fails, and changes nothing, if the event is out of order, or if
+// Apply applies the next event. It fails, and changes nothing, if the event is out of order or if
 // the table of transitions forbids it.
 func (l *Lives) Apply(e *Event) error {
 	if want := max(l.seq+1, l.First, 1); e.Seq != want {
@@ -65,7 +65,7 @@ func (l *Lives) Apply(e *Event) error {
 func (l *Lives) change(e *Event) error {
 	of := l.by[e.Ref]
 	if of == nil {
-		return nil // not followed
+		return nil // the entity is ignored
 	}
 	state, err := Next(of.State, e.Type)
 	if err != nil {
@@ -81,8 +81,8 @@ func (l *Lives) change(e *Event) error {
 	return nil
 }
 
-// All returns the entities in order of creation, and the Seq at which the next page begins; 0:
-// there are no more.
+// All returns the entities in order of creation. more is the Ref of the first entity that was
+// omitted because of the limit, which begins the next page. It is 0 if no entity was omitted.
 func (l *Lives) All() (all []*Open, more uint64) {
 	for _, of := range l.by {
 		all = append(all, of)
@@ -94,16 +94,16 @@ func (l *Lives) All() (all []*Open, more uint64) {
 	return all, l.more
 }
 
-// StreamID returns the ID of the stream with this name in a chain of runs. chain is the first run
-// of the chain. The ID contains the time of that run, because no store keeps the time of a stream's
-// first write.
+// StreamID returns the ID of a stream of a chain of runs. chain is the first run of the chain, and
+// the ID contains its time, because no store keeps the time of the first write to a stream.
 func StreamID(chain RunID, name string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	return derivedID(PrefixStream, chain, h.Sum64(), chain.Time())
 }
 
-// ParseEntity returns the entity for a name written by [Entity.String].
+// ParseEntity returns the entity whose [Entity.String] is name. It accepts only the kinds that
+// [Entities] returns.
 func ParseEntity(name string) (Entity, error) {
 	all := Entities()
 	for _, e := range all {
@@ -118,20 +118,20 @@ func ParseEntity(name string) (Entity, error) {
 	return EntityNone, fmt.Errorf("parse entity %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// Entities returns the kinds of entities of which a log can contain many.
+// Entities returns the kinds of entities that can occur more than once in a log.
 func Entities() []Entity {
 	return []Entity{EntityStep, EntityWait, EntityHook, EntityChild, EntitySend, EntityAsk}
 }
 
 // Loop detects a cycle in a walk from run to run, for example along a chain. It stores a single
 // run, however long the walk is (Brent's algorithm), so it may detect a cycle only after several
-// rounds. Logs written by this runtime contain no cycles; an imported file may.
+// rounds. Logs written by this runtime contain no cycles. An imported file may contain one.
 type Loop struct {
 	kept       RunID
 	step, keep int
 }
 
-// Closed must be called for each run of the walk. It reports whether the walk is in a cycle.
+// Closed reports whether the walk is in a cycle. Call it for each run of the walk, in order.
 func (l *Loop) Closed(run RunID) bool {
 	if l.step > 0 && run == l.kept {
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// lives returns the result of Lives for a log that is read from an event on.
+// lives applies the events of the log from l.First on and returns the entities of l.
 func lives(t rapid.TB, l *event.Lives, log []event.Event) (all []*event.Open, more uint64) {
 	t.Helper()
 	for i := range log[min(max(l.First, 1)-1, uint64(len(log))):] {
@@ -22,8 +22,8 @@ func lives(t rapid.TB, l *event.Lives, log []event.Event) (all []*event.Open, mo
 	return l.All()
 }
 
-// LogState and Lives agree about every open entity, and reading entities page by page gives the
-// same result as reading them at once.
+// TestEV12_LivesAgreeWithTheStateOfTheLog checks that LogState and Lives derive the same open
+// entities, and that reading entities page by page gives the same result as reading them at once.
 func TestEV12_LivesAgreeWithTheStateOfTheLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := numbered(event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted})

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// LogState is the state of a run derived from its log. Apply events in order with [LogState.Apply].
-// The cost per event does not depend on the length of the log. The state uses one byte per event
-// plus the open entities.
+// LogState is the state of a run, derived from its log. Apply the events in order with
+// [LogState.Apply]. The cost per event does not depend on the length of the log. The state uses one
+// byte per event, and memory for each open entity.
 type LogState struct {
 	Seq       uint64
 	Run       State
@@ -20,35 +20,37 @@ type LogState struct {
 	Time      time.Time // time of the last event
 	Last      Type      // type of the last event
 	Failure   *Failure  // why the run failed or was canceled
-	Next      RunID     // continuation of the run
+	Next      RunID     // the run that continues this run; empty: none
 	// CancelRequested reports that the run was asked to cancel; CancelReason and CancelItem belong
 	// to the first request.
 	CancelRequested bool
 	CancelReason    string
 	CancelItem      ItemID
-	// Limit is the failure of a run whose log is too long, and Limited the number of the event that
-	// recorded it; nil and 0: the log is not too long.
+	// Limit is the failure with which the run must end because it cannot continue, for example
+	// because its log is too long. Limited is the number of the event that recorded it. They are
+	// nil and 0 if the run can continue.
 	Limit   *Failure
 	Limited uint64
-	// Uncounted is the number of events that do not count towards the log length reported to the
-	// code: see RunStarted.
+	// Uncounted is the number of events that are not part of the log length reported to the code,
+	// see RunStarted.
 	Uncounted uint64
-	// Build is the build of the code that last executed the run; empty: unknown.
+	// Build is the build of the code that last executed the run. It is empty if unknown.
 	Build string
 	// Paused reports that the code is suspended until the run is resumed, stepped or canceled.
 	Paused bool
-	// Delayed is when the code of a rerun continues that must wait before its own work begins;
-	// zero: it need not wait. A pause during the delay also suspends the run, and ends separately.
+	// Delayed is the time at which the code of a delayed rerun continues. It is zero if the run is
+	// not delayed. A pause during the delay also suspends the code, and ends independently of the
+	// delay.
 	Delayed time.Time
-	// Unpaused is the number of the event whose cancel request ended a pause; 0: none.
+	// Unpaused is the number of the cancel request that ended a pause. It is 0 if there is none.
 	Unpaused uint64
-	// Unsure reports that a step that is not idempotent, of the run or of a child, may have had its
-	// effect without a result.
+	// Unsure reports that a step that is not idempotent ended without a result but may have had its
+	// effect. The step may be a step of a child.
 	Unsure bool
-	// Released reports that a run that was created held may begin.
+	// Released reports that the run was created held and may begin.
 	Released bool
 
-	releasedAt time.Time // zero: it was not released
+	releasedAt time.Time // zero: the run was not released
 	notices    notices
 
 	states   []State
@@ -60,7 +62,7 @@ type LogState struct {
 	dues     dueHeap
 }
 
-// Open is an entity that has not reached a terminal state; [Lives] also uses it for entities that
+// Open is an entity that has not reached a terminal state. [Lives] also uses it for entities that
 // have ended.
 type Open struct {
 	Ref     uint64
@@ -69,21 +71,21 @@ type Open struct {
 	Name    string
 	Key     string
 	Attempt int       // steps: number of the last attempt started
-	Stopped int       // steps: number of attempts that do not count because their worker stopped
-	Waited  int       // steps: number of attempts that do not count because the step set the time of the next one
-	Due     time.Time // due time of a wait, of a step's next attempt, or of the timeout of a pending attempt; zero: none
+	Stopped int       // steps: number of attempts that do not count because their worker was shut down
+	Waited  int       // steps: number of attempts that do not count because the step chose the time of the next attempt
+	Due     time.Time // due time of a wait, of the next attempt of a step, or of the timeout of a pending attempt; zero: none
 	Wait    WaitKind
 	Since   time.Time // time of its creation
-	Changed time.Time // time of the last event about it
+	Changed time.Time // time of the last event of the entity
 	Failure *Failure  // steps: failure of the last attempt
-	Token   string    // hooks, and steps whose attempt has opened a hook
-	Next    RunID     // children: the run
+	Token   string    // token of a hook, or of the hook that a step's attempt has opened
+	Next    RunID     // children: ID of the run
 	Close   ParentClose
 }
 
 // Apply applies the next event of the log. It fails, and changes nothing, if the event is out of
-// order, of an unknown type, or forbidden by the table of transitions. The state keeps the event's
-// Spec and Failure, which must not change afterwards.
+// order, has an unknown type, or is forbidden by the table of transitions. The state keeps the
+// event's Spec and Failure, which must not change afterwards.
 func (f *LogState) Apply(e *Event) error {
 	if e.Seq != f.Seq+1 {
 		return fmt.Errorf("apply event %d (%s): the log ends at %d: %w", e.Seq, e.Type, f.Seq, ErrCorrupt)
@@ -129,10 +131,10 @@ func (f *LogState) Apply(e *Event) error {
 	return nil
 }
 
-// usualEvents is the initial capacity of a log, in events.
+// usualEvents is the initial capacity for the states of a log's events.
 const usualEvents = 16
 
-// applyFact applies an event about the run as a whole that is neither its beginning nor its end.
+// applyFact applies an event about the run that neither begins nor ends the run.
 func (f *LogState) applyFact(e *Event) {
 	switch e.Type {
 	case CancelRequested:
@@ -143,7 +145,7 @@ func (f *LogState) applyFact(e *Event) {
 			f.CancelRequested, f.CancelReason, f.CancelItem = true, e.Reason, e.Item
 		}
 		if f.Paused {
-			f.Paused, f.Unpaused = false, e.Seq // a run that ends must clean up
+			f.Paused, f.Unpaused = false, e.Seq // the code must execute its cleanup
 		}
 		f.Delayed = time.Time{}
 	case RunPaused:
@@ -171,11 +173,11 @@ func (f *LogState) applyFact(e *Event) {
 // Ending reports whether the run was asked to cancel, or must end because it cannot continue.
 func (f *LogState) Ending() bool { return f.CancelRequested || f.Limit != nil }
 
-// StandsStill reports whether the code is suspended: the run is paused, or is a rerun whose time
-// has not come.
+// StandsStill reports whether the code is suspended: the run is paused, or is a rerun whose delay
+// has not ended.
 func (f *LogState) StandsStill() bool { return f.Paused || !f.Delayed.IsZero() }
 
-// Held reports whether the run was created held and not released yet.
+// Held reports whether the run was created held and has not been released.
 func (f *LogState) Held() bool {
 	return f.Run == StatePending && !f.Released && f.Spec.Hold > 0
 }
@@ -223,7 +225,7 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 	if err != nil {
 		return from, err
 	}
-	f.count(o.State, next) // only an open entity has a state with a successor
+	f.count(o.State, next) // if o is nil, Next has returned an error above
 	o.follow(e, next)
 	f.schedule(o)
 	f.noteFailing(o, e, next)
@@ -246,7 +248,7 @@ func newOpen(e *Event, state State) *Open {
 	}
 }
 
-// follow applies an event that changes the entity to state next.
+// follow applies an event that changes the state of the entity to next.
 func (o *Open) follow(e *Event, next State) {
 	o.State, o.Changed, o.Due = next, e.Time, e.Due
 	if o.Entity == EntityStep {
@@ -263,8 +265,8 @@ func (o *Open) follow(e *Event, next State) {
 	}
 }
 
-// noteFailing updates the set of failing steps. An attempt that was stopped with its worker has not
-// failed, nor has a step that begins anew.
+// noteFailing updates the set of failing steps. A step is not failing if its attempt was stopped
+// with the worker, or if it begins anew.
 func (f *LogState) noteFailing(o *Open, e *Event, next State) {
 	if o.Entity != EntityStep || o.Failure == nil {
 		return
@@ -279,8 +281,9 @@ func (f *LogState) noteFailing(o *Open, e *Event, next State) {
 	f.failing[o.Ref] = o
 }
 
-// Failing returns the earliest created open step whose last attempt has failed, or nil. Another
-// attempt of it will follow, or is running.
+// Failing returns the open step whose last finished attempt has failed, or nil if there is none. If
+// there are several, it returns the step that was created first. Another attempt of the step is
+// running or will follow.
 func (f *LogState) Failing() *Open {
 	var first *Open
 	for _, o := range f.failing {
@@ -291,7 +294,7 @@ func (f *LogState) Failing() *Open {
 	return first
 }
 
-// AllFailing calls yield for all steps from which [LogState.Failing] selects the first, in no
+// AllFailing calls yield for each open step whose last finished attempt has failed, in no
 // particular order.
 func (f *LogState) AllFailing(yield func(*Open) bool) {
 	for _, o := range f.failing {
@@ -301,22 +304,22 @@ func (f *LogState) AllFailing(yield func(*Open) bool) {
 	}
 }
 
-// hook updates the hook of the step's current attempt.
+// hook updates the token of the hook that the step's current attempt has opened.
 func (o *Open) hook(e *Event) {
 	switch e.Type {
 	case StepHookCreated:
-		o.Token, o.Due = e.Token, time.Time{} // the worker times out the attempt while its code runs
+		o.Token, o.Due = e.Token, time.Time{} // while the code of the attempt runs, the worker applies the timeout
 	case StepPending:
 	default:
 		o.Token = ""
 	}
 }
 
-// giveBack counts attempts that do not count towards the retry policy.
+// giveBack updates the number of attempts that do not count towards the retry policy.
 func (o *Open) giveBack(e *Event) {
 	switch {
 	case e.Attempt == 0:
-		o.Stopped, o.Waited = 0, 0 // as if no attempt had been started
+		o.Stopped, o.Waited = 0, 0 // the count begins anew
 	case e.Failure == nil:
 	case e.Failure.Code == CodeStopped:
 		o.Stopped++
@@ -325,7 +328,7 @@ func (o *Open) giveBack(e *Event) {
 	}
 }
 
-// Counted returns how many attempts of a step count towards its retry policy.
+// Counted returns the number of attempts of a step that count towards its retry policy.
 func (o *Open) Counted() int { return o.Attempt - o.Stopped - o.Waited }
 
 func (f *LogState) count(from, to State) {
@@ -361,11 +364,11 @@ func (f *LogState) Opens(yield func(*Open) bool) {
 // RunningSteps returns the number of steps with a running attempt.
 func (f *LogState) RunningSteps() int { return f.steps }
 
-// counts reports whether the entity counts towards the limits of children.
+// counts reports whether the entity counts towards the limit of children.
 func (o *Open) counts() bool {
 	return o.Entity == EntityChild && !Helper(o.Name)
 }
 
-// Children returns the number of open children, and the number of all children so far. Runs that
-// execute a step or hold a token for this run are not counted.
+// Children returns the number of open children, and the number of all children that the run has
+// created. It does not count runs that execute a step or hold a token for this run.
 func (f *LogState) Children() (open, all int) { return f.kids, f.children }

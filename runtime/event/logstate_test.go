@@ -139,7 +139,7 @@ func TestLogState_ListsWhatIsDueInOrder(t *testing.T) {
 	log := numbered(
 		event.Event{Type: event.RunCreated}, event.Event{Type: event.RunStarted},
 		wait(at(2*time.Hour)), wait(at(time.Hour)), wait(at(3*time.Hour)), wait(time.Time{}), wait(at(time.Minute)),
-		event.Event{Type: event.StepCreated}, attempt, retry, attempt, retry, // due at the same time, twice
+		event.Event{Type: event.StepCreated}, attempt, retry, attempt, retry, // two retries of one step, due at the same time
 		event.Event{Type: event.WaitCompleted, Ref: 7},
 	)
 	tests := map[time.Duration][]uint64{
@@ -151,7 +151,7 @@ func TestLogState_ListsWhatIsDueInOrder(t *testing.T) {
 	}
 	f := stateOf(t, log)
 	for d, want := range tests {
-		for range 2 { // reading must not change the state
+		for range 2 { // Reading must not change the state, so read twice.
 			var got []uint64
 			for _, o := range f.DueBy(at(d)) {
 				got = append(got, o.Ref)
@@ -167,7 +167,7 @@ func TestLogState_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 	log := []event.Event{{Type: event.RunCreated}, {Type: event.RunStarted}}
 	want := make([]uint64, 40)
 	for i := range want {
-		hours := i * 17 % len(want) // not sorted
+		hours := i * 17 % len(want) // the due times are not in order of creation
 		log = append(log, event.Event{Type: event.WaitCreated, Due: at(time.Duration(hours) * time.Hour)}, event.Event{Type: event.WaitCreated})
 		want[hours] = uint64(len(log) - 1)
 	}
@@ -176,7 +176,7 @@ func TestLogState_KeepsWhatIsDueThroughManyThatEnded(t *testing.T) {
 			event.Event{Type: event.WaitCompleted, Ref: uint64(len(log) + 1)})
 	}
 	log = numbered(log...)
-	for range 10 { // the sweep iterates over a map, whose order is random
+	for range 10 { // removing stale entries iterates over a map in random order, so repeat the test
 		var got []uint64
 		for _, o := range stateOf(t, log).DueBy(at(100 * time.Hour)) {
 			got = append(got, o.Ref)
@@ -248,7 +248,7 @@ func TestLogState_RefusesEventsAboutNothing(t *testing.T) {
 	}
 }
 
-// cycles returns a state with n events: steps and waits that begin and end.
+// cycles returns a state with n events of steps and waits that begin and end.
 func cycles(t *testing.T, n int) *event.LogState {
 	t.Helper()
 	f := &event.LogState{}
@@ -261,7 +261,7 @@ func cycles(t *testing.T, n int) *event.LogState {
 	return f
 }
 
-// cycle applies events to a state until it has n.
+// cycle applies more events to f until it has n events.
 func cycle(t *testing.T, f *event.LogState, n int) {
 	t.Helper()
 	apply := func(e event.Event) {
@@ -280,8 +280,9 @@ func cycle(t *testing.T, f *event.LogState, n int) {
 	}
 }
 
-// The test compares the fastest of many parts of 1,000 events, each of which takes less than a time
-// slice of a processor: other processes slow down many parts, but not all.
+// TestLogState_CostsTheSamePerEventHoweverLongTheLog compares the fastest parts of 1,000 events at
+// the start and at the end of a long log. Each part takes less than a time slice of a processor, so
+// other processes slow down many parts, but not all.
 func TestLogState_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	const part, parts, long = 1_000, 50, 100_000
 	fastest := func(next func() *event.LogState) time.Duration {
@@ -298,7 +299,7 @@ func TestLogState_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	f := cycles(t, long)
 	late := fastest(func() *event.LogState { return f })
 	t.Logf("%d events take %v in a log of %d, %v in one of %d", part, early, part, late, long)
-	// Quadratic behavior would make it about a hundred times slower.
+	// If the cost were quadratic, the last part would take about a hundred times longer.
 	if late > 10*early {
 		t.Errorf("%d events take %v in a log of %d, %v in one of %d", part, early, part, late, long)
 	}
@@ -332,9 +333,9 @@ func TestLogState_IsAsFarAfterEachPrefix(t *testing.T) {
 	}
 }
 
-// Attempts stopped by a shutdown, attempts that set the time of the next one, and attempts made by
-// another run do not count. An attempt ended by the death of its worker, which leaves no trace
-// except the next attempt, counts.
+// TestLogState_CountsAttemptsThatFailedByThemselves proves which attempts count. Attempts stopped
+// by a shutdown, attempts that chose the time of the next attempt, and attempts of another run do
+// not count. An attempt whose worker crashed counts, although only the next attempt is in the log.
 func TestLogState_CountsAttemptsThatFailedByThemselves(t *testing.T) {
 	began := func(n int) event.Event { return event.Event{Type: event.StepStarted, Ref: 3, Attempt: n} }
 	ended := func(n int, code string) event.Event {
@@ -362,8 +363,8 @@ func TestLogState_CountsAttemptsThatFailedByThemselves(t *testing.T) {
 	}
 }
 
-// The number recorded by the worker at the start of a run applies to the whole log, even if later
-// releases count differently.
+// TestLogState_KnowsHowManyEarlyEventsDoNotCount proves that the number recorded at the start of a
+// run applies to the whole log. A later release that counts differently does not change it.
 func TestLogState_KnowsHowManyEarlyEventsDoNotCount(t *testing.T) {
 	for payload, want := range map[string]uint64{"": 0, "1": 1, "9": 2, "-1": 0, "null": 0, `"2"`: 0} {
 		var f event.LogState

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// entityOf derives entity ref from the whole log. A LogState must give the same result
-// incrementally.
+// entityOf derives entity ref from the whole log. A LogState must derive the same entity step by
+// step.
 func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 	for _, e := range log {
 		switch {
@@ -25,13 +25,13 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 		o.State, _ = legalNext(o.State, e.Type)
 		o.Due, o.Changed = e.Due, e.Time
 		switch {
-		case e.Type == event.StepHookCreated: // it contains the timeout of the attempt for others
+		case e.Type == event.StepHookCreated: // its due time applies only after the attempt is pending
 			o.Due, o.Token = time.Time{}, e.Token
 		case e.Type.Entity() == event.EntityStep && e.Type != event.StepPending && !e.Type.Creates():
 			o.Token = ""
 		}
 		if e.Type.Creates() {
-			continue // it has no attempt and no failure
+			continue // a creating event has no attempt and no failure
 		}
 		if e.Attempt != 0 || e.Type == event.StepRetrying {
 			o.Attempt = e.Attempt
@@ -51,7 +51,8 @@ func entityOf(log []event.Event, ref uint64) (o event.Open, exists bool) {
 	return o, exists
 }
 
-// paused reports whether the code of the run is suspended, and until when if that is bounded.
+// paused reports whether the code of the run is suspended, and the time at which the suspension
+// ends. The time is zero if the suspension has no end.
 func paused(log []event.Event) (is bool, until time.Time) {
 	var delayed time.Time
 	for _, e := range log {
@@ -75,7 +76,7 @@ func paused(log []event.Event) (is bool, until time.Time) {
 	return !delayed.IsZero(), delayed
 }
 
-// drawNext draws an event that may follow the log.
+// drawNext draws an event that may follow the given log.
 func drawNext(t *rapid.T, log []event.Event) event.Event {
 	e := event.Event{Seq: uint64(len(log) + 1), Time: at(time.Duration(len(log)) * time.Second)}
 	var choices []event.Event

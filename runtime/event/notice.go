@@ -7,51 +7,51 @@ import (
 	"strings"
 )
 
-// A run that waits for a value of another run requests a notice from it with a message of
-// NoticeTopic, which the code does not see. The other run sends the notice, once, when it has set
-// the value or has ended. The notice only means that the value should be rechecked. The log of the
-// run that was asked determines which notices it sends, and by which events.
+// Notices: a run that waits for a value of another run sends that run a message of NoticeTopic. The
+// code of the other run does not receive the message. The other run sends one notice when it has
+// set the value or has ended. After a notice, the waiting run reads the value again. The log of the
+// other run determines which notices it sends, and by which events.
 
 // NoticeTopic is the topic of messages that request a notice.
 const NoticeTopic = "flowgen.notice"
 
-// Notice is the payload of such a message.
+// Notice is the payload of a message that requests a notice.
 type Notice struct {
 	Value string `json:"value"`
-	// Checked is the [LogState.NoticeMark] of the run that was asked when the value was last
-	// checked; empty: unknown, or the mark was empty.
+	// Checked is the [LogState.NoticeMark] of the other run when the waiting run last read the
+	// value. It is empty if the mark is unknown or was empty.
 	Checked string `json:"checked,omitempty"`
 }
 
 // noticePrefix is the prefix of the IDs of items that request a notice.
 const noticePrefix = "notice:"
 
-// NoticeItem returns the ID of the item by which an operation of a run requests a notice. It
-// contains the run, so that an item that arrives too late to be read can still be answered.
+// NoticeItem returns the ID of the item by which an operation of a run requests a notice. The ID
+// contains the run. Therefore a request can be answered even if it arrives too late to be recorded.
 func NoticeItem(run RunID, key string) ItemID {
 	return ItemID(noticePrefix+string(run)+":") + DerivedItemID(run, key)
 }
 
-// NoticeFor returns the run that requests a notice with this item. It returns false for other
-// items.
+// NoticeFor returns the run that requests a notice with the given item. ok is false if the item
+// does not request a notice.
 func NoticeFor(item ItemID) (RunID, bool) {
 	rest, ok := strings.CutPrefix(string(item), noticePrefix)
 	run, _, whole := strings.Cut(rest, ":")
 	return RunID(run), ok && whole
 }
 
-// notices are the notices requested from a run.
+// notices are the notices that other runs have requested from a run.
 type notices struct {
 	set     map[string]bool     // values that the log sets
-	pending map[string][]ItemID // unanswered requests, by value
-	given   map[uint64][]ItemID // answered requests, by the number of the answering event
+	pending map[string][]ItemID // unanswered requests of each value
+	given   map[uint64][]ItemID // answered requests of each answering event
 }
 
 // ask applies a message that requests a notice.
 func (f *LogState) ask(e *Event) {
 	n := &f.notices
 	var asked Notice
-	if json.Unmarshal(e.Payload, &asked) != nil { // answered at once
+	if json.Unmarshal(e.Payload, &asked) != nil { // a request that cannot be decoded is answered at once
 		n.give(e.Seq, []ItemID{e.Item})
 		return
 	}
@@ -65,7 +65,7 @@ func (f *LogState) ask(e *Event) {
 	n.pending[asked.Value] = append(n.pending[asked.Value], e.Item)
 }
 
-// setValue applies the setting of a value.
+// setValue records that the log sets a value, and answers the requests for it.
 func (f *LogState) setValue(e *Event) {
 	n := &f.notices
 	if n.set == nil {
@@ -86,8 +86,9 @@ func (n *notices) give(seq uint64, to []ItemID) {
 	n.given[seq] = append(n.given[seq], to...)
 }
 
-// NoticeMark distinguishes the runs of a chain: a run's log does not contain the values set by
-// earlier runs.
+// NoticeMark returns a text that differs for each run of a chain. A request whose mark differs is
+// answered at once, because an earlier run of the chain may have set the value, and this log does
+// not contain it.
 func (f *LogState) NoticeMark() string {
 	if f.Spec == nil {
 		return ""
@@ -95,10 +96,10 @@ func (f *LogState) NoticeMark() string {
 	return string(f.Spec.ContinuedOf)
 }
 
-// NoticesAt returns the items that event number seq answers.
+// NoticesAt returns the requests that event number seq answers.
 func (f *LogState) NoticesAt(seq uint64) []ItemID { return f.notices.given[seq] }
 
-// NoticesPending calls yield for each unanswered item with its value, ordered by value.
+// NoticesPending calls yield for each unanswered request and its value, ordered by value.
 func (f *LogState) NoticesPending(yield func(item ItemID, value string) bool) {
 	for _, value := range slices.Sorted(maps.Keys(f.notices.pending)) {
 		for _, item := range f.notices.pending[value] {
@@ -109,9 +110,9 @@ func (f *LogState) NoticesPending(yield func(item ItemID, value string) bool) {
 	}
 }
 
-// CarriedNotice returns the event that passes an unanswered request for a notice from the previous
-// run of a chain, whose ID is before, to its continuation.
+// CarriedNotice returns the event by which a continuation takes over an unanswered request from the
+// previous run of its chain. before is the ID of the previous run.
 func CarriedNotice(item ItemID, value string, before RunID) Event {
-	payload, _ := json.Marshal(Notice{Value: value, Checked: string(before)}) // strings always encode
+	payload, _ := json.Marshal(Notice{Value: value, Checked: string(before)}) // Marshal cannot fail for strings
 	return Event{Type: MessageReceived, Name: NoticeTopic, Item: item, Payload: payload}
 }

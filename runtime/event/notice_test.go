@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// asksFor returns the event by which an operation of a run requests a notice of a value.
+// asksFor returns the event by which an operation of a run requests a notice about a value.
 func asksFor(key, value, checked string) event.Event {
 	payload, err := json.Marshal(event.Notice{Value: value, Checked: checked})
 	if err != nil {

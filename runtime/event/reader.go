@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// reader decodes arbitrary bytes. After the first error it sets bad and returns zero values.
+// reader decodes bytes that may be damaged. After the first error it sets bad, and its methods
+// return zero values.
 type reader struct {
 	b   []byte
 	bad bool
 
-	field uint64 // number of the field read by next
-	num   int64  // its value, if it is a varint
-	val   []byte // its value, if it is bytes; shares memory with b
+	field uint64 // number of the last field that next has read
+	num   int64  // value of that field, if it is a varint
+	val   []byte // value of that field, if it is bytes; shares memory with b
 }
 
 func (r *reader) fail() {
@@ -47,14 +48,14 @@ func (r *reader) bytes() []byte {
 		return nil
 	}
 	if n == 0 {
-		return nil // equivalent to an absent field
+		return nil // an empty field is equivalent to an absent field
 	}
 	v := r.b[:n:n]
 	r.b = r.b[n:]
 	return v
 }
 
-// next reads one field and reports whether there was one.
+// next reads one field. It reports whether there was a field.
 func (r *reader) next() bool {
 	if len(r.b) == 0 {
 		return false
@@ -69,11 +70,10 @@ func (r *reader) next() bool {
 	return !r.bad
 }
 
-// maxSmall bounds numbers that are stored in an int, so that they have the same value where an int
-// has 32 bits.
+// maxSmall is the maximum of numbers that are stored in an int. It fits into an int of 32 bits.
 const maxSmall = math.MaxInt32
 
-// small returns the value of the field if it is between 0 and limit.
+// small returns the value of the field. It sets bad if the value is not between 0 and limit.
 func (r *reader) small(limit int64) int64 {
 	if r.num < 0 || r.num > limit {
 		r.fail()
@@ -88,7 +88,7 @@ func (r *reader) time(base int64) time.Time {
 	if d > 0 {
 		d--
 	}
-	if d <= minMillis-base || d > maxMillis-base { // base is within the limits: no overflow
+	if d <= minMillis-base || d > maxMillis-base { // cannot overflow, because base is within the limits
 		r.fail()
 		return time.Time{}
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// A retried failure records its error, its attempt and the time of the next one, and leaves the
-// step open; step_failed ends the step.
+// TestEV4_RetryingKeepsTheStepOpenAndFailedEndsIt proves that step_retrying records the error, the
+// attempt and the time of the next attempt, and leaves the step open, while step_failed ends the
+// step.
 func TestEV4_RetryingKeepsTheStepOpenAndFailedEndsIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	due := at.Add(time.Minute)

@@ -63,7 +63,7 @@ func drawSpec(t *rapid.T) *event.Spec {
 	}
 }
 
-// drawEvent draws event number seq with any fields, as a decoder returns it.
+// drawEvent draws event number seq with arbitrary fields, in the form that a decoder returns.
 func drawEvent(t *rapid.T, seq uint64) event.Event {
 	e := event.Event{
 		Seq: seq, Type: rapid.SampledFrom(event.Types()).Draw(t, "type"), Time: anyTime.Draw(t, "time"),
@@ -89,7 +89,7 @@ func drawEvent(t *rapid.T, seq uint64) event.Event {
 	case e.Type.Entity() == event.EntityRun || e.Type.Entity() == event.EntityNone:
 	case e.Type.Creates():
 		e.Ref, e.Since = seq, e.Time
-	case seq == 1: // no earlier entity exists
+	case seq == 1: // the first event cannot refer to an earlier entity
 		e.Type = event.RunStarted
 	default:
 		e.Ref, e.Since = rapid.Uint64Range(1, seq-1).Draw(t, "ref"), anyTime.Draw(t, "since")

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The encoding of a spec preserves the time within which a run must begin, and the log determines
-// when that time ends.
+// TestLogState_StartByCountsFromWhenTheRunMayBegin proves that the encoding of a Spec preserves
+// StartWithin, and that StartBy is derived from the time at which the run may begin.
 func TestLogState_StartByCountsFromWhenTheRunMayBegin(t *testing.T) {
 	state := func(spec event.Spec, more ...event.Event) *event.LogState {
 		events := append([]event.Event{{Type: event.RunCreated, Spec: &spec}}, more...)

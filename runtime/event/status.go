@@ -1,10 +1,10 @@
 package event
 
-// Status is the state of a run, for people and filters.
+// Status is the state of a run as users see it in lists, filters and commands.
 type Status string
 
-// The statuses. Identifiers are spelled as in the standard library, and the stored and printed text
-// as in the requirements; this is the only place that maps them.
+// The statuses. The texts are stored and printed, and spelled as in the requirements. The
+// identifiers are spelled as in the standard library.
 const (
 	StatusPending   Status = "pending"
 	StatusRunning   Status = "running"
@@ -13,15 +13,15 @@ const (
 	StatusCanceled  Status = "cancelled"
 	StatusContinued Status = "continued"
 
-	// The other statuses describe runs that have not ended in more detail.
-	StatusHeld     Status = "held"     // created, not released
-	StatusPaused   Status = "paused"   // paused by request
-	StatusSleeping Status = "sleeping" // until a time
-	StatusWaiting  Status = "waiting"  // for a message
-	StatusBlocked  Status = "blocked"  // the code of the workers does not fit its log
+	// The other statuses are details of runs that have not ended.
+	StatusHeld     Status = "held"     // created held, and not released
+	StatusPaused   Status = "paused"   // suspended by a request
+	StatusSleeping Status = "sleeping" // waits until a time
+	StatusWaiting  Status = "waiting"  // waits for a message, hook, child or other run
+	StatusBlocked  Status = "blocked"  // the code of the workers does not match the log of the run
 )
 
-// Terminal reports whether a run of this status has ended.
+// Terminal reports whether a run with this status has ended.
 func (s Status) Terminal() bool {
 	switch s {
 	case StatusCompleted, StatusFailed, StatusCanceled, StatusContinued:
@@ -30,8 +30,8 @@ func (s Status) Terminal() bool {
 	return false
 }
 
-// Status returns the status of a run with this log. StatusBlocked is not part of the log; see the
-// store.
+// Status returns the status of the run. It never returns StatusBlocked, because a store keeps that
+// status outside the log.
 func (f *LogState) Status() Status {
 	switch f.Run {
 	case StateNone:

@@ -2,10 +2,10 @@ package event
 
 import "fmt"
 
-// State is the state of an entity in its life cycle.
+// State is a state in the life cycle of an entity.
 type State uint8
 
-// The states. The zero State means "not created".
+// The states. The zero State means that the entity does not exist.
 const (
 	StateNone State = iota
 	StatePending
@@ -34,7 +34,7 @@ func (s State) String() string {
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
-// Terminal reports whether no other state can follow.
+// Terminal reports whether the state is final.
 func (s State) Terminal() bool {
 	switch s {
 	case StateCompleted, StateFailed, StateCanceled, StateContinued, StateDisposed, StateConflicted:
@@ -48,11 +48,11 @@ type transition struct {
 	by   Type
 }
 
-// transitions is the single table of legal transitions. All others are refused.
+// transitions is the only table of legal transitions. [Next] refuses all others.
 var transitions = map[transition]State{
 	{StateNone, RunCreated}:      StatePending,
 	{StatePending, RunStarted}:   StateRunning,
-	{StatePending, RunFailed}:    StateFailed, // poisoned, or not started in time
+	{StatePending, RunFailed}:    StateFailed, // the run was poisoned or did not begin in time
 	{StatePending, RunCanceled}:  StateCanceled,
 	{StateRunning, RunCompleted}: StateCompleted,
 	{StateRunning, RunFailed}:    StateFailed,
@@ -65,7 +65,7 @@ var transitions = map[transition]State{
 	{StateRunning, StepRetrying}:  StatePending,
 	{StateRunning, StepCompleted}: StateCompleted,
 	{StateRunning, StepFailed}:    StateFailed,
-	{StatePending, StepFailed}:    StateFailed, // canceled before or between attempts
+	{StatePending, StepFailed}:    StateFailed, // the step was canceled before or between attempts
 
 	{StateRunning, StepHookCreated}: StateRunning,
 	{StateRunning, StepPending}:     StateWaiting,
@@ -110,9 +110,9 @@ var transitionTable = func() (t [StateConflicted + 1][256]State) {
 	return t
 }()
 
-// Next returns the state to which an event of type t leads from a state. It fails with a
-// [*TransitionError] if the table of transitions does not allow the event; a terminal state allows
-// none.
+// Next returns the state that follows from after an event of type t. It fails with a
+// [*TransitionError] if the table of transitions does not contain the event for this state. The
+// table contains no event for a terminal state.
 func Next(from State, t Type) (State, error) {
 	if int(from) < len(transitionTable) {
 		if to := transitionTable[from][t]; to != StateNone {
@@ -122,7 +122,8 @@ func Next(from State, t Type) (State, error) {
 	return from, &TransitionError{Entity: t.Entity(), From: from, Type: t, To: aim(t)}
 }
 
-// aim returns the state to which events of type t lead where they are allowed, for error texts.
+// aim returns the state to which events of type t lead from a state that allows them. Error texts
+// contain it.
 func aim(t Type) State {
 	for from := range transitionTable {
 		if to := transitionTable[from][t]; to != StateNone {
@@ -132,7 +133,7 @@ func aim(t Type) State {
 	return StateNone
 }
 
-// TransitionError reports that an event does not fit the state of its entity. Nothing has been
+// TransitionError reports that an event is not allowed in the state of its entity. Nothing has been
 // written.
 type TransitionError struct {
 	Entity Entity
@@ -140,10 +141,10 @@ type TransitionError struct {
 	Ref    uint64 // number of the event that created the entity; 0 for a run
 	From   State
 	Type   Type
-	To     State // state to which the event leads where it is allowed; StateNone: none
+	To     State // state to which the event leads if it is allowed; StateNone: none
 }
 
-// Error returns a text with the entity, both states and the event.
+// Error returns a text that contains the entity, the event and both states.
 func (e *TransitionError) Error() string {
 	what := e.Entity.String()
 	if e.Ref != 0 {

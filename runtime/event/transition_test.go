@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// legal is an independent copy of the table of transitions: state, event, next state. All other
-// pairs are illegal.
+// legal is an independent copy of the table of transitions. Each row has a state, an event and the
+// next state. All other pairs of state and event are illegal.
 var legal = []struct {
 	from event.State
 	by   event.Type
@@ -87,7 +87,7 @@ func allStates() []event.State {
 	}
 }
 
-// allTypes returns every possible number of a type, known or not.
+// allTypes returns all possible numbers of types, including unknown ones.
 func allTypes() []event.Type {
 	all := make([]event.Type, 256)
 	for i := range all {
@@ -117,8 +117,8 @@ func TestEV3_TableDecidesEveryPair(t *testing.T) {
 	}
 }
 
-// checkRefusal checks that err contains the event, the state that refused it, and the state to
-// which it would have led.
+// checkRefusal checks that err contains the event, the state that does not allow it, and the state
+// to which it leads elsewhere.
 func checkRefusal(t *testing.T, err error, from event.State, by event.Type) {
 	t.Helper()
 	var te *event.TransitionError
@@ -206,8 +206,8 @@ func TestState_NamesDiffer(t *testing.T) {
 	}
 }
 
-// logTo returns a log at whose end an entity of a kind is in a state, and the number of the event
-// that created the entity. It returns false if the entity can never be in that state.
+// logTo returns a log that ends with an entity of the given kind in the given state, and the number
+// of the event that created the entity. ok is false if no such entity can reach the state.
 func logTo(kind event.Entity, state event.State) (log []event.Event, ref uint64, ok bool) {
 	run := []event.Type{event.RunCreated, event.RunStarted}
 	paths := map[event.Entity]map[event.State][]event.Type{
@@ -286,7 +286,7 @@ func TestEV3_StateRefusesEveryIllegalPairAndStaysUnchanged(t *testing.T) {
 			}
 			for _, by := range event.Types() {
 				if by.Entity() != kind || (by.Creates() && kind != event.EntityRun) {
-					continue // about another entity, or creates a new one
+					continue // the event belongs to another entity, or creates a new one
 				}
 				t.Run(fmt.Sprintf("%s/%s/%s", kind, from, by), func(t *testing.T) {
 					f := stateOf(t, log)

@@ -3,175 +3,186 @@ package event
 import "fmt"
 
 // Type is the type of an event. Its text form is the stable name of the event, for example
-// "step_completed"; its number is part of the wire format and is never reused.
+// "step_completed". Its number is part of the wire format and never changes.
 type Type uint8
 
 // Terminate is the name of a request that ends a run without executing its code.
 const Terminate = "terminate"
 
-// The event types. The comments list the fields of [Event] that each type has in addition to Seq,
-// Type and Time. RunCreated, and events sent to the run from outside, also have By if the requester
-// is known.
+// The event types. Each comment lists the fields of [Event] that the type has in addition to Seq,
+// Type and Time. RunCreated, and events that arrive from outside of the run, also have By if the
+// requester is known.
 const (
-	// RunCreated is the first event of every log. Spec, Payload (the input). If the run is a retry
-	// of another run: Reason, and Item, which is the idempotency key of the request.
+	// RunCreated is the first event of every log. Fields: Spec, Payload (the input). If the run is
+	// a rerun, it also has Reason and Item (the idempotency key of the request).
 	RunCreated Type = 1
-	// RunStarted records that a worker has executed the workflow's code for the first time. By,
-	// Build. Payload, if present, is the number of earlier events that do not count towards the log
-	// length reported to the code.
+	// RunStarted records that a worker has executed the code of the workflow for the first time.
+	// Fields: By, Build, and Payload (the number of earlier events that are not part of the log
+	// length reported to the code; empty: 0).
 	RunStarted Type = 2
-	// RunCompleted ends a run with its result. Payload, Unread.
+	// RunCompleted ends a run with its result. Fields: Payload, Unread.
 	RunCompleted Type = 3
-	// RunFailed ends a run with an error. Failure, Unread. If the policy of its workflow reruns it:
-	// Attempt (number of the rerun), Reason (of the rerun) and Due (when the code of the rerun
-	// continues).
+	// RunFailed ends a run with an error. Fields: Failure, Unread. If the policy of the workflow
+	// reruns the run, it also has Attempt (number of the rerun), Reason (of the rerun) and Due
+	// (when the code of the rerun continues).
 	RunFailed Type = 4
-	// RunCanceled ends a run that was asked to cancel. Failure, Unread; Item if the request was to
-	// Terminate it.
+	// RunCanceled ends a run that was asked to cancel. Fields: Failure, Unread, and Item if the
+	// request was to [Terminate] the run.
 	RunCanceled Type = 5
-	// RunContinued ends a run whose work continues in a new run. Next, Payload (input of the new
-	// run), Unread; Spec if the new run has another Queue.
+	// RunContinued ends a run whose work continues in a new run. Fields: Next, Payload (input of
+	// the new run), Unread, and Spec if the new run has another Queue.
 	RunContinued Type = 6
-	// CancelRequested is a request to cancel the run. Reason, Item. With Failure it was created by
-	// a worker: the log is too long, or the run is deadlocked, and the run fails with that. An item
-	// with the Name [Terminate] is not a request to the code: the worker or client that processes
-	// it ends the run with RunCanceled.
+	// CancelRequested is a request to cancel the run. Fields: Reason, Item. A worker adds this
+	// event with a Failure if the log is too long or the run is deadlocked. The run then fails with
+	// that Failure. If an item of this type has the Name [Terminate], the code does not receive it:
+	// the worker or client that processes the item ends the run with RunCanceled.
 	CancelRequested Type = 7
-	// InputReceived is the input of one of the starts that share the run, received before the run
-	// was first claimed: see [Gather]. Item, Payload.
+	// InputReceived is the input of one of the starts that share the run, see [Collect]. It
+	// precedes the first claim of the run. Fields: Item, Payload.
 	InputReceived Type = 8
 
-	// StepCreated records that the code has called a step. Name, Key, Payload (the arguments).
+	// StepCreated records that the code has called a step. Fields: Name, Key, Payload (the
+	// arguments).
 	StepCreated Type = 10
-	// StepStarted records that an attempt may begin. Attempt, By, Build. A second one without an
-	// outcome in between means that the previous attempt was interrupted.
+	// StepStarted records that an attempt may begin. Fields: Attempt, By, Build. If a StepStarted
+	// follows another one without an outcome in between, the previous attempt was interrupted.
 	//
 	// StepStarted, StepRetrying, StepCompleted and StepFailed end the previous attempt. If that
-	// attempt has opened a hook, they close the hook and have its Token. If a holder of the token
-	// has ended the attempt, they contain what was sent: Item, and Key, which identifies it.
+	// attempt has opened a hook, they close the hook and have its Token. If a request with that
+	// token has ended the attempt, they also have the Item of the request and the Key that
+	// identifies it.
 	StepStarted Type = 11
-	// StepRetrying records a failed attempt that will be followed by another one. Attempt, Failure,
-	// Due. Without an Attempt it resets the count, because another run has made the previous
-	// attempts. With the code "stopped" the attempt does not count, because its worker was shut
-	// down.
+	// StepRetrying records a failed attempt that another attempt will follow. Fields: Attempt,
+	// Failure, Due. If the code of the Failure is "stopped", the attempt does not count, because
+	// its worker was shut down. Without an Attempt, the event resets the count, because another run
+	// has made the previous attempts.
 	StepRetrying Type = 12
-	// StepCompleted ends a step with its result. Attempt, Payload.
+	// StepCompleted ends a step with its result. Fields: Attempt, Payload.
 	StepCompleted Type = 13
-	// StepFailed ends a step permanently. Attempt, Failure; Outcome if it is OutcomeUnsure.
+	// StepFailed ends a step permanently. Fields: Attempt, Failure, and Outcome if it is
+	// OutcomeUnsure.
 	StepFailed Type = 14
-	// StepHookCreated records that the code of an attempt has opened a hook through which the
-	// attempt may be completed from outside. Attempt, Name (of the hook), Token, Payload (shape of
-	// accepted payloads; empty: any), Meta, Due (timeout of the attempt).
+	// StepHookCreated records that the code of an attempt has opened a hook. The attempt may be
+	// completed from outside through the hook. Fields: Attempt, Name (of the hook), Token, Payload
+	// (shape of accepted payloads; empty: any), Meta, Due (timeout of the attempt).
 	StepHookCreated Type = 15
-	// StepPending records that the code of an attempt has returned, leaving the outcome to the
-	// holder of its hook's token. Attempt, Due (timeout of the attempt), Payload (streams to close
-	// on completion, as JSON; empty: none).
+	// StepPending records that the code of an attempt has returned without an outcome. The holder
+	// of the hook's token provides the outcome. Fields: Attempt, Due (timeout of the attempt),
+	// Payload (streams to close on completion, as JSON; empty: none).
 	StepPending Type = 16
 
-	// WaitCreated records that a branch waits. Key, Wait, Name (the topic or hook), Due.
+	// WaitCreated records that a branch of the code waits. Fields: Key, Wait, Name (the topic or
+	// hook), Due.
 	WaitCreated Type = 20
-	// WaitCompleted ends a wait. Outcome.
+	// WaitCompleted ends a wait. Fields: Outcome.
 	WaitCompleted Type = 21
 
-	// HookCreated opens a hook. Name, Key, Token, Payload (shape of accepted payloads; empty: any),
-	// Meta.
+	// HookCreated opens a hook. Fields: Name, Key, Token, Payload (shape of accepted payloads;
+	// empty: any), Meta.
 	HookCreated Type = 30
-	// HookReceived delivers one payload to a hook. Item, Payload. As an item for the hook of a step
-	// it has a Key, which identifies it, and possibly a Failure: then Payload describes how the
-	// retry policy changes.
+	// HookReceived delivers one payload to a hook. Fields: Item, Payload. An item for the hook of a
+	// step also has a Key, which identifies it. If that item has a Failure, its Payload describes
+	// how the retry policy changes.
 	HookReceived Type = 31
-	// HookDisposed closes a hook. Token.
+	// HookDisposed closes a hook. Fields: Token.
 	HookDisposed Type = 32
-	// HookConflict records that another run holds the token. Next (that run), Token.
+	// HookConflict records that another run holds the token. Fields: Next (that run), Token.
 	HookConflict Type = 33
-	// HookMissed records a payload that was accepted but not received, because the hook was closed
-	// on arrival or the code cannot decode it. Item, Token, Failure (why it cannot be decoded).
+	// HookMissed records an accepted payload that the code cannot receive, because the hook was
+	// closed on arrival or the payload cannot be decoded. Fields: Item, Token, Failure (why the
+	// payload cannot be decoded).
 	HookMissed Type = 34
-	// HookAnswered responds to a payload that a hook has received, for a sender that waits. Name
-	// (of the hook), Key (the Item of the payload), Token, Payload (the response).
+	// HookAnswered is the response to a payload that a hook has received. The sender waits for it.
+	// Fields: Name (of the hook), Key (the Item of the payload), Token, Payload (the response).
 	HookAnswered Type = 35
 
-	// MessageReceived moves a message from the inbox into the log. Name (the topic), Item, Payload.
-	MessageReceived Type = 40
-	// ValueRecorded keeps a value that the code computed once. Key, Payload or Failure.
-	ValueRecorded Type = 41
-	// MessageSent sends a message to another run. Name (the topic), Key, Next (that run), Item,
+	// MessageReceived moves a message from the inbox into the log. Fields: Name (the topic), Item,
 	// Payload.
+	MessageReceived Type = 40
+	// ValueRecorded keeps a value that the code computed once. Fields: Key, and Payload or Failure.
+	ValueRecorded Type = 41
+	// MessageSent sends a message to another run. Fields: Name (the topic), Key, Next (that run),
+	// Item, Payload.
 	MessageSent Type = 42
-	// SendCompleted records that the other run has accepted the message. Next, Item.
+	// SendCompleted records that the other run has accepted the message. Fields: Next, Item.
 	SendCompleted Type = 43
-	// SendFailed records that the other run has refused the message. Next, Item, Failure.
+	// SendFailed records that the other run has refused the message. Fields: Next, Item, Failure.
 	SendFailed Type = 44
 
-	// ChildCreated starts another run. Name (its workflow), Key, Next (its ID), Spec, Payload (its
-	// input), Close, Ack, Active, Finished. If the Spec has no Parent, the run is not a child: then
-	// ChildCompleted records that it exists, without a Payload.
+	// ChildCreated starts another run. Fields: Name (its workflow), Key, Next (its ID), Spec,
+	// Payload (its input), Close, Ack, Active, Finished. If the Spec has no Parent, the run is not
+	// a child. In that case, ChildCompleted without a Payload records that the run exists.
 	ChildCreated Type = 50
-	// ChildStarted records that the child exists; only with Ack. Next.
+	// ChildStarted records that the child exists, if ChildCreated has Ack. Fields: Next.
 	ChildStarted Type = 51
-	// ChildCancelRequested asks the child to cancel. Next, Reason.
+	// ChildCancelRequested asks the child to cancel. Fields: Next, Reason.
 	ChildCancelRequested Type = 52
-	// ChildCompleted is the child's result. Next (the last run of its chain), Payload.
+	// ChildCompleted is the result of the child. Fields: Next (the last run of its chain), Payload.
 	ChildCompleted Type = 53
-	// ChildFailed is the child's error, or the reason why it could not be started. Next, Failure;
-	// Outcome if it is OutcomeUnsure.
+	// ChildFailed is the error of the child, or the reason why it could not be started. Fields:
+	// Next, Failure, and Outcome if it is OutcomeUnsure.
 	ChildFailed Type = 54
-	// ChildCanceled records that the child was canceled. Next, Failure; Outcome if it is
-	// OutcomeUnsure.
+	// ChildCanceled records that the child was canceled. Fields: Next, Failure, and Outcome if it
+	// is OutcomeUnsure.
 	ChildCanceled Type = 55
 
-	// ValueSet publishes a value under a name. Name, Key, Payload.
+	// ValueSet publishes a value under a name. Fields: Name, Key, Payload.
 	ValueSet Type = 60
-	// ValuesKept records that the values set in the part taken over from an older run are published
-	// again.
+	// ValuesKept publishes again the values set by the events that a rerun has copied from an older
+	// run.
 	ValuesKept Type = 61
 
 	// StreamWritten records that chunks were written to a stream, by the code of the run or by a
-	// step that another run executes for it. The log does not contain the chunks: the Payload is
-	// removed when the event is committed. Name, Key; for a step Name, Key (of the step), Attempt,
-	// Item.
+	// step that another run executes for it. The chunks are not in the log, because the Payload is
+	// removed when the event is committed. Fields: Name, Key. An event of a step has Name, Key (of
+	// the step), Attempt and Item.
 	StreamWritten Type = 64
-	// StreamClosed records that a stream was closed. Name, Key; if a step has closed it Name, Key
-	// (of the step), Attempt, and possibly Item; if an earlier run of the chain has closed it only
-	// Name.
+	// StreamClosed records that a stream was closed. Fields: Name, Key. If a step has closed the
+	// stream: Name, Key (of the step), Attempt, and possibly Item. If an earlier run of the chain
+	// has closed it: only Name.
 	StreamClosed Type = 65
 
-	// AskReceived is a question that arrived before it could be validated. Name, Item, Payload.
+	// AskReceived is a question that was recorded before it was validated. Fields: Name, Item,
+	// Payload.
 	AskReceived Type = 70
-	// AskAccepted is a question that was validated before it was recorded. Name, Item, Payload.
+	// AskAccepted is a question that was validated before it was recorded. Fields: Name, Item,
+	// Payload.
 	AskAccepted Type = 71
-	// AskAnswered is the answer to a question. Key (the Item of the question), Payload or Failure.
+	// AskAnswered is the answer to a question. Fields: Key (the Item of the question), and Payload
+	// or Failure.
 	AskAnswered Type = 72
-	// AskRefused records that a question was not accepted. Key (its Item), Failure.
+	// AskRefused records that a question was not accepted. Fields: Key (the Item of the question),
+	// Failure.
 	AskRefused Type = 73
 
-	// RunPaused suspends the code of the run. Item, Reason; or Next, which is this run, at the end
-	// of the part taken over from an older run.
+	// RunPaused suspends the code of the run. Fields: Item, Reason. The RunPaused that ends the
+	// events copied from an older run has only Next, which is this run.
 	RunPaused Type = 80
-	// RunResumed lets the code continue, even if it was being stepped. Item, Reason; or Next, which
-	// is this run, where its own work begins.
+	// RunResumed lets the code continue, and ends stepping. Fields: Item, Reason. The RunResumed
+	// that begins a rerun's own work has only Next, which is this run.
 	RunResumed Type = 81
-	// RunReleased lets a held run begin. Item, Reason.
+	// RunReleased lets a held run begin. Fields: Item, Reason.
 	RunReleased Type = 82
-	// RunStepped lets the code of a run in debug mode execute one durable operation. Item, Reason.
+	// RunStepped lets the code of a run in debug mode execute one durable operation. Fields: Item,
+	// Reason.
 	RunStepped Type = 83
-	// VersionRecorded records which version of a change the run follows. Name (the change), Payload
-	// (the version).
+	// VersionRecorded records which version of a change the run uses. Fields: Name (the change),
+	// Payload (the version).
 	VersionRecorded Type = 84
-	// ResourceWait records a wait for limits. Uses (all permits needed at once), From; Key and Next
-	// if it is not the run itself that waited: the step, and the run that executes it or takes
-	// permits for this run.
+	// ResourceWait records a wait for limits. Fields: Uses (all permits needed at once), From. If a
+	// step has waited, it also has Key (of the step) and Next: the run that executes the step or
+	// takes permits for this run.
 	ResourceWait Type = 85
-	// RunDelayed ends the part that a rerun has taken over from an older run, like RunResumed with
-	// Next, and suspends the code until a RunResumed, which a worker adds at the time of Due. Next,
-	// Due.
+	// RunDelayed ends the events that a rerun has copied from an older run, and suspends the code.
+	// A worker adds a RunResumed at the time of Due. Fields: Next, Due.
 	RunDelayed Type = 86
 )
 
-// An Entity is a kind of object that events refer to.
+// Entity is a kind of object to which events refer.
 type Entity uint8
 
-// The entities. EntityNone is for facts without a life cycle, such as a received message.
+// The entities. EntityNone is the entity of facts without a life cycle, for example of a received
+// message.
 const (
 	EntityNone Entity = iota
 	EntityRun
@@ -279,7 +290,8 @@ func Types() []Type {
 	return all
 }
 
-// table contains types by number, because the decoder and the state look up each event.
+// table contains the row of each type, indexed by its number, because the decoder and the state
+// read a row for each event.
 var table = func() (t [256]typeInfo) {
 	for typ, info := range types {
 		t[typ] = info
@@ -287,7 +299,7 @@ var table = func() (t [256]typeInfo) {
 	return t
 }()
 
-// Known reports whether this release has the type.
+// Known reports whether this release knows the type.
 func (t Type) Known() bool { return table[t].name != "" }
 
 // Entity returns the kind of entity to which an event of this type refers.

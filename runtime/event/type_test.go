@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// vocabulary contains the visible names and the numbers of the wire format; neither ever changes.
+// vocabulary contains the names and the numbers of all types. Neither may ever change.
 var vocabulary = map[event.Type]struct {
 	name    string
 	entity  event.Entity

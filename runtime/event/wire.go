@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// An event is its type followed by fields, each of which is a tag (number << 1 | kind) and a value:
-// kind 0 is a varint, kind 1 bytes preceded by their length. Zero fields are omitted; the reader
-// skips unknown fields, so a release may add fields that older releases do not need. Times are
-// milliseconds relative to the frame's time, and Ref is relative to Seq.
+// The encoding of an event is its type, followed by fields. Each field is a tag (number << 1 |
+// kind) and a value. A value of kind 0 is a varint. A value of kind 1 is bytes, preceded by their
+// length. Zero fields are omitted. The reader skips unknown fields, so a release may add fields
+// that older releases do not need. Times are in milliseconds relative to the time of the frame, and
+// Ref is relative to Seq.
 const (
 	fieldTime    = 1
 	fieldRef     = 2
@@ -46,23 +47,23 @@ const (
 	kindBytes  = 1
 )
 
-// maxNesting bounds the chain of causes in a stored failure.
+// maxNesting is the maximum length of the chain of causes in a stored failure.
 const maxNesting = 128
 
-// The limits of times: the zero time, and the end of the year 9999.
+// The limits of times, in milliseconds since 1970: the zero time and the end of the year 9999.
 const (
 	minMillis = -62_135_596_800_000
 	maxMillis = 253_402_300_799_999
 )
 
-// millis returns t in milliseconds since 1970, clamped to the limits: [time.Time.UnixMilli] would
-// overflow for times in the far future and return times in the past.
+// millis returns t in milliseconds since 1970, clamped to the limits. For times in the far future,
+// [time.Time.UnixMilli] would overflow and return times in the past.
 func millis(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case t.IsZero():
 		return minMillis
 	case s < minMillis/1000:
-		return minMillis + 1 // minMillis itself is the zero time
+		return minMillis + 1 // minMillis is reserved for the zero time
 	case s > maxMillis/1000:
 		return maxMillis
 	}
@@ -92,8 +93,9 @@ func appendSized(b []byte, write func([]byte) []byte) []byte {
 	return putSize(write(append(b, 0)), start)
 }
 
-// putSize writes the length of the bytes after index start of b into that byte. It inserts further
-// bytes if needed, because most bodies are shorter than 128 bytes.
+// putSize writes the length of the bytes after index start of b into the byte at start. It inserts
+// more bytes if the length needs them. Most bodies are shorter than 128 bytes, whose length needs
+// one byte.
 func putSize(b []byte, start int) []byte {
 	size := len(b) - start - 1
 	if size < 0x80 {
@@ -110,8 +112,8 @@ func appendNested(b []byte, field int, write func([]byte) []byte) []byte {
 	return appendSized(b, write)
 }
 
-// appendTime appends t relative to base. Nonnegative values are shifted by one so that "equal to
-// base" differs from "absent".
+// appendTime appends t relative to base. It adds one to nonnegative values, because the value 0
+// means that the field is absent.
 func appendTime(b []byte, field int, t time.Time, base int64) []byte {
 	if t.IsZero() {
 		return b
@@ -123,7 +125,7 @@ func appendTime(b []byte, field int, t time.Time, base int64) []byte {
 	return appendInt(b, field, d)
 }
 
-// check returns an error for an event that decodeEvent would refuse, so that every event of a log
+// check returns an error for an event that decodeEvent would refuse, so that every written event
 // can be decoded.
 func (e *Event) check() error {
 	if !e.Type.Known() {
@@ -153,7 +155,7 @@ func (e *Event) check() error {
 
 func appendEvent(b []byte, e *Event, base int64) []byte {
 	b = append(b, byte(e.Type))
-	if millis(e.Time) != base { // an event without its own time has the frame's
+	if millis(e.Time) != base { // an event without this field has the time of the frame
 		b = appendTime(b, fieldTime, e.Time, base)
 	}
 	if e.Ref != 0 && e.Ref != e.Seq {
@@ -248,7 +250,7 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 		case fieldBuild:
 			e.Build = string(r.val)
 		case fieldUnread:
-			if len(r.val) > 0 { // as for other fields, empty is equivalent to absent
+			if len(r.val) > 0 { // an empty field is equivalent to an absent field
 				e.Unread = append(e.Unread, ItemID(r.val))
 			}
 		case fieldSpec:
@@ -268,8 +270,8 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 	return nil
 }
 
-// decodeType decodes the type at the start of an event. The checksum is correct, so an unknown type
-// was written by a newer release, and is not damage.
+// decodeType decodes the type at the start of an event. The checksum of the frame is correct.
+// Therefore an unknown type was written by a newer release and is not damage.
 func (e *Event) decodeType(b []byte) error {
 	if len(b) == 0 {
 		return fmt.Errorf("it is empty: %w", ErrCorrupt)
@@ -283,7 +285,7 @@ func (e *Event) decodeType(b []byte) error {
 	return nil
 }
 
-// decodeStart decodes a field that only the start of a child has.
+// decodeStart decodes a field of an event that starts a child.
 func (e *Event) decodeStart(r *reader) {
 	switch r.field {
 	case fieldClose:
@@ -297,7 +299,7 @@ func (e *Event) decodeStart(r *reader) {
 	}
 }
 
-// decodeWait decodes a field that only a wait for limits has.
+// decodeWait decodes a field of an event about a wait for limits.
 func (e *Event) decodeWait(r *reader, base int64) {
 	if r.field == fieldFrom {
 		e.From = r.time(base)
@@ -308,7 +310,8 @@ func (e *Event) decodeWait(r *reader, base int64) {
 	e.Uses = append(e.Uses, u)
 }
 
-// settleRef sets the reference of a creating event, and returns an error for an invalid one.
+// settleRef sets the Ref of an event that creates an entity. It returns an error if the Ref is
+// invalid.
 func (e *Event) settleRef() error {
 	switch {
 	case e.Type.Creates() && e.Type != RunCreated:
@@ -333,11 +336,11 @@ func appendFailure(b []byte, f *Failure, depth int) []byte {
 	b = appendBytes(b, 4, f.Data)
 	b = appendBytes(b, 5, f.Stack)
 	if depth == maxNesting {
-		return b // deeper causes are dropped
+		return b // causes beyond maxNesting are dropped
 	}
 	for _, c := range f.Causes {
 		if c == nil {
-			continue // it has no content
+			continue // the error has no content
 		}
 		b = appendNested(b, 6, func(b []byte) []byte { return appendFailure(b, c, depth+1) })
 	}

@@ -25,14 +25,14 @@ func encode(t rapid.TB, f *event.Frame) []byte {
 	return b
 }
 
-// seal replaces the last four bytes with the checksum of the preceding bytes.
+// seal replaces the last four bytes of b with the checksum of the preceding bytes.
 func seal(b []byte) []byte {
 	n := len(b) - 4
 	return binary.LittleEndian.AppendUint32(b[:n:n], crc32.Checksum(b[:n], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// The functions below are an independent implementation of the format, written from its
-// description, so that the tests can produce records that the encoder never produces.
+// The functions below implement the format a second time, from its description. With them the tests
+// produce records that the encoder never produces.
 
 func rawFrame(first, count uint64, events ...[]byte) []byte {
 	b := append([]byte{0xF6, 1}, make([]byte, 40)...)
@@ -240,7 +240,7 @@ func TestAppendFrame_RefusesWhatCouldNotBeReadBack(t *testing.T) {
 	}
 }
 
-// answers are the types of items that answer what their receiver has sent.
+// answers contains the types of items by which a receiver of a request replies.
 var answers = map[event.Type]bool{
 	event.SendCompleted: true, event.SendFailed: true,
 	event.ChildStarted: true, event.ChildCompleted: true, event.ChildFailed: true, event.ChildCanceled: true,

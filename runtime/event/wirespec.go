@@ -116,7 +116,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 	return s, nil
 }
 
-// decodeOrigin decodes a field about the runs to which a run belongs or which it continues or
+// decodeOrigin decodes a field about the parent of a run, or about the run that it continues or
 // repeats.
 func (s *Spec) decodeOrigin(r *reader) {
 	switch r.field {
@@ -141,7 +141,7 @@ func (s *Spec) decodeOrigin(r *reader) {
 	}
 }
 
-// decodeLimits decodes a field about the limits of a run and its fairness key.
+// decodeLimits decodes a field about the limits or the fairness key of a run.
 func (s *Spec) decodeLimits(r *reader) {
 	switch r.field {
 	case 20, 22:
@@ -163,7 +163,7 @@ func (s *Spec) decodeLimits(r *reader) {
 	}
 }
 
-// appendMap appends the pairs sorted by key, so that equal maps have equal bytes.
+// appendMap appends the pairs sorted by key, so that equal maps have the same encoding.
 func appendMap(b []byte, field int, m map[string]string) []byte {
 	if len(m) == 0 {
 		return b
