@@ -18,10 +18,10 @@ import (
 // Compiles type-checks text as the only file of a package, at path in the module of p, and returns
 // the first compiler error.
 //
-// With an overlay go/packages ignores all export data and type-checks all imports from source,
-// including the standard library, which takes a second for each client. Therefore Compiles takes
-// the imports from the packages that were loaded with p or from export data. Only if this is
-// impossible or reports an error, it loads everything from source.
+// With an overlay, go/packages ignores all export data and type-checks all imports from source.
+// That includes the standard library and takes a second for each client. Therefore Compiles takes
+// the imports from the packages that were loaded with p, or from export data. It loads everything
+// from source only if these are not available or yield an error.
 func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
 	if compilesAlone(ctx, p, path, text) {
 		return nil
@@ -42,7 +42,8 @@ func Compiles(ctx context.Context, p *Package, path string, text []byte) error {
 }
 
 // compilesAlone reports whether text compiles with the export data of its imports. It returns false
-// if the text imports its own module, because such an import could in turn import the text.
+// if the text imports a package of its own module, because that package may import the package of
+// the text.
 func compilesAlone(ctx context.Context, p *Package, path string, text []byte) bool {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
@@ -69,8 +70,8 @@ func compilesAlone(ctx context.Context, p *Package, path string, text []byte) bo
 	return err == nil
 }
 
-// imported returns the types of packages if p imports all of them, they were loaded with p, and
-// they have no errors.
+// imported returns the types of the packages at paths. ok is false unless p imports all of them,
+// they were loaded with p, and they have no errors.
 func (p *Package) imported(paths []string) (known map[string]*types.Package, ok bool) {
 	known = map[string]*types.Package{}
 	for _, path := range paths {
@@ -99,7 +100,7 @@ func exported(ctx context.Context, dir string, paths []string) (known map[string
 	return known, true
 }
 
-// importer contains the packages that a text imports.
+// importer contains the packages that a text imports, by path.
 type importer map[string]*types.Package
 
 // Import implements types.Importer.

@@ -10,17 +10,17 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// writer writes for each annotated function the declaration that the generated code will contain
-// for it. It skips invalid functions, which package model reports.
+// writer writes the declarations that the generated code will contain for each annotated function.
+// It skips invalid functions, which package model reports.
 type writer struct {
-	context         string // the context type of workflow code
+	context         string // type of the context in workflow code
 	register, steps string
-	fields          []string                // fields of Steps
-	graphs          map[string]*graphSource // by struct name
-	machines        map[string]*machine     // by struct name
+	fields          []string                // fields of the generated variable Steps
+	graphs          map[string]*graphSource // graphs by the name of their struct
+	machines        map[string]*machine     // machines by the name of their struct
 }
 
-// rename applies the names of //flow:package.
+// rename applies the names in a //flow:package directive.
 func (w *writer) rename(d directive.Directive) {
 	if d.Kind != directive.Package {
 		return
@@ -64,7 +64,7 @@ func (w *writer) declarations(s *source) string {
 			w.fields = append(w.fields, goName)
 			b.WriteString(w.step(s, fn, goName, params))
 		case directive.Workflow:
-			if d.Has("batch") && len(params) == 1 { // Start takes a single element
+			if d.Has("batch") && len(params) == 1 { // Start takes a single element of the batch.
 				params[0].typ = strings.TrimPrefix(params[0].typ, "[]")
 			}
 			b.WriteString(w.workflow(s, fn, goName, params))
@@ -73,7 +73,7 @@ func (w *writer) declarations(s *source) string {
 	return b.String()
 }
 
-// packageLevel returns the declarations that a package has once.
+// packageLevel returns the declarations that the generated file contains once per package.
 func (w *writer) packageLevel() string {
 	slices.Sort(w.fields)
 	text := fmt.Sprintf("func %s(...any) {}\n", w.register)
@@ -103,7 +103,8 @@ func (w *writer) workflow(s *source, fn *ast.FuncDecl, goName string, params []p
 	return w.definition(goName, params, out)
 }
 
-// input returns the input type of a definition, and its declaration if it has one.
+// input returns the input type of a definition. If the type is generated, the second result is its
+// declaration.
 func (w *writer) input(goName string, params []param) (typ, declaration string) {
 	switch len(params) {
 	case 0:
@@ -125,7 +126,7 @@ func (w *writer) input(goName string, params []param) (typ, declaration string) 
 
 type param struct{ name, typ string }
 
-// params returns the parameters after the context. It returns false if code cannot be generated for
+// params returns the parameters after the context. It returns false if no code can be generated for
 // the signature.
 func (s *source) params(fn *ast.FuncDecl) ([]param, bool) {
 	var params []param

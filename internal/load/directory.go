@@ -14,15 +14,16 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// directory contains the declarations of the future generated file of a directory, derived from the
-// syntax of its other files.
+// directory contains the declarations of the generated file of a directory. They are derived from
+// the syntax of the other files, because the generated file may be stale or missing.
 type directory struct {
 	name            string // package name
 	importsWorkflow bool
-	appended        map[string]string // by file path
+	appended        map[string]string // text to append to each file, by path
 }
 
-// scan reads the files of a package. It ignores unreadable files, which the go command reports.
+// scan reads the files of a package. It ignores unreadable files, because the go command reports
+// them.
 func scan(files disk, path string) *directory {
 	d := &directory{appended: make(map[string]string)}
 	names, err := files.goFiles(path)
@@ -52,7 +53,7 @@ func scan(files disk, path string) *directory {
 	return d
 }
 
-// derive computes the text to append to each file.
+// derive computes the text to append to each of the sources.
 func (d *directory) derive(sources []*source) {
 	w := writer{context: "any", register: "Register", steps: "Steps", graphs: map[string]*graphSource{}, machines: map[string]*machine{}}
 	if d.importsWorkflow {
@@ -91,8 +92,8 @@ func (d *directory) derive(sources []*source) {
 
 func (d *directory) declarations(path string) string { return d.appended[path] }
 
-// packageName returns the name of the package, or the name in the package clause of src if the
-// directory has none.
+// packageName returns the name of the package. If the directory has none, it returns the name in
+// the package clause of src.
 func (d *directory) packageName(src []byte) string {
 	if d.name != "" {
 		return d.name
@@ -127,8 +128,8 @@ func readSource(files disk, path string) (*source, error) {
 
 func (s *source) imports(path string) bool { return importsPath(s.file, path) }
 
-// annotated calls f for every directive on functions, and with nil for every directive on the
-// package clause.
+// annotated calls f for every directive in the file. For a directive on the package clause, the
+// function is nil.
 func (s *source) annotated(f func(*ast.FuncDecl, directive.Directive)) {
 	visit := func(decl *ast.FuncDecl, doc *ast.CommentGroup) {
 		if doc == nil {

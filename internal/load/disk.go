@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// disk gives access to the files of the user. An overlay can replace their contents.
+// disk reads the files of the user. An overlay can replace their contents.
 type disk struct {
-	overlay map[string][]byte // contents by path; nil without an overlay
+	overlay map[string][]byte // contents by path; nil if there is no overlay
 }
 
 func (d disk) read(path string) ([]byte, error) {
@@ -22,7 +22,7 @@ func (d disk) read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// goFiles returns the paths of the Go files in a directory, sorted.
+// goFiles returns the sorted paths of the Go files in a directory.
 func (d disk) goFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	var paths []string
@@ -41,8 +41,8 @@ func (d disk) goFiles(dir string) ([]string, error) {
 	return paths, err
 }
 
-// under returns the overlay content for a file that the go command names, by the same path or by
-// another path of the same file.
+// under returns the overlay content for a file that the go command names. The path may differ from
+// the overlay's path of the same file.
 func (d disk) under(path string) ([]byte, bool) {
 	if text, ok := d.overlay[path]; ok {
 		return text, true
@@ -66,7 +66,7 @@ func sameFile(a, b string) bool {
 
 // flags returns the flags with which the go command reads the overlay, and a function that removes
 // the temporary files. It returns no flags if a file of the overlay does not exist on disk, because
-// go/packages reads such a file only from its own overlay.
+// go/packages reads such a file only from the field Config.Overlay.
 func (d disk) flags() (flags []string, cleanup func(), err error) {
 	for path := range d.overlay {
 		if _, err := os.Stat(path); err != nil {
@@ -84,9 +84,9 @@ func (d disk) flags() (flags []string, cleanup func(), err error) {
 }
 
 // overlayFlag returns the flag with which the go command reads the contents instead of the files
-// and ignores the hidden files, and a function that removes the temporary files. It is used instead
-// of the Overlay of go/packages, which would ignore all export data and type-check all imports from
-// source, including the standard library.
+// and ignores the hidden files. It also returns a function that removes the temporary files. The
+// field Overlay of go/packages is unsuitable, because go/packages would then ignore all export data
+// and type-check all imports from source, including the standard library.
 func overlayFlag(contents map[string][]byte, hidden []string) (flag string, cleanup func(), err error) {
 	dir, err := os.MkdirTemp("", "flowgen-")
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// DotImported returns the exported names of a package that a test imports with a dot. Go does not
-// allow a generated declaration with one of these names.
+// DotImported returns the exported names of a package that a test imports with a dot. A generated
+// declaration must not have one of these names, because Go rejects it.
 func (p *Package) DotImported(path string) []string { return p.dots[path] }
 
-// nameDotImports finds the names declared by the dot imports of tests from the syntax, because
-// tests are not type-checked. It ignores packages that cannot be found, which the compiler reports.
-// It returns the packages that it has read.
+// nameDotImports finds the names that the dot imports of tests declare, and returns the packages
+// that it has read. It uses the syntax, because tests are not type-checked. It ignores packages
+// that cannot be found, because the compiler reports them.
 func nameDotImports(ctx context.Context, dir string, pkgs []*Package) []*packages.Package {
 	dots := make(map[string][]string)
 	for _, p := range pkgs {
@@ -65,7 +65,7 @@ func exportedNames(files []string) []string {
 	return names
 }
 
-// Declared calls note for every identifier that file declares at package level.
+// Declared calls note for every identifier that the file declares at package level.
 func Declared(file *ast.File, note func(*ast.Ident)) {
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Diagnostics returns the errors that prevent p from being read: files that do not parse, patterns
-// without packages, mixed package names. It does not include type errors, which may not matter for
-// the generated code: see [Package.TypeErrors].
+// Diagnostics returns the errors that prevent p from being read, such as files that do not parse,
+// patterns without packages, and mixed package names. It omits type errors, which may not matter
+// for the generated code. [Package.TypeErrors] returns them.
 func (p *Package) Diagnostics() []diagnostic.Diagnostic {
 	var ds []diagnostic.Diagnostic
 	for _, e := range p.errors {
@@ -37,7 +37,7 @@ func (p *Package) Diagnostics() []diagnostic.Diagnostic {
 	return ds
 }
 
-// TypeErrors returns the type errors in the user's text between the positions from and to of p.
+// TypeErrors returns the type errors in the user's text of p between the positions from and to.
 func (p *Package) TypeErrors(from, to token.Pos) []diagnostic.Diagnostic {
 	var ds []diagnostic.Diagnostic
 	for _, e := range p.typeErrors {
@@ -48,8 +48,9 @@ func (p *Package) TypeErrors(from, to token.Pos) []diagnostic.Diagnostic {
 	return ds
 }
 
-// ImportError returns the reason why the import of spec cannot be read, if the go command reports
-// one: no required module provides the package, or it does not exist.
+// ImportError returns the reason why the import of spec cannot be read. It returns false unless the
+// go command reports that no required module provides the package, or that the package does not
+// exist.
 func (p *Package) ImportError(spec *ast.ImportSpec) (diagnostic.Diagnostic, bool) {
 	path, err := strconv.Unquote(spec.Path.Value)
 	if err != nil || p.imports[path] == nil {
@@ -69,7 +70,7 @@ func (p *Package) ImportError(spec *ast.ImportSpec) (diagnostic.Diagnostic, bool
 	return diagnostic.Diagnostic{}, false
 }
 
-// ours reports whether a position is in appended text.
+// ours reports whether a position is in text that load appended.
 func (p *Package) ours(at token.Position) bool {
 	if filepath.Base(at.Filename) == name.Output {
 		return true
@@ -82,19 +83,20 @@ func (p *Package) ours(at token.Position) bool {
 	return false
 }
 
-// isCompileError reports whether e is a compiler error from the creation of export data. The type
-// checker reports the same error in better form.
+// isCompileError reports whether e is a compiler error from the creation of export data. Such an
+// error is redundant, because the type checker reports the same error with a better text.
 func isCompileError(e packages.Error) bool {
 	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "# ")
 }
 
-// isEmbedError reports whether e is about a //go:embed line. Another generator may create the
-// embedded file later, and its content does not matter here.
+// isEmbedError reports whether e concerns a //go:embed line. Such an error is harmless, because
+// another generator may create the embedded file later and its content does not matter to the
+// types.
 func isEmbedError(e packages.Error) bool {
 	return e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "pattern ") && position(e.Pos).Line > 0
 }
 
-// position parses the forms of go/packages: "file:line:col", "file:line", "-" and "".
+// position parses a position in the forms of go/packages: "file:line:col", "file:line", "-" and "".
 func position(s string) token.Position {
 	if s == "" || s == "-" {
 		return token.Position{}

@@ -13,19 +13,19 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// graphSource is a struct with //flow:dag, described by its syntax.
+// graphSource is a struct with a //flow:dag directive, described by its syntax.
 type graphSource struct {
 	goName string
-	input  string   // fields
-	result string   // the step that returns the result; the sinks if empty
-	path   string   // the file with the struct
-	names  []string // step names
+	input  string   // fields of the input
+	result string   // step that returns the result; empty if the sinks return it
+	path   string   // path of the file that contains the struct
+	names  []string // names of the steps
 	nodes  map[string]dag.Node
-	types  map[string]string // result types by step
-	paths  map[string]string // files by step
+	types  map[string]string // result types by step name
+	paths  map[string]string // file paths by step name
 
-	conditions map[string]string     // method names by step
-	takes      map[string][]dag.Need // by the name of a method that is not a step
+	conditions map[string]string     // names of the condition methods by step name
+	takes      map[string][]dag.Need // results that a method takes, by the name of a method that is not a step
 }
 
 // findGraphs records the graphs in a file.
@@ -79,7 +79,7 @@ func dagDirective(doc *ast.CommentGroup) (directive.Directive, bool) {
 	return directive.Directive{}, false
 }
 
-// graphOf returns the graph that has the method fn as a step, or nil.
+// graphOf returns the graph of which the method fn is a step, or nil.
 func (w *writer) graphOf(fn *ast.FuncDecl) *graphSource {
 	if fn.Recv == nil || len(fn.Recv.List) != 1 {
 		return nil
@@ -95,8 +95,8 @@ func (w *writer) graphOf(fn *ast.FuncDecl) *graphSource {
 	return w.graphs[id.Name]
 }
 
-// graphStep records a step of a graph. The source form of the parameter types is sufficient to
-// determine which steps can be skipped.
+// graphStep records a step of a graph. It uses the source form of the parameter types, which is
+// sufficient to determine the steps that may be skipped.
 func (w *writer) graphStep(s *source, fn *ast.FuncDecl, g *graphSource, d directive.Directive, params []param) {
 	exported, _ := name.Exported(fn.Name.Name)
 	w.fields = append(w.fields, cmp.Or(d.As, g.goName+exported))
@@ -136,7 +136,8 @@ func (w *writer) findConditions(s *source) {
 	}
 }
 
-// declare returns the declarations for a graph and the file to which they are appended.
+// declare returns the declarations for a graph, and the path of the file to which they are
+// appended.
 func (g *graphSource) declare(w *writer) (path, text string) {
 	var nodes []dag.Node
 	for _, id := range g.names {

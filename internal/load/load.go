@@ -1,13 +1,13 @@
 // Package load reads the user's packages for the generator.
 //
 // These packages do not compile before code has been generated, because workflows call functions of
-// flow_gen.go. Therefore load treats every flow_gen.go as absent, derives the declarations that it
-// would contain from the annotated signatures alone, and appends them to the user's files while
+// flow_gen.go. Therefore load ignores every existing flow_gen.go. It derives the declarations of
+// the generated file from the annotated signatures, and appends them to the user's files while
 // go/packages parses them. Positions in the user's text do not change, and all text after
 // [File.End] was appended.
 //
-// Dependencies are loaded from export data. Only dependencies that do not compile before generation
-// are loaded from source in the same way.
+// Dependencies are loaded from export data. A dependency is loaded from source in the same way only
+// if it does not compile before code has been generated for it.
 package load
 
 import (
@@ -31,49 +31,50 @@ const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFil
 
 // Set is the result of [Load].
 type Set struct {
-	Packages []*Package // in the order of import paths
-	Parsed   []string   // sorted paths of all parsed files
+	Packages []*Package // sorted by import path
+	Parsed   []string   // sorted paths of all files that were parsed
 
-	loaded []*packages.Package // includes the dot imports of tests
+	loaded []*packages.Package // all loaded packages, including the dot imports of tests
 }
 
-// Package is a package of the user, type-checked as if code had been generated for it.
+// Package is a package of the user. It is type-checked as if code had been generated for it.
 type Package struct {
 	Path   string
 	Name   string
-	Dir    string // empty if the pattern names no directory
+	Dir    string // directory of the package; empty if the pattern names no directory
 	Fset   *token.FileSet
-	Files  []*File // compiled files, without flow_gen.go
-	Others []*File // other files (tests, other platforms, cgo); syntax only
+	Files  []*File // compiled files except flow_gen.go
+	Others []*File // all other files, such as tests, files for other platforms and cgo files; parsed but not type-checked
 	Types  *types.Package
 	Info   *types.Info
 	Output Output
-	// Foreign is not empty if the package does not belong to the main module, so that it must not
-	// be modified. It names the owner: "module example.com/dep" or "a vendor directory".
+	// Foreign is not empty if the package does not belong to the main module. The generator must
+	// not modify such a package. Foreign names the owner, as in "module example.com/dep" or "a
+	// vendor directory".
 	Foreign string
-	// Root is the directory of the module, or "" without modules.
+	// Root is the directory of the module. It is empty if modules are disabled.
 	Root string
 	// Err is the reason why the directory of the package cannot be read.
 	Err error
 
-	module     string // module path; empty without modules
-	goVersion  string // language version of the module, in the form of types.Config
+	module     string // path of the module; empty if modules are disabled
+	goVersion  string // language version of the module, in the form that types.Config expects
 	errors     []packages.Error
 	typeErrors []types.Error
 	imports    map[string]*packages.Package
-	dots       map[string][]string // exported names by the path of a dot import in tests
+	dots       map[string][]string // exported names of each package that tests import with a dot, by import path
 }
 
-// File is a file of the user's package.
+// File is a file of a user's package.
 type File struct {
 	Path string
 	AST  *ast.File
-	End  token.Pos // the end of the user's text; load appended everything after it
-	Why  Reason    // the reason why nothing can be generated for the file
+	End  token.Pos // end of the user's text; load appended all text after it
+	Why  Reason    // reason why no code can be generated for the file
 }
 
-// Load reads the packages that match patterns relative to dir. Mistakes in packages are returned by
-// [Package.Diagnostics], not as an error of Load.
+// Load reads the packages that match patterns relative to dir. [Package.Diagnostics] returns the
+// mistakes in packages. Load returns an error only if the packages cannot be read at all.
 func Load(ctx context.Context, dir string, patterns []string) (*Set, error) {
 	return loadWith(ctx, dir, patterns, nil)
 }
@@ -172,7 +173,7 @@ func newPackage(p *packages.Package, read *reader) *Package {
 	return pkg
 }
 
-// Versions returns path@version of the module of each import that belongs to another module.
+// Versions returns path@version for the module of each import that belongs to another module.
 func (p *Package) Versions() map[string]string {
 	all := make(map[string]string)
 	for path, imported := range p.imports {
@@ -183,8 +184,9 @@ func (p *Package) Versions() map[string]string {
 	return all
 }
 
-// foreign returns the value of Package.Foreign for p. Packages without a module belong to the
-// standard library or to programs that use no modules.
+// foreign returns the value of Package.Foreign for p. The value is empty for a package without a
+// module, because such a package belongs to the standard library or to a program that uses no
+// modules.
 func foreign(p *packages.Package) string {
 	if strings.Contains(filepath.ToSlash(p.Dir), "/vendor/") {
 		return "a vendor directory"
@@ -195,7 +197,7 @@ func foreign(p *packages.Package) string {
 	return ""
 }
 
-// Module returns the path of the module of p, or "" without modules.
+// Module returns the path of the module of p. It is empty if modules are disabled.
 func (p *Package) Module() string { return p.module }
 
 // Position returns the position of pos in the file on disk.

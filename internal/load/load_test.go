@@ -28,8 +28,8 @@ func one(t *testing.T, name string) (*load.Set, *load.Package) {
 	return set, set.Packages[0]
 }
 
-// Dependencies are loaded from export data. Parsing them would make the generator slower by an
-// order of magnitude.
+// The test proves that dependencies are loaded from export data. If they were parsed, the generator
+// would be slower by an order of magnitude.
 func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
 	set, p := one(t, "payloads")
 	if !imports(p.Types, "net/netip") || !imports(p.Types, "github.com/flowgen/flowgen/runtime/workflow") {
@@ -47,8 +47,8 @@ func TestGEN6_ReadsNoSyntaxOfDependencies(t *testing.T) {
 	}
 }
 
-// The loader type-checks the package, and the go command does not compile it again after each
-// change.
+// The test proves that a changed package is only type-checked by the loader, and not compiled by
+// the go command.
 func TestGEN6_AChangedPackageIsNotCompiled(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the tool that counts is a shell script")
@@ -80,7 +80,8 @@ func TestGEN6_AChangedPackageIsNotCompiled(t *testing.T) {
 	}
 }
 
-// A package in the import chain between two loaded packages is compiled with its imports.
+// The test proves that a package in the import chain between two loaded packages is compiled with
+// its imports.
 func TestGEN6_PackagesBetweenThoseThatAreReadAreCompiledAsTheyAre(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"money/money.go":   "package money\n\ntype Cents int\n",
@@ -98,8 +99,8 @@ func TestGEN6_PackagesBetweenThoseThatAreReadAreCompiledAsTheyAre(t *testing.T) 
 	}
 }
 
-// Overlay files are read instead of the files on disk, and dependencies still come from export
-// data.
+// The test proves that overlay files are read instead of the files on disk, and that dependencies
+// still come from export data.
 func TestGEN6_ReadsNoSyntaxOfDependenciesUnderAnOverlay(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"a/a.go": "package a\n\nvar New int\n"})
 	file := filepath.Join(dir, "a", "a.go")
@@ -117,7 +118,8 @@ func TestGEN6_ReadsNoSyntaxOfDependenciesUnderAnOverlay(t *testing.T) {
 	}
 }
 
-// The imports of a text were loaded with the package, so the go command does not run again.
+// The test proves that Compiles does not run the go command if the imports of a text were loaded
+// with the package.
 func TestGEN6_CompilesWithWhatWasRead(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"a/a.go": "package a\n\nimport \"time\"\n\n// A lasts.\nvar A time.Duration\n"})
 	set, err := load.Load(t.Context(), dir, []string{"./a"})
@@ -143,7 +145,7 @@ func imports(p *types.Package, path string) bool {
 	return false
 }
 
-// Without flow_gen.go, its declarations exist with the correct types.
+// The test proves that the declarations of a missing flow_gen.go exist with the correct types.
 func TestLoad_DeclaresWhatWillBeGenerated(t *testing.T) {
 	_, p := one(t, "workflows")
 	qualifier := func(pkg *types.Package) string {
@@ -172,7 +174,8 @@ func TestLoad_DeclaresWhatWillBeGenerated(t *testing.T) {
 	}
 }
 
-// Positions in the user's text do not change, and all text after it counts as appended.
+// The test proves that positions in the user's text do not change, and that all later text counts
+// as appended.
 func TestLoad_KeepsPositions(t *testing.T) {
 	_, p := one(t, "workflows")
 	if len(p.Files) != 2 || filepath.Base(p.Files[1].Path) != "workflows.go" {
@@ -216,7 +219,7 @@ func TestLoad_TellsWhyAFileIsNotCompiled(t *testing.T) {
 	}
 }
 
-// Compiles returns the same result from export data and from source.
+// The test proves that Compiles returns the same result from export data as from source.
 func TestGEN5_CompilesSaysWhatTheCompilerWould(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{
 		"orders/orders.go": "package orders\n\nimport \"github.com/flowgen/flowgen/runtime/workflow\"\n\n//flow:workflow\nfunc fulfil(ctx workflow.Context, id string) error { return nil }\n",

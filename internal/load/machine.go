@@ -8,7 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// machine is a type with //flow:machine. Its methods have no counterparts, and it has a definition.
+// machine is a type with a //flow:machine directive. The generated code contains a definition for
+// it, but no counterparts of its methods.
 type machine struct {
 	goName, start string
 }
@@ -54,7 +55,7 @@ func machineIn(doc *ast.CommentGroup) (directive.Directive, bool) {
 	return directive.Directive{}, false
 }
 
-// receiver returns the name of the receiver type of fn, or "" for a function.
+// receiver returns the type name of the receiver of fn, or "" if fn is not a method.
 func receiver(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return ""
@@ -69,8 +70,8 @@ func receiver(fn *ast.FuncDecl) string {
 	return ""
 }
 
-// stepOfMachine returns the declarations for a step of a machine, and for the first step also the
-// definition.
+// stepOfMachine returns the declarations for a step of a machine. For the first step it also
+// returns the definition of the machine.
 func (w *writer) stepOfMachine(s *source, m *machine, fn *ast.FuncDecl, d directive.Directive, goName string, params []param) string {
 	if m.goName == "" {
 		return ""
@@ -94,7 +95,7 @@ func (w *writer) stepOfMachine(s *source, m *machine, fn *ast.FuncDecl, d direct
 	return w.definition(m.goName, params, out)
 }
 
-// definition returns the definition of a workflow with the given parameters and result.
+// definition returns the definition of a workflow with the given parameters and result type.
 func (w *writer) definition(goName string, params []param, out string) string {
 	if w.context == "any" {
 		return ""

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Module reads the packages that match patterns. It also reads from source those packages of the
-// same module that they import and that use workflow code, because these may contain helpers and
-// steps. The second result contains the sorted paths of the packages that match patterns.
+// Module reads the packages that match patterns. It also reads from source the packages of the same
+// module that these import, directly or indirectly, and that use package workflow. Such packages
+// may contain helpers and steps. The second result contains the sorted paths of the packages that
+// match patterns.
 //
-// The overlay maps paths to contents that replace those on disk. It may be nil.
+// The overlay maps file paths to the contents that replace the files on disk. It may be nil.
 func Module(ctx context.Context, dir string, patterns []string, overlay map[string][]byte) (*Set, []string, error) {
 	graph, err := packages.Load(&packages.Config{
 		Mode:    packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedModule | packages.NeedFiles,
@@ -49,10 +50,10 @@ func Module(ctx context.Context, dir string, patterns []string, overlay map[stri
 	return set, roots, nil
 }
 
-// Requires reports whether p can import packages of a module. If p does not already import one,
-// Requires queries the go command for the module rather than a package, because a vendor directory
-// contains only imported packages. It returns true if the go command does not run or there are no
-// modules; the compiler then reports the missing import.
+// Requires reports whether p can import packages of a module. If p does not import any of them,
+// Requires queries the go command for the module instead of a package, because a vendor directory
+// contains only imported packages. It returns true if the go command cannot be started or if
+// modules are disabled. The compiler then reports a missing import.
 func (p *Package) Requires(ctx context.Context, module string) bool {
 	if p.module == "" || p.module == module {
 		return true

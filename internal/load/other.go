@@ -17,12 +17,12 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Reason describes why nothing can be generated for a file.
+// Reason describes why no code can be generated for a file.
 type Reason string
 
-// The reasons.
+// The reasons. Compiled is the absence of one.
 const (
-	Compiled    Reason = "" // code can be generated
+	Compiled    Reason = "" // the file is compiled, so code can be generated
 	Test        Reason = "in a test file"
 	Constrained Reason = "in a file with build constraints"
 	Cgo         Reason = "in a file that imports \"C\""
@@ -31,9 +31,9 @@ const (
 	Excluded    Reason = "in a file that is not compiled"
 )
 
-// readOthers parses the files of a directory that are not compiled. It skips files of another
-// package, such as external tests and tools with a build constraint, and files that cannot be
-// parsed, which the go command ignores as well.
+// readOthers parses the files of a directory that are not compiled. It skips files of other
+// packages, such as external tests and tools with a build constraint. It also skips files that
+// cannot be parsed, because the go command ignores them.
 func readOthers(fset *token.FileSet, files disk, p *packages.Package, compiled map[string]bool) ([]*File, error) {
 	names, err := files.goFiles(p.Dir)
 	if err != nil {
@@ -81,14 +81,14 @@ func importsPath(file *ast.File, path string) bool {
 	})
 }
 
-// constrained reports whether a file is compiled only on some platforms or with some build tags.
-// Constraints on the Go version do not count.
+// constrained reports whether a file is compiled only on some platforms or with some build tags. It
+// ignores constraints on the Go version.
 func constrained(path string, file *ast.File) bool {
 	return platformName(filepath.Base(path)) || constraintLine(file)
 }
 
-// platformName reports whether the file name alone restricts a file to a platform. It tests the
-// name against a platform that does not exist.
+// platformName reports whether a file name restricts its file to a platform. The function matches
+// the name against a platform that does not exist.
 func platformName(base string) bool {
 	nowhere := build.Context{
 		GOOS: "nowhere", GOARCH: "nowhere", Compiler: "gc", CgoEnabled: true,

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Sources returns the sorted directories of all loaded packages and their imports, except for
-// packages that cannot change: the standard library and released modules. It returns false if the
-// Go files in these directories do not determine the packages, because some files are generated
-// from others or a package has errors.
+// Sources returns the sorted directories of all loaded packages and their imports. It omits
+// packages that cannot change, which are the standard library and released modules. It returns
+// false if the Go files in these directories do not determine the packages. This is the case if
+// some files are generated from others or if a package has errors.
 func (s *Set) Sources() ([]string, bool) {
 	dirs, complete := map[string]bool{}, true
 	for _, p := range s.loaded {

@@ -15,13 +15,13 @@ import (
 
 // stubs returns contents for the files of the matching packages that contain only their imports.
 // The go command compiles each of these packages to create its export data. The data is not needed,
-// because load type-checks these packages itself, and compiling takes two seconds after each
-// change. With the stubs there is nothing to compile. go/packages still passes the files on disk to
-// the parser.
+// because load type-checks these packages itself, and compiling them takes two seconds after each
+// change. The stubs contain nothing to compile. go/packages still passes the files on disk to the
+// parser.
 //
-// For packages that depend on the omitted declarations see [stubsHarm].
+// [stubsHarm] detects packages that depend on the omitted declarations.
 func stubs(dir string, patterns []string) map[string][]byte {
-	if strings.Contains(os.Getenv("GOFLAGS"), "overlay") { // a second overlay flag would replace it
+	if strings.Contains(os.Getenv("GOFLAGS"), "overlay") { // The overlay flag of the stubs would replace the overlay in GOFLAGS.
 		return nil
 	}
 	contents := map[string][]byte{}
@@ -33,7 +33,7 @@ func stubs(dir string, patterns []string) map[string][]byte {
 		case filepath.IsAbs(at):
 		case at == ".", at == "..", strings.HasPrefix(at, "./"), strings.HasPrefix(at, "../"):
 			at = filepath.Join(dir, at)
-		default: // an import path
+		default: // The pattern is an import path.
 			continue
 		}
 		if !below {
@@ -54,8 +54,8 @@ func stubs(dir string, patterns []string) map[string][]byte {
 	return contents
 }
 
-// stubDirectory adds stubs for the files in a directory, unless it contains files of other
-// languages.
+// stubDirectory adds stubs for the files in a directory, unless the directory contains files of
+// other languages.
 func stubDirectory(dir string, contents map[string][]byte) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -120,7 +120,7 @@ func stub(src []byte) (text []byte, ok bool) {
 }
 
 // stubsHarm reports whether a package in the import chain between matching packages does not
-// compile. The cause may be that it imports one of the stubs.
+// compile. A possible cause is that the package imports a stub.
 func stubsHarm(roots []*packages.Package) bool {
 	initial := map[*packages.Package]bool{}
 	for _, p := range roots {

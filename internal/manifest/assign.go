@@ -17,7 +17,7 @@ func (x *walker) exprStmt(s *ast.ExprStmt) (ends bool) {
 	}
 	if x.logs(call) {
 		for _, a := range call.Args {
-			x.expr(a) // may contain operations
+			x.expr(a) // The argument may contain operations.
 		}
 		return false
 	}
@@ -34,7 +34,8 @@ func (x *walker) exprStmt(s *ast.ExprStmt) (ends bool) {
 	return false
 }
 
-// touch records that a call may have modified the values that its arguments refer to.
+// touch records that a call may have modified the values to which its arguments refer. The text by
+// identifies the call.
 func (x *walker) touch(call *ast.CallExpr, by string) {
 	operands := slices.Clone(call.Args)
 	if sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
@@ -57,7 +58,7 @@ func refers(t types.Type) bool {
 	return false
 }
 
-// root returns the local variable that an expression is a part of.
+// root returns the local variable of which e is a part, or nil.
 func (x *walker) root(e ast.Expr) types.Object {
 	for {
 		switch inner := ast.Unparen(e).(type) {
@@ -144,7 +145,7 @@ func (x *walker) zero(t types.Type) value {
 	return v
 }
 
-// store assigns a value to the variable or element that the expression l denotes.
+// store assigns v to the variable or element that the expression l denotes.
 func (x *walker) store(l ast.Expr, v value) {
 	l = ast.Unparen(l)
 	if id, ok := l.(*ast.Ident); ok {
@@ -191,7 +192,7 @@ func hasIndirection(l ast.Expr, info *types.Info) bool {
 	}
 }
 
-// place returns the text of the target of an assignment.
+// place returns the text of the target l of an assignment.
 func (x *walker) place(l ast.Expr) string {
 	switch l := l.(type) {
 	case *ast.SelectorExpr:
@@ -204,7 +205,8 @@ func (x *walker) place(l ast.Expr) string {
 	return x.expr(l).text
 }
 
-// let assigns a value to a shared variable. At the first assignment it also numbers the variable.
+// let assigns a value to a shared variable. The first assignment also assigns a number to the
+// variable.
 func (x *walker) let(obj types.Object, v value, pos token.Pos) {
 	now, ok := x.env[obj]
 	if !ok || !strings.HasPrefix(now.text, varMark) || strings.Count(now.text, varMark) != 2 || !strings.HasSuffix(now.text, varMark) {

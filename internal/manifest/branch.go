@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// under evaluates a block in which a condition holds, and returns the known values after it.
+// under evaluates a block under the condition cond. It returns the operations of the block and the
+// known values after it.
 func (x *walker) under(cond string, env map[types.Object]value, f func() bool) (ops []*Op, after map[types.Object]value, ends bool) {
 	outer := x.env
 	x.env = maps.Clone(env)
@@ -46,10 +47,10 @@ func (x *walker) ifStmt(s *ast.IfStmt) (ends bool) {
 	return yesEnds && noEnds
 }
 
-// where returns the known values of variables if a condition holds.
+// where returns the known values of variables under the condition cond.
 func (x *walker) where(cond string) map[types.Object]value {
 	if strings.Contains(cond, varMark) {
-		return x.env // the condition may differ later
+		return x.env // The condition may have another value later.
 	}
 	env := maps.Clone(x.env)
 	for obj, v := range env {
@@ -58,7 +59,7 @@ func (x *walker) where(cond string) map[types.Object]value {
 	return env
 }
 
-// guarded records the operations for each version of a change.
+// guarded records the operations that runs execute for each version of a change.
 func (x *walker) guarded(g *guard, pos token.Pos, way func(version int) []*Op) {
 	o := &Op{Op: "guard", Name: g.change, Latest: g.latest, Least: g.least}
 	for version := range g.latest + 1 {
@@ -67,7 +68,7 @@ func (x *walker) guarded(g *guard, pos token.Pos, way func(version int) []*Op) {
 	x.emit(o, pos)
 }
 
-// settled replaces guards of a change by their branch for one version.
+// settled replaces each guard of a change by its branch for one version.
 func settled(ops []*Op, change string, version int) []*Op {
 	var out []*Op
 	for _, o := range ops {
@@ -80,14 +81,14 @@ func settled(ops []*Op, change string, version int) []*Op {
 	return out
 }
 
-// join combines the known values after two branches.
+// join combines the known values at the ends of two branches.
 func (x *walker) join(cond string, yes, no map[types.Object]value, yesEnds, noEnds bool) {
 	switch {
 	case yesEnds && noEnds:
 	case yesEnds:
 		x.env = no
 		if strings.Contains(cond, varMark) {
-			return // the condition may differ later
+			return // The condition may have another value later.
 		}
 		for obj, v := range x.env {
 			x.env[obj] = v.without(cond)
@@ -101,7 +102,7 @@ func (x *walker) join(cond string, yes, no map[types.Object]value, yesEnds, noEn
 	}
 }
 
-// merged returns the value of a variable after two branches.
+// merged returns the value of a variable after two branches that depend on cond.
 func merged(cond string, yes, no value) value {
 	switch {
 	case yes.ctx != nil && no.ctx != nil:
@@ -115,7 +116,7 @@ func merged(cond string, yes, no value) value {
 		return value{text: "ctx", ctx: &s}
 	case yes.text == no.text && yes.fn == no.fn:
 		return yes
-	case yes.text == no.text: // two function literals
+	case yes.text == no.text: // Both values are function literals.
 		return text("(" + cond + " ? " + yes.text + " : another)")
 	}
 	return choose(cond, yes, no)
@@ -138,7 +139,7 @@ func (x *walker) switchStmt(s *ast.SwitchStmt) (ends bool) {
 }
 
 // versionSwitch evaluates a switch over the version of a change. ok is false unless all cases are
-// constants.
+// constants. ends reports whether control never leaves the switch at its end.
 func (x *walker) versionSwitch(s *ast.SwitchStmt, g *guard) (ends, ok bool) {
 	bodies := map[int][]ast.Stmt{}
 	var fallback []ast.Stmt
@@ -209,7 +210,7 @@ func (x *walker) typeSwitch(s *ast.TypeSwitchStmt) (ends bool) {
 	})
 }
 
-// cases evaluates the clauses of a switch.
+// cases evaluates the clauses of a switch. It calls enter before it evaluates a clause.
 func (x *walker) cases(pos token.Pos, tag string, list []ast.Stmt, enter func(*ast.CaseClause)) (ends bool) {
 	o := &Op{Op: "switch", Text: tag}
 	ends = true

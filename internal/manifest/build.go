@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// Of returns the manifest of a package of the world, or nil if the package has no directives.
+// Of returns the manifest of the package at path, or nil if the package has no directives.
 func (w *World) Of(path string) *Manifest {
 	m, p := w.models[path], w.packages[path]
 	if m == nil || m.Empty() {
@@ -80,7 +80,7 @@ func paramsOf(s *schemas, f *model.Function) []Param {
 	return all
 }
 
-// keyOf returns the declared key with parameter positions instead of parameter names.
+// keyOf returns the declared key of a step with parameter positions instead of parameter names.
 func keyOf(step *model.Step) string {
 	if step.Key == nil {
 		return ""
@@ -105,7 +105,7 @@ func keyOf(step *model.Step) string {
 	return b.String() + text[last:]
 }
 
-// usesOf returns the limits of a directive by their names in the code.
+// usesOf returns the names of the limits in a directive, in their source form.
 func usesOf(d directive.Directive) (names []string) {
 	for _, u := range d.Uses {
 		names = append(names, u.Limit.String())
@@ -113,7 +113,7 @@ func usesOf(d directive.Directive) (names []string) {
 	return names
 }
 
-// policyOf returns the options of a directive by name, in their source form.
+// policyOf returns the options of a directive in their source form, by name.
 func policyOf(d directive.Directive) map[string]string {
 	all := map[string]string{}
 	add := func(option string, v any) {

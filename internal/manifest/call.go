@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// call evaluates a call: an operation, a helper that is inlined, or a computation.
+// call evaluates a call. It is an operation, a helper that is inlined, or a computation.
 func (x *walker) call(e *ast.CallExpr) value {
 	info := x.pkg.Info
 	if tv := info.Types[e.Fun]; tv.IsType() {
@@ -31,14 +31,14 @@ func (x *walker) call(e *ast.CallExpr) value {
 		}
 	}
 	if fun.fn == nil && slices.ContainsFunc(args, func(v value) bool { return v.ctx != nil }) {
-		x.emit(&Op{Op: "unknown", Name: fun.text, Args: textsOf(args)}, e.Pos()) // a function of another module, or not known statically
+		x.emit(&Op{Op: "unknown", Name: fun.text, Args: textsOf(args)}, e.Pos()) // The function belongs to another module or is not known statically.
 		name := x.numbered("unknown")
 		return value{text: name, parts: []value{text(name), text(name + ".1"), text(name + ".2")}}
 	}
 	return x.pure(e, f, fun, args)
 }
 
-// callee evaluates the called expression, without operations that only its receiver would add.
+// callee evaluates the expression that is called.
 func (x *walker) callee(e *ast.CallExpr) value {
 	if id, ok := ast.Unparen(e.Fun).(*ast.Ident); ok {
 		if _, builtin := x.pkg.Info.Uses[id].(*types.Builtin); builtin {
@@ -57,14 +57,14 @@ func (x *walker) args(e *ast.CallExpr) []value {
 		}
 		args = append(args, v)
 	}
-	if len(e.Args) == 1 && len(args[0].parts) > 0 { // f(g()) where g has several results
+	if len(e.Args) == 1 && len(args[0].parts) > 0 { // The call has the form f(g()), where g has several results.
 		return args[0].parts
 	}
 	return args
 }
 
-// durable reports whether a function can execute operations: it receives a workflow.Context, or is
-// a literal of this workflow.
+// durable reports whether a function can execute operations. This requires that it receives a
+// workflow.Context or is a function literal of this workflow.
 func (x *walker) durable(f *function, args []value) bool {
 	if slices.ContainsFunc(args, func(v value) bool { return v.ctx != nil }) {
 		return true
@@ -72,7 +72,7 @@ func (x *walker) durable(f *function, args []value) bool {
 	return f.lit != nil
 }
 
-// inline evaluates the body of a called function in place of the call.
+// inline evaluates the body of a called function at the position of the call.
 func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
 	name := f.name
 	var typ *ast.FuncType
@@ -111,8 +111,8 @@ func (x *walker) inline(e *ast.CallExpr, f *function, args []value) value {
 	return frame.result()
 }
 
-// inTailOf evaluates a function whose results its caller returns unchanged. Its returns count as
-// returns of the caller.
+// inTailOf evaluates a function whose results its caller returns unchanged. Returns of the function
+// count as returns of the caller.
 func (x *walker) inTailOf(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
 	inner := &frame{inlined: f.inlined, path: slices.Clone(f.path), returns: f.returns}
 	x.body(inner, t, b)
@@ -146,7 +146,7 @@ func variadic(t *ast.FuncType) bool {
 	return ok
 }
 
-// trim removes returns from an inlined function after which it has nothing left to do.
+// trim removes from an inlined function the returns at its end, because they have no effect.
 func (x *walker) trim(start int) {
 	ops := *x.out
 	for len(ops) > start {
@@ -174,7 +174,7 @@ func trimmed(ops []*Op) []*Op {
 	return ops
 }
 
-// result combines the returns of a function into the values of its call.
+// result combines the results at all returns of a function into the value of its call.
 func (f *frame) result() value {
 	n := len(f.returns)
 	if n == 0 {
@@ -195,7 +195,8 @@ func (f *frame) result() value {
 	return value{text: "(" + strings.Join(textsOf(values), ", ") + ")", parts: values}
 }
 
-// callback evaluates a function that an operation calls, in a block of its own.
+// callback evaluates a function that an operation calls. It returns the operations of the function
+// as a separate block.
 func (x *walker) callback(e *ast.CallExpr, v value, args []value) []*Op {
 	return x.nested(func() {
 		env := x.env
@@ -211,7 +212,7 @@ func (x *walker) callback(e *ast.CallExpr, v value, args []value) []*Op {
 	})
 }
 
-// callBody evaluates the body of a function that returns to the runtime.
+// callBody evaluates the body of a function that is called by the runtime and returns to it.
 func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
 	name := f.name
 	var typ *ast.FuncType
@@ -238,12 +239,12 @@ func (x *walker) callBody(e *ast.CallExpr, f *function, args []value) {
 		last, name := ops[len(ops)-1], ops[len(ops)-2].Name
 		name += "#" + strconv.Itoa(x.count[name])
 		if last.Op == "return" && (last.Text == name || last.Text == name+".err") {
-			*x.out = ops[:len(ops)-1] // same form as for the step itself
+			*x.out = ops[:len(ops)-1] // The block then has the same form as for the step itself.
 		}
 	}
 }
 
-// textsOf returns the texts of arguments except contexts.
+// textsOf returns the texts of the arguments that are not contexts.
 func textsOf(args []value) []string {
 	texts := []string{}
 	for _, a := range args {
@@ -254,7 +255,7 @@ func textsOf(args []value) []string {
 	return texts
 }
 
-// numbered returns a name for the result of the most recent operation.
+// numbered returns a name for the result of the most recent operation with the given name.
 func (x *walker) numbered(name string) string {
 	name = x.next(name)
 	if ops := *x.out; len(ops) > 0 && ops[len(ops)-1].Result == "" {
@@ -263,13 +264,13 @@ func (x *walker) numbered(name string) string {
 	return name
 }
 
-// next returns a name with the next unused number.
+// next returns the given name with the next unused number.
 func (x *walker) next(name string) string {
 	x.count[name]++
 	return name + "#" + strconv.Itoa(x.count[name])
 }
 
-// outcome returns the results of an operation: a value and an error, or only an error.
+// outcome returns the results of an operation. They are a value and an error, or only an error.
 func outcome(name string, results int) value {
 	err := text(name + ".err")
 	if results == 1 {
@@ -278,7 +279,7 @@ func outcome(name string, results int) value {
 	return value{text: name, parts: []value{text(name), err}}
 }
 
-// target evaluates a call of a generated counterpart.
+// target evaluates a call of a generated counterpart of a step or workflow.
 func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value) value {
 	o := &Op{Op: t.kind, Name: t.stored}
 	for _, a := range args {
@@ -295,7 +296,7 @@ func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value)
 		return text("continue " + t.stored)
 	case "StartChild":
 		if len(o.Args) > 0 {
-			o.Args = o.Args[:1] // the rest are options
+			o.Args = o.Args[:1] // The other arguments are options.
 		}
 		x.emit(o, e.Pos())
 		return text(x.numbered(t.stored))
@@ -308,7 +309,7 @@ func (x *walker) target(e *ast.CallExpr, t *target, method string, args []value)
 	}
 	if t.kind == "child" {
 		x.emit(&Op{Op: "get", Name: name}, e.Pos())
-		results = 2 // None and an error
+		results = 2 // The results are None and an error.
 	}
 	return outcome(name, results)
 }
@@ -345,7 +346,7 @@ func (x *walker) pure(e *ast.CallExpr, f *types.Func, fun value, args []value) v
 	return v
 }
 
-// changes reports whether a call can modify the values that an argument or its receiver refers to.
+// changes reports whether a call may modify a value to which an argument or the receiver refers.
 func (x *walker) changes(e *ast.CallExpr) bool {
 	for _, a := range e.Args {
 		switch x.typeOf(a).Underlying().(type) {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// hashOf returns a hash of the body of a function of the module without operations, and of the
-// functions that it calls.
+// hashOf returns a hash of the body of f and of the bodies of all functions that it calls. f is a
+// function of the module that contains no operations.
 func (w *World) hashOf(f *types.Func) string { return w.hashNamed(f.Origin().FullName()) }
 
 func (w *World) hashNamed(full string) string {
@@ -18,7 +18,7 @@ func (w *World) hashNamed(full string) string {
 		return h
 	}
 	if name, isVar := strings.CutPrefix(full, "var "); isVar {
-		w.hashes[full] = w.shown(full) // for a variable that refers to itself
+		w.hashes[full] = w.shown(full) // The name is the preliminary hash of a variable that refers to itself.
 		h := w.shown(full)
 		if init, ok := w.inits[name]; ok {
 			h = digest(w.canonical(init.pkg, init.expr))
@@ -36,8 +36,8 @@ func (w *World) hashNamed(full string) string {
 	return h
 }
 
-// canonical returns the text of a part of the source without irrelevant details: positions,
-// comments, names of variables and functions, and log calls.
+// canonical returns the text of a part of the source without irrelevant details. It omits
+// positions, comments, names of variables and functions, and log calls.
 func (w *World) canonical(p *load.Package, n ast.Node) string {
 	c := canonizer{world: w, pkg: p, locals: map[types.Object]int{}}
 	c.node(n)
@@ -82,7 +82,7 @@ func (c *canonizer) node(root ast.Node) {
 	})
 }
 
-// open writes the kind of a node and its operators.
+// open writes the kind and the operators of a node.
 func (c *canonizer) open(n ast.Node) {
 	fmt.Fprintf(&c.text, "(%s", strings.TrimPrefix(fmt.Sprintf("%T", n), "*ast."))
 	switch n := n.(type) {
@@ -127,7 +127,7 @@ func (c *canonizer) ident(id *ast.Ident) {
 	c.text.WriteString(out + " ")
 }
 
-// logs reports whether a call writes a log line, which does not influence operations.
+// logs reports whether a call writes a log line. Such a call does not influence operations.
 func logs(info *types.Info, call *ast.CallExpr) bool {
 	f := calleeOf(info, call)
 	if f == nil || f.Pkg() == nil {
@@ -144,7 +144,7 @@ func logs(info *types.Info, call *ast.CallExpr) bool {
 
 func (x *walker) logs(call *ast.CallExpr) bool { return logs(x.pkg.Info, call) }
 
-// calleeOf returns the function that a call names, or nil if it is not known statically.
+// calleeOf returns the function that a call names, or nil if the function is not known statically.
 func calleeOf(info *types.Info, call *ast.CallExpr) *types.Func {
 	fun := ast.Unparen(call.Fun)
 	switch f := fun.(type) {
@@ -175,23 +175,24 @@ func contextOf(t types.Type) string {
 	return ""
 }
 
-// shown returns ops in the form of the file, with short names.
+// shown returns ops with readable short names, as the manifest file contains them.
 func (x *walker) shown(ops []*Op) []*Op {
 	return rewritten(ops, func(s string) string { return unmark(s, nameMark, x.world.shown) })
 }
 
-// unnamed returns ops without the names of functions and variables, which may change.
+// unnamed returns ops without the names of functions and variables, because renaming must not
+// change a hash.
 func unnamed(ops []*Op) []*Op {
 	return rewritten(ops, func(s string) string { return unmark(s, nameMark, func(string) string { return "" }) })
 }
 
-// hashed returns ops with the names of functions and variables replaced by hashes.
+// hashed returns ops in which hashes replace the names of functions and variables.
 func (x *walker) hashed(ops []*Op) []*Op {
 	return rewritten(ops, func(s string) string { return unmark(s, nameMark, x.world.hashNamed) })
 }
 
 // decides returns the hashes of the functions and variables that ops mention, by their names in the
-// file.
+// manifest file.
 func (x *walker) decides(ops []*Op) map[string]string {
 	all := map[string]string{}
 	rewritten(ops, func(s string) string {
@@ -205,7 +206,7 @@ func (x *walker) decides(ops []*Op) map[string]string {
 	return all
 }
 
-// rewritten returns a copy of ops with by applied to each text.
+// rewritten returns a copy of ops in which all texts were replaced by means of by.
 func rewritten(ops []*Op, by func(string) string) []*Op {
 	out := make([]*Op, len(ops))
 	for i, o := range ops {
@@ -224,7 +225,7 @@ func rewritten(ops []*Op, by func(string) string) []*Op {
 	return out
 }
 
-// sliced removes variables on which nothing depends, and ops that become empty without them.
+// sliced removes variables on which nothing depends, and ops that are empty without them.
 func sliced(ops []*Op) []*Op {
 	for {
 		used := map[string]bool{}
@@ -270,7 +271,7 @@ func drop(ops []*Op, used map[string]bool) (out []*Op, dropped bool) {
 	return out, dropped
 }
 
-// renumbered numbers variables in the order in which the ops mention them.
+// renumbered numbers the variables in the order in which ops mention them.
 func renumbered(ops []*Op) []*Op {
 	numbers := map[string]string{}
 	return rewritten(ops, func(s string) string {

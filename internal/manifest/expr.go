@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// expr evaluates an expression and returns its value. It records the operations in the expression
+// expr evaluates an expression and returns its value. It records the operations of the expression
 // in the order of evaluation.
 func (x *walker) expr(e ast.Expr) value {
 	e = ast.Unparen(e)
@@ -104,7 +104,7 @@ func (x *walker) ident(e *ast.Ident) value {
 		if v, ok := x.env[obj]; ok {
 			return v
 		}
-		x.vars++ // declared in code that was not evaluated
+		x.vars++ // The variable is declared in code that was not evaluated.
 		x.env[obj] = text(fmt.Sprint(varMark, x.vars, varMark))
 		return x.env[obj]
 	case *types.Func:
@@ -126,7 +126,7 @@ func (x *walker) global(v *types.Var) value {
 	return value{text: marked("var " + key), nonNil: strings.HasPrefix(v.Name(), "Err")}
 }
 
-// use records the module of a package whose code influences operations.
+// use records the module version of a package whose code influences operations.
 func (x *walker) use(p *types.Package) {
 	if p == nil {
 		return
@@ -166,7 +166,7 @@ func (x *walker) functionValue(f *types.Func) value {
 
 func (x *walker) selector(e *ast.SelectorExpr) value {
 	sel := x.pkg.Info.Selections[e]
-	if sel == nil { // a package-qualified name
+	if sel == nil { // The expression is a package-qualified name.
 		return x.ident(e.Sel)
 	}
 	recv := x.expr(e.X)
@@ -191,7 +191,7 @@ func (x *walker) selector(e *ast.SelectorExpr) value {
 func (x *walker) binary(e *ast.BinaryExpr) value {
 	l := x.expr(e.X)
 	var r value
-	if e.Op == token.LAND || e.Op == token.LOR { // the right side is not always evaluated
+	if e.Op == token.LAND || e.Op == token.LOR { // The right side is evaluated only under a condition.
 		ops := x.nested(func() { r = x.expr(e.Y) })
 		if cond := l.text; len(ops) > 0 {
 			if e.Op == token.LOR {
@@ -215,7 +215,8 @@ func (x *walker) binary(e *ast.BinaryExpr) value {
 	return v
 }
 
-// guardOf returns the condition on a version that a comparison expresses, or nil.
+// guardOf returns the condition on a version that a comparison represents. It returns nil if
+// neither operand is a version.
 func guardOf(op token.Token, l, r value) *guard {
 	if l.guard != nil && r.guard != nil && !l.guard.number && !r.guard.number && l.guard.change == r.guard.change {
 		g := *l.guard
@@ -292,7 +293,7 @@ func (x *walker) composite(e *ast.CompositeLit) value {
 	if isStruct {
 		slices.Sort(parts)
 	} else {
-		v.zero = false // an empty value is not nil
+		v.zero = false // An empty composite value is not nil.
 	}
 	v.text = name + "{" + strings.Join(parts, ", ") + "}"
 	return v
@@ -300,7 +301,8 @@ func (x *walker) composite(e *ast.CompositeLit) value {
 
 func (x *walker) typeOf(e ast.Expr) types.Type { return typeIn(x.pkg.Info, e) }
 
-// typeIn returns the type of an expression, or an invalid type if the code does not compile.
+// typeIn returns the type of an expression. It returns an invalid type if the code does not
+// compile.
 func typeIn(info *types.Info, e ast.Expr) types.Type {
 	if t := info.TypeOf(e); t != nil {
 		return t

@@ -7,9 +7,9 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// graph returns the operations of a graph workflow: a node for each step with its dependencies. The
-// progress of a run depends on when steps end. Steps that can begin at the same time begin in the
-// order of the nodes.
+// graph returns the operations of a graph workflow. They contain a node with its dependencies for
+// each step. Steps that can begin at the same time begin in the order of the nodes. All other
+// progress of a run depends on when steps end.
 func (x *walker) graph(g *model.Graph) []*Op {
 	o := &Op{Op: "graph", Position: x.pkg.Position(g.Type.Pos())}
 	if g.Finishes() {
@@ -59,7 +59,7 @@ func takes(t model.Take) string {
 	return t.Node.ID
 }
 
-// method returns the marked name of a method of the graph's type.
+// method returns the marked name of a method of the graph's struct.
 func (x *walker) method(g *model.Graph, name string) string {
 	for full := range x.world.bodies {
 		if strings.HasSuffix(full, "."+g.Type.Name()+")."+name) && strings.Contains(full, g.Type.Pkg().Path()) {

@@ -7,35 +7,36 @@ import (
 	"strings"
 )
 
-// Algorithms of the hashes. A hash with another algorithm is recomputed and never compared.
+// The algorithms of the hashes. A hash with another algorithm is recomputed and never compared.
 const (
 	ShapeAlgorithm = "s2"
 	CodeAlgorithm  = "c2"
 )
 
-// digest returns the first bytes of a hash of text in hexadecimal.
+// digest returns the first bytes of a hash of text as hexadecimal digits.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Fingerprint returns a hash of v in its form in a manifest.
+// Fingerprint returns a hash of the JSON form of v, as a manifest contains it.
 func Fingerprint(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic("manifest: cannot encode part of a manifest: " + err.Error()) // all types of a manifest can be encoded
+		panic("manifest: cannot encode part of a manifest: " + err.Error()) // All types of a manifest can be encoded, so this cannot happen.
 	}
 	return ShapeAlgorithm + ":" + digest(string(data))
 }
 
-// shapeOf returns a hash of the operations with their names, keys and arguments.
+// shapeOf returns a hash of the operations with their names, keys and arguments. It ignores
+// conditions and variables.
 func shapeOf(ops []*Op) string {
 	var b strings.Builder
 	writeShape(&b, ops)
 	return ShapeAlgorithm + ":" + digest(b.String())
 }
 
-// carries reports whether a block contains operations, and not only control flow.
+// carries reports whether a block contains operations. Control flow alone does not count.
 func carries(ops []*Op) bool {
 	found := false
 	Walk(ops, func(o *Op) {
@@ -70,8 +71,8 @@ func writeShape(b *strings.Builder, ops []*Op) {
 	}
 }
 
-// codeOf returns a hash of everything that influences operations: the ops with their conditions,
-// variables and limits, and the bodies of the functions that they name.
+// codeOf returns a hash of everything that influences operations. That includes the ops with their
+// conditions, variables and limits, and the bodies of the functions that they name.
 func codeOf(ops []*Op) string {
 	data, err := json.Marshal(ops)
 	if err != nil {

@@ -46,8 +46,7 @@ func (x *walker) rangeStmt(s *ast.RangeStmt) {
 	})
 }
 
-// carried returns the variables declared outside of a loop that the loop modifies, in the order of
-// their declarations.
+// carried returns the outer variables that a loop modifies, in the order of their declarations.
 func (x *walker) carried(loop ast.Stmt) []types.Object {
 	seen := map[types.Object]bool{}
 	note := func(e ast.Expr) {
@@ -79,8 +78,8 @@ func (x *walker) carried(loop ast.Stmt) []types.Object {
 	return slices.SortedFunc(maps.Keys(seen), func(a, b types.Object) int { return int(a.Pos() - b.Pos()) })
 }
 
-// loop evaluates a loop. The variables that it modifies are numbered, because their values differ
-// between iterations.
+// loop evaluates a loop. The variables that the loop modifies are numbered, because their values
+// differ between iterations.
 func (x *walker) loop(pos token.Pos, carried []types.Object, cond func() string, body func()) {
 	names := map[types.Object]value{}
 	for _, obj := range carried {

@@ -6,8 +6,9 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// machine returns the operations of a machine workflow: a state for each step. The transitions are
-// not part of the manifest, because the results of steps determine them and are recorded.
+// machine returns the operations of a machine workflow. They contain a state for each step.
+// Transitions are not part of the manifest, because the results of steps determine them and are
+// recorded.
 func (x *walker) machine(m *model.Machine) []*Op {
 	o := &Op{Op: "machine", Text: m.Start.Stored, Position: x.pkg.Position(m.Type.Pos())}
 	if limit := m.Limit(); limit > 0 {
@@ -24,8 +25,8 @@ func (x *walker) machine(m *model.Machine) []*Op {
 	return []*Op{o}
 }
 
-// always reports whether every known path from the start of a machine to its end contains a step.
-// The transitions of a step are not always known: a step without known ones may lead to the end.
+// always reports whether every known path from the start of a machine to its end contains a step. A
+// step whose transitions are not known may lead to the end.
 func always(m *model.Machine, step *model.Step) bool {
 	seen := map[*model.Step]bool{step: true}
 	var ends func(from *model.Step) bool

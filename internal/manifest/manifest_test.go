@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// declarations contains the declarations of a package. Names between § are names of local variables
-// and functions, which no hash depends on.
+// declarations contains the declarations of a package. A name between § is the name of a local
+// variable or function. No hash depends on such a name.
 var declarations = []string{
 	"// Order is an input.\ntype Order struct {\n\tID    string `json:\"id\"`\n\tLines []Line\n\tNote  *string `json:\",omitempty\"`\n}",
 	"// Line is a part of it.\ntype Line struct {\n\tName string\n\tN    int\n\tOf   *Line `json:\",omitempty\"`\n}",
@@ -35,8 +35,8 @@ var declarations = []string{
 
 var name = regexp.MustCompile(`§(\w+)§`)
 
-// variant returns the files of a package with the declarations under other names, in another order,
-// in different files, and with additional comments and log calls.
+// variant returns the files of a package that contains the declarations with other names, in
+// another order, in different files, and with additional comments and log calls.
 func variant(rng *rand.Rand) []string {
 	files := []string{"", ""}
 	for _, i := range rng.Perm(len(declarations)) {
@@ -47,7 +47,7 @@ func variant(rng *rand.Rand) []string {
 		}
 		text = name.ReplaceAllStringFunc(text, func(s string) string {
 			s = strings.Trim(s, "§")
-			if s == "price" || s == "pay" { // has the same name in all declarations
+			if s == "price" || s == "pay" { // These names must be the same in all declarations.
 				return s + "Of"
 			}
 			if names[s] == "" {
@@ -69,8 +69,9 @@ func variant(rng *rand.Rand) []string {
 	return files
 }
 
-// Formatting, comments, names of local variables and Go functions, the division into files and log
-// calls do not influence the manifest: 50 variants have the same one.
+// The test proves that a manifest does not depend on formatting, comments, names of local variables
+// and Go functions, the division into files, and log calls. It compares the manifests of 50
+// variants.
 func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := module(t)
@@ -86,7 +87,7 @@ func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 			t.Fatalf("%s has no workflow: %s", path, m.Encode())
 		}
 		m.Package = "p"
-		w.Decides = nil // keyed by function names, for readers
+		w.Decides = nil // Decides is indexed by function names, which differ between the variants.
 		text := strings.NewReplacer("priceOf", "price").Replace(string(m.Encode()))
 		if first == "" {
 			first = text
@@ -97,7 +98,7 @@ func TestVER4_OneManifestWhateverThingsAreCalled(t *testing.T) {
 	}
 }
 
-// Decode returns the encoded manifest, and the encoding is sorted.
+// The test proves that Decode returns the encoded manifest, and that the encoding is sorted.
 func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
 	for path, m := range manifests(t, filepath.Join("..", ".."), "./examples/guide/...") {
 		text := m.Encode()
@@ -128,7 +129,8 @@ func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A manifest contains the operations of a workflow in order, including those of an inlined helper.
+// The test proves that a manifest contains the operations of a workflow in order, including the
+// operations of an inlined helper.
 func TestVER4_AManifestHasTheOperationsInOrder(t *testing.T) {
 	dir := module(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -167,7 +169,7 @@ func manifests(t *testing.T, dir, pattern string) map[string]*manifest.Manifest 
 	return all
 }
 
-// module creates a module that requires this one.
+// module creates a module that requires the module under test.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, nil)
@@ -176,7 +178,8 @@ func module(t *testing.T) string {
 	return dir
 }
 
-// The manifest of a machine contains a state for each step and the scratchpad.
+// The test proves that the manifest of a machine contains a state for each step and the schema of
+// the scratchpad.
 func TestVER4_AMachineHasItsStepsInTheManifest(t *testing.T) {
 	for path, m := range manifests(t, filepath.Join("..", ".."), "./generated/machines") {
 		w := m.Workflows["machines.onboarding"]

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mermaid returns the workflows of a manifest as flow charts.
+// Mermaid returns the workflows of a manifest as Mermaid flow charts.
 func Mermaid(m *Manifest) []byte {
 	var d drawing
 	for _, name := range slices.Sorted(maps.Keys(m.Workflows)) {
@@ -22,7 +22,7 @@ func Mermaid(m *Manifest) []byte {
 	return []byte(d.text.String())
 }
 
-// edge is an arrow whose target is not yet known.
+// edge is the beginning of an arrow whose target is drawn later.
 type edge struct{ from, label string }
 
 type drawing struct {
@@ -32,7 +32,7 @@ type drawing struct {
 
 func (d *drawing) linef(format string, args ...any) { fmt.Fprintf(&d.text, format+"\n", args...) }
 
-// node adds a node with a label and a shape and returns its name.
+// node adds a node with a shape and a label, and returns its name.
 func (d *drawing) node(form, label string) string {
 	d.nodes++
 	name := fmt.Sprint("n", d.nodes)
@@ -52,7 +52,7 @@ func (d *drawing) join(from []edge, to string) {
 	}
 }
 
-// block draws ops in sequence and returns the arrows that leave the last of them.
+// block draws ops in sequence. It returns the arrows that leave the last op.
 func (d *drawing) block(ops []*Op, in []edge) []edge {
 	for _, o := range ops {
 		switch {

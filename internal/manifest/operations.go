@@ -12,7 +12,7 @@ import (
 type request struct {
 	call *ast.CallExpr
 	recv value
-	args []value // without contexts
+	args []value // arguments without contexts
 	ctx  *scope
 	name string
 }
@@ -24,7 +24,7 @@ func (r *request) arg(i int) value {
 	return value{}
 }
 
-// operation evaluates a call into package workflow.
+// operation evaluates a call of a function or method of package workflow.
 func (x *walker) operation(e *ast.CallExpr, f *types.Func) value {
 	r := &request{call: e, name: f.Name()}
 	if recv := f.Signature().Recv(); recv != nil {
@@ -60,8 +60,8 @@ func receiverName(t types.Type) string {
 	return ""
 }
 
-// other evaluates a call of a function that is not in the table. It counts as an operation, and its
-// function arguments may contain further operations.
+// other evaluates a call of a function that the table does not contain. The call counts as an
+// operation, and its function arguments may contain further operations.
 func (x *walker) other(r *request) value {
 	o := &Op{Op: "call", Name: r.name, Args: []string{}}
 	if r.recv.text != "" {
@@ -79,8 +79,8 @@ func (x *walker) other(r *request) value {
 	return value{text: name, parts: []value{text(name), text(name + ".err")}}
 }
 
-// operations maps the functions and methods of package workflow that workflow code calls to their
-// evaluation.
+// operations maps the functions and methods of package workflow to the functions that evaluate
+// their calls.
 var operations map[string]func(*walker, *request) value
 
 func init() {
@@ -115,12 +115,12 @@ func plain(name string) func(*walker, *request) value {
 	return func(*walker, *request) value { return text(name) }
 }
 
-// field evaluates to a part of the receiver.
+// field returns the evaluation of a call that returns a part of its receiver.
 func field(name string) func(*walker, *request) value {
 	return func(_ *walker, r *request) value { return text(r.recv.text + "." + name) }
 }
 
-// option evaluates to a value that represents an option.
+// option returns the evaluation of a call that returns an option.
 func option(name string) func(*walker, *request) value {
 	return func(_ *walker, r *request) value {
 		v := r.arg(0)
@@ -128,7 +128,7 @@ func option(name string) func(*walker, *request) value {
 	}
 }
 
-// optionIn returns the value of the option with a name among arguments, or "".
+// optionIn returns the value of the named option in args, or "".
 func optionIn(args []value, name string) string {
 	for _, a := range args {
 		if s, ok := strings.CutPrefix(a.text, "option "+name+"="); ok {
@@ -138,7 +138,7 @@ func optionIn(args []value, name string) string {
 	return ""
 }
 
-// does records an operation on the receiver.
+// does returns the evaluation of a call that is an operation on its receiver.
 func does(op string, withArgs bool) func(*walker, *request) value {
 	return func(x *walker, r *request) value {
 		o := &Op{Op: op, Name: r.recv.text}
@@ -154,7 +154,8 @@ func does(op string, withArgs bool) func(*walker, *request) value {
 	}
 }
 
-// literalText marks the text of a statically known value, whose text identifies the value.
+// literalText returns the text of an argument with a mark if its value is statically known. The
+// text then identifies the value.
 func literalText(v value) string {
 	switch {
 	case v.zero:
@@ -169,7 +170,7 @@ func (x *walker) sleep(r *request) value {
 	d := r.arg(0)
 	switch {
 	case d.constant != nil && constant.Sign(d.constant) <= 0:
-		return value{text: "nil", zero: true} // not recorded
+		return value{text: "nil", zero: true} // The call is not recorded in logs.
 	case d.constant != nil:
 		x.emit(&Op{Op: "sleep"}, r.call.Pos())
 	default:
@@ -178,7 +179,8 @@ func (x *walker) sleep(r *request) value {
 	return text(x.numbered("sleep") + ".err")
 }
 
-// sleepUntil evaluates a sleep until a constant time from now, or until a computed time.
+// sleepUntil evaluates a call of SleepUntil. The time is either the current time plus a constant,
+// or a computed time.
 func (x *walker) sleepUntil(r *request) value {
 	t := r.arg(0).text
 	if d, ok := strings.CutPrefix(t, "now.Add("); ok {
@@ -310,7 +312,8 @@ func (x *walker) handle(r *request) value {
 	return value{}
 }
 
-// otherRun evaluates to a run with an ID. For the ID of a child it is the child.
+// otherRun evaluates to a run with the given ID. If the ID belongs to a child, the run is that
+// child.
 func (x *walker) otherRun(r *request) value {
 	id := r.arg(0).text
 	if child, ok := strings.CutSuffix(id, ".id"); ok {
@@ -319,8 +322,8 @@ func (x *walker) otherRun(r *request) value {
 	return text("run " + id)
 }
 
-// reads records a read from another run, which is a step of the runtime. The arguments are the run
-// and the start position.
+// reads returns the evaluation of a read from another run, which the runtime executes as a step.
+// Its arguments are the run and the start position.
 func reads(kind string) func(*walker, *request) value {
 	return func(x *walker, r *request) value {
 		o := &Op{Op: "read", Name: r.recv.text, Text: kind}

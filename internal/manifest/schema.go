@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// schemas creates JSON Schemas (draft 2020-12) for the encoding of types by encoding/json. Named
-// structs have a name in the manifest and are referenced by it.
+// schemas creates JSON Schemas (draft 2020-12) for the encoding of types by encoding/json. A named
+// struct has a name in the manifest, and other schemas refer to this name.
 type schemas struct {
-	pkg    *types.Package // types of this package have no prefix
+	pkg    *types.Package // package whose types have no prefix in their names
 	named  map[string]json.RawMessage
 	custom func(*types.Named) string
 }
 
-// schema is a JSON Schema. A nil schema means that there is none.
+// schema is a JSON Schema. A nil schema means that a type has none.
 type schema map[string]any
 
-// of returns the schema of t as text.
+// of returns the schema of t as JSON.
 func (s *schemas) of(t types.Type) json.RawMessage {
 	if t == nil {
 		return nil
@@ -82,7 +82,7 @@ func basic(b *types.Basic) schema {
 	return schema{}
 }
 
-// nullable returns a schema that also allows null.
+// nullable returns a schema that allows null in addition to v.
 func nullable(v schema) schema {
 	switch t := v["type"].(type) {
 	case string:
@@ -97,8 +97,8 @@ func nullable(v schema) schema {
 	return schema{"anyOf": []schema{v, {"type": "null"}}}
 }
 
-// wellKnown returns the schema of types of the standard library whose encoding is documented and
-// stable.
+// wellKnown returns the schema of a type of the standard library whose encoding is documented and
+// stable. It returns nil for all other types.
 func wellKnown(t *types.Named) schema {
 	obj := t.Obj()
 	if obj.Pkg() == nil {
@@ -117,7 +117,7 @@ func wellKnown(t *types.Named) schema {
 	return nil
 }
 
-// storesItself returns the method with which t encodes itself, or "".
+// storesItself returns the name of the method with which t encodes itself, or "".
 func storesItself(t types.Type) string {
 	if types.IsInterface(t) {
 		return ""
@@ -136,8 +136,8 @@ func storesItself(t types.Type) string {
 	return ""
 }
 
-// name returns the name of a type in the manifest. Types of the package itself have no package
-// prefix.
+// name returns the name of a type in the manifest. It has a package prefix unless the type belongs
+// to the package itself.
 func (s *schemas) name(t *types.Named) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == s.pkg {
@@ -147,11 +147,12 @@ func (s *schemas) name(t *types.Named) string {
 	})
 }
 
-// reference returns a reference to a named struct. It adds the schema of the struct if necessary.
+// reference returns a reference to a named struct. It adds the schema of the struct if it is
+// missing.
 func (s *schemas) reference(t *types.Named) schema {
 	name := s.name(t)
 	if _, known := s.named[name]; !known {
-		s.named[name] = nil // ends the recursion
+		s.named[name] = nil // The empty entry ends the recursion.
 		v := s.structure(t.Underlying().(*types.Struct))
 		v["x-go"] = t.Obj().Pkg().Name() + "." + t.Obj().Name()
 		s.named[name] = s.encode(v)
@@ -161,7 +162,7 @@ func (s *schemas) reference(t *types.Named) schema {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Named returns the name of the type that a reference refers to.
+// Named returns the name of the type to which a reference refers.
 func Named(ref string) (string, bool) {
 	name, ok := strings.CutPrefix(ref, "#/types/")
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name), ok
@@ -178,8 +179,8 @@ func (s *schemas) structure(u *types.Struct) schema {
 	return v
 }
 
-// fields adds the encoded fields of u. Fields of embedded structs come last, because the direct
-// fields hide them.
+// fields adds the encoded fields of u to properties. Fields of embedded structs come last, because
+// direct fields hide them.
 func (s *schemas) fields(u *types.Struct, properties schema, required *[]string) {
 	var embedded []*types.Struct
 	for i := range u.NumFields() {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/internal/payload/testdata/oracle"
 )
 
-// The encoding of zero values, and of values without zero parts, conforms to the schema of the
-// type.
+// The test proves that the encoding of zero values, and of values without zero parts, conforms to
+// the schema of their type.
 func TestVER4_SchemasAreOfWhatIsWritten(t *testing.T) {
 	set, err := load.Load(t.Context(), filepath.Join("..", "payload", "testdata", "oracle"), []string{"."})
 	if err != nil {

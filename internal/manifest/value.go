@@ -11,21 +11,21 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// value is the symbolic value of an expression of workflow code. Its text is equal for equal
-// computations, independently of the names of variables, files and helpers.
+// value is the symbolic value of an expression of workflow code. Equal computations have equal
+// texts. The text does not depend on the names of variables, files and helpers.
 type value struct {
 	text  string
-	parts []value // the results of a call with several of them
+	parts []value // values of a call with several results
 
 	constant constant.Value
-	zero     bool // certainly the zero value of its type
-	known    bool // a constant literal
-	nonNil   bool // certainly not nil
+	zero     bool // the value is certainly the zero value of its type
+	known    bool // the value is a constant literal
+	nonNil   bool // the value is certainly not nil
 	fn       *function
-	ctx      *scope // for a workflow.Context
+	ctx      *scope // scope of a workflow.Context
 	choice   *choice
 	guard    *guard
-	returned bool // returned by a call in tail position
+	returned bool // the value is the result of a call in tail position
 }
 
 // choice is a value that depends on a condition.
@@ -39,26 +39,26 @@ type guard struct {
 	change string
 	latest int
 	least  string
-	number bool // the version itself
+	number bool // the value is the version itself
 	holds  func(version int) bool
 }
 
 // scope contains the options of a context that apply to the steps called with it.
 type scope struct{ key, queue string }
 
-// function is a value that can be called.
+// function is a value that can be called in workflow code.
 type function struct {
 	lit    *ast.FuncLit
 	decl   *ast.FuncDecl
-	name   string // the full name of decl
+	name   string // full name of decl
 	pkg    *load.Package
 	target *target
-	method string // for a workflow: Child or StartChild
+	method string // for a workflow, the method that is called: Child or StartChild
 }
 
 func text(s string) value { return value{text: s} }
 
-// part returns one of several results.
+// part returns the result with index i of a call with several results.
 func (v value) part(i int) value {
 	if i < len(v.parts) {
 		return v.parts[i]
@@ -69,7 +69,7 @@ func (v value) part(i int) value {
 	return text(v.text + "." + strconv.Itoa(i))
 }
 
-// choose returns the value that is yes if cond holds and no otherwise.
+// choose returns a value that is yes if cond holds, and no otherwise.
 func choose(cond string, yes, no value) value {
 	if yes.text == no.text {
 		return yes
@@ -80,7 +80,7 @@ func choose(cond string, yes, no value) value {
 	return value{text: "(" + cond + " ? " + yes.text + " : " + no.text + ")", choice: &choice{cond, yes, no}, nonNil: yes.nonNil && no.nonNil}
 }
 
-// without returns the value of v if cond does not hold.
+// without returns the value of v under the condition that cond does not hold.
 func (v value) without(cond string) value {
 	if v.choice != nil && v.choice.cond == cond {
 		return v.choice.no.without(cond)
@@ -94,7 +94,7 @@ func (v value) without(cond string) value {
 	return v
 }
 
-// with returns the value of v if cond holds.
+// with returns the value of v under the condition cond.
 func (v value) with(cond string) value {
 	if v.choice != nil && v.choice.cond == cond {
 		return v.choice.yes.with(cond)
@@ -108,7 +108,7 @@ func (v value) with(cond string) value {
 	return v
 }
 
-// isNil returns the condition that v is nil, or with not that v is not nil.
+// isNil returns the condition that v is nil. If not is true, it returns the opposite.
 func (v value) isNil(not bool) value {
 	if c := v.choice; not && c != nil && c.no.text == "nil" && (c.yes.nonNil || c.cond == c.yes.text+" != nil") {
 		return text(c.cond)
@@ -119,17 +119,17 @@ func (v value) isNil(not bool) value {
 	return text(v.text + " == nil")
 }
 
-// Marks in texts. A name of a function or variable of the module is enclosed in name marks, the
-// number of a variable of a workflow in variable marks.
+// Marks in texts. Name marks enclose the name of a function or variable of the module. Variable
+// marks enclose the number of a variable of a workflow.
 const (
 	nameMark = "\x00"
 	varMark  = "\x01"
 )
 
-// marked returns a marked name, which is replaced when the text is shown or hashed.
+// marked encloses a name in name marks. The name is replaced when the text is shown or hashed.
 func marked(name string) string { return nameMark + name + nameMark }
 
-// unmark replaces marked names.
+// unmark replaces each text between two marks by the result of by.
 func unmark(s, mark string, by func(string) string) string {
 	if !strings.Contains(s, mark) {
 		return s
@@ -141,7 +141,7 @@ func unmark(s, mark string, by func(string) string) string {
 	return strings.Join(parts, "")
 }
 
-// shortName returns the last part of a full name: tax.Total for example.com/tax.Total.
+// shortName returns the last part of a full name, such as tax.Total for example.com/tax.Total.
 func shortName(full string) string {
 	full = strings.TrimPrefix(full, "var ")
 	if i := strings.LastIndex(full, ")."); i >= 0 {

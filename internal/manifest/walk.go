@@ -12,11 +12,11 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-// maxOps limits the size of a workflow after inlining.
+// maxOps is the maximum number of ops of a workflow after inlining.
 const maxOps = 10_000
 
 // walker evaluates the body of a workflow symbolically in execution order. It inlines helpers and
-// records the operations.
+// records the operations of the workflow.
 type walker struct {
 	world *World
 	pkg   *load.Package
@@ -26,25 +26,26 @@ type walker struct {
 	env   map[types.Object]value
 	frame *frame
 	stack []string       // functions that are being inlined
-	tail  *ast.CallExpr  // the call whose results are returned unchanged
+	tail  *ast.CallExpr  // call whose results the current function returns unchanged
 	count map[string]int // number of operations by name
 	vars  int
-	depth int // nesting of loops
-	// outside contains, for each enclosing loop and switch, the known values at its start.
+	depth int // nesting depth of loops
+	// outside contains the known values at the start of each enclosing loop and switch.
 	outside []map[types.Object]value
 	size    int
 }
 
 // frame is a call of an inlined function.
 type frame struct {
-	inlined bool // the caller uses its results
+	inlined bool // the caller uses the results
 	path    []string
 	returns []returned
-	results []types.Object // named results
+	results []types.Object // named results of the function
 	shared  map[types.Object]bool
 }
 
-// returned contains the results of a function under a condition.
+// returned contains the results of a function at one return, and the condition under which it is
+// reached.
 type returned struct {
 	cond   string
 	values []value
@@ -54,7 +55,7 @@ func newWalker(w *World, p *load.Package) *walker {
 	return &walker{world: w, pkg: p, env: map[types.Object]value{}, count: map[string]int{}}
 }
 
-// workflow returns the operations of a workflow.
+// workflow returns the operations of the workflow f that decl declares.
 func (x *walker) workflow(decl *ast.FuncDecl, f *model.Workflow) []*Op {
 	var ops []*Op
 	if decl == nil {
@@ -77,7 +78,7 @@ func (x *walker) workflow(decl *ast.FuncDecl, f *model.Workflow) []*Op {
 	return renumbered(sliced(ops))
 }
 
-// params returns the objects of parameters, and nil for unnamed ones.
+// params returns the objects of the parameters of t. The object of an unnamed parameter is nil.
 func (x *walker) params(t *ast.FuncType) []types.Object {
 	var all []types.Object
 	for _, field := range t.Params.List {
@@ -91,7 +92,7 @@ func (x *walker) params(t *ast.FuncType) []types.Object {
 	return all
 }
 
-// body evaluates a function body in a frame of its own.
+// body evaluates the body of a function in frame f.
 func (x *walker) body(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
 	outer := x.frame
 	defer func() { x.frame = outer }()
@@ -114,7 +115,7 @@ func (x *walker) body(f *frame, t *ast.FuncType, b *ast.BlockStmt) {
 	x.block(b.List)
 }
 
-// share numbers the parameters whose modifications cannot be followed.
+// share assigns numbers to the parameters whose modifications cannot be followed.
 func (x *walker) share(pos token.Pos) {
 	var shared []types.Object
 	for obj := range x.frame.shared {
@@ -130,8 +131,8 @@ func (x *walker) share(pos token.Pos) {
 	}
 }
 
-// sharedVariables returns the captured variables that function literals assign, and the variables
-// whose address is taken. The time of their modification is not known.
+// sharedVariables returns the captured variables to which function literals assign, and the
+// variables whose address is taken. The time of their modification is not known.
 func sharedVariables(info *types.Info, b *ast.BlockStmt) map[types.Object]bool {
 	shared := map[types.Object]bool{}
 	var literals []*ast.FuncLit
@@ -181,7 +182,7 @@ func (x *walker) emit(o *Op, pos token.Pos) {
 	}
 }
 
-// nested evaluates code in a block of its own and returns the ops of the block.
+// nested evaluates code that belongs to an inner block, and returns the ops of the block.
 func (x *walker) nested(f func()) []*Op {
 	var ops []*Op
 	outer := x.out
@@ -191,7 +192,7 @@ func (x *walker) nested(f func()) []*Op {
 	return ops
 }
 
-// block evaluates statements and reports whether control never reaches the end of the list.
+// block evaluates statements and reports whether control never reaches the end of list.
 func (x *walker) block(list []ast.Stmt) (ends bool) {
 	return slices.ContainsFunc(list, x.stmt)
 }
@@ -243,8 +244,8 @@ func (x *walker) stmt(s ast.Stmt) (ends bool) {
 	return false
 }
 
-// changed returns the values of variables that changed since the start of the loop or switch that
-// is left. The values are not known after it.
+// changed returns the values of the variables that have changed since the start of the innermost
+// loop or switch. A statement that leaves it records them, because they are not known after it.
 func (x *walker) changed() string {
 	if len(x.outside) == 0 {
 		return ""
@@ -262,7 +263,7 @@ func (x *walker) changed() string {
 	return " with " + strings.Join(texts, ", ")
 }
 
-// around evaluates the body of a loop or switch.
+// around evaluates the body of a loop or switch. It returns the result of f.
 func (x *walker) around(f func() bool) bool {
 	x.outside = append(x.outside, maps.Clone(x.env))
 	ends := f()
@@ -270,7 +271,7 @@ func (x *walker) around(f func() bool) bool {
 	return ends
 }
 
-// leave evaluates a return.
+// leave evaluates a return statement.
 func (x *walker) leave(s *ast.ReturnStmt) {
 	var values []value
 	switch {
@@ -303,11 +304,12 @@ func (x *walker) leave(s *ast.ReturnStmt) {
 	x.giveBack(values, s.Pos(), 0)
 }
 
-// maxWays is the maximum number of conditions of a value that get separate branches.
+// maxWays is the maximum number of conditions in the returned values for which a return gets
+// separate branches.
 const maxWays = 6
 
 // giveBack records a return. If a value depends on a condition, it records a branch with a return
-// for each case, because an inlined helper yields the same form.
+// for each case, because an inlined helper has the same form.
 func (x *walker) giveBack(values []value, pos token.Pos, depth int) {
 	for _, v := range values {
 		if depth == maxWays || v.choice == nil || strings.Contains(v.choice.cond, varMark) {

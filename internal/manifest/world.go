@@ -12,15 +12,16 @@ import (
 
 const workflowPath = "github.com/flowgen/flowgen/runtime/workflow"
 
-// World contains the source of all packages of a module, in which the targets of calls are found.
+// World contains the source of all packages of a module. It is used to find the functions that
+// workflows call.
 type World struct {
 	models   map[string]*model.Package
 	packages map[string]*load.Package
 	bodies   map[string]body     // functions of the module by full name
-	targets  map[string]target   // generated counterparts by path and Go name
-	declared map[string]declared // topics and similar declarations by path and Go name
-	inits    map[string]initial  // values of package variables by path and name
-	versions map[string]string   // versions of other modules by package
+	targets  map[string]target   // steps and workflows by package path and Go name of the counterpart
+	declared map[string]declared // topics and similar declarations by package path and Go name
+	inits    map[string]initial  // initial values of package variables by package path and name
+	versions map[string]string   // versions of other modules by package path
 	hashes   map[string]string   // hashes of functions without operations by full name
 }
 
@@ -29,7 +30,7 @@ type body struct {
 	pkg  *load.Package
 }
 
-// target is a step or workflow, or a variable whose type is in package workflow.
+// target is a step or workflow, or a variable whose type belongs to package workflow.
 type target struct {
 	kind   string // "step" or "child"
 	stored string
@@ -47,7 +48,7 @@ type initial struct {
 	pkg  *load.Package
 }
 
-// NewWorld analyzes packages, which should include all packages of a module that contain workflow
+// NewWorld analyzes packages. They should include all packages of a module that contain workflow
 // code.
 func NewWorld(packages []*load.Package) *World {
 	w := &World{
@@ -64,7 +65,7 @@ func NewWorld(packages []*load.Package) *World {
 		w.models[p.Path] = m
 		for _, s := range m.Steps {
 			if s.Graph != nil || s.Machine != nil {
-				continue // called only by its graph or machine
+				continue // Only the graph or machine calls this step.
 			}
 			w.targets[p.Path+"."+s.GoName] = target{"step", s.Stored, &s.Function}
 		}
@@ -82,7 +83,7 @@ func NewWorld(packages []*load.Package) *World {
 func (w *World) file(p *load.Package, f *load.File) {
 	for _, decl := range f.AST.Decls {
 		if decl.Pos() >= f.End {
-			continue // a declaration for code to be generated
+			continue // The declaration was appended for code that is not generated yet.
 		}
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
@@ -125,6 +126,6 @@ func (w *World) variables(p *load.Package, spec *ast.ValueSpec) {
 	}
 }
 
-// declarations maps the types of package workflow whose values are declared with a name to the kind
+// declarations maps each type of package workflow whose values are declared with a name to the kind
 // of the declaration.
 var declarations = map[string]string{"Topic": "topic", "Hook": "hook", "Value": "value", "Stream": "stream", "Ask": "ask"}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Encode returns the text of the file. It is sorted and has a line for each item, so that a change
-// of one item changes only its line.
+// Encode returns the content of the file. It is sorted and contains a line for each item, so that a
+// change of an item changes only one line.
 func (m *Manifest) Encode() []byte {
 	w := &writer{}
 	w.linef(0, "{")
@@ -29,7 +29,7 @@ func (m *Manifest) Encode() []byte {
 	return w.Bytes()
 }
 
-// Decode parses the output of Encode.
+// Decode parses the content of a manifest file.
 func Decode(data []byte) (*Manifest, error) {
 	var m Manifest
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -41,7 +41,7 @@ func Decode(data []byte) (*Manifest, error) {
 	return &m, nil
 }
 
-// Current reports whether all hashes have the algorithms of this release.
+// Current reports whether all hashes were computed with the algorithms of this release.
 func (m *Manifest) Current() bool {
 	for _, w := range m.Workflows {
 		if !strings.HasPrefix(w.Shape, ShapeAlgorithm+":") || !strings.HasPrefix(w.Code, CodeAlgorithm+":") {
@@ -63,7 +63,7 @@ func (w *writer) linef(depth int, format string, args ...any) {
 
 func (w *writer) value(v any) { w.WriteString(compact(v)) }
 
-// section writes an object with a line for each member.
+// section writes a JSON object with a line for each member.
 func section[T any](w *writer, name string, items map[string]T, write func(T)) {
 	if len(items) == 0 {
 		fmt.Fprintf(w, "\t%s: {}", quote(name))
@@ -89,7 +89,8 @@ func (w *writer) workflow(f *Workflow) {
 	w.text("}")
 }
 
-// ops writes an array with a line for each op and separate lines for blocks.
+// ops writes a JSON array. Each op is on a separate line, and its inner blocks are on further
+// lines.
 func (w *writer) ops(depth int, ops []*Op) {
 	indent := strings.Repeat("\t", depth)
 	w.text("[")
@@ -127,7 +128,7 @@ func (w *writer) ops(depth int, ops []*Op) {
 
 func quote(s string) string { return compact(s) }
 
-// compact returns v as JSON on one line with spaces after colons and commas.
+// compact returns v as JSON on one line, with spaces after colons and commas.
 func compact(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -138,7 +139,7 @@ func compact(v any) string {
 	return spaced(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// spaced adds a space after each colon and comma outside of strings.
+// spaced adds a space after each colon and comma that is outside of a string.
 func spaced(s string) string {
 	var b strings.Builder
 	inString, escaped := false, false
