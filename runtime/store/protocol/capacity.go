@@ -5,17 +5,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A local limit belongs to each worker: the worker counts what it holds, and passes its free
-// capacity with each claim. The uses of a local limit are counted like those of any limit, but
-// nothing in the store bounds them, and waiting runs hold back no others, because another worker
-// may have free capacity.
+// Each worker has its own local limits. The worker counts the weights that it holds, and passes its
+// free capacity with each claim. The store counts the uses of a local limit like those of any
+// limit, but does not bound them. A run that waits for local capacity holds back no other run,
+// because another worker may have free capacity.
 
-// Room is the free local capacity of a worker during a claim. A nil Room means that the worker has
-// no local limits, and skips nothing.
+// FreeCapacity is the free local capacity of a worker during a claim. A nil FreeCapacity means that
+// the worker has no local limits; it skips no run.
 type FreeCapacity struct {
 	left   map[string]store.FreeCapacity
 	passed map[event.RunID]bool
-	// Passed are the skipped runs; the store adds their routes.
+	// Skipped are the skipped runs. The store adds their routes.
 	Skipped []store.SkippedRun
 }
 
@@ -31,7 +31,8 @@ func FreeCapacityOf(c *store.Claim) *FreeCapacity {
 	return m
 }
 
-// HasSkipped reports whether a run was skipped. The claim then examines the runs after it.
+// HasSkipped reports whether the claim has skipped the run. If so, the claim examines the runs
+// after it.
 func (m *FreeCapacity) HasSkipped(run event.RunID) bool { return m != nil && m.passed[run] }
 
 // Tries returns how many runs were skipped.
@@ -42,7 +43,7 @@ func (m *FreeCapacity) Tries() int {
 	return len(m.passed)
 }
 
-// fits reports whether there is free local capacity for all uses of a run.
+// fits reports whether the free local capacity suffices for all uses of a run.
 func (m *FreeCapacity) fits(uses []store.Use) bool {
 	if m == nil {
 		return true
@@ -55,7 +56,7 @@ func (m *FreeCapacity) fits(uses []store.Use) bool {
 	return true
 }
 
-// spend takes capacity for a run that was given to the worker.
+// spend subtracts the weights of a run that the worker has received.
 func (m *FreeCapacity) spend(uses []store.Use) {
 	if m == nil {
 		return
@@ -68,8 +69,9 @@ func (m *FreeCapacity) spend(uses []store.Use) {
 	}
 }
 
-// pass skips a run. The worker's free capacity of the run's limits is reserved for it, so that
-// lighter runs that arrive later do not delay it forever, unless the worker can never have enough.
+// pass skips a run. It reserves the worker's free capacity of the run's limits for the run, unless
+// the worker can never have enough. Without the reservation, lighter runs that arrive later could
+// delay the run forever.
 func (m *FreeCapacity) pass(run event.RunID, uses []store.Use) {
 	never := false
 	for _, u := range uses {

@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// live returns a session whose recovery has not begun.
+// live returns the session with the id. It refuses a session that does not exist or whose recovery
+// has begun.
 func (o *Op[R, S]) live(id store.SessionID) (S, error) {
 	var none S
 	found, err := o.Tx.FindSession(id)
@@ -27,21 +28,21 @@ func (o *Op[R, S]) live(id store.SessionID) (S, error) {
 	return found, nil
 }
 
-// grant gives a run to a session under a new fence. A run with at least exempt recoveries becomes
-// exempt; 0 exempts none. [F1, F2]
+// grant gives a run to a session under a new fence. If exempt is not 0, a run with at least that
+// many recoveries becomes exempt. [F1, F2]
 func (o *Op[R, S]) grant(r R, s *Run[S], to S, token event.Token, exempt int) error {
 	if err := o.leave(r, s, true); err != nil {
 		return err
 	}
-	s.QueueState, s.Owner, s.Closing, s.Collect = store.StateOwned, to, false, "" // [L12]
+	s.QueueState, s.Owner, s.Closing, s.Collect = store.StateOwned, to, false, "" // a claimed run collects no starts [L12]
 	s.Fence = store.Fence{Epoch: s.Fence.Epoch + 1, Token: token}
 	s.Exempt = exempt > 0 && s.Recoveries >= exempt
 	return o.Tx.Save(r, *s)
 }
 
-// Take gives a ready run to a session that may try it, and blocks it for a session that may not. It
-// reports whether the session has it. If the worker lacks free local capacity for the run,
-// room.HasSkipped reports true afterwards. [B2, K1]
+// Take gives a ready run to a session that may try it, and blocks the run if the session may not.
+// It reports whether the session received the run. If the worker lacks free local capacity, Take
+// skips the run, and free.HasSkipped(run) reports true afterwards. [B2, K1]
 func (o *Op[R, S]) Take(r R, to S, c *store.Claim, free *FreeCapacity) (bool, error) {
 	s := o.Tx.State(r)
 	may, err := o.MayTry(r, to)
@@ -66,7 +67,7 @@ func (o *Op[R, S]) take(r R, s *Run[S], give func() error) (bool, error) {
 	return true, give()
 }
 
-// takeLocal is take for a worker with local limits.
+// takeLocal does the same as take for a worker with local limits.
 func (o *Op[R, S]) takeLocal(r R, s *Run[S], free *FreeCapacity, give func() error) (bool, error) {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -91,7 +92,8 @@ func (o *Op[R, S]) takeLocal(r R, s *Run[S], free *FreeCapacity, give func() err
 	return false, o.Tx.Save(r, *s)
 }
 
-// MayTry reports whether no live session with the same code has blocked the run. [B2]
+// MayTry reports whether the session may try the run. It may not if a live session with the same
+// code has blocked the run. [B2]
 func (o *Op[R, S]) MayTry(r R, by S) (bool, error) {
 	blockers, err := o.Tx.Blockers(r)
 	if err != nil || len(blockers) == 0 {
@@ -113,7 +115,7 @@ func (o *Op[R, S]) MayTry(r R, by S) (bool, error) {
 	return true, nil
 }
 
-// ClaimRun gives a named run to a session, and returns it.
+// ClaimRun gives the named run to the session, and returns the run.
 func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run event.RunID) (R, error) {
 	var none R
 	to, err := o.live(session)
@@ -140,9 +142,10 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 	return r, o.claimLimited(r, &s, give)
 }
 
-// claimLimited gives a named run that needs permits to a session if it is the first of its limiter
-// queue and may have them. A run that is parked or blocked must enter its queue first. The rest of
-// the queue is open then, for another claim to examine. [L8]
+// claimLimited gives a named run that needs permits to a session if the run is the first of its
+// limiter queue and may have its permits. A parked or blocked run must become ready first, and so
+// enter its queue. After the grant the queue is open, and another claim may examine its next run.
+// [L8]
 func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	if !s.Waits() {
 		return refuse(store.ErrNotClaimable)
@@ -176,15 +179,15 @@ func (o *Op[R, S]) Release(run event.RunID, fence store.Fence) error {
 	if err != nil {
 		return err
 	}
-	if r == none || !s.Holds(fence) { // [F1]
+	if r == none || !s.Holds(fence) { // the fence must match [F1]
 		return refuse(store.ErrFenced)
 	}
 	s.Fence.Epoch++
 	return o.makeReady(r, &s)
 }
 
-// Recover takes a run from an owner whose session is over. The fence changes here, not at the next
-// claim. [F2]
+// Recover takes a run from an owner whose session is over. It changes the fence at once, not at the
+// next claim. [F2]
 func (o *Op[R, S]) Recover(r R) error {
 	s := o.Tx.State(r)
 	s.Fence.Epoch++
@@ -194,7 +197,7 @@ func (o *Op[R, S]) Recover(r R) error {
 	return o.makeReady(r, &s)
 }
 
-// MakeReady makes a run ready that is due, or that a session may try again.
+// MakeReady makes a run ready because it is due or because a session may try it again.
 func (o *Op[R, S]) MakeReady(r R) error {
 	s := o.Tx.State(r)
 	return o.makeReady(r, &s)

@@ -7,18 +7,19 @@ import (
 
 // CollectTx is the access to the runs that collect starts.
 type CollectTx[R comparable] interface {
-	// Gathering returns the run that collects the starts of a key.
+	// Collecting returns the run that collects the starts of a key.
 	Collecting(key string) (R, error)
-	// Joined returns the run that a start has joined, or "".
+	// Joined returns the run that a start has joined, or "" if it has joined none.
 	Joined(start event.RunID) (event.RunID, error)
-	// Join records that a start has joined a run. The record is kept for at least a Horizon.
+	// Join records that a start has joined a run. The store keeps the record for at least a
+	// store.Horizon.
 	Join(start event.RunID, r R, at int64) error
 	// ReplaceItem replaces the first item of the inbox.
 	ReplaceItem(r R, item store.Item) error
 }
 
-// gather lets a start join the run that collects the starts of its key, or creates that run.
-// Whether the start has joined a run before is checked first, because that run may have begun
+// collect adds a start to the run that collects the starts of its key, or creates that run. It
+// first checks whether the start has joined a run before, because that run may have been claimed
 // since. [L12]
 func (o *Op[R, S]) collect(c *store.Create) (store.Created, error) {
 	var none R
@@ -70,8 +71,8 @@ func (o *Op[R, S]) joinRun(r R, c *store.Create) (store.Created, error) {
 	return store.Created{Run: s.ID}, o.awaitMore(r, &s, c.Collect)
 }
 
-// awaitMore leaves a collecting run until it is due, or makes it ready if it is full. A ready run
-// stays ready.
+// awaitMore makes a collecting run ready if it is full. Otherwise the run stays as it is until it
+// is due. A ready run stays ready.
 func (o *Op[R, S]) awaitMore(r R, s *Run[S], g *store.Collect) error {
 	full := g.Full > 0 && s.Unread >= g.Full
 	if full {

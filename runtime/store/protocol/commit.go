@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// CheckCommit returns what is invalid about a commit, whatever the store contains. The whole call
-// fails in this case.
+// CheckCommit returns an error if a commit is invalid whatever the store contains. The whole call
+// then fails.
 func CheckCommit(c *store.Commit) error {
 	if err := c.CheckPublish(); err != nil {
 		return err
@@ -24,8 +24,8 @@ func CheckCommit(c *store.Commit) error {
 	return nil
 }
 
-// Commit appends a frame and carries out an effect. The error is a failure of the Tx; a refusal is
-// in the answer.
+// Commit appends a frame and carries out an effect. Refusals are in the answer; the error is a
+// failure of the Tx.
 func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	var none R
 	r, s, err := o.find(c.Run)
@@ -35,7 +35,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	if r == none {
 		return store.Committed{Err: store.ErrFenced}, nil
 	}
-	if c.Frame != nil && s.Last == c.CommitID { // an earlier attempt was applied [W3]
+	if c.Frame != nil && s.Last == c.CommitID { // an earlier attempt of this commit was applied [W3]
 		return store.Committed{N: s.N, Unread: s.Holds(c.Fence) && s.Unread > 0}, nil
 	}
 	if err := o.guardCommit(r, &s, c); err != nil {
@@ -52,14 +52,14 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	return store.Committed{N: s.N, Unread: s.QueueState == store.StateOwned && s.Unread > 0, Sent: sent}, nil
 }
 
-// guardCommit checks the guards of a commit, in their order.
+// guardCommit checks the guards of a commit, in the order of the package documentation.
 func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 	switch {
-	case !s.Holds(c.Fence): // [F1]
+	case !s.Holds(c.Fence): // the fence must match [F1]
 		return refuse(store.ErrFenced)
 	case c.WorkflowID != s.WorkflowID:
 		return refuse(&store.WorkflowIDMismatchError{Run: s.ID, Got: c.WorkflowID, Want: s.WorkflowID})
-	case c.Prev != s.Last: // [F3]
+	case c.Prev != s.Last: // the commit must continue the last frame [F3]
 		return s.conflict(c, "it continues another frame")
 	case c.Frame != nil && c.First != s.Seq+1:
 		return s.conflict(c, "it does not continue the sequence")
@@ -71,7 +71,7 @@ func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 		if err != nil {
 			return err
 		}
-		if last != c.ConsumeLast { // [M3]
+		if last != c.ConsumeLast { // the last consumed item must be the named one [M3]
 			return s.conflict(c, notHeld)
 		}
 	}
@@ -81,7 +81,7 @@ func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 		}
 		return nil
 	}
-	switch c.Effect { // [M4]
+	switch c.Effect { // these effects need an empty inbox [M4]
 	case store.EffectPark, store.EffectFinish:
 		return refuse(store.ErrUnread)
 	case store.EffectContinue:
@@ -156,7 +156,7 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	}
 	s.Closing = c.Closing && c.Effect == store.EffectNone
 	s.Exempt = c.Exempt.After(s.Exempt, c.Progress)
-	if d := c.Held(); d > 0 && s.Limited { // before the effect, which admits waiting runs
+	if d := c.Held(); d > 0 && s.Limited { // before the effect, because the effect may admit waiting runs
 		if err := o.holdBack(r, d); err != nil {
 			return err
 		}
@@ -169,8 +169,8 @@ func (o *Op[R, S]) applyCommit(r R, s *Run[S], c *store.Commit) error {
 	return o.effect(r, s, c)
 }
 
-// send writes records, and returns those that no earlier record of their pair precedes: they may be
-// delivered at once [O1].
+// send writes outbox records. It returns the records without an earlier record for the same
+// receiver: they may be delivered at once. [O1]
 func (o *Op[R, S]) send(r R, all []store.Send) (sent []store.Outgoing, err error) {
 	now := o.Tx.Now()
 	for i := range all {
@@ -215,8 +215,8 @@ func (o *Op[R, S]) effect(r R, s *Run[S], c *store.Commit) error {
 	return o.Tx.Save(r, *s)
 }
 
-// continueAs ends a run and replaces it by a new one, which takes over the workflow id, the
-// remaining items, and the chain. No relay creates the new run. [M4]
+// continueAs ends a run and replaces it by a new one. The new run takes over the workflow id, the
+// unread items and the chain. It is created in this action, not by a relay. [M4]
 func (o *Op[R, S]) continueAs(r R, s *Run[S], c *store.Create) error {
 	next, err := o.Tx.Insert(c, s.Chain, event.ItemID(""))
 	if err != nil {
@@ -246,8 +246,8 @@ func (o *Op[R, S]) continueAs(r R, s *Run[S], c *store.Create) error {
 	return o.makeReady(next, &following)
 }
 
-// label gives a run the label of a commit. From then on the run is found in that failure group, and
-// not in its previous one. A run enters a group if it was not in it. [T1] [T2]
+// label puts a run into the failure group that the commit names, and removes it from its previous
+// group. The run counts as having entered the group only if it was not in it. [T1] [T2]
 func (o *Op[R, S]) label(s *Run[S], c *store.Commit) error {
 	t, set := c.Label()
 	if !set || t.Group == s.Group {
@@ -260,16 +260,16 @@ func (o *Op[R, S]) label(s *Run[S], c *store.Commit) error {
 	return o.enterFailureGroup(t, o.Tx.Now().UnixMilli())
 }
 
-// enterFailureGroup records that a run enters a failure group at a time. A new group causes some old
-// ones to be removed.
+// enterFailureGroup records that a run enters a failure group at the given time. If the group is
+// new, enterFailureGroup also removes some unused old groups.
 func (o *Op[R, S]) enterFailureGroup(t store.FailureGroup, at int64) error {
 	fresh, err := o.Tx.EnterFailureGroup(t, at)
 	if err != nil || !fresh {
 		return err
 	}
-	return o.Tx.ForgetFailureGroups(o.Tx.Now().Add(-store.FailureGroupKept).UnixMilli(), forgottenAtOnce) // [T3]
+	return o.Tx.ForgetFailureGroups(o.Tx.Now().Add(-store.FailureGroupKept).UnixMilli(), forgottenAtOnce) // remove groups without runs that none has entered for a while [T3]
 }
 
-// forgottenAtOnce is how many old groups are removed for each new one. It is more than one, so that
-// the number of unused groups decreases.
+// forgottenAtOnce is the number of old groups to remove for each new one. It exceeds 1, so that the
+// number of unused groups decreases.
 const forgottenAtOnce = 2

@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Create stores a new run, or returns what prevents it. The error is a failure of the Tx; a refusal
-// is in the answer.
+// Create stores a new run, or returns the reason that prevents it. Refusals are in the answer; the
+// error is a failure of the Tx.
 func (o *Op[R, S]) Create(c *store.Create) (store.Created, error) {
 	answer, err := o.create(c)
 	if err == nil {
@@ -28,7 +28,7 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 	if err != nil {
 		return store.Created{}, err
 	}
-	if r != none { // an earlier attempt succeeded; checked before the policies [C1]
+	if r != none { // an earlier attempt succeeded; check this before the policies [C1]
 		s := o.Tx.State(r)
 		return s.created(c), o.retried(c)
 	}
@@ -50,8 +50,8 @@ func (o *Op[R, S]) create(c *store.Create) (store.Created, error) {
 	return o.createActive(c)
 }
 
-// created returns the answer that the run of a request exists, created now or by an earlier
-// attempt.
+// created returns the answer for a request whose run exists, whether this call or an earlier
+// attempt has created the run.
 func (s *Run[S]) created(c *store.Create) store.Created {
 	answer := store.Created{Run: s.ID, New: true}
 	if c.Owner != nil && s.Holds(c.Owner.Fence()) {
@@ -64,7 +64,7 @@ func (s *Run[S]) created(c *store.Create) store.Created {
 }
 
 // guardFinished returns an error if the policy of the start does not allow a new run after the
-// outcome of the last run of the workflow id.
+// outcome of the workflow id's last run.
 func (o *Op[R, S]) guardFinished(c *store.Create) error {
 	if c.Finished == store.FinishedAllow {
 		return nil
@@ -81,8 +81,8 @@ func (o *Op[R, S]) guardFinished(c *store.Create) error {
 	return refuse(&store.FinishedError{WorkflowID: c.WorkflowID, Run: s.ID, Status: s.Status})
 }
 
-// createActive creates a run that is the active one of its workflow id, if it has one, with the
-// owner that the request names, if any.
+// createActive creates a run. If the run has a workflow id, it becomes the active run of that id.
+// If the request names an owner, the run is granted to the owner.
 func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	due := o.startTime(c)
 	var owner S
@@ -125,8 +125,8 @@ func (o *Op[R, S]) createActive(c *store.Create) (store.Created, error) {
 	return s.created(c), err
 }
 
-// grantNew gives a new run to its owner, with its permits. guardUses has checked that it may have
-// them.
+// grantNew gives a new run and its permits to its owner. guardUses has checked that the run may
+// have the permits.
 func (o *Op[R, S]) grantNew(r R, s *Run[S], to S, c *store.Create) error {
 	if len(c.Uses) > 0 {
 		s.Permits = true
@@ -151,8 +151,9 @@ func (o *Op[R, S]) startTime(c *store.Create) int64 {
 	return 0
 }
 
-// createBehind answers a start whose workflow id has an active run. If the new run is to wait for
-// the end of that run, createBehind delivers c.Cancel to the earlier runs that the policy names.
+// createBehind handles a start whose workflow id has an active run. If the policy of the start is
+// to wait, createBehind stores the new run in the queue of the workflow id, and delivers c.Cancel
+// to the earlier runs that the policy cancels.
 func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error) {
 	s := o.Tx.State(active)
 	switch {
@@ -200,8 +201,8 @@ func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error
 	return fresh.created(c), nil
 }
 
-// retried records with an ended run that the new run is its rerun. The ended run leaves its failure
-// group, because it needs no attention any more. [T4]
+// retried records in an ended run that the new run is its rerun. The ended run leaves its failure
+// group, because an operator need not handle it. [T4]
 func (o *Op[R, S]) retried(c *store.Create) error {
 	if c.RerunOf == "" {
 		return nil
@@ -220,7 +221,7 @@ func (o *Op[R, S]) retried(c *store.Create) error {
 	return o.Tx.SetRerun(r, c.Run)
 }
 
-// insert stores a new run in no queue state, and accepts the items that it is created with. [C2]
+// insert stores a new run without a queue state, and puts its first items into its inbox. [C2]
 func (o *Op[R, S]) insert(c *store.Create) (r R, s Run[S], err error) {
 	if r, err = o.Tx.Insert(c, c.Run, c.CreatedBy); err != nil {
 		return r, s, err

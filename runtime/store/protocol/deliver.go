@@ -7,11 +7,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Dedupe is the minimum time for which an accepted item is remembered.
+// Dedupe is the minimum time for which the id of an accepted item is kept to detect duplicates.
 const Dedupe = 24 * time.Hour
 
-// Deliver puts an item into the inbox of a run, or of the latest run of its chain, and
-// returns the run that has accepted it.
+// Deliver puts an item into the inbox of a run, or of the latest run of its chain. It returns the
+// run that has accepted the item.
 func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 	if o.late(d.Deadline) {
 		return "", refuse(store.ErrStale)
@@ -25,7 +25,7 @@ func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 		return "", err
 	}
 	switch {
-	case seen: // before "ended": what was accepted stays accepted [M2]
+	case seen: // check before the other cases: an accepted item stays accepted [M2]
 		return s.ID, nil
 	case s.Hidden:
 		return "", refuse(store.ErrRunNotFound)
@@ -40,9 +40,9 @@ func (o *Op[R, S]) Deliver(d *store.Deliver) (event.RunID, error) {
 	return s.ID, o.hold(d.Run, d.Item.ID)
 }
 
-// hold keeps a later run of a chain from its purge until Confirm. The sender names that run if it
-// sends the item again, and would be refused if the run were gone. The first run is held by the
-// items that the chain remembers. [P1]
+// hold protects a later run of a chain from the purge until Confirm. If the sender sends the item
+// again, it names the same run, and a purged run would refuse the item. The first run of a chain
+// needs no such record, because the items that the chain remembers protect it. [P1]
 func (o *Op[R, S]) hold(run event.RunID, id event.ItemID) error {
 	r, err := o.Tx.Run(run)
 	if err != nil {
@@ -54,14 +54,14 @@ func (o *Op[R, S]) hold(run event.RunID, id event.ItemID) error {
 	return o.Reschedule(r)
 }
 
-// late reports whether a request arrives after its deadline.
+// late reports whether the deadline of a request has passed. A zero deadline never passes.
 func (o *Op[R, S]) late(deadline time.Time) bool {
 	return !deadline.IsZero() && o.Tx.Now().After(deadline)
 }
 
-// receiver returns the run that an item is for: the named one, or the latest of its chain. If the
-// latest is gone, the named run answers for the chain. A hidden run only answers whether an item
-// was accepted.
+// receiver returns the run to which an item is delivered: the named run, or the latest run of its
+// chain. If the latest run is gone, receiver returns the named run. A hidden run is returned so
+// that the caller can check whether the item was accepted before.
 func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	var none R
 	r, err := o.Tx.Run(d.Run)
@@ -85,8 +85,8 @@ func (o *Op[R, S]) receiver(d *store.Deliver) (R, Run[S], error) {
 	return r, s, nil
 }
 
-// accept puts an item into the inbox and remembers it, in one action. The caller must save the run.
-// [M1]
+// accept puts an item into the inbox and records its id, in one action. The caller must save the
+// run. [M1]
 func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	if err := o.Tx.Remember(s.Chain, item.ID, o.Tx.Now().UnixMilli(), keep); err != nil {
 		return err
@@ -95,9 +95,9 @@ func (o *Op[R, S]) accept(r R, s *Run[S], item store.Item, keep bool) error {
 	return o.Tx.AddItem(r, item)
 }
 
-// push accepts an item, and notifies the reader of the inbox. If the item is urgent, a run without
-// permits continues without them: at once if it waits for them, and if it is parked, blocked or
-// queued, it does not wait for them once it is ready. [L9]
+// push accepts an item, and notifies the reader of the inbox. An urgent item lets a run without
+// permits continue without them. If the run waits for permits, it continues at once. If it is
+// parked, blocked or queued, it does not wait for permits when it becomes ready. [L9]
 func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) error {
 	if err := o.Tx.ForgetSeen(r, o.Tx.Now().Add(-Dedupe).UnixMilli()); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 		return err
 	}
 	if urgent {
-		s.Collect = "" // a start that joined a run which only ends would be lost [L12]
+		s.Collect = "" // the run will only end, so a start that joined it would be lost [L12]
 		s.LeftQueue = s.LeftQueue || s.mayWait()
 	}
 	switch {
@@ -120,8 +120,8 @@ func (o *Op[R, S]) push(r R, s *Run[S], item store.Item, keep, urgent bool) erro
 	return o.Tx.Save(r, *s)
 }
 
-// Tell pushes an item that its sender cannot send again, so a run that is closing receives it as
-// well. A run does not receive again what its chain has accepted before.
+// Tell pushes an item that its sender cannot send again. Unlike Deliver it accepts the item for a
+// closing run. It ignores an item that the chain of the run has accepted before.
 func (o *Op[R, S]) Tell(r R, s *Run[S], item store.Item, urgent bool) error {
 	seen, err := o.Tx.Seen(s.Chain, item.ID)
 	if err != nil || seen {

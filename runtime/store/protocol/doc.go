@@ -1,118 +1,152 @@
 // Package protocol contains the rules of every store, once: the guards and the transitions of each
 // operation. The stores in memory and in SQLite call it, and so does the model of the random
-// histories. The scripts of the store in Redis use the names of its functions, and the histories
-// compare both after every operation.
+// histories. The scripts of the store in Redis use the names of its functions. The histories compare
+// the stores with the model after every operation.
 //
-// It is pure. It has no clock, no lock, no goroutine and no database: an [Op] carries out an
-// operation on a [Tx], which reads and writes and decides nothing. All guards come first, then all
-// writes; a guard that refuses has written nothing, and creates the error and its text. [Changes]
-// contains the notifications for waiting callers. What only the store needs, such as the order of
-// its ready runs and the waiting callers, stays in the store. Package check explores the states
-// that these functions can reach.
+// The package has no clock, no lock, no goroutine and no database. An [Op] carries out an operation
+// on a [Tx], which reads and writes and makes no decisions. All guards come before all writes. A
+// guard that refuses an operation has written nothing, and creates the error and its text. [Changes]
+// contains the notifications for waiting callers. The store itself keeps the order of its ready
+// runs and the waiting callers. Package check explores the states that these functions can reach.
 //
 // # Words
 //
-//   - commit record (a frame in names and formats, as logs call an entry that carries its length):
-//     all events of one commit, one entry of a log. Its commit id is random, and a position in a
-//     log is the commit id of its last record, never a count.
+//   - commit record: all events of one commit, and one entry of a log. Names and formats call it a
+//     frame, because it carries its length. Its commit id is random. A position in a log is the
+//     commit id of the last record, never a count.
 //   - session: one incarnation of one worker on one partition. It has a lease, which Heartbeat
-//     renews; its id is never used again.
+//     renews. Its id is never used twice.
 //   - fence: the right to write to a run. It consists of an epoch, counted per run, and a random
-//     token, made by the worker for each claim call, and for each run that it creates as its own.
-//   - route: a queue and a workflow. A worker serves a set of routes. The schema of SQLite calls it
-//     class.
-//   - chain: a run and the runs that it continued as. It has the id of the first, and the latest is
-//     the one that has not continued.
+//     token. A worker makes a token for each claim call and for each run that it starts locally.
+//   - route: a queue and a workflow. A worker serves a set of routes. The schema of SQLite calls a
+//     route a class.
+//   - chain: a run and the runs that it continued as. The id of a chain is the id of its first run.
+//     The latest run of a chain is the one that has not continued.
 //   - queue state: ready, owned, parked, blocked, queued after another run of its workflow id, or
 //     ended.
 //   - inbox: the items that were sent to a run and that it has not consumed, in order of
 //     acceptance. They are its unread items.
-//   - outbox record: an effect of one run on another; fresh, answered, then settled.
-//   - CreatedBy: the outbox record that created a run, until Confirm.
-//   - label: the failure group (trouble in names) of a run; a run has one or none.
-//   - limiter queue (line in names): the ready runs that wait for permits with the same route and
-//     uses. Claims examine it while it is open. They close it (shut in names) if its first run may
-//     not have its permits, and skip it until it is admitted (called in names).
-//   - fairness key: runs with the same key share the turns of their route and priority with the
-//     other keys. The ready runs with keys of a route and a priority are a flow.
+//   - outbox record: an effect of one run on another. Its phases are fresh, answered and settled.
+//   - CreatedBy: the outbox record that created a run. It is kept until Confirm.
+//   - label: the failure group of a run. A run has at most one.
+//   - limiter queue (line in names of variables): the ready runs that wait for permits with the same
+//     route and uses. Claims examine a queue while it is open. They close it if its first run may
+//     not have its permits, and skip it until it is admitted.
+//   - fairness key: runs with the same key share the capacity of their route and priority with the
+//     other keys. The ready runs with keys of one route and one priority are a flow.
 //   - blocker: a session whose code could not replay a run.
-//   - horizon: [store.Horizon], longer than any request can be late and than the writes that a
-//     failover can lose.
+//   - horizon: [store.Horizon]. It exceeds the longest delay of a request, and the age of the
+//     writes that a failover can lose.
 //
 // # Transitions
 //
-// To make a run ready: its queue state becomes ready, owner, token and due time are removed, it
-// comes last among the ready runs of its route and priority, and the wake of the route is set. To
-// park it: it waits for its due time or for an item; a due time that is earlier than all others
-// causes a wake as well. To block it: it waits for a session that may try it, and all waiting calls
-// for its route are notified. To grant it: a session owns it under epoch + 1 and a token. To end
-// it: owner, token, due time, inbox, step data and blockers are removed, and the next run that
-// waits for its workflow id becomes the active one and ready. To continue it means to end it,
-// except that the new run becomes the active one, takes over the unread items, and becomes ready.
-// The runs that wait for the workflow id keep waiting.
+// A run becomes ready: its owner, token and due time are removed. It comes last among the ready
+// runs of its route and priority, and the wake of the route is set.
+//
+// A run is parked: it waits for its due time or for an item. A due time that is earlier than all
+// others also sets the wake.
+//
+// A run is blocked: it waits for a session that may try it. All waiting calls for its route are
+// notified.
+//
+// A run is granted: a session owns it under epoch + 1 and a token.
+//
+// A run ends: its owner, token, due time, inbox, step data and blockers are removed. The next run
+// that waits for its workflow id becomes the active run of the id, and ready.
+//
+// A run continues: it ends, but the new run becomes the active run, takes over the unread items,
+// and becomes ready. The runs that wait for the workflow id keep waiting.
 //
 // # Operations
 //
-// Create checks, in this order: may every store keep the names; is the request late; does the run
-// exist (then the answer is that of the first attempt, hidden or not, and its fence while its Owner
-// still holds it); has the workflow id an active run; how did its last run end; and, with an Owner,
-// may the run start now, and is the session live. With an Owner the run is created and granted in
-// one action, with epoch 1. Items are in its inbox from the beginning.
+// Create checks, in this order:
 //
-// A start that shares its run checks: does a run of its id exist; has it joined one; which run
-// collects the starts of its key. That is a run which was never claimed, is not full, and has
-// received no urgent cancel. The start puts its item into the inbox of that run, or replaces the
-// first item there, or creates a collecting run, parked. A claim ends the collection by its fence
-// alone: whatever was accepted before is in the inbox that the owner reads.
+//   - Are the names valid in every store?
+//   - Is the request late?
+//   - Does the run exist? Then the answer is the answer of the first attempt, even if the run is
+//     hidden. The answer contains the fence while the Owner holds the run.
+//   - Does the workflow id have an active run?
+//   - How did the last run of the workflow id end?
+//   - If there is an Owner: may the run start now, and is the session live?
 //
-// Commit checks: does the run exist; is the record the last of the log already (then it was
-// applied, and nothing more is checked); does the fence match, which only an owned run has; the
-// workflow id; does it continue the last record and the sequence; does the inbox hold the items
-// that it consumes, by the name of the last; for park and finish, is nothing else unread, for
-// continue, is nothing else unread that is for this run alone; for continue, is the run the active
-// one, and is the new run unknown. It writes the record, removes the items, writes outbox records
-// and publications, sets or clears the label of the run if the commit names one, closes the rates
-// of the run's limits if it holds them back, and carries out its effect. A run that ends otherwise
-// than by failing loses its label.
+// With an Owner the run is created and granted in one action, with epoch 1. The inbox contains the
+// items from the beginning.
 //
-// Deliver checks: is the request late; does the run exist (an item for the chain goes to the latest
-// run; if that is gone the named run answers); has the chain accepted the item (then it is accepted
-// again); is the named run hidden; has the run ended; is it closing. The chain remembers until
-// Confirm what the sender may send again, and so does the named run if it is not the first.
+// A start that shares its run checks whether a run with its id exists, whether the start has joined
+// a run, and which run collects the starts of its key. A run collects starts if it was never
+// claimed, is not full, and has received no urgent cancel. The start puts its item into the inbox
+// of that run, or replaces the first item there. If there is no such run, the start creates one,
+// parked. A claim ends the collection by its fence alone: the owner reads from the inbox all items
+// accepted before.
 //
-// Mark moves an outbox record through its phases: fresh, answered, settled, gone. If the receiver
-// is unknown and there is an earlier record of the pair, that record and the answered ones before
-// it become fresh again: a failover has lost the receiver, and the record that created it is sent
-// first; if all records before it are settled, the answer is older than they are. A refusal, or
-// unknown, that arrives after the deadline of the record is ignored, and the record is sent again.
-// A relay reports unknown once per pair and horizon, or the two records would cause each other to
-// be sent forever. The sender is notified of a refusal unless it has ended or was notified before.
-// Confirm drops what a settled record left with the receiver.
+// Commit checks, in this order:
 //
-// Publish appends chunks to streams of an owned run, all or none: a closed stream refuses all
-// chunks except those that it has already. A commit appends nothing to a closed stream and
-// continues. A payload for a hook that the code has closed is missed: the worker records that as an
-// event (hook_missed); for a store it is an item like any other.
+//   - Does the run exist?
+//   - Is the record already the last of the log? Then the commit was applied, and nothing more is
+//     checked.
+//   - Does the fence match? Only an owned run has a fence.
+//   - Is the workflow id right?
+//   - Does the record continue the last record and the sequence?
+//   - Does the inbox hold the consumed items? The commit names the last one.
+//   - For park and finish: are there no other unread items? For continue: is no other unread item
+//     for this run alone?
+//   - For continue: is the run the active run, and is the new run unknown?
 //
-// Claim recovers runs of dead sessions, makes due runs ready, makes blocked runs ready that the
-// session may try, and takes the first ready ones: it grants those that the session may try, and
-// blocks the others. Recovery changes the fence at once and counts, unless the run is exempt.
+// Commit writes the record, removes the items, and writes outbox records and publications. It sets
+// or clears the label of the run if the commit names one. It closes the rates of the run's limits
+// if the commit holds them back. Then it carries out its effect. A run that ends without failing
+// loses its label.
+//
+// Deliver checks, in this order:
+//
+//   - Is the request late?
+//   - Does the run exist? An item for the chain goes to the latest run. If that run is gone, the
+//     named run answers.
+//   - Has the chain accepted the item? Then it is accepted again.
+//   - Is the named run hidden, has the run ended, or is it closing?
+//
+// The chain remembers an item that its sender may send again until Confirm. The named run remembers
+// it as well if it is not the first of the chain.
+//
+// Mark moves an outbox record through its phases: fresh, answered, settled, removed. If the receiver
+// is unknown although there is an earlier record for it, a failover has lost the receiver. The
+// record and the answered records before it become fresh, so that the record that created the
+// receiver is sent first. If all earlier records are settled, the answer is older than they are. A
+// refusal or an unknown receiver that is reported after the deadline of the record is ignored, and
+// the record is sent again. A relay reports an unknown receiver once per sender, receiver and
+// horizon; otherwise two records could cause each other to be sent forever. The sender is notified
+// of a refusal unless the sender has ended or was notified before. Confirm removes the data that a
+// settled record has left at the receiver.
+//
+// Publish appends chunks to streams of an owned run, all or none. A closed stream refuses all chunks
+// except those that it contains already. A commit appends nothing to a closed stream and continues.
+// If a payload arrives for a hook that the code has closed, the worker records the event
+// hook_missed. For a store, such a payload is an item like any other.
+//
+// Claim recovers runs of dead sessions, makes due runs ready, and makes blocked runs ready that the
+// session may try. It then takes the first ready runs: it grants those that the session may try,
+// and blocks the others. Recovery changes the fence at once and counts, unless the run is exempt.
 // Release changes the fence and counts nothing. ClaimRun grants a run that is ready, parked or
 // blocked. Package store defines when a session is dead.
 //
-// A commit that gives its run back may be followed by a claim in its action, which recovers nothing
-// and makes no due runs ready: it claims from the runs that the commit has made ready, and only the
-// remaining ones are announced. A commit that is refused claims nothing, and one that is sent again
-// claims nothing new.
+// A commit that gives its run back may include a claim in its action. This claim recovers no runs
+// and makes no due runs ready. It claims from the runs that the commit has made ready, and only the
+// remaining ones are announced. A refused commit claims nothing, and a repeated commit claims
+// nothing new.
 //
-// Purge removes a run that ended, and was created, a horizon ago, whose retention is over or that
-// was deleted, whose CreatedBy is confirmed, that has no outbox record, under whose id no item is
-// remembered until Confirm, and that is not the first of a chain of which later runs are kept. With
-// the first run of a chain its streams and its accepted items are removed.
+// Purge removes a run if all of these hold:
+//
+//   - The run was created and has ended at least a horizon ago.
+//   - Its retention is over, or it was deleted.
+//   - Its CreatedBy is confirmed, and it has no outbox record.
+//   - No item is remembered under its id until Confirm.
+//   - It is not the first run of a chain with later runs that are kept.
+//
+// The first run of a chain is removed with the streams and the accepted items of the chain.
 //
 // # Rules
 //
-// The names are those of the tests in package storetest and of the comments here.
+// The tests in package storetest and the comments of this package refer to these names.
 //
 //	F1  every write to a run names epoch and token
 //	F2  every operation that takes a run from its owner changes the fence in the same action
@@ -121,7 +155,7 @@
 //	M1  accepted = in the inbox and in seen, in one action
 //	M2  seen is checked before "finished"
 //	M3  consuming names the item
-//	M4  park and finish need an empty inbox; continue takes along what is for the chain
+//	M4  park and finish need an empty inbox; continue takes over the items for the chain
 //	C1  create checks first whether the run exists; one active run per workflow id
 //	C2  a run and its first items are created together; the items do not wake it
 //	W1  heartbeats never create a lease
@@ -129,12 +163,12 @@
 //	W3  the same commit sent again is applied once
 //	W4  fenced does not mean "not applied"
 //	W5  a session is dead only if it was silent for a TTL while others were heard
-//	L1  what runs hold of a limit, and what waits for it, is counted in the same action
+//	L1  the held and the waiting weights of a limit are counted in the same action
 //	L2  a run gets all its permits or none, with its owner, and gives them back with its owner or end
 //	L3  the passing of time takes no permit from a run
 //	L4  no grant exceeds a limit; a lowered limit takes no permit from a run
 //	L5  a queue holds back later ones at the limits where it counts, but a nested one only if it waits
-//	    for nothing else
+//	    for no other limit
 //	L6  every change that frees capacity admits the queues that fit
 //	L7  an admitted queue holds back others for AdmitTime; then it is open, its runs keep their places
 //	L8  a run that may have its permits wakes a worker
@@ -147,7 +181,7 @@
 //	B2  no claim gives a run to a session with the fingerprint of a blocker
 //	B3  a block notifies all waiting calls for the route
 //	O1  effects of one run on another are delivered in order, and take effect once
-//	O2  a record is removed only after it was settled, and what it leaves only after Confirm
+//	O2  a record is removed only after it was settled, and its data at the receiver after Confirm
 //	P1  nothing is purged that a sender may still send again
 //	T1  the label of a run changes with a commit that names one, and with its end and its deletion
 //	T2  a failure group counts a run each time that it enters the group

@@ -5,19 +5,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ImportTx is what Import needs in addition to a Tx.
+// ImportTx contains the methods that Import needs in addition to a Tx.
 type ImportTx[R comparable] interface {
-	// InsertPast is Insert of a run that was created in another store, at the given time.
+	// InsertPast is like Insert for a run that was created in another store at the given time.
 	InsertPast(c *store.Create, chain event.RunID, created int64) (R, error)
-	// SetChain records that next follows r; an empty next means that none does. Unless latest is
-	// empty, it also records the latest run of the chain. Both may be runs that the store does not
-	// have.
+	// SetChain records that next follows r. If next is empty, no run follows r. If latest is not
+	// empty, SetChain records it as the latest run of the chain. The store need not contain next or
+	// latest.
 	SetChain(r R, next, latest event.RunID) error
 }
 
-// Import adds a checked run that has ended elsewhere. The run takes part in nothing: it has no
-// queue state before it has ended, it uses no limits, and it wakes no worker. The error is a
-// failure of the Tx, or a refusal.
+// Import adds a checked run that has ended in another store. The run has no queue state except
+// ended, uses no limits, and wakes no worker. The error is a failure of the Tx or a refusal.
 func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err error) {
 	var none R
 	rec := &m.Record
@@ -58,8 +57,8 @@ func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err
 	return r, true, nil
 }
 
-// guardSame refuses an import if the existing run is not the run of the record. A commit id is
-// never used twice, so two logs with the same last one are the same. [F3]
+// guardSame refuses an import if the existing run differs from the run of the record. A commit id
+// is never used twice, so logs with the same last commit id are equal. [F3]
 func (s *Run[S]) guardSame(rec *store.Record) error {
 	switch {
 	case s.Hidden:
@@ -72,9 +71,9 @@ func (s *Run[S]) guardSame(rec *store.Record) error {
 	return nil
 }
 
-// guardChain returns the latest run of the chain, as far as it is known after the import; empty if
-// it does not change. The first run of a chain exists as long as any other, so it must be imported
-// first.
+// guardChain returns the latest known run of the chain after the import; empty if it does not
+// change. The first run of a chain is kept as long as any other run of the chain, so it must be
+// imported first.
 func (o *Op[R, S]) guardChain(rec *store.Record) (event.RunID, error) {
 	if rec.Chain == rec.Run {
 		return "", nil
@@ -104,10 +103,10 @@ func (o *Op[R, S]) guardChain(rec *store.Record) (event.RunID, error) {
 	if err != nil || after != none {
 		return "", err
 	}
-	return rec.Next, nil // which is gone, until it is imported
+	return rec.Next, nil // rec.Next does not exist until it is imported
 }
 
-// settleImport sets the end, the label and the workflow id of an imported run.
+// settleImport sets the end, the failure group and the workflow id of an imported run.
 func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 	var none R
 	rec := &m.Record
@@ -131,7 +130,7 @@ func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 			return err
 		}
 	}
-	if s.ID != s.Chain { // which holds back the first run
+	if s.ID != s.Chain { // a later run of a chain holds back the purge of the first
 		first, err := o.Tx.Run(s.Chain)
 		if err != nil {
 			return err
@@ -154,13 +153,13 @@ func (o *Op[R, S]) settleImport(r R, m *store.Import) error {
 	return o.Tx.SetActive(r, active, true)
 }
 
-// importStream creates a stream in a chain that has none of that name.
+// importStream creates a stream in a chain that has no stream of that name.
 func (o *Op[R, S]) importStream(chain event.RunID, m *store.ImportedStream) error {
 	st, err := o.Tx.Stream(chain, m.Name)
 	if err != nil {
 		return err
 	}
-	if st.Found { // a leftover of a removed run
+	if st.Found { // the stream is left over from a removed run
 		if err := o.Tx.DropStream(st); err != nil {
 			return err
 		}

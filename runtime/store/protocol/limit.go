@@ -8,38 +8,38 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The work is where the limit is: a run that uses limits is in the partition that stores them, and
-// takes its permits in the action that gives it an owner. So no permit has a lease of its own, and
-// none is lost with an answer: permits share fence, recovery and failover with their run.
+// A run that uses limits is in the partition that stores them. It takes its permits in the action
+// that gives it an owner. So no permit needs a lease of its own, and none is lost with a lost
+// answer: permits share the fence, the recovery and the failover of their run.
 
 // AdmitTime is how long an admitted limiter queue holds back the queues after it. [L7]
 const AdmitTime = 5 * time.Second
 
-// VainTries bounds how many runs and limiter queues a claim examines in vain: a queue whose first
-// run may not have its permits is closed, and the next one is examined. If there are more, the
-// claim sets the wake of their routes, and the next claim continues.
+// VainTries bounds how many runs and limiter queues a claim examines in vain. If the first run of a
+// queue may not have its permits, the claim closes the queue and examines the next. After VainTries
+// of them, the claim sets the wake of the remaining routes, and the next claim continues.
 const VainTries = 100
 
-// LimitTx is the access to the limits of a partition, and to the limiter queues (type LimiterQueue) of
-// the runs that wait for permits. Such a run is ready, but claims find it through its queue, which
-// contains all runs that wait with the same route and the same uses. In a queue the higher priority
-// comes first, then the lower Place.
+// LimitTx is the access to the limits of a partition and to the limiter queues of the runs that
+// wait for permits. Such a run is ready, but claims find it only through its queue. A queue
+// contains all waiting runs with the same route and the same uses. They are ordered by priority,
+// highest first, then by Place, lowest first.
 //
-// Save puts a run for which Waits returns true into its queue, and removes it when Waits returns
-// false again. A run with Place 0 gets a Place after all others, and keeps it.
+// Save puts a run into its queue if Waits returns true for it, and removes it if Waits returns
+// false. Save assigns a run with Place 0 a Place after all others. The run keeps its Place.
 type LimitTx[R comparable] interface {
 	ShareTx[R]
 
-	// Uses returns what a run uses, as at its creation.
+	// Uses returns the uses of a run, as given at its creation.
 	Uses(r R) ([]store.Use, error)
-	// Limit returns the state of a part of a limit. A part without a configuration bounds nothing.
+	// Limit returns the state of a part of a limit. A part without a configuration is unlimited.
 	Limit(id store.LimitID) (Limit, error)
-	// SaveLimit stores Held, Waits and TAT. The store counts Away itself.
+	// SaveLimit stores Held, Waits and TAT. The store computes Away.
 	SaveLimit(id store.LimitID, l Limit) error
 	// Configure stores or removes a configuration.
 	Configure(set *store.SetLimit) error
-	// Paced returns the parts of a limit whose TAT is in the future, without those with a
-	// configuration of their own. It may return more of them.
+	// Paced returns the parts of a limit that have a TAT in the future and no configuration of
+	// their own. It may return other parts as well.
 	Paced(name string) ([]store.LimitID, error)
 	// Waiting returns the parts of a limit that have limiter queues.
 	Waiting(name string) ([]store.LimitID, error)
@@ -47,13 +47,14 @@ type LimitTx[R comparable] interface {
 	QueueOf(r R) (LimiterQueue, error)
 	// LimiterQueue returns a limiter queue by its id. An empty queue has no First.
 	LimiterQueue(id string) (LimiterQueue, error)
-	// SaveQueue stores Mode, Until, Stands and Owed of a limiter queue, unless it is empty. Claims
-	// examine the open and the admitted queues of their routes, in order of position.
+	// SaveQueue stores Mode, Until, Stands and Owed of a limiter queue. It ignores an empty queue.
+	// Claims examine the open and the admitted queues of their routes, in order of position.
 	SaveQueue(l LimiterQueue) error
 	// LimiterQueues returns the limiter queues of a part of a limit, in order of position.
 	LimiterQueues(id store.LimitID) ([]LimiterQueue, error)
-	// The others return only queues that count there, in the same order. FirstKept returns the
-	// first one, without a First if there is none. KeptQueues returns the first ones, at most limit.
+	// FirstKept and the methods after it return only queues that count at the part, in order of
+	// position. FirstKept returns the first queue, or one without a First if there is none.
+	// KeptQueues returns at most limit queues.
 	FirstKept(id store.LimitID) (LimiterQueue, error)
 	KeptQueues(id store.LimitID, limit int) ([]LimiterQueue, error)
 	// ClosedQueues returns the first closed queues, at most limit. NestedClosed returns all closed
@@ -65,10 +66,10 @@ type LimitTx[R comparable] interface {
 // Limit is the state of a part of a limit.
 type Limit struct {
 	store.LimitConfig
-	Held  int   // weights of the runs that have their permits
+	Held  int   // weights of the runs that hold their permits
 	Waits int   // weights of the runs in limiter queues
-	Away  int   // weights of the runs in closed queues that do not count here because they wait for another limit
-	TAT   int64 // when the next weight is due by the rate, in microseconds: see wait
+	Away  int   // weights of the runs in closed queues that wait for another limit and do not count here
+	TAT   int64 // time at which the rate admits the next weight, in microseconds; see wait
 }
 
 // Waits reports whether the run is in a limiter queue.
@@ -83,17 +84,17 @@ func (s *Run[S]) mayWait() bool {
 
 func (l *Limit) wait(now time.Time, weights int) int64 { return l.Due(l.TAT, weights, now) }
 
-// Next returns when the rate admits the next weight, in milliseconds; 0 means now, or that there is
-// no rate.
+// Next returns when the rate admits the next weight, in milliseconds. It returns 0 if that is now
+// or if there is no rate.
 func (l *Limit) Next(now time.Time) int64 { return l.wait(now, 0) }
 
-// carry converts TAT to a changed rate: weights that have begun by the old rate count as if they
-// had begun by this one, but at most as many as may begin at once, so the next weight waits for at
-// most one interval of this rate. If TAT is further in the future than weights of one by the old
-// rate can set it, the part was held back, or a large weight has begun: then it opens at the same
-// time as before.
+// carry converts TAT to a changed rate. Weights that began at the old rate count as if they had
+// begun at the new one, but at most as many as may begin at once. So the next weight waits for at
+// most one interval of the new rate. If TAT is further in the future than single weights at the old
+// rate can set it, the part was held back or a large weight has begun. In this case TAT keeps the
+// time at which the part opens.
 func (l *Limit) carry(was *store.LimitConfig, now time.Time) {
-	// Floating-point numbers, because an interval may have any length, and because the Redis script
+	// Use floating-point numbers, because an interval may have any length and the Redis script
 	// rounds this way.
 	old, its := float64(was.Interval().Microseconds()), float64(l.Interval().Microseconds())
 	oldBurst, burst := float64(was.Bursts())*old, float64(l.Bursts())*its
@@ -105,27 +106,27 @@ func (l *Limit) carry(was *store.LimitConfig, now time.Time) {
 	}
 }
 
-// room reports whether there is free capacity for a weight, and if the rate lacks it, when there
-// will be.
+// free reports whether there is free capacity for a weight. until is the time at which the rate
+// admits it; 0 if the rate admits it now.
 func (l *Limit) free(now time.Time, weight int) (ok bool, until int64) {
 	until = l.wait(now, 0)
 	return until == 0 && !l.Paused && (l.AtOnce == 0 || l.Held+weight <= l.AtOnce), until
 }
 
-// short reports whether there is no free capacity for a weight after all waiting runs.
+// short reports whether the weight lacks capacity if all waiting runs get theirs first.
 func (l *Limit) short(now time.Time, weight int) bool {
 	return l.Paused || l.AtOnce > 0 && l.Held+l.inFront()+weight > l.AtOnce || l.wait(now, l.inFront()) > 0
 }
 
 // inFront returns the weights of the runs that may get their permits here before a run that arrives
-// now. Runs that wait for another limit take nothing here before they count again, so they are not
-// included.
+// now. It excludes runs that wait for another limit, because they take no permits here until they
+// count again.
 func (l *Limit) inFront() int { return max(l.Waits-l.Away, 0) }
 
 func (l *Limit) tooHeavy(weight int) bool { return l.AtOnce > 0 && weight > l.AtOnce }
 
-// guardUses refuses a run that can never have its permits, and a run that would wait beyond a
-// limit's bound of waiting runs. The second check does not apply to a run that will be ready later.
+// guardUses refuses a run that can never have its permits. If the run is to be ready now, guardUses
+// also refuses it if it exceeds the limit's bound of waiting runs.
 func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 	limits := o.Tx.Limits()
 	if limits == nil {
@@ -145,7 +146,8 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 			}
 		}
 		if c.Owner != nil {
-			// No waiting run is skipped, in the run's own queue or before it. [L5]
+			// The run must not skip a waiting run, neither in its own queue nor in a queue before
+			// it. [L5]
 			if ok, _ := l.free(o.Tx.Now(), u.Weight); !ok || l.inFront() > 0 {
 				return refuse(store.ErrNotClaimable)
 			}
@@ -154,8 +156,8 @@ func (o *Op[R, S]) guardUses(c *store.Create, now bool) error {
 	return nil
 }
 
-// guardWaiting refuses a start beyond the bound of waiting runs. Runs that wait only for a worker
-// count as begun. Otherwise any number could start before the first is claimed.
+// guardWaiting refuses a start that exceeds the bound of waiting runs. Runs that wait only for a
+// worker count as begun. Otherwise any number of runs could start before the first is claimed.
 func (o *Op[R, S]) guardWaiting(u store.Use, l *Limit) error {
 	beyond := 0
 	if l.AtOnce > 0 {
@@ -175,8 +177,9 @@ func (o *Op[R, S]) guardWaiting(u store.Use, l *Limit) error {
 	return nil
 }
 
-// count changes what a run holds of its limits, and what waits for them. It accompanies a change of
-// Permits or of Waits in the same action. [L1]
+// count changes the weights that a run holds of its limits, and the weights that wait for them.
+// held and waits are 1, 0 or -1. The caller changes Permits or Waits of the run in the same action.
+// [L1]
 func (o *Op[R, S]) count(uses []store.Use, held, waits int) error {
 	for _, u := range uses {
 		l, err := o.Tx.Limits().Limit(u.LimitID)
@@ -186,7 +189,7 @@ func (o *Op[R, S]) count(uses []store.Use, held, waits int) error {
 		l.Held += held * u.Weight
 		l.Waits += waits * u.Weight
 		if interval := l.Interval().Microseconds(); held > 0 && l.Rate > 0 {
-			l.TAT = max(l.TAT, o.Tx.Now().UnixMicro()) + int64(u.Weight)*interval // never given back
+			l.TAT = max(l.TAT, o.Tx.Now().UnixMicro()) + int64(u.Weight)*interval // the rate gets nothing back when the run ends
 		}
 		if err := o.Tx.Limits().SaveLimit(u.LimitID, l); err != nil {
 			return err
@@ -197,8 +200,8 @@ func (o *Op[R, S]) count(uses []store.Use, held, waits int) error {
 
 // holdBack closes the rates of a run's uses for d. A rate admits a weight from TAT - (Bursts-1)
 // intervals on. That is now + d or later if TAT is at least now + d + (Bursts-1) intervals. TAT
-// then grows by an interval with each weight, so no burst follows. A queue that was to be rechecked
-// earlier is rechecked in vain, and gets a new time. The fence guards holdBack like the rest of the
+// then grows by an interval with each weight, so no burst follows. A queue whose recheck is due
+// earlier is rechecked in vain and gets a new time. The fence guards holdBack like the rest of the
 // commit.
 func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 	uses, err := o.Tx.Limits().Uses(r)
@@ -218,13 +221,13 @@ func (o *Op[R, S]) holdBack(r R, d time.Duration) error {
 			return err
 		}
 	}
-	return o.call(uses) // a queue may count further than the closed rates admit it
+	return o.call(uses) // a queue that counts beyond the closed rates must be rechecked
 }
 
-// refund gives back to the rates what a run's grant has taken, because nothing has begun. TAT
-// becomes no earlier than without the grant, which has only added to it. If TAT is further in the
-// future than what may begin at once, the rate was held back meanwhile, and that hold keeps its
-// duration.
+// refund returns to the rates the weights of a run that was granted but has not begun. The grant
+// has only added to TAT, so the refund sets TAT no earlier than it would be without the grant. If
+// TAT is further in the future than the weights that may begin at once can set it, the rate was
+// held back in the meantime. refund leaves such a TAT unchanged.
 func (o *Op[R, S]) refund(r R) error {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -247,10 +250,10 @@ func (o *Op[R, S]) refund(r R) error {
 	return nil
 }
 
-// join puts a run that waits for permits into its limiter queue. If it becomes the first of a
-// closed queue, the position of the queue changes: the queue is admitted if it may be, and
-// otherwise stays closed. It is not opened, because claims would then skip runs that were examined
-// in vain. [L5, L6]
+// join puts a run that waits for permits into its limiter queue. If the run becomes the first of a
+// closed queue, the position of the queue changes. join then admits the queue if it may be
+// admitted. Otherwise the queue stays closed: if it were opened, claims would examine runs again
+// that were examined in vain. [L5, L6]
 func (o *Op[R, S]) join(r R, s *Run[S]) error {
 	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
@@ -274,20 +277,20 @@ func (o *Op[R, S]) join(r R, s *Run[S]) error {
 		o.Changes.Ready = append(o.Changes.Ready, r)
 	case l.First == s.ID:
 		if l.Owed {
-			l.Owed = false // it was owed to another run
+			l.Owed = false // another run had earned the flag
 			if err := o.Tx.Limits().SaveQueue(l); err != nil {
 				return err
 			}
 		}
 		if _, _, err = o.admitQueue(l, r, uses); err == nil {
-			err = o.call(uses) // queues after it may have been the first ones
+			err = o.call(uses) // this queue may now precede queues that were first at a limit
 		}
 	}
 	return err
 }
 
-// noteWait records whether a run that enters a limiter queue waits for its limits, and not only for
-// a worker. Runs that wait already count as begun.
+// noteWait sets WaitsSince of a run that enters a limiter queue if the run waits for its limits,
+// and not only for a worker. Runs that already wait count as begun.
 func (o *Op[R, S]) noteWait(s *Run[S], uses []store.Use) error {
 	s.WaitsSince = 0
 	for _, u := range uses {
@@ -302,14 +305,14 @@ func (o *Op[R, S]) noteWait(s *Run[S], uses []store.Use) error {
 	return nil
 }
 
-// lack describes which limits lack free capacity for the first run of a limiter queue.
+// lack describes the limits that lack free capacity for the first run of a limiter queue.
 type lack struct {
 	limits int
-	last   store.LimitID // one of them
-	until  int64         // when to recheck, if a rate lacks it; 0: unknown
+	last   store.LimitID // one of the lacking limits
+	until  int64         // when to recheck if a rate lacks capacity; 0 if unknown
 }
 
-// only reports whether a queue waits for this limit and for nothing else.
+// only reports whether a queue waits for this limit and for no other.
 func (k *lack) only(id store.LimitID) bool { return k.limits == 1 && k.last == id }
 
 // limitsOf returns the states of the limits of uses.
@@ -325,7 +328,7 @@ func (o *Op[R, S]) limitsOf(uses []store.Use) ([]Limit, error) {
 	return limits, nil
 }
 
-// lackOf returns which limits lack free capacity for uses.
+// lackOf returns the limits that lack free capacity for the uses.
 func lackOf(now time.Time, uses []store.Use, limits []Limit) (k lack) {
 	for i := range limits {
 		free, at := limits[i].free(now, uses[i].Weight)
@@ -348,8 +351,8 @@ func (o *Op[R, S]) tooHeavy(uses []store.Use) (bool, error) {
 }
 
 // grantWaiting gives the first run of a limiter queue its permits and its owner in one action, if
-// it may have them. Otherwise it closes the queue. A run that is too heavy is granted without
-// permits. [L2]
+// it may have the permits. Otherwise grantWaiting closes the queue. A run that is too heavy gets an
+// owner without permits. [L2]
 func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error) {
 	limits := o.Tx.Limits()
 	line, err := limits.QueueOf(r)
@@ -392,16 +395,16 @@ func (o *Op[R, S]) grantWaiting(r R, s *Run[S], grant func() error) (bool, error
 	return true, o.call(uses) // a grant admits the next queue [L6]
 }
 
-// A departure describes what a run leaves that gives back its permits, or that leaves its limiter
-// queue.
+// departure describes the limits and the limiter queue that a run leaves when it gives back its
+// permits or stops waiting for them.
 type departure struct {
 	uses []store.Use
-	line string // closed or admitted queue whose first run left it
+	line string // closed or admitted queue that lost its first run; empty if there is none
 }
 
-// depart takes from a run the permits that it does not keep to its end, or removes it from the
-// waiting weights. The caller must save the run in another queue state and then settle the
-// departure. [L2]
+// depart takes from a run the permits that it does not keep to its end. If the run waits for
+// permits, depart subtracts its weights from the waiting weights. The caller must save the run in
+// another queue state and then settle the departure. [L2]
 func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 	if !s.Limited || !s.Waits() && (!s.Permits || s.Whole && !end) {
 		return d, nil
@@ -426,7 +429,7 @@ func (o *Op[R, S]) depart(r R, s *Run[S], end bool) (d departure, err error) {
 
 // settle rechecks the limits that a departure has changed, and admits the queues that fit now. [L6]
 func (o *Op[R, S]) settle(d departure) error {
-	if d.line != "" { // its remaining runs were not examined, but their position is later
+	if d.line != "" { // the claims have not examined the remaining runs, but the queue has a later position
 		line, err := o.Tx.Limits().LimiterQueue(d.line)
 		if err != nil {
 			return err
@@ -442,7 +445,7 @@ func (o *Op[R, S]) settle(d departure) error {
 	return o.call(d.uses)
 }
 
-// saveLeft is saveTurn of a queue that a run has left, and that may be empty.
+// saveLeft stores a queue that a run has left. It ignores an empty queue.
 func (o *Op[R, S]) saveLeft(line LimiterQueue) error {
 	if line.First == "" {
 		return nil
@@ -454,8 +457,8 @@ func (o *Op[R, S]) saveLeft(line LimiterQueue) error {
 	return o.saveTurn(line, first)
 }
 
-// SetLimit configures a limit. It admits queues that fit now, and opens queues whose runs can never
-// have their permits any more. Runs that hold permits keep them. [L4, L6]
+// SetLimit configures a limit. It admits queues that fit the new configuration, and opens queues
+// whose runs can never have their permits. Runs that hold permits keep them. [L4, L6]
 func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 	if err := set.Check(); err != nil {
 		return refuse(err)
@@ -491,9 +494,9 @@ func (o *Op[R, S]) SetLimit(set *store.SetLimit) error {
 	return nil
 }
 
-// configure stores a configuration. If the rate changes, TAT of all its parts is converted: it
-// states when weights are due by the old rate, and after raising a rate of one per hour runs would
-// wait for the rest of the hour.
+// configure stores a configuration. If the rate changes, configure converts TAT of all parts of the
+// limit. TAT is a time computed with the old rate. Without the conversion, a run would wait for the
+// rest of an hour after a rate of one per hour was raised.
 func (o *Op[R, S]) configure(set *store.SetLimit) error {
 	limits := o.Tx.Limits()
 	was, err := limits.Limit(set.LimitID)
@@ -526,8 +529,8 @@ func (o *Op[R, S]) configure(set *store.SetLimit) error {
 	return nil
 }
 
-// openTooHeavy opens a queue that can never have its permits, so that claims end its runs. It no
-// longer holds back queues at its other limits. [L6, L9]
+// openTooHeavy opens a queue whose runs can never have their permits, so that claims end them. The
+// queue then holds back no queues at its other limits. [L6, L9]
 func (o *Op[R, S]) openTooHeavy(line LimiterQueue) error {
 	if line.Mode == QueueOpen {
 		return nil
@@ -548,8 +551,8 @@ func (o *Op[R, S]) openTooHeavy(line LimiterQueue) error {
 	return o.call(uses)
 }
 
-// callOff removes a run from its limiter queue; it will be claimed without permits, only to end.
-// [L9]
+// callOff removes a run from its limiter queue. The run will be claimed without permits, only to
+// end. [L9]
 func (o *Op[R, S]) callOff(r R, s *Run[S]) error {
 	d, err := o.depart(r, s, false)
 	if err != nil {
@@ -566,8 +569,8 @@ func (o *Op[R, S]) callOff(r R, s *Run[S]) error {
 	return o.settle(d)
 }
 
-// handOn passes the permits that a run keeps to its end to the run that it continues as, if that
-// run uses the same limits.
+// handOn passes the permits that a run keeps to its end to the run that it continues as. It does so
+// only if that run uses the same limits.
 func (o *Op[R, S]) handOn(r, next R, s, following *Run[S]) error {
 	if !s.Permits || !s.Whole || !following.Limited || !following.Whole {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Mark moves a record of the outbox to its next phase. It does nothing if the record does not
-// exist, or is not in the phase in which it was read.
+// Mark moves a record of the outbox to its next phase. It does nothing if the record does not exist
+// or has left the phase m.Phase.
 func (o *Op[R, S]) Mark(m *store.Mark) error {
 	var none R
 	from, err := o.Tx.Run(m.From)
@@ -31,7 +31,7 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 		}
 	}
 	now := o.Tx.Now().UnixMilli()
-	switch rec.Phase { // [O2]
+	switch rec.Phase { // a settled record is removed, the others move on [O2]
 	case store.PhaseFresh:
 		return o.Tx.SetPhase(from, rec, store.PhaseAnswered, now)
 	case store.PhaseAnswered:
@@ -43,11 +43,13 @@ func (o *Op[R, S]) Mark(m *store.Mark) error {
 	return o.Reschedule(from)
 }
 
-// takeBack handles a record whose receiver does not exist. If an earlier record of its pair exists,
-// a failover has lost the receiver, and takeBack makes the record and the answered ones before it
-// fresh again, so that the record which created the receiver is sent first. It reports whether it
-// did. A settled record counts as well: the items that it left keep its receiver from the purge
-// until Confirm, so the answer is older than the settling, and the record is sent again before the
+// takeBack handles a record whose receiver does not exist. If there is an earlier record of the
+// same sender and receiver, a failover has lost the receiver. takeBack then makes the record and
+// the answered records before it fresh again, so that the record which created the receiver is sent
+// first. It reports whether it did so.
+//
+// An earlier settled record also counts. The items that it left protect the receiver from the purge
+// until Confirm, so the answer is older than the settling. The record is then sent again before the
 // sender is notified. A settled record is kept for a horizon, which is longer than a mark may take.
 // [O1]
 func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
@@ -68,7 +70,8 @@ func (o *Op[R, S]) takeBack(from R, rec Record) (bool, error) {
 	return true, err
 }
 
-// Confirm makes a run, hidden or not, and its chain forget a record that will not be sent again.
+// Confirm removes the marks that a record has left at a run and its chain. The record will not be
+// sent again. The run may be hidden.
 func (o *Op[R, S]) Confirm(run event.RunID, id event.ItemID) error {
 	var none R
 	r, err := o.Tx.Run(run)
@@ -95,8 +98,8 @@ func (o *Op[R, S]) Confirm(run event.RunID, id event.ItemID) error {
 	return o.Reschedule(first)
 }
 
-// confirm makes a run forget a record that has created it, and lets it be purged if nothing else
-// holds it back.
+// confirm removes the mark of the record that has created a run. The run may then be purged if no
+// other reason holds it back.
 func (o *Op[R, S]) confirm(r R, id event.ItemID) error {
 	s := o.Tx.State(r)
 	if s.CreatedBy == "" || s.CreatedBy != id {

@@ -5,8 +5,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// schedule sets when a run may be purged: not before its time, not while a sender may still send
-// again what the run remembers, and not while its chain depends on it. [P1]
+// schedule sets when a run may be purged. A run is kept until its purge time, while a sender may
+// send an item again that the run has recorded, and while its chain needs it. [P1]
 func (o *Op[R, S]) schedule(r R, s *Run[S]) error {
 	s.Purge = 0
 	if s.QueueState != store.StateEnded || s.CreatedBy != "" {
@@ -20,7 +20,7 @@ func (o *Op[R, S]) schedule(r R, s *Run[S]) error {
 	return nil
 }
 
-// PurgeTime returns when an ended run may be purged if nothing holds it back.
+// PurgeTime returns when an ended run may be purged if no reason holds it back.
 func (s *Run[S]) PurgeTime() int64 {
 	keep := s.Retention
 	if s.Hidden {
@@ -29,7 +29,8 @@ func (s *Run[S]) PurgeTime() int64 {
 	return Millis(store.PurgeTime(Time(s.Created), Time(s.Ended), keep))
 }
 
-// Reschedule sets when a run may be purged, after a change of something that holds it back.
+// Reschedule updates the time at which a run may be purged, after a reason that holds it back has
+// changed.
 func (o *Op[R, S]) Reschedule(r R) error {
 	s := o.Tx.State(r)
 	before := s.Purge
@@ -39,9 +40,9 @@ func (o *Op[R, S]) Reschedule(r R) error {
 	return o.Tx.Save(r, s)
 }
 
-// Purge removes up to limit runs, those that have been due for longest first, and returns how many.
-// One purge may release another run. If fits is given, Purge stops before a run that does not fit,
-// unless it is the first.
+// Purge removes up to limit due runs, the longest due first, and returns how many. One purge may
+// release another run. If fits is not nil, Purge stops before a run that does not fit, unless it is
+// the first.
 func (o *Op[R, S]) Purge(limit int, fits func(r R) (bool, error)) (int, error) {
 	var none R
 	for n := range limit {
@@ -62,7 +63,7 @@ func (o *Op[R, S]) Purge(limit int, fits func(r R) (bool, error)) (int, error) {
 }
 
 // PurgeRun removes all data of a run. The first run of a chain is removed last, together with the
-// items that the chain has accepted.
+// ids of the items that the chain has accepted.
 func (o *Op[R, S]) PurgeRun(r R) error {
 	var none R
 	s := o.Tx.State(r)
@@ -103,7 +104,7 @@ func (o *Op[R, S]) Delete(run event.RunID) error {
 	case s.Hidden:
 		return nil
 	}
-	s.Hidden, s.Group = true, "" // [T1]
+	s.Hidden, s.Group = true, "" // a deleted run leaves its failure group [T1]
 	if err := o.schedule(r, &s); err != nil {
 		return err
 	}

@@ -13,18 +13,18 @@ type Run[S comparable] struct {
 	ID         event.RunID
 	Chain      event.RunID
 	WorkflowID string
-	CreatedBy  event.ItemID // record that created it, until it is confirmed
+	CreatedBy  event.ItemID // outbox record that created the run; empty once confirmed
 	QueueState store.QueueState
 	Status     event.Status
-	N, Seq     uint64         // number of frames, and sequence number of the last event
-	Last       event.CommitID // of the last frame
+	N, Seq     uint64         // number of frames; sequence number of the last event
+	Last       event.CommitID // commit id of the last frame
 	Fence      store.Fence
 	Owner      S
 	Unread     int // number of items in the inbox
 	Due        int64
 	Created    int64
 	Ended      int64
-	Purge      int64 // earliest time of its purge; 0 if it has not ended, or is held back
+	Purge      int64 // earliest time of the purge; 0 if the run has not ended or is held back
 	Retention  time.Duration
 	Recoveries int
 	Closing    bool
@@ -32,48 +32,49 @@ type Run[S comparable] struct {
 	Hidden     bool
 	Group      string // failure group; empty if it is in none
 
-	// Gather is the key whose starts the run collects; empty if it collects none.
+	// Collect is the key whose starts the run collects; empty if it collects none.
 	Collect string
 
-	// For a run that uses limits: whether it has its permits, and keeps them to its end; whether it
-	// left its limiter queue without them, only to end; and its Place among the waiting runs, which
-	// it keeps if it loses its owner; 0 means none.
+	// Limited reports that the run uses limits. Permits reports that it holds its permits, and
+	// Whole that it keeps them to its end. LeftQueue reports that it left its limiter queue without
+	// permits, only to end.
 	Limited, Permits, Whole, LeftQueue bool
 	Place                              int64
-	// WaitsSince is when the limits lacked free capacity for the run: when it entered its limiter
-	// queue or was first examined; 0 if they did not. It is kept as long as Place.
+	// WaitsSince is the time at which the limits first lacked free capacity for the run: when it
+	// entered its limiter queue or was first examined. It is 0 if they did not. It is kept as long
+	// as Place.
 	WaitsSince int64
 
-	// Fair reports whether the run has a fairness key. Its Place, while it is ready, is then its
-	// position among all ready runs of its route and priority, and it keeps it until it has parked.
+	// Fair reports whether the run has a fairness key. Place of such a run, while it is ready, is
+	// its position among all ready runs of its route and priority. The run keeps it until it parks.
 	Fair bool
 }
 
-// Holds reports whether f is the fence of the present owner. A run without an owner is held by no
-// session: an empty token never matches. [F1]
+// Holds reports whether f is the fence of the present owner. It returns false for a run without an
+// owner, because an empty token never matches. [F1]
 func (s *Run[S]) Holds(f store.Fence) bool {
 	return s.QueueState == store.StateOwned && s.Fence == f
 }
 
-// Op carries out operations on a partition: each method is one operation, and one atomic action of
-// Tx. Between two of them the store must carry out the notifications in Changes and call
+// Op carries out operations on a partition. Each method is one operation and one atomic action of
+// Tx. After each operation the store must carry out the notifications in Changes and call
 // Changes.Reset.
 type Op[R, S comparable] struct {
 	Tx      Tx[R, S]
 	Changes Changes[R]
 }
 
-// Changes lists the changes by operations, for the notification of waiting callers. A run may be in
-// a list twice.
+// Changes lists the changes made by operations, so that the store can notify waiting callers. A run
+// may occur twice in a list.
 type Changes[R comparable] struct {
-	Ready   []R       // became ready: the wake of their route is set [K2]
-	Blocked []R       // became blocked: all waiting calls for their route are notified [B3]
-	Due     []R       // have a due time earlier than all others: the wake of their route is set, and calls that wait for a later time are notified [K3]
-	Unread  []R       // are owned, and have a new item
-	Frames  []R       // have a longer log, or are gone
-	Turns   []Turn[R] // as Due, for limiter queues
-	// Streams are streams with something new to read. An empty name means all streams of the chain,
-	// because it has ended or is gone.
+	Ready   []R       // runs that became ready: the wake of their route is set [K2]
+	Blocked []R       // runs that became blocked: all waiting calls for their route are notified [B3]
+	Due     []R       // runs with a new earliest due time: the wake of their route is set, and calls that wait for a later time are notified [K3]
+	Unread  []R       // owned runs with a new item
+	Frames  []R       // runs whose log has grown, and runs that are gone
+	Turns   []Turn[R] // limiter queues with a new earliest time for a recheck, treated like Due
+	// Streams are streams with new data. An empty name means all streams of the chain, because its
+	// run has ended or is gone.
 	Streams []StreamChange
 }
 
@@ -83,13 +84,13 @@ type StreamChange struct {
 	Name  string
 }
 
-// Turn is the time at which a limiter queue, with the given first run, must be rechecked.
+// Turn requires that a limiter queue be rechecked at a time.
 type Turn[R comparable] struct {
 	First R
 	At    int64
 }
 
-// Reset drops all changes, and keeps the memory for the next ones.
+// Reset removes all changes, but keeps the memory for reuse.
 func (c *Changes[R]) Reset() {
 	c.Ready, c.Blocked, c.Due = emptied(c.Ready), emptied(c.Blocked), emptied(c.Due)
 	c.Unread, c.Frames, c.Streams, c.Turns = emptied(c.Unread), emptied(c.Frames), emptied(c.Streams), emptied(c.Turns)
@@ -115,8 +116,8 @@ func (r Refused) Unwrap() error { return r.Err }
 
 func refuse(err error) error { return Refused{err} }
 
-// Answer separates a refusal from a failure: it returns the error inside a Refused, or err as
-// failed.
+// Answer separates a refusal from a failure. It returns the error inside a Refused as refused, and
+// any other error as failed.
 func Answer(err error) (refused, failed error) {
 	if no, ok := err.(Refused); ok { //nolint:errorlint // operations do not wrap it
 		return no.Err, nil
@@ -124,8 +125,8 @@ func Answer(err error) (refused, failed error) {
 	return nil, err
 }
 
-// find returns a run, or the zero value if it does not exist or was deleted. Operations that must
-// see deleted runs use the Tx directly.
+// find returns a run. It returns the zero value if the run does not exist or was deleted.
+// Operations that also handle deleted runs use the Tx directly.
 func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	var none R
 	r, err = o.Tx.Run(id)
@@ -138,8 +139,8 @@ func (o *Op[R, S]) find(id event.RunID) (r R, s Run[S], err error) {
 	return r, s, nil
 }
 
-// leave removes from a run what belongs to its queue state. The caller must put it into another
-// state in the same action. begins reports that a session gets it. [F2]
+// leave clears the fields that belong to the run's queue state. The caller must give the run
+// another queue state in the same action. begins reports whether a session receives the run. [F2]
 func (o *Op[R, S]) leave(r R, s *Run[S], begins bool) error {
 	if err := o.leaveFairKey(r, s, begins); err != nil {
 		return err
@@ -149,8 +150,8 @@ func (o *Op[R, S]) leave(r R, s *Run[S], begins bool) error {
 	return nil
 }
 
-// makeReady is the only way to make a run ready: it sets the queue state, adds the run to the ready
-// set or limiter queue, and sets the wake. [K2]
+// makeReady makes a run ready. It sets the queue state, adds the run to the ready set or to its
+// limiter queue, and sets the wake. No other function makes a run ready. [K2]
 func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, false)
 	if err != nil {
@@ -172,10 +173,11 @@ func (o *Op[R, S]) makeReady(r R, s *Run[S]) error {
 	if err != nil {
 		return err
 	}
-	return o.settle(left) // once it is in its queue, where it may precede others
+	return o.settle(left) // after the run has entered its queue, because it may precede others there
 }
 
-// park leaves the run until due, or forever if due is 0, or until an item arrives. [K3]
+// park parks the run until due or until an item arrives. If due is 0, only an item ends the wait.
+// [K3]
 func (o *Op[R, S]) park(r R, s *Run[S], due int64, unused store.Unused) error {
 	left, err := o.depart(r, s, unused != store.UnusedNone)
 	if err != nil {
@@ -203,7 +205,7 @@ func (o *Op[R, S]) park(r R, s *Run[S], due int64, unused store.Unused) error {
 	return o.settle(left)
 }
 
-// block sets a run aside until a session may try it. [B3]
+// block blocks a run until a session arrives that may try it. [B3]
 func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, false)
 	if err != nil {
@@ -220,8 +222,8 @@ func (o *Op[R, S]) block(r R, s *Run[S]) error {
 	return o.settle(left)
 }
 
-// addBlocker adds the owner to the sessions that have blocked the run, and drops those that are
-// over or have the same code. [B1]
+// addBlocker adds the owner to the sessions that have blocked the run. It removes sessions that are
+// over or have the same code as the owner. [B1]
 func (o *Op[R, S]) addBlocker(r R, s *Run[S]) error {
 	owner, err := o.Tx.Session(s.Owner)
 	if err != nil {
@@ -245,14 +247,14 @@ func (o *Op[R, S]) addBlocker(r R, s *Run[S]) error {
 	return nil
 }
 
-// end retires the run and passes its workflow id to the next waiting run.
+// end ends the run and passes its workflow id to the next waiting run.
 func (o *Op[R, S]) end(r R, s *Run[S]) error {
 	var none R
 	o.Changes.Streams = append(o.Changes.Streams, StreamChange{Chain: s.Chain})
 	if err := o.retire(r, s); err != nil || s.WorkflowID == "" {
 		return err
 	}
-	if active, err := o.Tx.IsActive(r); err != nil || !active { // it was removed from the runs that wait for the workflow id
+	if active, err := o.Tx.IsActive(r); err != nil || !active { // the run only waited for the workflow id, and retire has removed it from that queue
 		return err
 	}
 	next, err := o.Tx.NextInQueue(r)
@@ -266,7 +268,7 @@ func (o *Op[R, S]) end(r R, s *Run[S]) error {
 	return o.makeReady(next, &following)
 }
 
-// retire removes the run from everything but its log and its workflow id.
+// retire removes the run from all sets, and keeps only its log and its workflow id.
 func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	left, err := o.depart(r, s, true)
 	if err != nil {
@@ -290,8 +292,8 @@ func (o *Op[R, S]) retire(r R, s *Run[S]) error {
 	return o.settle(left)
 }
 
-// Millis returns t in milliseconds, rounded up so that nothing is due too early, and limited to the
-// range of event.Instant; 0 for the zero time.
+// Millis returns t in milliseconds. It rounds up, so that nothing is due too early, and limits the
+// result to the range of event.Instant. It returns 0 for the zero time.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

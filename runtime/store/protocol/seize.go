@@ -5,16 +5,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Seize gives a named run to a session, whatever its state: it leaves its limiter queue, where it
-// keeps its place, or the queue of its workflow id, or, with owned, its owner. It leaves as if it
-// had parked, and gets no permits: the session ends it, or parks it. If the session dies, the run
-// is recovered like any other: it returns to its place for permits, or is ready although it is not
-// the active run of its workflow id. The item for which it was seized is still in its inbox then,
-// and the session that claims it handles the item.
+// Seize gives the named run to a session, in any queue state. The run leaves its limiter queue,
+// where it keeps its place, or the queue of its workflow id. If owned is true, it also leaves its
+// owner. The run leaves as if it had parked, and gets no permits, because the session only ends or
+// parks it.
 //
-// An owner loses the run under a new fence [F2], as in a recovery. A commit before that is in the
-// log that the session reads; a commit after it is fenced. [F1] An attempt that the owner has begun
-// continues until its worker is notified, as after any loss.
+// If the session dies, the run is recovered like any other. It then returns to its place in the
+// limiter queue, or it is ready although it is not the active run of its workflow id. The item that
+// caused the seizure is still in the inbox, and the session that claims the run handles it.
+//
+// As in a recovery, the owner loses the run under a new fence. [F2] The session reads all earlier
+// commits of that owner from the log; its later commits are fenced. [F1] An attempt that the owner
+// has begun continues until the worker is notified, as after any loss of a run.
 func (o *Op[R, S]) Seize(session store.SessionID, token event.Token, run event.RunID, owned bool) (R, error) {
 	var none R
 	to, err := o.live(session)

@@ -4,24 +4,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A limiter queue that is closed or admitted holds back the queues after it at the limits at which
-// it counts, and only there. A closed queue counts at the first of its limits in the standing
-// order, and at the next one while all limits before admit it: they are not paused, have free
-// capacity for its first run, and no earlier queue counts there. So a queue that waits for a limit
-// leaves the limits that come later in the order to others: a key that is full or paused stops its
-// key only.
+// A limiter queue that is closed or admitted holds back the queues after it, but only at the limits
+// at which it counts. A closed queue counts at the first of its limits in the standing order. It
+// counts at the next limit as well while all limits before that one admit it: they are not paused,
+// have free capacity for its first run, and no earlier queue counts there. So a queue that waits
+// for one limit does not occupy the limits that follow in the order. A key that is full or paused
+// holds back only the runs of that key.
 //
-// A fixed order lets each queue make progress: eventually no earlier queue counts at its first
-// limit, where no later run takes what it waits for; once it has free capacity there it counts at
-// the second, and so on. A queue whose limit is paused counts at that limit only, wherever it is in
-// the order, because nothing that it holds back elsewhere would let it go on.
+// A fixed order lets each queue make progress. Eventually no earlier queue counts at the first
+// limit of a queue, and no later run takes the capacity there. Once the queue has free capacity
+// there, it counts at the second limit, and so on. A queue with a paused limit counts at that limit
+// only, wherever the limit is in the order. It could not continue even if it held back others
+// elsewhere.
 //
-// Only the first closed or admitted queue of a limit can count at a limit beyond it. So an event at
-// a limit moves a few queues, without a scan; see look.
+// Only the first closed or admitted queue of a limit can count at a later limit of the order. So an
+// event at a limit changes a few queues, and needs no scan; see look.
 
-// lookMost bounds how many rechecks one event takes. Each recheck that changes a queue leads to a
-// later limit of the order, so there are few. The bound keeps a mistake in that argument from
-// stopping the store: the next event at the limit continues.
+// lookMost bounds the number of rechecks that one event causes. Each recheck that changes a queue
+// leads to a later limit of the order, so there should be few. If that argument is wrong, the bound
+// keeps the store from looping, and the next event at the limit continues.
 const lookMost = 1000
 
 // everywhere returns the bits of all uses at which a queue can count.
@@ -47,9 +48,9 @@ func changedAt(uses []store.Use, was, is uint16) (changed []store.LimitID) {
 // standing is the state of the first run of a queue at its limits.
 type standing struct {
 	lack
-	at    uint16 // the uses at which the queue counts while it is closed
-	may   bool   // the run may have all its permits
-	heavy bool   // it can never have them
+	at    uint16 // uses at which the queue counts while it is closed
+	may   bool   // the first run may have all its permits
+	heavy bool   // the first run can never have its permits
 }
 
 // stand returns the standing of the first run of a queue. [L2, L5]
@@ -69,8 +70,8 @@ func (o *Op[R, S]) stand(line *LimiterQueue, uses []store.Use) (s standing, err 
 	return s, err
 }
 
-// countsAt returns the uses at which a closed queue counts. It sets admitted if all limits admit
-// it.
+// countsAt returns the uses at which a closed queue counts. It sets admitted to true if all limits
+// admit the queue.
 func (o *Op[R, S]) countsAt(line *LimiterQueue, uses []store.Use, limits []Limit, admitted *bool) (at uint16, err error) {
 	order := store.StandingOrder(uses)
 	for _, i := range order {
@@ -91,7 +92,7 @@ func (o *Op[R, S]) countsAt(line *LimiterQueue, uses []store.Use, limits []Limit
 	return at, nil
 }
 
-// heldBack reports whether an earlier queue that counts at a limit holds back a queue there.
+// heldBack reports whether an earlier queue holds back this queue at the limit of the use.
 func (o *Op[R, S]) heldBack(line *LimiterQueue, u store.Use) (bool, error) {
 	kept, err := o.Tx.Limits().FirstKept(u.LimitID)
 	if err != nil || kept.First == "" || kept.ID == line.ID || !kept.before(line) {
@@ -103,10 +104,10 @@ func (o *Op[R, S]) heldBack(line *LimiterQueue, u store.Use) (bool, error) {
 	return true, nil
 }
 
-// owe marks the queues that a nested run skips when it takes its permits, and that count at a limit
-// after the one where it skips them. Such a queue keeps counting there although it lacks capacity
-// now, until it is admitted or another run becomes its first. Otherwise nested runs could take the
-// earlier limit repeatedly, each time while the later one is free for the skipped queue. [L5]
+// owe sets Owed for each queue that a nested run skips at a limit when it takes its permits, if
+// that queue also counts at a later limit. Such a queue counts there, although it lacks capacity
+// now, until it is admitted or gets another first run. Otherwise nested runs could repeatedly take
+// the earlier limit whenever the later one is free for the skipped queue. [L5]
 func (o *Op[R, S]) owe(line *LimiterQueue, uses []store.Use) error {
 	for _, u := range uses {
 		if u.Local {
@@ -139,7 +140,8 @@ func (o *Op[R, S]) owe(line *LimiterQueue, uses []store.Use) error {
 	return nil
 }
 
-// countsAfter reports whether a queue counts at a limit that comes after id in its order.
+// countsAfter reports whether a queue counts at a limit that follows id in the standing order of
+// its uses.
 func countsAfter(line *LimiterQueue, uses []store.Use, id store.LimitID) bool {
 	past := false
 	for _, i := range store.StandingOrder(uses) {
@@ -151,7 +153,8 @@ func countsAfter(line *LimiterQueue, uses []store.Use, id store.LimitID) bool {
 	return false
 }
 
-// call rechecks the limits of uses, because something has changed there. [L5, L6, L7, L8]
+// call rechecks the queues at the limits of the uses, because the state of the limits has changed.
+// [L5, L6, L7, L8]
 func (o *Op[R, S]) call(uses []store.Use) error {
 	ids := make([]store.LimitID, len(uses))
 	for i, u := range uses {
@@ -160,8 +163,8 @@ func (o *Op[R, S]) call(uses []store.Use) error {
 	return o.look(ids)
 }
 
-// look rechecks limits at which something has changed, and each limit at which a queue begins or
-// ceases to count because of that.
+// look rechecks the queues at the given limits, and at each limit at which a queue begins or ceases
+// to count because of that.
 func (o *Op[R, S]) look(ids []store.LimitID) error {
 	for n := 0; len(ids) > 0 && n < lookMost; n++ {
 		changed, err := o.lookAt(ids[0])
@@ -177,10 +180,11 @@ func (o *Op[R, S]) look(ids []store.LimitID) error {
 	return nil
 }
 
-// lookAt rechecks the first two closed queues that count at a limit: the first may be admitted now,
-// or no longer; the second may have been the first before, and count further than it may now. If
-// the first one waits for another limit as well, nested queues are rechecked. lookAt returns after
-// the first queue that changes, with the limits that this affects.
+// lookAt rechecks the first two closed queues that count at a limit. The first queue may now be
+// admitted, or may have lost its admission. The second queue may have been the first until now, and
+// may count at more limits than it should. If the first queue waits for another limit as well,
+// lookAt also rechecks nested queues. It returns after the first queue that changes, with the
+// limits that the change affects.
 func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error) {
 	closed, err := o.firstClosed(id)
 	if err != nil || len(closed) == 0 {
@@ -204,9 +208,9 @@ func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error)
 	return changed, err
 }
 
-// firstClosed returns the first two closed queues that count at a limit, and those with the same
-// position as the second: queues of different routes may have the same position, and none of these
-// holds back the others.
+// firstClosed returns the first two closed queues that count at a limit, and all others with the
+// same position as the second. Queues of different routes may have the same position, and do not
+// hold back each other.
 func (o *Op[R, S]) firstClosed(id store.LimitID) ([]LimiterQueue, error) {
 	for n := 3; ; n *= 2 {
 		lines, err := o.Tx.Limits().ClosedQueues(id, n)
@@ -224,7 +228,8 @@ func (o *Op[R, S]) firstClosed(id store.LimitID) ([]LimiterQueue, error) {
 	}
 }
 
-// callAt is admitQueue of a queue at a limit. It reports whether no queue after it may be admitted.
+// callAt calls admitQueue for a queue. over reports whether no later queue at the limit may be
+// admitted.
 func (o *Op[R, S]) callAt(line LimiterQueue, id store.LimitID) (over bool, changed []store.LimitID, err error) {
 	first, uses, err := o.first(&line)
 	if err != nil {
@@ -234,10 +239,10 @@ func (o *Op[R, S]) callAt(line LimiterQueue, id store.LimitID) (over bool, chang
 	return s.may || s.heavy || s.only(id), changed, err
 }
 
-// admitQueue admits a queue that is closed, or admitted already, if its first run may have its
-// permits or never can (it is too heavy, and goes on without them): claims examine the queue, and
-// no queue skips it for AdmitTime. Otherwise admitQueue closes the queue, which then counts where it
-// may. It returns the limits at which the queue begins or ceases to count.
+// admitQueue admits a closed or admitted queue if its first run may have its permits, or if it is
+// too heavy and continues without them. Claims then examine the queue, and no queue skips it for
+// AdmitTime. Otherwise admitQueue closes the queue, and sets where it counts. It returns the limits
+// at which the queue begins or ceases to count.
 func (o *Op[R, S]) admitQueue(line LimiterQueue, first R, uses []store.Use) (standing, []store.LimitID, error) {
 	s, err := o.stand(&line, uses)
 	if err != nil {
@@ -250,7 +255,7 @@ func (o *Op[R, S]) admitQueue(line LimiterQueue, first R, uses []store.Use) (sta
 		o.Changes.Ready = append(o.Changes.Ready, first)
 	} else {
 		early := line.Mode == QueueClosed && line.Until > o.Tx.Now().UnixMilli() && (s.limits == 0 || line.Until < s.until && uses[0].Nested)
-		if line.Mode, line.Stands = QueueClosed, s.at; !early { // otherwise its time comes early enough
+		if line.Mode, line.Stands = QueueClosed, s.at; !early { // an early recheck keeps its time
 			line.Until = s.until
 		}
 		if line == was {
@@ -260,9 +265,9 @@ func (o *Op[R, S]) admitQueue(line LimiterQueue, first R, uses []store.Use) (sta
 	return s, changedAt(uses, was.Stands, line.Stands), o.saveTurn(line, first)
 }
 
-// restand admits or closes a queue as the present configuration and state of its limits require. An
-// open queue stays open. An admitted queue whose first run lacks capacity now is closed, or it
-// would hold back others for the rest of AdmitTime. [L6]
+// restand admits or closes a queue according to the configuration and the state of its limits. An
+// open queue stays open. restand closes an admitted queue whose first run lacks capacity; otherwise
+// the queue would hold back others for the rest of AdmitTime. [L6]
 func (o *Op[R, S]) restand(id string) error {
 	line, err := o.Tx.Limits().LimiterQueue(id)
 	if err != nil || line.First == "" || line.Mode == QueueOpen {

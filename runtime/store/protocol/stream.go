@@ -8,14 +8,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Publish appends chunks to streams of an owned run, all of them or none.
+// Publish appends chunks to streams of an owned run. It appends all chunks or none.
 func (o *Op[R, S]) Publish(run event.RunID, fence store.Fence, chunks []store.Publication) error {
 	var none R
 	r, s, err := o.find(run)
 	if err != nil {
 		return err
 	}
-	if r == none || !s.Holds(fence) { // [F1]
+	if r == none || !s.Holds(fence) { // the fence must match [F1]
 		return refuse(store.ErrFenced)
 	}
 	for i := range chunks {
@@ -41,7 +41,7 @@ func (o *Op[R, S]) Publish(run event.RunID, fence store.Fence, chunks []store.Pu
 	return nil
 }
 
-// written reports whether a chunk is in the stream already.
+// written reports whether the stream contains the chunk already.
 func (o *Op[R, S]) written(st Stream, p *store.Publication) (bool, error) {
 	if p.Writer == "" || !st.Found {
 		return false, nil
@@ -106,7 +106,7 @@ func (o *Op[R, S]) SetStepData(run event.RunID, fence store.Fence, key string, b
 	if err != nil {
 		return err
 	}
-	if r == none || !s.Holds(fence) { // [F1]
+	if r == none || !s.Holds(fence) { // the fence must match [F1]
 		return refuse(store.ErrFenced)
 	}
 	if progress && s.Recoveries > 0 {

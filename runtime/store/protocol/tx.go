@@ -7,12 +7,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Tx provides the operations of a store to the protocol, in one atomic action: they read and write,
-// and decide nothing. R identifies a run and S a session, in the store's representation; their zero
-// values mean none. An error of a Tx is never a refusal: the action has failed, and none of its
-// writes may be kept.
+// Tx is the access of the protocol to a store, in one atomic action. Its methods read and write,
+// and make no decisions. R identifies a run and S a session, in the representation of the store;
+// their zero values mean none. An error of a Tx is never a refusal: the action has failed, and the
+// store must discard all its writes.
 type Tx[R, S comparable] interface {
-	// Now returns the time of the action by the store's clock.
+	// Now returns the time of the action by the clock of the store.
 	Now() time.Time
 
 	RunTx[R, S]
@@ -35,19 +35,18 @@ type RunTx[R, S comparable] interface {
 	Run(id event.RunID) (R, error)
 	// State returns the state of a run.
 	State(r R) Run[S]
-	// Save stores the state of a run, and moves it from the set of its previous queue state to the
-	// set of its new one: the ready runs of its route, the runs of its owner, the blocked runs of
-	// its route, the queue of its workflow id, the due times, and the purge times. It comes last in
-	// a queue, and among the ready runs of one priority.
+	// Save stores the state of a run. It moves the run from the set of its previous queue state to
+	// the set of its new one: the ready runs of its route, the runs of its owner, the blocked runs
+	// of its route, the queue of its workflow id, the due times, or the purge times. The run
+	// becomes the last in a queue, and the last among the ready runs of its priority.
 	Save(r R, s Run[S]) error
 	// Insert stores a new run with the first frame of its log, without a queue state.
 	Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (R, error)
-	// AppendFrame stores the frame with that number.
+	// AppendFrame stores frame number n of the log.
 	AppendFrame(r R, n uint64, frame []byte) error
-	// Latest returns the run of the chain of r that has not continued, or the zero value if it was
-	// purged.
+	// Latest returns the last run of the chain of r, or the zero value if it was purged.
 	Latest(r R) (R, error)
-	// SetNext records that next follows r, and is the latest run of the chain.
+	// SetNext records that next follows r, and that next is the latest run of the chain.
 	SetNext(r, next R) error
 	// SetRerun records that another run is the rerun of r.
 	SetRerun(r R, rerun event.RunID) error
@@ -58,7 +57,7 @@ type RunTx[R, S comparable] interface {
 	StepData(r R, key string) (body []byte, found bool, err error)
 	// SetStepData stores the step data under a key.
 	SetStepData(r R, key string, body []byte) error
-	// NextDue returns the earliest due time of the partition, or 0.
+	// NextDue returns the earliest due time of the partition, or 0 if there is none.
 	NextDue() (int64, error)
 }
 
@@ -66,43 +65,45 @@ type RunTx[R, S comparable] interface {
 type InboxTx[R comparable] interface {
 	// Item returns the id of the unread item number n, counted from 0.
 	Item(r R, n int) (event.ItemID, error)
-	// HasRunItem reports whether any item from number n on has ScopeRun.
+	// HasRunItem reports whether any unread item from number n on has ScopeRun.
 	HasRunItem(r R, n int) (bool, error)
 	// AddItem puts an item at the end of the inbox.
 	AddItem(r R, item store.Item) error
-	// DropItems removes the first n items.
+	// DropItems removes the first n items of the inbox.
 	DropItems(r R, n int) error
 	// MoveItems puts all items of a run into the empty inbox of another one.
 	MoveItems(from, to R) error
 
 	// Seen reports whether a chain has accepted an item.
 	Seen(chain event.RunID, id event.ItemID) (bool, error)
-	// Remember records that a chain has accepted an item; keep means until Confirm. A later run of
-	// a chain to which such an item was sent remembers it as well, as if it were a chain.
+	// Remember records that a chain has accepted an item. If keep is true, the record is kept until
+	// Confirm. If the item was sent to a later run of the chain, that run also remembers it, under
+	// its own id.
 	Remember(chain event.RunID, id event.ItemID, at int64, keep bool) error
-	// ForgetSeen may drop what the chain of r has accepted before a time, except items that are
-	// remembered until Confirm or are in the inbox of r.
+	// ForgetSeen may drop the records of items that the chain of r accepted before a time. It keeps
+	// items that are remembered until Confirm and items in the inbox of r.
 	ForgetSeen(r R, before int64) error
-	// Unkeep drops an item that was remembered until Confirm.
+	// Unkeep drops the record of an item that was remembered until Confirm.
 	Unkeep(chain event.RunID, id event.ItemID) error
 }
 
-// NameTx is the access to the workflow ids, each identified by a run that has it.
+// NameTx is the access to the workflow ids. Each id is identified by a run that has it.
 type NameTx[R comparable] interface {
 	// Active returns the active run of a workflow id.
 	Active(workflowID string) (R, error)
-	// LastEnded returns the last run of a workflow id that has ended, if it is kept.
+	// LastEnded returns the last run of a workflow id that has ended, or the zero value if it was
+	// removed.
 	LastEnded(workflowID string) (R, error)
-	// Line returns the runs that wait for the end of the active one, in order.
+	// Line returns the runs that wait for the end of the active run of a workflow id, in order.
 	Line(workflowID string) ([]R, error)
 	// IsActive reports whether r is the active run of its workflow id.
 	IsActive(r R) (bool, error)
-	// NextInQueue returns the run that has waited longest for the end of those before it.
+	// NextInQueue returns the run that has waited longest for the workflow id of r.
 	NextInQueue(r R) (R, error)
-	// SetActive sets the active run of r's workflow id. A zero active clears it. If ended is set, r
-	// is the last run that has ended.
+	// SetActive sets the active run of r's workflow id. A zero active clears it. If ended is true,
+	// SetActive also records r as the last run of the id that has ended.
 	SetActive(r, active R, ended bool) error
-	// ForgetEnded removes the record that r was the last run of its workflow id that ended.
+	// ForgetEnded removes the record that r is the last ended run of its workflow id.
 	ForgetEnded(r R) error
 }
 
@@ -111,7 +112,7 @@ type OutboxTx[R comparable] interface {
 	// AddRecord writes a fresh record and returns it. If the sender has a record with that id
 	// already, the Phase of the result is 0.
 	AddRecord(from R, s *store.Send, now int64) (Record, error)
-	// Record returns a record of a sender; its Phase is 0 if it does not exist.
+	// Record returns a record of a sender. Its Phase is 0 if the record does not exist.
 	Record(from R, id event.ItemID) (Record, error)
 	// SetPhase sets the phase of a record.
 	SetPhase(from R, rec Record, phase store.Phase, now int64) error
@@ -120,7 +121,7 @@ type OutboxTx[R comparable] interface {
 	// HasBefore reports whether there is an earlier record of the same sender and receiver, in any
 	// phase.
 	HasBefore(from R, rec Record) (bool, error)
-	// Refresh makes the answered ones of those earlier records fresh.
+	// Refresh makes all answered records before rec of the same sender and receiver fresh.
 	Refresh(from R, rec Record, now int64) error
 }
 
@@ -129,7 +130,7 @@ type Record struct {
 	ID    event.ItemID
 	To    event.RunID
 	Phase store.Phase
-	Order int64 // order in which records were written, if the store has such a number
+	Order int64 // position in the order of writing, if the store has such a number
 }
 
 // StreamTx is the access to the streams of chains.
@@ -142,21 +143,21 @@ type StreamTx interface {
 	TrimStream(s Stream) error
 	// AddChunk stores chunk number Last.
 	AddChunk(s Stream, p *store.Publication) error
-	// Written returns the Nth of the last chunk of a writer, or 0 if it has written none.
+	// Written returns the Nth of the last chunk that a writer has written, or 0 if there is none.
 	Written(s Stream, writer string) (uint64, error)
 	// DropStream removes a stream.
 	DropStream(s Stream) error
 }
 
-// Stream is the state of a stream. The chunks from First to Last are kept; in an empty stream First
-// is Last + 1.
+// Stream is the state of a stream. It contains the chunks from First to Last. In an empty stream
+// First is Last + 1.
 type Stream struct {
 	Chain       event.RunID
 	Name        string
 	Found       bool
 	First, Last uint64
 	Closed      bool
-	Key         int64 // of the store, if it needs one
+	Key         int64 // key of the stream in the store, if the store needs one
 }
 
 // SessionTx is the access to the sessions.
@@ -168,7 +169,7 @@ type SessionTx[R, S comparable] interface {
 	// Blockers returns the sessions that have blocked a run, in the order in which they were added.
 	// Sessions that are over may be missing.
 	Blockers(r R) ([]S, error)
-	// SetBlockers replaces them. Save stores them.
+	// SetBlockers replaces the sessions that have blocked a run. Save stores them.
 	SetBlockers(r R, sessions []S)
 }
 
@@ -180,15 +181,15 @@ type Session struct {
 	Over bool
 }
 
-// FailureGroupTx is the access to the failure groups. Save and Remove maintain which runs are in them,
-// by Run.Group.
+// FailureGroupTx is the access to the failure groups. Save and Remove maintain the runs of each
+// group according to Run.Group.
 type FailureGroupTx interface {
-	// EnterFailureGroup records that a run enters a group at a time. It reports whether the group is
-	// new.
+	// EnterFailureGroup records that a run enters a group at the given time. It reports whether the
+	// group is new.
 	EnterFailureGroup(t store.FailureGroup, at int64) (fresh bool, err error)
-	// ForgetFailureGroups removes up to limit groups that contain no run and that no run has entered
-	// since a time. Groups that no run has entered for longest come first, and of those the one
-	// with the smallest id.
+	// ForgetFailureGroups removes up to limit groups that contain no run and that no run has
+	// entered since a time. It removes groups with the oldest entry first, and among these the
+	// smallest id first.
 	ForgetFailureGroups(before int64, limit int) error
 }
 
@@ -196,7 +197,7 @@ type FailureGroupTx interface {
 type PurgeTx[R comparable] interface {
 	// Held returns the reasons that keep a run from its purge.
 	Held(r R) (Held, error)
-	// NextPurge returns the run that may be purged first, if its time has come.
+	// NextPurge returns the run with the earliest purge time, if that time has come.
 	NextPurge(now int64) (R, error)
 	// Remove removes a run and everything that is stored under its id.
 	Remove(r R) error
@@ -207,6 +208,6 @@ type PurgeTx[R comparable] interface {
 // Held contains the reasons that keep an ended run from its purge.
 type Held struct {
 	Records bool // its outbox has records, in any phase
-	Later   bool // it is the first of a chain, of which a later run is kept
-	Kept    bool // an item is remembered under its id until Confirm
+	Later   bool // the run is the first of a chain, and a later run is kept
+	Kept    bool // an item is remembered under the run's id until Confirm
 }

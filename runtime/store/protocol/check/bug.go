@@ -6,14 +6,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A bug disables a guard or a transition from the outside: by a Tx that returns wrong results to
-// the kernel, or by an operation that undoes what the kernel did. The zero value is no bug.
+// A bug disables a guard or a transition of the kernel without a hook in it. Its Tx returns wrong
+// results to the kernel, or its operation undoes a change of the kernel. The zero value is no bug.
 type bug struct {
 	tx      func(*tx) protocol.Tx[uint8, uint8]
 	after   func(*protocol.Changes[uint8]) // changes the notifications of an operation
 	commit  func(*kernel, *tx, *store.Commit) (store.Committed, error)
 	deliver func(*kernel, *tx, *store.Deliver) (event.RunID, error)
-	forgets bool // heartbeats do not compare runs
+	forgets bool // heartbeats do not compare the runs of the worker with those of the store
 }
 
 type kernel = protocol.Op[uint8, uint8]
@@ -36,7 +36,7 @@ func (m *runs) doDeliver(d *store.Deliver) (event.RunID, error) {
 type homeBug struct {
 	tx      func(*tx) protocol.Tx[uint8, uint8]
 	after   func(operation, *protocol.Changes[uint8])
-	tick    func(*home) // what happens in addition when time passes
-	forgets bool        // heartbeats do not compare runs
+	tick    func(*home) // an additional change when time passes
+	forgets bool        // heartbeats do not compare the runs of the worker with those of the store
 	noWake  bool        // a claim that leaves ready runs sets no wake
 }

@@ -8,31 +8,31 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// liar is a Tx with one wrong method, or two that belong together.
+// liar is a Tx with one wrong method, or with two wrong methods that belong together.
 type liar struct {
 	*tx
 	state     func(t *tx, r uint8, s protocol.Run[uint8]) protocol.Run[uint8]
 	save      func(t *tx, before run, x *run)
-	run       func(t *tx, id event.RunID) bool // whether the run is hidden
+	run       func(t *tx, id event.RunID) bool // reports whether Run returns none
 	item      func(t *tx) event.ItemID
 	runItem   bool // HasRunItem returns false
 	noMove    bool // MoveItems drops the items
 	noAdd     func(t *tx) bool
 	noSeen    bool // Seen returns false
 	noMemory  bool // Remember does nothing
-	noActive  bool // Active returns none
-	noQueue   bool // NextInQueue returns none
-	noHeld    bool // Held returns no reason
+	noActive  bool // Active returns the zero run
+	noQueue   bool // NextInQueue returns the zero run
+	noHeld    bool // Held returns no reasons
 	early     bool // NextDue returns a time before all due times
 	noBlock   bool // SetBlockers does nothing
-	noTried   bool // Blockers returns none
+	noTried   bool // Blockers returns no sessions
 	noOpen    bool // HasBefore returns false
 	noSettled bool // HasBefore ignores settled records
 	noKept    bool // Held ignores remembered items
 	noUnkeep  bool // Unkeep does nothing
 	phase     func(store.Phase) (as store.Phase, old bool)
 	insert    func(event.ItemID) event.ItemID
-	now       bool // no time passes for arriving requests
+	now       bool // Now returns a time at which no request is late
 }
 
 func (l liar) bug() bug {
@@ -202,12 +202,12 @@ func (l *liar) Now() time.Time {
 	return l.tx.Now()
 }
 
-// seeded are the bugs of the model of runs. Each is named after the rule that it breaks.
+// seeded are the bugs of the model of runs. The name of each begins with the rule that it breaks.
 var seeded = []struct {
 	name  string
 	in    config
 	bug   bug
-	finds string // the invariant that it breaks first, without the run or item concerned
+	finds string // the first broken invariant, without the run or the item
 }{
 	{"F1 the fence is not compared", fence1, bug{commit: unfenced(func(run, *store.Commit) bool { return true })},
 		"epochs go backwards in a log [F1]"},
@@ -313,7 +313,7 @@ func oldAtOnce(p store.Phase) (store.Phase, bool) { return p, true }
 
 func unborn(event.ItemID) event.ItemID { return "" }
 
-// unfenced gives the run the fence of a commit while the commit is carried out.
+// unfenced gives the run the fence of the commit for the duration of the commit.
 func unfenced(which func(run, *store.Commit) bool) func(*kernel, *tx, *store.Commit) (store.Committed, error) {
 	return func(op *kernel, t *tx, c *store.Commit) (store.Committed, error) {
 		x := &t.p.runs[number(c.Run)-1]

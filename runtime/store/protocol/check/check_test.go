@@ -9,7 +9,7 @@ import (
 
 var full = flag.Bool("full", false, "explore every configuration to its end")
 
-// The bounds, in states, of short explorations, of those with seeded bugs, and of full ones.
+// Bounds of explorations, in states: short ones, those with seeded bugs, and full ones.
 const (
 	shortStates = 3_000
 	seededMost  = 80_000

@@ -9,39 +9,39 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model of starts that share a run. Three clients start by one key; each sends again until it
-// is answered, and each request may be late. A worker claims ready runs, and may crash before it
-// has moved the inbox into the log. A client may cancel a run.
+// This file models starts that share a run. Three clients start with the same key. Each sends its
+// request again until it is answered, and each request may be late. A worker claims ready runs, and
+// may crash before it has moved the inbox into the log. A client may cancel a run.
 
 const (
 	starts      = 3
-	cancelStart = starts + 1 // represents the cancel item among the items of starts
+	cancelStart = starts + 1 // item number of a cancel item, after those of the starts
 )
 
-// gatherer is a run of the model. Its id is the id of the start that has created it.
+// collector is a run of the model. Its id is the id of the start that has created it.
 type collector struct {
 	there, collect, begun bool
 	place                 store.QueueState
 	epoch                 uint8
-	items, input          [cancelStart]uint8 // starts in the inbox, and in the log
+	items, input          [cancelStart]uint8 // numbers of the starts in the inbox and in the log
 	created, due          uint8              // tick + 1
-	last                  uint8              // ghost: the start that was accepted last
-	canceled              bool               // ghost
+	last                  uint8              // the start that was accepted last; ghost variable
+	canceled              bool               // ghost variable
 }
 
 type collecting struct {
 	runs   [starts]collector
 	joined [starts]uint8 // the run that each start has joined
-	in     [starts]uint8 // ghost: all runs that have accepted it, as bits
+	in     [starts]uint8 // set of the runs that have accepted the start, as bits; ghost variable
 	sent   [starts]uint8
 	late   [starts]bool  // a copy of the request is in flight
-	saw    [starts]uint8 // in the bug with two actions: what a start saw, plus 1
+	saw    [starts]uint8 // only with the bug look: 1 + the run that collected when the start checked
 	now    uint8
 
 	resend, crash, cancel uint8
 }
 
-// The state of a start, as its client knows it.
+// States of a start from the view of its client.
 const (
 	startUnsent uint8 = iota
 	startUnanswered
@@ -58,10 +58,10 @@ type collectConfig struct {
 // A collectBug is a bug in the model of starts that share a run.
 type collectBug struct {
 	tx   func(*collectTx) protocol.Tx[uint8, uint8]
-	look bool // a start checks which run collects in one action, and joins it in another
+	look bool // a start checks which run collects in one action, and joins that run in another action
 }
 
-// gathers is the model.
+// collectors is the model of starts that share a run.
 type collectors struct {
 	collectConfig
 	bug collectBug
@@ -82,7 +82,7 @@ func (c collectConfig) model(b collectBug) model[collecting] {
 	}
 }
 
-// do carries out an operation of the kernel on a state.
+// do carries out an operation of the kernel on state n.
 func (m *collectors) do(n *collecting, f func() error) {
 	m.tx.n = n
 	if err := f(); err != nil {
@@ -91,7 +91,7 @@ func (m *collectors) do(n *collecting, f func() error) {
 	m.op.Changes.Reset()
 }
 
-// start executes a start.
+// start sends the request of start i to the kernel.
 func (m *collectors) start(n *collecting, i int) {
 	m.tx.starts = i
 	m.do(n, func() error {
@@ -127,7 +127,7 @@ func (m *collectors) next(s collecting, e emit[collecting]) {
 		m.executes(s, uint8(i+1), r, try)
 	}
 	if waits {
-		return // timers fire in time
+		return // a timer fires before more time passes
 	}
 	for _, r := range s.runs {
 		if r.place == store.StateParked {
@@ -137,7 +137,7 @@ func (m *collectors) next(s collecting, e emit[collecting]) {
 	}
 }
 
-// sends takes the steps of a client.
+// sends tries the steps of a client.
 func (m *collectors) sends(s collecting, i int, try func(label, bool, func(*collecting))) {
 	k := uint8(i + 1)
 	switch {
@@ -163,7 +163,7 @@ func (m *collectors) sends(s collecting, i int, try func(label, bool, func(*coll
 	}
 }
 
-// executes takes the steps of a run.
+// executes tries the steps of a run.
 func (m *collectors) executes(s collecting, r uint8, x collector, try func(label, bool, func(*collecting))) {
 	if s.cancel > 0 && x.there && !x.begun && x.place != store.StateOwned {
 		try(say("somebody asks run %d to end", r), true, func(n *collecting) {
@@ -228,7 +228,7 @@ func count(items [cancelStart]uint8, start uint8) (n int) {
 	return n
 }
 
-// check returns what is wrong with a state.
+// check returns a description of the first broken invariant, or "".
 func (m *collectors) check(s collecting) string {
 	for i := range starts {
 		k, in := uint8(i+1), 0
@@ -270,7 +270,7 @@ func (m *collectors) check(s collecting) string {
 	return ""
 }
 
-// done reports whether all starts are answered, and all runs have begun.
+// done reports whether all starts are answered and all runs have begun.
 func (m *collectors) done(s collecting) bool {
 	for i, x := range s.runs {
 		if s.sent[i] != startAnswered || x.there && !x.begun {
@@ -280,11 +280,11 @@ func (m *collectors) done(s collecting) bool {
 	return true
 }
 
-// collectTx is the Tx of the model. The methods that it lacks are never called.
+// collectTx is the Tx of the model. The kernel never calls the methods that it does not define.
 type collectTx struct {
 	protocol.Tx[uint8, uint8]
 	n      *collecting
-	starts int // the start that is executed
+	starts int // number of the start in progress
 }
 
 func (t *collectTx) run(r uint8) *collector { return &t.n.runs[r-1] }
@@ -333,7 +333,7 @@ func (t *collectTx) Insert(c *store.Create, _ event.RunID, _ event.ItemID) (uint
 	return r, nil
 }
 
-func (t *collectTx) NextDue() (int64, error) { return 1, nil } // notifications are not modeled
+func (t *collectTx) NextDue() (int64, error) { return 1, nil } // the model has no notifications
 
 func (t *collectTx) Item(r uint8, n int) (event.ItemID, error) {
 	return startItem(t.run(r).items[n]), nil

@@ -13,7 +13,7 @@ var configs = []config{
 	localstart, byName, {name: "claim-by-name-line", starter: true, tool: 1}, {name: "blocked-expiry", codes: true, messages: 1, expire: 1, delay: 1},
 }
 
-// The configurations in which bugs are found.
+// These configurations are used with seeded bugs.
 var (
 	lostClaim        = config{name: "lost-claim", delay: 1}
 	fence1           = config{name: "fence", messages: 1, expire: 1, delay: 1}
@@ -56,16 +56,16 @@ var (
 	needPair = [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}
 	needOne  = [slots][kinds]uint8{{1}, {1}, {1}}
 
-	// Two limits at once, while sessions end and answers are lost.
+	// Each run needs one or two limits, while sessions end and answers are lost.
 	homePairs = homeConfig{name: "limits-pairs", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, lose: 1}, cover: true}
 	homeCrash = homeConfig{name: "limits-crash", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{crash: 1, cancel: 1}, cover: true}
 	homeLost  = homeConfig{name: "limits-lost", runs: 2, need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{expire: 1, lose: 2, resend: 1}, cover: true}
 	homeLate  = homeConfig{name: "limits-late", runs: 2, need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{expire: 1, late: 1, lose: 1}, cover: true}
-	// No worker checks periodically: wakes alone must suffice.
+	// No worker checks periodically, so the wakes must suffice.
 	homeWakes = homeConfig{name: "limits-wakes", need: [slots][kinds]uint8{{0, 1}, {1, 1}, {1, 0}}, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{cancel: 2, yield: 1}}
-	// A run that needs the whole limit, and a stream of others that need less.
+	// One run needs the whole limit, and a stream of other runs needs less.
 	homeHeavy = homeConfig{name: "limits-heavy", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, free: [kinds]uint8{2}, again: [slots]bool{false, true, true}, left: homeBudget{again: 4}}
-	// One limit, and two classes of work, each served by its own worker.
+	// There are one limit and two classes of work. Each class is served by its own worker.
 	homeClasses = homeConfig{
 		name: "limits-classes", need: needOne, class: [slots]uint8{0, 1, 1}, serves: bothEach, free: [kinds]uint8{1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 4, yield: 1},
@@ -77,24 +77,24 @@ var (
 	}
 	homeSets    = homeConfig{name: "limits-capacity", need: [slots][kinds]uint8{{1}, {1}, {2}}, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, paused}, {0, 2}}, left: homeBudget{cancel: 1}}
 	homeShrinks = homeConfig{name: "limits-shrink", need: needOne, serves: bothAll, free: [kinds]uint8{2}, sets: []capacity{{0, 1}, {0, 0}}, left: homeBudget{park: 1, localstart: 1}}
-	// Permits that are kept from the first claim to the end.
+	// Runs keep their permits from the first claim to the end.
 	homeWhole = homeConfig{
 		name: "limits-whole", runs: 2, need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1},
 		left: homeBudget{crash: 1, lose: 1, yield: 1, cancel: 1, park: 1}, cover: true,
 	}
 	homeRate     = homeConfig{name: "limits-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{localstart: 1, cancel: 1}}
 	homeRatePair = homeConfig{name: "limits-rate-pair", need: needPair, serves: bothAll, free: [kinds]uint8{1}, rate: [kinds]bool{false, true}, left: homeBudget{yield: 1}}
-	// Workers that start runs that they own.
+	// Workers start runs that they own.
 	homeOwners         = homeConfig{name: "limits-owners", need: [slots][kinds]uint8{{2}, {1}, {1}}, serves: bothAll, free: [kinds]uint8{2}, owned: true, left: homeBudget{yield: 1}}
 	homeContinues      = homeConfig{name: "limits-continue", need: needOne, whole: [slots]bool{true, true, true}, serves: bothAll, free: [kinds]uint8{1}, continues: true, left: homeBudget{park: 1}}
 	homeContinuesOther = homeConfig{name: "limits-continue-other", need: [slots][kinds]uint8{{1}, {0, 1}, {1}}, whole: [slots]bool{true, true, true}, serves: bothAll, free: [kinds]uint8{1, 1}, continues: true}
 	homeByName         = homeConfig{name: "limits-by-name", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{tool: 2, yield: 1}}
 	homeRanks          = homeConfig{name: "limits-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{localstart: 1, cancel: 1}}
-	// A grant that leaves capacity for the next.
+	// A grant leaves capacity for the next run.
 	homeGrants = homeConfig{
 		name: "limits-grants", need: [slots][kinds]uint8{{2}, {1}, {1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{2}, left: homeBudget{yield: 1},
 	}
-	// A run that becomes the first of a queue in which others were examined in vain.
+	// A run becomes the first of a queue in which other runs were examined in vain.
 	homeBack      = homeConfig{name: "limits-back", need: needOne, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1}, left: homeBudget{localstart: 1, tool: 1}}
 	homeBackRanks = homeConfig{
 		name: "limits-back-priority", need: needOne, class: [slots]uint8{0, 0, 1}, priority: [slots]uint8{0, 1, 0}, serves: bothEach, free: [kinds]uint8{1},
@@ -106,13 +106,13 @@ var (
 		name: "limits-nested", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		free: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
-	// The other limit has free capacity again: by the end of a run, and when its bound is raised.
+	// The other limit gets free capacity when a run ends and when its bound is raised.
 	homeNestedGrants = homeConfig{
 		name: "limits-nested-grants", need: [slots][kinds]uint8{{1, 0}, {0, 1}, {1, 2}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		free: [kinds]uint8{1, 2}, sets: []capacity{{1, paused}, {1, 2}}, left: homeBudget{yield: 1, again: 1}, again: [slots]bool{false, false, true},
 	}
-	// A run that waits for the earlier limit does not count at the later one, which others use
-	// alone.
+	// A run that waits for the earlier limit does not count at the later limit, which other runs
+	// use alone.
 	homeOrder = homeConfig{
 		name: "limits-order", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{1, 2}, again: [slots]bool{false, false, true},
 		left: homeBudget{cancel: 1, yield: 1, again: 2},
@@ -133,7 +133,7 @@ var (
 		name: "limits-order-wakes", need: [slots][kinds]uint8{{2, 1}, {1, 1}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{2, 1},
 		left: homeBudget{cancel: 2, yield: 1, park: 1},
 	}
-	// Endless streams that use one limit each.
+	// Endless streams of runs use one limit each.
 	homeStream = homeConfig{
 		name: "limits-order-streams", need: [slots][kinds]uint8{{1, 1}, {1, 0}, {0, 1}}, class: [slots]uint8{0, 0, 1}, serves: bothEach, free: [kinds]uint8{1, 1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 4},
@@ -142,8 +142,8 @@ var (
 		name: "limits-order-behind", need: [slots][kinds]uint8{{2, 0}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{2, 1},
 		again: [slots]bool{false, true, true}, left: homeBudget{again: 3},
 	}
-	// Three limits: a queue that begins to count at the second one sends back a queue that has come
-	// further.
+	// With three limits, a queue that begins to count at the second limit sends back a queue that
+	// counts at a later one.
 	homeThree = homeConfig{
 		name: "limits-order-three", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {1, 0, 1}}, serves: bothAll, free: [kinds]uint8{1, 1, 1},
 		again: [slots]bool{false, false, true}, left: homeBudget{again: 2, yield: 1},
@@ -156,7 +156,7 @@ var (
 		name: "limits-order-three-pause", need: [slots][kinds]uint8{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, class: [slots]uint8{0, 1, 1}, serves: bothEach, free: [kinds]uint8{1, 1, 1},
 		sets: []capacity{{0, paused}, {0, 1}, {2, paused}, {2, 1}}, left: homeBudget{yield: 1},
 	}
-	// A nested run skips one that then keeps the limit for which it waits.
+	// A nested run skips a run that then keeps the limit for which the nested run waits.
 	homeNestedPasses = homeConfig{
 		name: "limits-nested-passes", need: [slots][kinds]uint8{{1, 0, 0}, {0, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		free: [kinds]uint8{1, 1, 1}, sets: []capacity{{2, paused}, {2, 1}}, left: homeBudget{yield: 2, again: 2}, again: [slots]bool{false, false, true},
@@ -165,16 +165,17 @@ var (
 		name: "limits-nested-all", need: [slots][kinds]uint8{{0, 0, 1}, {1, 1, 0}, {0, 1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		free: [kinds]uint8{1, 1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,
 	}
-	// A client seizes runs from their limiter queues and from workers, and may crash with them.
+	// A client seizes runs from their limiter queues and from workers, and may crash while it holds
+	// them.
 	homeSeize      = homeConfig{name: "limits-seize", need: needPair, serves: bothAll, free: [kinds]uint8{1, 1}, left: homeBudget{seize: 1, crash: 1}, cover: true}
 	homeSeizeWakes = homeConfig{name: "limits-seize-wakes", need: needOne, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{seize: 2, yield: 1}}
-	// Runs that must not begin yet, and give back the permits that they were granted.
+	// Runs that may not begin yet give back the permits that they were granted.
 	homeUnused = homeConfig{
 		name: "limits-unused", need: needOne, whole: [slots]bool{true, true}, serves: bothAll, free: [kinds]uint8{1}, left: homeBudget{unused: 2, yield: 1, localstart: 1},
 	}
 	homeUnusedRate = homeConfig{name: "limits-unused-rate", need: needOne, serves: bothAll, rate: [kinds]bool{true}, left: homeBudget{unused: 1, cancel: 1}}
 	homeOrderRate  = homeConfig{name: "limits-order-rate", need: [slots][kinds]uint8{{1, 1}, {1, 1}, {0, 1}}, serves: bothAll, free: [kinds]uint8{0, 1}, rate: [kinds]bool{true}, left: homeBudget{yield: 1, cancel: 1}}
-	// The run above holds the later limit.
+	// The run above the nested run holds the later limit.
 	homeNestedLater = homeConfig{
 		name: "limits-nested-later", need: [slots][kinds]uint8{{0, 1}, {1, 0}, {1, 1}}, whole: [slots]bool{true}, within: [slots]uint8{0, 1}, serves: bothAll,
 		free: [kinds]uint8{1, 1}, left: homeBudget{expire: 1, yield: 1, again: 2}, again: [slots]bool{false, false, true}, cover: true,

@@ -9,26 +9,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model of the outbox: R0 of one partition starts R1 in another and sends it a message. Two
-// relays carry the records; each may pause for any time between two steps.
+// This file models the outbox. Run R0 of one partition starts R1 in another partition and sends it
+// a message. Two relays deliver the records. Each relay may pause for any time between two steps.
 
 type exchange struct {
 	sender, senderSnap     partition
 	receiver, receiverSnap partition
-	senderHas, receiverHas bool // the replica has stopped following
+	senderHas, receiverHas bool // a snapshot exists because the replica has stopped following
 	senderLost             bool
 	relays                 [2]relay
 	crash, senderFails     uint8
 	receiverFails          uint8
 }
 
-// relay has at most one record.
+// relay is a relay that handles at most one record.
 type relay struct {
 	id      uint8
-	phase   store.Phase // in which it was read
-	at      uint8       // when it was read
+	phase   store.Phase // phase of the record when the relay read it
+	at      uint8       // time at which the relay read the record, in horizons
 	sent    bool
-	unknown bool // the receiver did not exist
+	unknown bool // the receiver does not exist
 	refused bool
 }
 
@@ -37,11 +37,11 @@ type trade struct {
 	name  string
 	short int
 	crash uint8 // number of crashes of relays
-	fails bool  // each partition has a failover
+	fails bool  // each partition may have one failover
 	alone bool  // R0 sends no message, and R1 ends without one
 }
 
-// order returns a number by which relays are ordered.
+// order returns a number that determines the order of two relays.
 func (r relay) order() int {
 	n := int(r.id)<<16 | int(r.phase)<<12 | int(r.at)<<4
 	for i, set := range [...]bool{r.sent, r.unknown, r.refused} {
@@ -52,7 +52,7 @@ func (r relay) order() int {
 	return n
 }
 
-// deadline returns the deadline of the record as it was read.
+// deadline returns the deadline of the record, computed from the time at which the relay read it.
 func (r relay) deadline() time.Time { return protocol.Time(millis(r.at + 1)).Add(store.Horizon / 2) }
 
 // exchanges is the model of the outbox.
@@ -110,8 +110,8 @@ func (m *exchanges) next(s exchange, e emit[exchange]) {
 	m.repair(s, try)
 }
 
-// repair takes the step of fsck for a Confirm that a failover of the receiver has lost: it drops
-// what no record at the sender explains.
+// repair tries a step of fsck for a Confirm that was lost by a failover of the receiver. The step
+// removes remembered items without a record at the sender.
 func (m *exchanges) repair(s exchange, try tryExchange) {
 	x := &s.sender.runs[0]
 	if !m.fails || s.senderHas || s.receiverHas || s.relays != [2]relay{} {
@@ -130,7 +130,7 @@ func (m *exchanges) repair(s exchange, try tryExchange) {
 
 type tryExchange func(l label, fault bool, f func(n *exchange) string)
 
-// executes takes the steps of the owners of both runs, and those of purges.
+// executes tries the steps of the owners of both runs, and the purges.
 func (m *exchanges) executes(s exchange, try tryExchange) {
 	if x := &s.sender.runs[0]; x.there && x.queueState == store.StateOwned {
 		l := [...]label{1: say("R0: commits that it starts R1"), 2: say("R0: commits that it sends R1 a message"), 3: say("R0: ends")}[x.n]
@@ -170,7 +170,7 @@ func (m *exchanges) executes(s exchange, try tryExchange) {
 	}
 }
 
-// commits appends a record of the present owner.
+// commits appends a record as the present owner.
 func (m *exchanges) commits(p *partition, c store.Commit, k kind) string {
 	x := &p.runs[number(c.Run)-1]
 	log := m.tx.number(node{prev: x.log, kind: k, item: x.n * uint8(len(c.Send))})
@@ -217,7 +217,7 @@ func (m *exchanges) executeReceiver(p *partition) string {
 	}, runCompleted))
 }
 
-// relays takes the steps of one relay.
+// relays tries the steps of one relay.
 func (m *exchanges) relays(s exchange, i int, r relay, try tryExchange) {
 	if i == 1 && r == s.relays[0] {
 		return
@@ -248,7 +248,7 @@ func (m *exchanges) relays(s exchange, i int, r relay, try tryExchange) {
 	}
 }
 
-// mark marks a record with the answer of the receiver.
+// mark reports the answer of the receiver to the kernel, which marks the record.
 func (m *exchanges) mark(n *exchange, i int) string {
 	r := n.relays[i]
 	n.relays[i] = relay{}
@@ -259,7 +259,7 @@ func (m *exchanges) mark(n *exchange, i int) string {
 	return m.do(&n.sender, otherwise, func() error { return m.op.Mark(k) })
 }
 
-// due reports whether a store would list a record of its outbox.
+// due reports whether a store would return record k when it lists its outbox.
 func due(p *partition, k int) bool {
 	o := p.outbox[k]
 	if o.phase == 0 || o.phase != store.PhaseFresh && !o.old {
@@ -273,7 +273,7 @@ func due(p *partition, k int) bool {
 	return true
 }
 
-// carry applies a record to the receiver.
+// carry delivers the record of relay i to the receiver.
 func (m *exchanges) carry(n *exchange, i int) (wrong string) {
 	r, p := &n.relays[i], &n.receiver
 	deadline := r.deadline()
@@ -337,7 +337,7 @@ func (m *exchanges) replication(s exchange, try tryExchange) {
 		try(say("receiver: FAILOVER"), true, func(n *exchange) string {
 			n.receiver, n.receiverSnap, n.receiverHas = n.receiverSnap, partition{}, false
 			for i := range n.relays {
-				if n.relays[i].sent && n.relays[i].phase == store.PhaseAnswered { // the connection breaks: it settles again
+				if n.relays[i].sent && n.relays[i].phase == store.PhaseAnswered { // the connection breaks, so the relay delivers the record again
 					n.relays[i] = relay{}
 				}
 			}
@@ -376,7 +376,7 @@ func (m *exchanges) goal(s exchange) bool {
 	return !s.sender.runs[0].there && !s.receiver.runs[1].there && s.receiver.created[1] == 1 && (m.alone || s.receiver.taken>>message&1 == 1)
 }
 
-// normalize makes times relative to the present: all times older than two horizons become equal.
+// normalize makes times relative to the present. All times more than two horizons ago become equal.
 func (s *exchange) normalize() {
 	const present = 1
 	if s.relays[0].order() < s.relays[1].order() { // the relays are interchangeable

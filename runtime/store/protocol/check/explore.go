@@ -11,16 +11,16 @@ import (
 type model[S comparable] struct {
 	init  S
 	next  func(S, emit[S])
-	check func(S) string // returns what is wrong with a state, or ""
-	goal  func(S) bool   // reports whether everything has ended
+	check func(S) string // returns a description of the first broken invariant, or ""
+	goal  func(S) bool   // reports whether all runs have ended
 }
 
-// emit reports one step. fault marks steps that the environment may take but need not: a crash, a
-// delay, a failover. The progress check does not rely on them. wrong is not empty if the step
+// emit reports one step. fault is set for steps that the environment may take but need not take: a
+// crash, a delay, a failover. The progress check does not use them. wrong is not empty if the step
 // itself breaks a rule.
 type emit[S comparable] func(l label, fault bool, s S, wrong string)
 
-// label describes a step; it is formatted only for a counterexample.
+// label describes a step. It is formatted only if a counterexample is printed.
 type label struct {
 	verb string
 	args [3]uint8
@@ -45,12 +45,12 @@ func (l label) String() string {
 	return fmt.Sprintf(l.verb, args...) + ": " + l.note
 }
 
-// A result contains the findings of an exploration.
+// result contains the findings of an exploration.
 type result struct {
 	states, steps int
-	wrong         string  // what is wrong, or ""
-	trace         []label // a shortest sequence of steps that leads to it
-	truncated     bool    // the limit was reached: nothing is known about progress
+	wrong         string  // description of the broken rule, or ""
+	trace         []label // a shortest sequence of steps that leads to the broken rule
+	truncated     bool    // the exploration reached its limit, and progress was not checked
 }
 
 func (r result) String() string {
@@ -68,7 +68,7 @@ func (r result) String() string {
 	return b.String()
 }
 
-// seeds are the seeds of two hashes, which together identify a state.
+// seeds are the seeds of two hashes. Together the hashes identify a state.
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 func key[S comparable](s S) [2]uint64 {
@@ -82,12 +82,12 @@ type search[S comparable] struct {
 	parent   []uint32
 	via      []label
 	goal     []bool
-	from, to []uint32 // the steps without faults
+	from, to []uint32 // transitions that are not faults, as numbers of states
 	next     []S
 	res      result
 }
 
-// explore visits all states breadth first, so that a counterexample is a shortest one.
+// explore visits all states breadth first, so the first counterexample is a shortest one.
 func explore[S comparable](m model[S], limit int) result {
 	x := &search[S]{m: m, ids: map[[2]uint64]uint32{}}
 	x.add(0, label{}, m.init)
@@ -113,7 +113,7 @@ func explore[S comparable](m model[S], limit int) result {
 	return x.res
 }
 
-// expand takes all steps from one state.
+// expand takes all steps from state s, which has number cur.
 func (x *search[S]) expand(cur uint32, s S) {
 	x.m.next(s, func(l label, fault bool, n S, wrong string) {
 		if x.res.wrong != "" {
@@ -154,8 +154,8 @@ func (x *search[S]) trace(id uint32) []label {
 	return t
 }
 
-// checkProgress searches from the goals backwards: from every state the end must be reachable
-// without a fault.
+// checkProgress checks that the end can be reached from every state without a fault. It searches
+// backwards from the goals.
 func (x *search[S]) checkProgress() {
 	n := len(x.parent)
 	head := make([]uint32, n+1)

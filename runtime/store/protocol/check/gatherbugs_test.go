@@ -12,7 +12,7 @@ type collectLiar struct {
 	state      func(t *collectTx, s protocol.Run[uint8]) protocol.Run[uint8]
 	save       func(t *collectTx, before, x *collector)
 	collecting func(t *collectTx) (uint8, bool)
-	forgets    bool // Joined knows only the starts that have joined the run which collects now
+	forgets    bool // Joined ignores starts that have joined a run which no longer collects
 	noJoin     bool // Join does nothing
 	noReplace  bool // ReplaceItem does nothing
 }
@@ -73,7 +73,7 @@ func (l *collectLiar) ReplaceItem(r uint8, i store.Item) error {
 }
 
 const (
-	debouncing = iota // indexes of collectConfigs
+	debouncing = iota // indexes in collectConfigs
 	batching
 	batchingAny
 )

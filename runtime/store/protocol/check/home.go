@@ -10,14 +10,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The model of limits: one partition in which runs wait in limiter queues, are claimed together
-// with their permits, give them back, and are recovered. All data of a limit is in this partition,
-// so each operation is one atomic action; requests and answers are not.
+// This file models limits. Runs of one partition wait in limiter queues, are claimed together with
+// their permits, give the permits back, and are recovered. All data of a limit is in this
+// partition, so each operation is one atomic action. Requests and answers are separate steps and
+// may be lost.
 
 // kinds is the number of limits.
 const kinds = 3
 
-// clockTick is the unit of time of the model: the rate admits a weight every rateTicks.
+// clockTick is the unit of time of the model. A rate admits one weight every rateTicks.
 const (
 	clockTick = protocol.AdmitTime
 	rateTicks = 2
@@ -27,35 +28,36 @@ const (
 type homeConfig struct {
 	name      string
 	short     int
-	runs      int // 0: all
+	runs      int // number of runs; 0 means slots
 	need      [slots][kinds]uint8
-	class     [slots]uint8 // the route
+	class     [slots]uint8 // number of the route
 	priority  [slots]uint8
-	whole     [slots]bool  // keeps its permits to its end
-	within    [slots]uint8 // number, from 1, of the run above, which starts this run when it has its permits and ends after it
-	again     [slots]bool  // another run like it arrives after its end
+	whole     [slots]bool  // the run keeps its permits to its end
+	within    [slots]uint8 // number, from 1, of the run above: it starts this run while it holds its permits, and ends after it
+	again     [slots]bool  // another run with the same needs arrives after the end of the run
 	serves    [2][2]bool   // the classes that a worker serves
 	free      [kinds]uint8
 	rate      [kinds]bool
-	sets      []capacity // one after the other
+	sets      []capacity // configurations to set, in order
 	owned     bool       // workers start runs that they own at once
 	continues bool       // R0 continues as R1
 	cover     bool       // workers check periodically; otherwise wakes alone must suffice
-	gone      bool       // a worker that crashes does not come back
+	gone      bool       // a crashed worker does not return
 	left      homeBudget
 }
 
-// homeBudget contains how often each event may happen.
+// homeBudget contains how often each event may still happen.
 type homeBudget struct {
 	crash, expire, lose, late, cancel, resend, yield, localstart, park, again, set, tool, seize, unused uint8
 }
 
-// capacity is a configuration of a limit; paused admits nothing, and 0 bounds nothing.
+// capacity is a configuration of a limit. If atOnce is paused, the limit admits nothing; if it is
+// 0, the limit is unlimited.
 type capacity struct{ limit, atOnce uint8 }
 
 const paused = 255
 
-// A home is a state of the model of limits.
+// home is a state of the model of limits.
 type home struct {
 	p     partition
 	x     limited
@@ -64,18 +66,18 @@ type home struct {
 	net   homeRequest
 	left  homeBudget
 
-	// Ghosts.
-	asked  uint8        // the runs that were examined in vain, a set
-	seized uint8        // the runs whose owner has seized them, a set
-	age    [kinds]uint8 // ticks since the last weight began
+	// Ghost variables.
+	asked  uint8        // set of the runs that were examined in vain
+	seized uint8        // set of the runs that their owners have seized
+	age    [kinds]uint8 // ticks since the last weight began, by limit
 }
 
-// limited contains the limits of a partition, and its limiter queues.
+// limited contains the limits and the limiter queues of a partition.
 type limited struct {
 	flags  [slots]permits
 	order  [slots + 1]uint8  // the runs in limiter queues, in order of position
-	lines  [slots]lineState  // by the first run that could be in it
-	limits [kinds]limitState // by number
+	lines  [slots]lineState  // by the number of the queue; see homeConfig.line
+	limits [kinds]limitState // by the number of the limit
 }
 
 type permits struct {
@@ -83,13 +85,13 @@ type permits struct {
 	place    uint8
 }
 
-// lineState is the state of a limiter queue. Times here are in ticks from the present.
+// lineState is the state of a limiter queue. Times are in ticks from the present.
 type lineState struct {
 	mode  protocol.QueueMode
 	timed bool
 	until uint8
 	owed  bool
-	at    uint8 // the limits at which it counts, by kinds
+	at    uint8 // set of the limits at which the queue counts
 }
 
 type limitState struct {
@@ -103,10 +105,10 @@ type limitState struct {
 type homeWorker struct {
 	phase   phase
 	session uint8
-	run     uint8 // from 1
+	run     uint8 // number of the run, from 1
 	epoch   uint8
-	life    uint8 // number of sessions that it has had
-	next    uint8 // while it sleeps: ticks until it checks, from 1
+	life    uint8 // number of sessions that the worker has had
+	next    uint8 // ticks, from 1, until a sleeping worker checks; 0 if it does not
 }
 
 type phase uint8
@@ -114,9 +116,9 @@ type phase uint8
 // Phases of a worker.
 const (
 	awake   phase = iota // claims next
-	asleep               // sleeps until a wake of its classes, or its time
-	working              // has a run
-	ending               // has sent the end, and has no answer yet
+	asleep               // sleeps until a wake of its classes or until next
+	working              // executes a run
+	ending               // has sent the end of its run, and waits for the answer
 	down
 )
 
@@ -132,7 +134,7 @@ var limitIDs = [kinds]store.LimitID{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 
 func kindOf(id store.LimitID) uint8 { return id.Name[0] - 'a' }
 
-// uses returns what a run uses; runs are numbered from 1.
+// uses returns the uses of run r. Runs are numbered from 1.
 func (c *homeConfig) uses(r uint8) (uses []store.Use) {
 	for l, n := range c.need[r-1] {
 		if n > 0 {
@@ -142,8 +144,8 @@ func (c *homeConfig) uses(r uint8) (uses []store.Use) {
 	return uses
 }
 
-// line returns the number of the limiter queue of a run, which is the number of the first run with
-// the same route and uses.
+// line returns the number of the limiter queue of run r. It is the index of the first run with the
+// same route and uses.
 func (c *homeConfig) line(r uint8) uint8 {
 	for i := range c.need {
 		if c.class[i] == c.class[r-1] && c.need[i] == c.need[r-1] && (c.within[i] == 0) == (c.within[r-1] == 0) {
@@ -162,7 +164,7 @@ func (c *homeConfig) shares(a, b uint8) bool {
 	return false
 }
 
-// waits reports whether a run is in a limiter queue, according to its state.
+// waits reports whether run r waits in a limiter queue, as computed from its state.
 func (h *home) waits(c *homeConfig, r uint8) bool { return waits(c, &h.p, &h.x, r) }
 
 func waits(c *homeConfig, p *partition, x *limited, r uint8) bool {
@@ -170,7 +172,7 @@ func waits(c *homeConfig, p *partition, x *limited, r uint8) bool {
 	return run.there && run.queueState == store.StateReady && len(c.uses(r)) > 0 && !f.has && !f.off
 }
 
-// awaits reports whether a run has started another one that has not ended.
+// awaits reports whether run r has started another run that has not ended.
 func (h *home) awaits(c *homeConfig, r uint8) bool {
 	for i, above := range c.within {
 		if x := &h.p.runs[i]; above == r && h.x.flags[r-1].has && (!x.there || x.queueState != store.StateEnded) {
@@ -180,15 +182,15 @@ func (h *home) awaits(c *homeConfig, r uint8) bool {
 	return false
 }
 
-// keepsBack reports whether a waiting run y holds back r at the limits that both use. It holds back
-// a nested run only if it waits for nothing else.
+// keepsBack reports whether the waiting run y holds back run r at a limit that both use. It holds
+// back a nested run only if y waits for no other limit.
 func (h *home) keepsBack(c *homeConfig, y, r uint8) bool {
 	var lacks, shared [kinds]bool
 	n := 0
 	for l, x := range h.x.limits {
 		need := int8(c.need[y-1][l])
 		line := h.x.lines[c.line(y)]
-		counts := line.mode == protocol.QueueOpen || line.at>>l&1 == 1 // a run that was examined in vain closes its queue
+		counts := line.mode == protocol.QueueOpen || line.at>>l&1 == 1 // the queue of a run that was examined in vain is closed
 		if shared[l] = need > 0 && c.need[r-1][l] > 0 && counts; need > 0 && (x.paused || x.atOnce > 0 && x.held+need > int8(x.atOnce) || x.rate && x.tat > 0) {
 			lacks[l], n = true, n+1
 		}
@@ -253,7 +255,7 @@ func (x *limited) leave(c *homeConfig, r uint8) {
 	}
 }
 
-// limitedState adds the limits' data about a run to its state.
+// limitedState copies the limiter data of run r into s.
 func (t *tx) limitedState(r uint8, s *protocol.Run[uint8]) {
 	f := t.x.flags[r-1]
 	s.Limited, s.Whole = len(t.home.uses(r)) > 0, t.home.whole[r-1]
@@ -270,7 +272,7 @@ func (t *tx) saveLimited(r uint8, s *protocol.Run[uint8], waited bool) {
 	}
 }
 
-// limitTx is the protocol's LimitTx: it uses lists, and stores nothing that can be computed.
+// limitTx is the LimitTx of the model. It stores lists, and computes all other data.
 type limitTx struct{ *tx }
 
 func (t limitTx) Uses(r uint8) ([]store.Use, error) { return t.home.uses(r), nil }
@@ -295,7 +297,7 @@ func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 	return nil
 }
 
-// ticks converts a duration from now into ticks; 0 means that the time has come.
+// ticks returns a duration from now in ticks, rounded up. It returns 0 if the time has come.
 func ticks(from, unit int64) uint8 { return uint8(max(0, (from+unit-1)/unit)) }
 
 func (t limitTx) Configure(set *store.SetLimit) error {
@@ -304,7 +306,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return nil
 }
 
-// Paced returns the parts whose rates change: none does here.
+// Paced returns no parts, because the model changes no rates.
 func (t limitTx) Paced(string) ([]store.LimitID, error) { return nil, nil }
 
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
@@ -319,7 +321,7 @@ func (t limitTx) QueueOf(r uint8) (protocol.LimiterQueue, error) {
 	return t.number(t.home.line(r)), nil
 }
 
-// number returns a limiter queue by its number.
+// number returns the limiter queue with the number n.
 func (t limitTx) number(n uint8) protocol.LimiterQueue {
 	l := protocol.LimiterQueue{ID: string('0' + rune(n))}
 	for _, r := range t.x.firsts(t.home) {
@@ -364,7 +366,7 @@ func (t limitTx) SaveQueue(l protocol.LimiterQueue) error {
 	return nil
 }
 
-// counts reports whether a queue counts at a part of a limit.
+// counts reports whether a queue counts at a limit.
 func (t limitTx) counts(l protocol.LimiterQueue, id store.LimitID) bool {
 	return t.x.lines[l.ID[0]-'0'].at>>kindOf(id)&1 == 1
 }
@@ -408,7 +410,8 @@ func (t limitTx) NestedClosed(id store.LimitID) ([]protocol.LimiterQueue, error)
 	return nested, nil
 }
 
-// nextTurn returns the earliest time of a limiter queue, in milliseconds.
+// nextTurn returns the earliest recheck time of all limiter queues, in milliseconds; 0 if there is
+// none.
 func (t *tx) nextTurn() (at int64) {
 	for _, s := range t.x.lines {
 		if ms := t.Now().Add(time.Duration(s.until) * clockTick).UnixMilli(); s.timed && (at == 0 || ms < at) {
@@ -424,7 +427,7 @@ type homes struct {
 	bug homeBug
 	tx  tx
 	op  kernel
-	log uint16 // first record of each run
+	log uint16 // log with only the first record; all runs begin with it
 }
 
 func (c homeConfig) model(b homeBug) model[home] {
@@ -447,7 +450,7 @@ func (c homeConfig) model(b homeBug) model[home] {
 	return model[home]{init: s, next: m.next, check: m.check, goal: m.done}
 }
 
-// create returns the request that creates a run; runs are numbered from 1.
+// create returns the request that creates run r. Runs are numbered from 1.
 func (m *homes) create(r uint8) store.Create {
 	return store.Create{
 		Run: runIDs[r], Route: classes[m.class[r-1]], Frame: m.tx.frames[m.log], CommitID: cid(m.log), Seq: 1, Status: event.StatusRunning,
@@ -455,12 +458,13 @@ func (m *homes) create(r uint8) store.Create {
 	}
 }
 
-// exists reports whether the configuration starts a run.
+// exists reports whether the configuration includes the start of run r.
 func (m *homes) exists(r uint8) bool {
 	return int(r) <= cmp.Or(m.runs, slots) && !(m.continues && r == 2)
 }
 
-// done reports whether all runs with a worker that serves them have ended.
+// done reports whether all runs have ended, except those that no worker serves because workers are
+// gone.
 func (m *homes) done(s home) bool {
 	for i, x := range s.p.runs {
 		served := false
@@ -477,7 +481,7 @@ func (m *homes) done(s home) bool {
 	return true
 }
 
-// open opens a session for a worker, if it may have another.
+// open opens a session for worker i. If the worker has used all its sessions, it is down.
 func (m *homes) open(n *home, i int) {
 	life := n.w[i].life
 	if life == 2 || m.gone && life == 1 {
@@ -489,7 +493,7 @@ func (m *homes) open(n *home, i int) {
 	n.p.leases[session], n.p.codes[session] = leaseLive, 1
 }
 
-// No run of the model has a fairness key.
+// The following methods do nothing, because no run of the model has a fairness key.
 
 func (t limitTx) Share(uint8) (protocol.Share, error) { return protocol.Share{}, nil }
 
@@ -503,5 +507,4 @@ func (t limitTx) SavePass(protocol.Share, int64) error { return nil }
 
 func (t limitTx) Come() (int64, error) { return 0, nil }
 
-// Came does nothing.
 func (t limitTx) Came(int64) error { return nil }

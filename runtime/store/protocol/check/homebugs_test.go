@@ -15,7 +15,7 @@ type homeLiar struct {
 	limits limitLiar
 }
 
-// Limits returns limits with wrong methods.
+// Limits returns a LimitTx with the wrong methods of l.limits.
 func (l *homeLiar) Limits() protocol.LimitTx[uint8] {
 	lies := l.limits
 	lies.limitTx = limitTx{l.tx}
@@ -36,11 +36,11 @@ type limitLiar struct {
 	limit    func(t *tx, id store.LimitID, l protocol.Limit) protocol.Limit
 	save     func(t *tx, before limitState, l protocol.Limit) protocol.Limit
 	line     func(t *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue
-	noClosed func(t *tx) bool // ClosedQueues returns none
+	noClosed func(t *tx) bool // ClosedQueues returns no queues
 	kept     func(t *tx, l protocol.LimiterQueue) bool
-	nested   bool // NestedClosed returns none
-	passes   bool // KeptQueues returns none
-	one      bool // ClosedQueues returns only the first one
+	nested   bool // NestedClosed returns no queues
+	passes   bool // KeptQueues returns no queues
+	one      bool // ClosedQueues returns only the first queue
 }
 
 func (l *limitLiar) Uses(r uint8) ([]store.Use, error) {
@@ -111,7 +111,7 @@ func limitBug(l limitLiar) homeBug { return homeLiar{limits: l}.bug() }
 
 func stateBug(l liar) homeBug { return homeLiar{liar: l}.bug() }
 
-// while returns a condition that is true during the given operations.
+// while returns a condition that is true during the operations these.
 func while(these ...operation) func(*tx) bool {
 	return func(t *tx) bool {
 		return slices.Contains(these, t.doing)
@@ -122,7 +122,8 @@ const misplaced = "a shut line counts where it must not, or not where it must [L
 
 const stuck = "stuck: there is no way to the end without a fault"
 
-// homeSeeded are the bugs of the model of limits. Each is named after the rule that it breaks.
+// homeSeeded are the bugs of the model of limits. The name of each begins with the rule that it
+// breaks.
 var homeSeeded = []struct {
 	name  string
 	in    homeConfig
@@ -275,7 +276,7 @@ func keptWhenParked(t *tx, before run, x *run) {
 	}
 }
 
-// keeps gives a run its permits, although they were given back.
+// keeps lets a run keep permits that it has given back.
 func keeps(t *tx, x *run) {
 	for i := range t.p.runs {
 		if &t.p.runs[i] == x {
@@ -389,7 +390,7 @@ func standsNowhere(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
 	return l
 }
 
-// standsOn makes a closed queue keep counting where it has counted.
+// standsOn lets a closed queue count also at all limits at which it has counted before.
 func standsOn(_ *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
 	if l.Mode == protocol.QueueClosed && before.Mode == protocol.QueueClosed {
 		l.Stands |= before.Stands
@@ -397,7 +398,7 @@ func standsOn(_ *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
 	return l
 }
 
-// standsStill keeps a closed queue from counting anywhere else.
+// standsStill prevents a closed queue from counting at a limit at which it has not counted before.
 func standsStill(_ *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
 	if l.Mode == protocol.QueueClosed && before.Mode == protocol.QueueClosed {
 		l.Stands &= before.Stands
@@ -407,7 +408,7 @@ func standsStill(_ *tx, before, l protocol.LimiterQueue) protocol.LimiterQueue {
 
 func laterNotPaused(_ *tx, id store.LimitID, l protocol.Limit) protocol.Limit {
 	if id != limitIDs[0] && l.Paused {
-		l.Paused, l.AtOnce = false, -1 // it has no free capacity either
+		l.Paused, l.AtOnce = false, -1 // a limit of -1 lacks free capacity like a paused one
 	}
 	return l
 }
@@ -431,7 +432,7 @@ func untimed(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
 	return l
 }
 
-// untimedClosed drops the times of closed queues, but not the ends of admissions.
+// untimedClosed removes the recheck times of closed queues, but not the ends of admissions.
 func untimedClosed(_ *tx, _, l protocol.LimiterQueue) protocol.LimiterQueue {
 	if l.Mode == protocol.QueueClosed {
 		l.Until = 0
@@ -470,7 +471,7 @@ func notLeftQueue(t *tx, before run, x *run) {
 	}
 }
 
-// saved returns the number of the run that is saved, from 0.
+// saved returns the index of run x.
 func saved(t *tx, x *run) int {
 	for i := range t.p.runs {
 		if &t.p.runs[i] == x {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// moved checks one operation, and updates the ghosts.
+// moved checks the effects of one operation, and updates the ghost variables.
 func (m *homes) moved(before, n *home, what operation) (wrong string) {
 	c := &m.homeConfig
 	for i := range n.p.runs {
@@ -43,7 +43,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 		}
 		n.age[l] = 0
 	}
-	for i := range n.p.runs { // a queue from which a run was granted is examined anew
+	for i := range n.p.runs { // the next claim examines the remaining runs of the queue again
 		if y := uint8(i + 1); before.waits(c, r) && c.line(y) == c.line(r) {
 			n.asked &^= 1 << y
 		}
@@ -64,7 +64,7 @@ func (m *homes) granted(before, n *home, r uint8) string {
 	return ""
 }
 
-// check checks what holds in every state.
+// check checks the invariants that hold in every state.
 func (m *homes) check(s home) string {
 	return firstOf(m.checkFlags(&s), m.checkQueues(&s), m.checkCounts(&s), m.checkStands(&s), m.checkTurns(&s), m.checkWakes(&s))
 }
@@ -120,7 +120,7 @@ func (m *homes) checkQueues(s *home) string {
 	return ""
 }
 
-// room reports whether a run may have its permits, and whether it never may.
+// free reports whether a run may have its permits now, and whether it can never have them.
 func (m *homes) free(s *home, r uint8) (may, never bool) {
 	may = true
 	for l, x := range s.x.limits {
@@ -144,13 +144,14 @@ func (m *homes) free(s *home, r uint8) (may, never bool) {
 	return may, never
 }
 
-// checkStands checks that a closed queue counts at the limits that admit it, and at the first one
-// that does not. Queues that wait for a rate, and nested ones, may be one recheck behind.
+// checkStands checks that a closed queue counts at the limits that admit it, and at the first limit
+// that does not. It skips configurations with rates or nested runs, because their queues may be one
+// recheck late.
 func (m *homes) checkStands(s *home) string {
 	if m.rate != [kinds]bool{} || m.within != [slots]uint8{} {
 		return ""
 	}
-	var counts [kinds]bool // an earlier queue counts there
+	var counts [kinds]bool // limits at which an earlier queue counts
 	for _, r := range s.x.firsts(&m.homeConfig) {
 		l := s.x.lines[m.line(r)]
 		if l.mode == protocol.QueueOpen {
@@ -185,7 +186,7 @@ func (m *homes) checkStands(s *home) string {
 	return ""
 }
 
-// checkTurns checks that claims examine every queue that may go on.
+// checkTurns checks that claims examine every queue whose first run may have its permits.
 func (m *homes) checkTurns(s *home) string {
 	for _, r := range s.x.firsts(&m.homeConfig) {
 		l := s.x.lines[m.line(r)]
@@ -202,7 +203,8 @@ func (m *homes) checkTurns(s *home) string {
 	return ""
 }
 
-// checkWakes checks that no worker sleeps while it has something to do.
+// checkWakes checks that no worker sleeps while there is a run to claim, unless a wake or a time is
+// set.
 func (m *homes) checkWakes(s *home) string {
 	if m.cover {
 		return ""
@@ -228,7 +230,8 @@ func (m *homes) checkWakes(s *home) string {
 	return ""
 }
 
-// attention reports whether a worker of a class sleeps, and whether one will check.
+// attention reports whether a worker of the class sleeps, and whether another one is going to
+// check.
 func (m *homes) attention(s *home, class uint8) (idle, busy bool) {
 	for i, w := range s.w {
 		if m.serves[i][class] {
@@ -239,7 +242,7 @@ func (m *homes) attention(s *home, class uint8) (idle, busy bool) {
 	return idle, busy
 }
 
-// looks reports whether a worker checks after the given time, or none sleeps.
+// looks reports whether a worker will check by the given time. It returns true if no worker sleeps.
 func (m *homes) looks(s *home, until uint8) bool {
 	sleeps := false
 	for i, w := range s.w {
@@ -257,8 +260,8 @@ func (m *homes) looks(s *home, until uint8) bool {
 	return !sleeps
 }
 
-// normalize gives states that differ only in numbers the same form: only the order of places
-// matters, and for epochs only whether they are equal.
+// normalize gives equivalent states the same form. Of places only the order matters, and of epochs
+// only whether they are equal.
 func (m *homes) normalize(n *home) {
 	var places []*uint8
 	for i := range n.x.flags {
@@ -281,7 +284,7 @@ func (m *homes) normalize(n *home) {
 	}
 }
 
-// rank replaces the values that are not 0 by their ranks from 1.
+// rank replaces each value that is not 0 by its rank, counted from 1.
 func rank(all []*uint8) {
 	values := []uint8{}
 	for _, v := range all {

@@ -5,10 +5,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The steps in which a session seizes a run, and in which a run gives back unused permits.
+// This file contains the steps in which a session seizes a run, and in which a run gives back
+// unused permits.
 
-// seizes takes the steps of a client that seizes a run in any state. It uses the session of a
-// worker that sleeps, because a worker that has taken a wake must claim.
+// seizes tries the steps of a client that seizes a run in any state. The client uses the session of
+// a sleeping worker, because a worker that has taken a wake must claim.
 func (t *homeStepper) seizes(i int) {
 	w := t.s.w[i]
 	if t.s.p.leases[w.session] != leaseLive {
@@ -41,8 +42,8 @@ func (t *homeStepper) seizes(i int) {
 	}
 }
 
-// parksUnused takes the steps of a worker that has begun no work of a run: it parks a seized run in
-// its place, and any other run with its unused permits.
+// parksUnused tries the steps of a worker that has executed nothing of its run. The worker parks a
+// seized run in its place, and any other run with its permits unused.
 func (t *homeStepper) parksUnused(i int) {
 	w, me := t.s.w[i], workerName(i)
 	park := func(unused store.Unused) func(n *home) string {
@@ -61,8 +62,8 @@ func (t *homeStepper) parksUnused(i int) {
 	t.may(func(n *home) *uint8 { return &n.left.unused }, say("%c: parks R%d, its permits are unused", me, w.run-1), park(store.UnusedBack))
 }
 
-// parkedUnused checks the place, the permits and the rates of a run that has parked with unused
-// permits.
+// parkedUnused checks the place, the permits and the rates of a run that has parked with its
+// permits unused.
 func (t *homeStepper) parkedUnused(before, n *home, r uint8, unused store.Unused) string {
 	had, has := before.x.flags[r-1], n.x.flags[r-1]
 	switch {
@@ -81,7 +82,7 @@ func (t *homeStepper) parkedUnused(before, n *home, r uint8, unused store.Unused
 		if is != was-min(was, weight*rateTicks) {
 			return "a rate has kept what was not used [rate]"
 		}
-		n.age[l] = rateTicks // nothing has begun
+		n.age[l] = rateTicks // the permits were unused, so the next weight may begin at once
 	}
 	return ""
 }

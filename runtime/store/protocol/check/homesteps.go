@@ -6,7 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// do carries out one operation, notifies the waiting workers, and returns what is wrong with it.
+// do carries out one operation, and notifies the waiting workers. It returns a description of the
+// rule that the operation broke, or "".
 func (m *homes) do(n *home, what operation, carryOut func() error) (wrong string) {
 	before := *n
 	m.tx.p, m.tx.x, m.tx.doing = &n.p, &n.x, what
@@ -36,8 +37,8 @@ func (m *homes) do(n *home, what operation, carryOut func() error) (wrong string
 	return wrong
 }
 
-// claim gives a session the first run of its classes that may go on, as a claim of a store does:
-// queues whose time has come are rechecked first, and a wake remains for the others.
+// claim gives a session the first run of its classes that may begin. As in a store, the claim first
+// rechecks the queues whose time has come, and leaves a wake if other runs remain.
 func (m *homes) claim(n *home, i int, session uint8) (got uint8, wrong string) {
 	if n.p.leases[session] != leaseLive {
 		return 0, ""
@@ -81,8 +82,8 @@ func (m *homes) turns(n *home) (wrong string) {
 	return wrong
 }
 
-// head returns the run that a claim examines first: one that needs no permits, then the first of
-// the queue with the first position; 0: none.
+// head returns the run that a claim examines first. Runs that need no permits come first, then the
+// first run of the queue with the first position. It returns 0 if there is none.
 func (m *homes) head(n *home, i int) uint8 {
 	var best uint8
 	for class, serves := range m.serves[i] {
@@ -110,12 +111,12 @@ func (m *homes) headOf(n *home, class uint8) uint8 {
 	return 0
 }
 
-// commit sends a commit of a session that had a run under an epoch.
+// commit sends a commit for run r with the fence of an epoch and a session.
 func (m *homes) commit(n *home, r, epoch, session uint8, effect store.Effect) (wrong string) {
 	return m.commitUnused(n, r, epoch, session, effect, store.UnusedNone)
 }
 
-// commitUnused is commit with the treatment of unused permits.
+// commitUnused is like commit, but also names the treatment of unused permits.
 func (m *homes) commitUnused(n *home, r, epoch, session uint8, effect store.Effect, unused store.Unused) (wrong string) {
 	x := &n.p.runs[r-1]
 	c := &store.Commit{Run: runIDs[r], Fence: fence(epoch, session), Prev: cid(m.log), Effect: effect, Unused: unused}
@@ -143,13 +144,13 @@ func (m *homes) commitUnused(n *home, r, epoch, session uint8, effect store.Effe
 	return wrong
 }
 
-// holds reports whether a fence is the fence of the present owner.
+// holds reports whether the epoch and the session are the fence of the present owner.
 func (m *homes) holds(n *home, r, epoch, session uint8) bool {
 	x := &n.p.runs[r-1]
 	return x.there && x.queueState == store.StateOwned && x.epoch == epoch && x.token == session
 }
 
-// homeStepper takes steps from one state.
+// homeStepper tries the steps from state s.
 type homeStepper struct {
 	*homes
 	s    home
@@ -166,7 +167,7 @@ func (t *homeStepper) try(l label, fault bool, f func(n *home) string) {
 	t.emit(l, fault, n, wrong)
 }
 
-// may takes a step whose number is limited by a budget.
+// may tries a step if its budget is not used up.
 func (t *homeStepper) may(left func(*home) *uint8, l label, f func(n *home) string) {
 	if *left(&t.s) > 0 {
 		t.try(l, true, func(n *home) string {
@@ -200,7 +201,7 @@ func (m *homes) next(s home, e emit[home]) {
 	t.leases()
 }
 
-// run takes the steps of the clients that start and cancel runs.
+// run tries the steps of the clients that start and cancel run r.
 func (t *homeStepper) run(r uint8) {
 	x := &t.s.p.runs[r-1]
 	start := func(n *home) string {
@@ -212,7 +213,7 @@ func (t *homeStepper) run(r uint8) {
 	}
 	switch {
 	case !t.exists(r):
-	case !x.there && t.within[r-1] != 0 && !t.s.x.flags[t.within[r-1]-1].has: // nothing starts it
+	case !x.there && t.within[r-1] != 0 && !t.s.x.flags[t.within[r-1]-1].has: // the run above, which starts it, holds no permits
 	case !x.there:
 		t.try(say("R%d is created", r-1), false, start)
 	default:
@@ -251,12 +252,12 @@ func (t *homeStepper) run(r uint8) {
 	}
 }
 
-// known reports whether a request may still name a run.
+// known reports whether a late request or a worker may still name run r.
 func (t *homeStepper) known(r uint8) bool {
 	return t.s.net.run == r || t.s.w[0].run == r || t.s.w[1].run == r
 }
 
-// time takes the steps of the clock.
+// time tries the steps of the clock.
 func (t *homeStepper) time() {
 	s, some := &t.s, false
 	for l := range s.x.lines {
@@ -298,7 +299,7 @@ func (t *homeStepper) tick(n *home) {
 	}
 }
 
-// worker takes the steps of worker i.
+// worker tries the steps of worker i.
 func (t *homeStepper) worker(i int) {
 	w, me := t.s.w[i], workerName(i)
 	if w.phase == down {
@@ -346,7 +347,7 @@ func (t *homeStepper) worker(i int) {
 	}
 }
 
-// heartbeat gives back the runs that the worker owns without knowing it. [W2]
+// heartbeat tries to release the runs that the worker owns but does not execute. [W2]
 func (t *homeStepper) heartbeat(i int) {
 	w := t.s.w[i]
 	for r := range t.s.p.runs {
@@ -421,7 +422,7 @@ func (t *homeStepper) claims(i int) {
 	}
 }
 
-// works takes the steps of a worker that has a run.
+// works tries the steps of a worker that executes a run.
 func (t *homeStepper) works(i int) {
 	w, me := t.s.w[i], workerName(i)
 	drop := func(n *home) {
@@ -454,7 +455,7 @@ func (t *homeStepper) works(i int) {
 	t.lets(i)
 }
 
-// lets takes the steps of a worker that gives a run back before its end.
+// lets tries the steps of a worker that gives back its run before the end of the run.
 func (t *homeStepper) lets(i int) {
 	w, me := t.s.w[i], workerName(i)
 	drop := func(n *home) {
@@ -478,7 +479,7 @@ func (t *homeStepper) lets(i int) {
 	t.parksUnused(i)
 }
 
-// ends sends the end of a run.
+// ends tries to send the end of the run of worker i.
 func (t *homeStepper) ends(i int, l label) {
 	w := t.s.w[i]
 	t.try(l, false, func(n *home) string {
@@ -487,7 +488,7 @@ func (t *homeStepper) ends(i int, l label) {
 	})
 }
 
-// network takes the step of the late request.
+// network tries to deliver the late request.
 func (t *homeStepper) network() {
 	q := t.s.net
 	switch q.kind {
@@ -506,7 +507,7 @@ func (t *homeStepper) network() {
 	}
 }
 
-// leases takes the steps that end sessions and take runs from them.
+// leases tries the steps that end sessions and recover their runs.
 func (t *homeStepper) leases() {
 	for l := uint8(1); l < sessions; l++ {
 		switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// changed checks one operation: its effects must be in Changes, and epochs never decrease.
+// changed checks one operation: Changes must contain its effects, and no epoch decreases.
 func (m *runs) changed(before, p *partition) string {
 	c := &m.op.Changes
 	hadDue := false
@@ -40,11 +40,11 @@ func (m *runs) changed(before, p *partition) string {
 	return ""
 }
 
-// own reports whether the owner itself gave a run back, by a commit.
+// own reports whether the owner gave the run back by a commit.
 func (m *runs) own(*run, *run) bool { return m.tx.commit != nil }
 
-// took returns the set of messages that the code of a run took. A run that continues passes on all
-// but the first.
+// took returns the set of messages that the code of a run has taken. A run that continued has taken
+// only the first, and passes on the others.
 func (m *runs) took(log uint16) (set uint16) {
 	f := m.tx.outcomes[log]
 	for i, item := range f.received {
@@ -102,7 +102,7 @@ func (m *runs) check(s state) string {
 	return ""
 }
 
-// checkRun returns what is wrong with one run.
+// checkRun returns a description of the first broken invariant of run r, or "".
 func (m *runs) checkRun(s *state, r uint8, x *run) string {
 	if !x.there {
 		return ""
@@ -156,7 +156,8 @@ func (m *runs) checkRun(s *state, r uint8, x *run) string {
 	return ""
 }
 
-// checkMessage checks that an accepted message is in exactly one place: an inbox, or taken by code.
+// checkMessage checks that an accepted message is in exactly one inbox, or was taken by code
+// exactly once.
 func (m *runs) checkMessage(s *state, i uint8) string {
 	n := int(s.now.taken >> i & 1)
 	for r := range uint8(2) {
@@ -179,7 +180,7 @@ func (m *runs) checkMessage(s *state, i uint8) string {
 	return ""
 }
 
-// holds returns how often an item is in the inbox of a run, or was taken by its code.
+// holds returns how many times the item is in the inbox of x or was taken by its code.
 func (m *runs) holds(x *run, i uint8) (n int) {
 	for _, unread := range x.inbox {
 		if unread == i {
@@ -212,7 +213,7 @@ func (m *runs) goal(s state) bool {
 	return !s.hasSnap
 }
 
-// sends reports whether an item is sent at all in this configuration.
+// sends reports whether the configuration includes the item.
 func (m *runs) sends(i uint8) bool {
 	return int(i) <= m.messages || i == hook && m.hook
 }

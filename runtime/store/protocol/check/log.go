@@ -7,19 +7,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// node is one commit record together with everything before it: a log is identified by the number
-// of its last node.
+// node is one commit record that follows a log. A log is identified by the number of its last node.
 type node struct {
 	prev  uint16
 	kind  kind
 	item  uint8
-	gen   uint8    // for a first record: a run with 0 continues once, with 1 it does not
-	carry [2]uint8 // for a first record: what the previous run had received and not taken
+	gen   uint8    // of a first record: a run with 0 may continue, a run with 1 does not
+	carry [2]uint8 // of a first record: items that the previous run had received but not taken
 }
 
 type kind byte
 
-// The kinds of commit records.
+// Kinds of commit records.
 const (
 	runCreated    kind = 'c'
 	stepStarted   kind = 's'
@@ -32,7 +31,7 @@ const (
 	runCanceled   kind = 'X'
 )
 
-// outcome is the state that results from a log.
+// outcome is the state of a run after the replay of a log.
 type outcome struct {
 	n                           uint8
 	started, done, waits, fired bool
@@ -43,7 +42,7 @@ type outcome struct {
 	wrong                       string
 }
 
-// logs numbers all logs of one exploration.
+// logs assigns numbers to all logs of one exploration.
 type logs struct {
 	nodes    []node
 	ids      map[node]uint16
@@ -69,7 +68,7 @@ func (l *logs) number(n node) uint16 {
 	return id
 }
 
-// then adds one record.
+// then returns the outcome after one more record.
 func (f outcome) then(n node) outcome {
 	f.received = slices.Clone(f.received)
 	f.n++
@@ -113,8 +112,8 @@ func (f outcome) then(n node) outcome {
 	return f
 }
 
-// cid returns the commit id of the last record of a log. It behaves like a random one: only the
-// same record after the same records has the same id.
+// cid returns the commit id of the last record of a log. Like random ids, the ids of two logs are
+// equal only if the logs are equal.
 func cid(log uint16) (id event.CommitID) {
 	binary.BigEndian.PutUint16(id[:], log)
 	return id

@@ -1,7 +1,7 @@
 package check
 
-// Tokens behave like random ones, and epochs are only compared: states that differ only in their
-// names are equivalent.
+// Tokens are random and epochs are only compared. So states that differ only in the values of
+// tokens and epochs are equivalent, and are given the same values.
 
 // freshToken returns a token that does not occur in the state.
 func (s *state) freshToken() uint8 {
@@ -31,7 +31,7 @@ func (s *state) tokens(f func(*uint8)) {
 	}
 }
 
-// freshSession returns a session that does not occur in the state, or 0.
+// freshSession returns a session that does not occur in the state, or 0 if there is none.
 func (s *state) freshSession() uint8 {
 	var used [sessions]bool
 	for _, p := range [...]*partition{&s.now, &s.snap} {
@@ -74,7 +74,7 @@ func (m *runs) normalize(s *state) {
 	}
 }
 
-// lowerEpochs shifts the epochs of a run, so that the lowest one that can still occur is 1.
+// lowerEpochs shifts the epochs of run r so that the lowest epoch in use is 1.
 func (s *state) lowerEpochs(r uint8) {
 	var all [14]*uint8
 	n := 0

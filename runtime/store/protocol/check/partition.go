@@ -7,43 +7,43 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A partition contains the data of a store in plain values: it is copied by assignment and compared
-// by ==. A Tx on maps, as the model of the random histories has, would make a step six times as
-// expensive.
+// partition contains the data of a store in plain values, so that it can be copied by assignment
+// and compared by ==. A Tx on maps, as in the model of the random histories, would make a step six
+// times as expensive.
 type partition struct {
 	runs       [slots]run
-	active     uint8 // the active run of the one workflow id
-	last       uint8 // the last run that has ended
+	active     uint8 // active run of the only workflow id
+	last       uint8 // last ended run of the workflow id
 	line       [2]uint8
 	seen, kept [slots]uint16 // sets of items, by the first run of the chain
 	leases     [sessions]uint8
 	codes      [sessions]uint8
-	outbox     [records]record // in the order in which they were written
+	outbox     [records]record // in the order of writing
 	now        uint8           // in horizons
 
-	// Ghosts: no operation reads them.
-	taken   uint16 // items that the code of purged runs took
+	// Ghost variables: no operation reads them.
+	taken   uint16 // items that the code of purged runs has taken
 	created [slots]uint8
 }
 
-// The runs are R0, R1, and so on. Their numbers here count from 1; 0 is none.
+// The runs are R0, R1 and so on. Their numbers count from 1; 0 means none.
 const (
 	slots    = 3
-	sessions = 5 // 1 to 4
+	sessions = 5 // numbers 1 to 4 are in use
 	records  = 2
 	queue    = 4
 )
 
 type run struct {
 	there                   bool
-	named                   bool // it has the workflow id
+	named                   bool // the run has the workflow id
 	queueState              store.QueueState
-	log                     uint16 // what AppendFrame has stored
-	last                    uint16 // what Save has stored: the record to which the next must refer
+	log                     uint16 // log stored by AppendFrame
+	last                    uint16 // last record stored by Save, to which the next record must refer
 	n                       uint8
 	epoch, token, owner     uint8
 	inbox                   [queue]uint8
-	unread                  uint8 // what Save has stored
+	unread                  uint8 // number stored by Save
 	due                     bool
 	created, ended, purge   uint8
 	recoveries              uint8
@@ -51,18 +51,18 @@ type run struct {
 	chain, next             uint8
 	createdBy               uint8
 	status                  uint8
-	blockers                uint8 // a set of sessions
+	blockers                uint8 // set of sessions
 
-	// Ghosts.
+	// Ghost variables.
 	came                 bool  // the due time has passed
-	failed               uint8 // the sessions that have blocked it
-	lastEpoch, lastToken uint8 // of the writer of the last record
+	failed               uint8 // set of the sessions that have blocked the run
+	lastEpoch, lastToken uint8 // epoch and token of the writer of the last record
 }
 
 type record struct {
 	id, from, to uint8
 	phase        store.Phase
-	old          bool // a horizon has passed since it entered its phase
+	old          bool // a horizon has passed since the record entered its phase
 }
 
 // Items.
@@ -70,11 +70,11 @@ const (
 	message1 = 1
 	message2 = 2
 	cancel   = 3
-	hook     = 4 // for R0 only
-	given    = 5 // R2 is created with it
-	start    = 6 // the record of R0 that creates R1
-	message  = 7 // the record of R0 that sends R1 a message
-	refusal  = 8 // notifies R0 that one was refused
+	hook     = 4 // item for R0 only
+	given    = 5 // first item of R2
+	start    = 6 // outbox record of R0 that creates R1
+	message  = 7 // outbox record of R0 that sends a message to R1
+	refusal  = 8 // item that reports a refusal to R0
 )
 
 var itemIDs = [...]event.ItemID{"", "m1", "m2", "cancel", "hook", "given", "start", "message", "refusal"}
@@ -110,7 +110,7 @@ func (r *run) length() (n uint8) {
 	return n
 }
 
-// Leases.
+// States of leases.
 const (
 	leaseNone = 0
 	leaseLive = 1
@@ -119,7 +119,7 @@ const (
 
 var epoch0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// tick returns a time in horizons, counted from 1; 0: none.
+// tick returns a time in horizons, counted from 1. It returns 0 for no time.
 func tick(ms int64) uint8 {
 	if ms == 0 {
 		return 0
@@ -134,5 +134,5 @@ func millis(tick uint8) int64 {
 	return epoch0.UnixMilli() + int64(tick-1)*store.Horizon.Milliseconds()
 }
 
-// dueMillis is the one due time of all runs.
+// dueMillis is the due time of all runs that have one.
 var dueMillis = millis(100)

@@ -8,65 +8,65 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A config determines what may happen in the model of runs, and how often.
+// config determines which events may happen in the model of runs, and how often.
 type config struct {
 	name       string
-	short      int  // states of the short bound, if it has its own
+	short      int  // short bound in states; 0 means the default
 	messages   int  // number of messages for the chain of R0
-	hook       bool // R0 is sent an item for it alone
+	hook       bool // R0 is sent an item that is for R0 alone
 	continues  bool // R0 continues as R1
 	starter    bool // another client starts R2 with the workflow id of R0 and cancels R0
 	codes      bool // the code of worker A cannot replay R0
 	crash      uint8
-	expire     uint8 // leases of live workers
-	delay      uint8 // requests that are late, or whose answers are
+	expire     uint8 // number of leases of live workers that expire
+	delay      uint8 // number of requests or answers that are late
 	failover   uint8
 	localstart uint8
-	ticks      uint8 // horizons that pass
-	tool       uint8 // claims of a named run
+	ticks      uint8 // number of horizons that pass
+	tool       uint8 // number of claims of a named run
 }
 
-// A state of the model of runs: the store, the snapshot that a failover restores, and the users of
-// the store.
+// state is a state of the model of runs. It contains the store, the snapshot that a failover
+// restores, and the users of the store.
 type state struct {
 	now, snap partition
 	hasSnap   bool
 	failed    bool // a failover has happened
 	workers   [2]worker
 	net       [2]request
-	senders   [queue + 1]told // by item
+	senders   [queue + 1]told // by number of the item
 	starter   told
 	left      budget
-	died      uint8 // sessions that crashed or expired
+	died      uint8 // set of the sessions that crashed or expired
 }
 
 type budget struct{ crash, expire, delay, failover, localstart, ticks, tool uint8 }
 
-// told is what a sender knows.
+// told is the state of a request from the view of its sender.
 type told uint8
 
 const (
 	idle     told = 0
-	unknown  told = 1 // it has sent, and has no answer
+	unknown  told = 1 // the request was sent, and no answer has arrived
 	accepted told = 2
 	refused  told = 3
 )
 
-// worker has at most one run.
+// worker is a worker that executes at most one run.
 type worker struct {
 	session           uint8
 	holds, loaded     bool
 	run, token, epoch uint8
-	view              uint16 // the log as it has read it
-	next              uint8  // the first item of the inbox as it has read it
+	view              uint16 // log as the worker has read it
+	next              uint8  // first item of the inbox as the worker has read it
 	pending           pend
 }
 
-// pend is a commit for which the worker has no answer.
+// pend is a commit whose answer the worker has not received.
 type pend struct {
 	on                bool
 	run, token, epoch uint8
-	base, log         uint16 // log is 0 without a record
+	base, log         uint16 // log is 0 if the commit has no record
 	item              uint8
 	effect            store.Effect
 	due               bool
@@ -93,7 +93,7 @@ const (
 	lateRelease
 )
 
-// runs is the model of one chain of runs and a second chain of the same workflow id.
+// runs is the model of a chain of runs and of a second chain with the same workflow id.
 type runs struct {
 	config
 	bug bug
@@ -129,8 +129,8 @@ func (m *runs) firstGen() uint8 {
 	return 1
 }
 
-// do carries out one operation on p, and returns what is wrong with it. A refusal must not have
-// written anything.
+// do carries out one operation on p. It returns a description of the rule that the operation broke,
+// or "". A refused operation must not have written anything.
 func (m *runs) do(p *partition, what operation, carryOut func() error) (wrong string) {
 	before := *p
 	m.tx.p, m.tx.doing = p, what
@@ -159,7 +159,7 @@ func (m *runs) create(p *partition, c store.Create, first node) (answer store.Cr
 	return answer, wrong
 }
 
-// An answer to a commit.
+// answer is an answer to a commit.
 type answer uint8
 
 const (
@@ -217,7 +217,7 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// request returns the commit of a worker, as it sends it.
+// request returns the commit that a worker sends.
 func (m *runs) request(q pend) *store.Commit {
 	n := uint64(m.tx.outcomes[q.base].n)
 	c := &store.Commit{
@@ -250,7 +250,7 @@ func (m *runs) request(q pend) *store.Commit {
 	return c
 }
 
-// committed checks a commit that was applied, and records the writer of the record.
+// committed checks a commit that was applied, and stores the writer of its record.
 func (m *runs) committed(before, p *partition, q pend) string {
 	old, x := &before.runs[q.run], &p.runs[q.run]
 	if q.effect == store.EffectBlock {
@@ -277,7 +277,7 @@ func (m *runs) committed(before, p *partition, q pend) string {
 	return ""
 }
 
-// deliver sends an item to R0, and returns what the sender knows afterwards.
+// deliver sends an item to R0, and returns the answer that its sender receives.
 func (m *runs) deliver(p *partition, i uint8) (t told, wrong string) {
 	d := &store.Deliver{Run: runIDs[1], Item: store.Item{ID: itemIDs[i], Scope: scope(i)}}
 	wrong = m.do(p, delivering, func() error {
@@ -300,7 +300,7 @@ func (m *runs) start(p *partition) string {
 	return wrong
 }
 
-// claim takes a ready run, as a store does.
+// claim gives a ready run to a session, as a store does.
 func (m *runs) claim(p *partition, r, session, token uint8) (granted bool, wrong string) {
 	x := &p.runs[r]
 	if p.leases[session] != leaseLive || x.queueState != store.StateReady {
@@ -333,7 +333,7 @@ func (m *runs) release(p *partition, r, epoch, token uint8) string {
 	return m.do(p, otherwise, func() error { return m.op.Release(runIDs[r+1], fence(epoch, token)) })
 }
 
-// open opens a session of a worker, and makes the blocked runs ready that it may try.
+// open opens a session for worker i, and makes the blocked runs ready that the session may try.
 func (m *runs) open(s *state, i int, session uint8) (wrong string) {
 	p := &s.now
 	s.workers[i] = worker{session: session}
@@ -344,7 +344,7 @@ func (m *runs) open(s *state, i int, session uint8) (wrong string) {
 	return m.unblock(p, session)
 }
 
-// unblock makes the blocked runs ready that a session may try.
+// unblock makes the blocked runs ready that the session may try.
 func (m *runs) unblock(p *partition, session uint8) (wrong string) {
 	for r := range p.runs {
 		if p.runs[r].queueState != store.StateBlocked {
@@ -361,7 +361,7 @@ func (m *runs) unblock(p *partition, session uint8) (wrong string) {
 	return wrong
 }
 
-// cannot reports whether a live session with the code of this one has blocked a run.
+// cannot reports whether a live session with the same code has blocked the run.
 func (m *runs) cannot(p *partition, r, session uint8) bool {
 	for s := uint8(1); s < sessions; s++ {
 		if p.runs[r].failed>>s&1 == 1 && p.leases[s] == leaseLive && p.codes[s] == p.codes[session] {
@@ -371,7 +371,7 @@ func (m *runs) cannot(p *partition, r, session uint8) bool {
 	return false
 }
 
-// purge removes the run that may be purged first.
+// purge removes the run with the earliest purge time.
 func (m *runs) purge(p *partition) (wrong string, purged bool) {
 	before := *p
 	wrong = m.do(p, otherwise, func() error {
@@ -390,7 +390,8 @@ func (m *runs) purge(p *partition) (wrong string, purged bool) {
 	return wrong, purged
 }
 
-// gone checks that a run was purged only when no sender could send again what it remembered.
+// gone checks that a run was purged only if no sender could send an item again that the run had
+// accepted.
 func (m *runs) gone(before *partition, r uint8) string {
 	x := before.runs[r]
 	switch {

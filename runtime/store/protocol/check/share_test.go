@@ -8,17 +8,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// tenant is a fairness key with the places of its waiting runs.
+// tenant is a fairness key and the places of its waiting runs.
 type tenant struct {
 	weight int
 	pass   int64
 	waits  []int64
 	served int
 	at     int // index in the heap
-	since  int // number of grants before its first run arrived, while that waits; -1 otherwise
+	since  int // number of grants when its first run arrived; -1 if no run waits
 }
 
-// tenants is a heap of the waiting keys, ordered by their first runs, which claims examine.
+// tenants is a heap of the keys with waiting runs. The key with the lowest first place is at the
+// root, because claims examine it first.
 type tenants []*tenant
 
 func (t tenants) Len() int           { return len(t) }
@@ -39,8 +40,8 @@ func (t *tenants) Pop() any {
 	return last
 }
 
-// market is a flow of the kernel with its waiting keys. The functions are those of the kernel,
-// unless a bug replaces one.
+// market is a flow of the kernel and its waiting keys. enter and serve are the functions of the
+// kernel, unless a bug replaces one.
 type market struct {
 	fairKey protocol.FairKey
 	came    int64
@@ -75,11 +76,11 @@ func (m *market) grant() *tenant {
 	return t
 }
 
-// shares is the result of a million grants over ten thousand keys.
+// shares is the result of a million grants to ten thousand keys.
 type shares struct {
 	wait   float64 // the longest wait of a key's first run, in rounds of all waiting keys
-	spread float64 // the largest difference of service by weight between keys that always wait
-	back   float64 // the service of a key that keeps returning, divided by the service of a key that always waits
+	spread float64 // the largest difference between the weighted services of two keys that always wait
+	back   float64 // the service of a key that repeatedly arrives, divided by the service of a key that always waits
 }
 
 func sell(m *market) (s shares) {
@@ -98,7 +99,7 @@ func sell(m *market) (s shares) {
 	visitor := keys[10]
 	m.come(visitor, 1, 0)
 	for g := range 1_000_000 {
-		if r.IntN(20) == 0 { // small tenants arrive with a few runs
+		if r.IntN(20) == 0 { // one of the small keys gets a few runs
 			m.come(keys[11+r.IntN(len(keys)-11)], 1+r.IntN(3), g)
 		}
 		round := 0.0
@@ -127,9 +128,10 @@ func sell(m *market) (s shares) {
 
 func (s shares) fair() bool { return s.wait <= 2 && s.spread <= 1 && s.back < 1.01 && s.back > 0.98 }
 
-// With one key that has a million waiting runs, others that always wait, one that keeps returning,
-// and ten thousand that arrive occasionally, service differs by at most one run of the lowest
-// weight, and no key waits longer than for the rounds in progress.
+// TestShares_DifferByOneRunAtMost proves that the service of keys differs by at most one run of the
+// lowest weight, and that no key waits longer than for the rounds in progress. One key has a
+// million waiting runs, nine always wait, one arrives repeatedly, and the others of ten thousand
+// arrive occasionally.
 func TestShares_DifferByOneRunAtMost(t *testing.T) {
 	t.Parallel()
 	good := market{enter: (*protocol.FairKey).Enter, serve: (*protocol.FairKey).Serve}
@@ -157,7 +159,8 @@ func TestShares_DifferByOneRunAtMost(t *testing.T) {
 	}
 }
 
-// Ten thousand keys that all have waiting runs are served round by round.
+// TestShares_TenThousandKeysTakeTurns proves that ten thousand keys with waiting runs are served
+// round by round.
 func TestShares_TenThousandKeysTakeTurns(t *testing.T) {
 	t.Parallel()
 	m := market{enter: (*protocol.FairKey).Enter, serve: (*protocol.FairKey).Serve}

@@ -1,13 +1,13 @@
 package check
 
-// stepper takes steps from one state.
+// stepper tries the steps from state s.
 type stepper struct {
 	*runs
 	s    state
 	emit emit[state]
 }
 
-// skip marks a step that cannot be taken.
+// skip is returned by a step that is not possible in the state.
 const skip = "skip"
 
 func (t *stepper) try(l label, fault bool, f func(n *state) string) {
@@ -20,7 +20,7 @@ func (t *stepper) try(l label, fault bool, f func(n *state) string) {
 	t.emit(l, fault, n, wrong)
 }
 
-// noted is like try; f also returns the answer of the step.
+// noted is like try for a step that also returns an answer to print.
 func (t *stepper) noted(l label, fault bool, f func(n *state) (string, string)) {
 	n := t.s
 	note, wrong := f(&n)
@@ -29,7 +29,7 @@ func (t *stepper) noted(l label, fault bool, f func(n *state) (string, string)) 
 	t.emit(l, fault, n, wrong)
 }
 
-// late sends a request that is carried out later, or never.
+// late sends a request that is carried out later or never.
 func (t *stepper) late(l label, q request, f func(n *state)) {
 	if t.s.left.delay == 0 {
 		return
@@ -60,7 +60,7 @@ func (m *runs) next(s state, e emit[state]) {
 	}
 }
 
-// clock takes the steps of time: a timer becomes due, and a horizon passes.
+// clock tries the steps of time: a timer becomes due, or a horizon passes.
 func (t *stepper) clock() {
 	for r := range t.s.now.runs {
 		if !t.s.now.runs[r].due {
@@ -90,7 +90,7 @@ func (t *stepper) clock() {
 }
 
 // waiting reports whether a request may still arrive. No request is late by a horizon, and no
-// sender repeats one for that long.
+// sender repeats a request after a horizon.
 func (t *stepper) waiting() bool {
 	for _, told := range t.s.senders {
 		if told == unknown {
@@ -100,7 +100,7 @@ func (t *stepper) waiting() bool {
 	return t.s.starter == unknown || t.s.net != [2]request{} || t.s.hasSnap
 }
 
-// sending takes the steps of the senders and of the starter.
+// sending tries the steps of the senders and of the client that starts R2.
 func (t *stepper) sending() {
 	for i := uint8(1); i <= hook; i++ {
 		if !t.sends(i) || t.s.senders[i] >= accepted {
@@ -124,7 +124,7 @@ func (t *stepper) sending() {
 	}
 }
 
-// network takes the steps of requests that were late.
+// network tries to deliver late requests.
 func (t *stepper) network() {
 	for i, q := range t.s.net {
 		if q.kind == noRequest || i == 1 && t.s.net[0] == q {
@@ -172,7 +172,7 @@ func (t *stepper) arrive(q request) (label, func(*state) string) {
 	panic("check: no request")
 }
 
-// replication takes the steps of a replica: it stops following, and is promoted later.
+// replication tries the steps of a replica: it stops following, and is promoted later.
 func (t *stepper) replication() {
 	if t.s.left.failover > 0 && !t.s.hasSnap {
 		t.try(say("replication stops here"), true, func(n *state) string {
@@ -193,7 +193,7 @@ func (t *stepper) replication() {
 	}
 }
 
-// recovery takes the steps that end leases and take runs from them.
+// recovery tries the steps that end leases and recover the runs of ended sessions.
 func (t *stepper) recovery() {
 	for l := uint8(1); l < sessions; l++ {
 		switch t.s.now.leases[l] {

@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// tx is the protocol's Tx on a partition.
+// tx is the Tx of the models. It reads and writes a partition.
 type tx struct {
 	*logs
 	p *partition
 
-	// Set in the model of limits only.
+	// The model of limits sets these fields.
 	x    *limited
 	home *homeConfig
 
-	// For the Tx of bugs: the operation that is carried out.
+	// The Tx of bugs read these fields: the operation in progress, and its commit.
 	doing  operation
 	commit *store.Commit
 }
 
-// operation identifies what the kernel carries out.
+// operation is the kind of the operation that the kernel carries out.
 type operation uint8
 
 const (
@@ -43,12 +43,13 @@ var _ protocol.Tx[uint8, uint8] = (*tx)(nil)
 
 func (t *tx) run(r uint8) *run { return &t.p.runs[r-1] }
 
-// EnterFailureGroup and ForgetFailureGroups do nothing, because no commit here has a label.
+// EnterFailureGroup and ForgetFailureGroups do nothing, because no commit of the models has a
+// label.
 func (t *tx) EnterFailureGroup(store.FailureGroup, int64) (bool, error) { return false, nil }
 
 func (t *tx) ForgetFailureGroups(int64, int) error { return nil }
 
-// SetRerun does nothing, because no run here is rerun.
+// SetRerun does nothing, because the models rerun no runs.
 func (t *tx) SetRerun(uint8, event.RunID) error { return nil }
 
 func (t *tx) Now() time.Time { return protocol.Time(millis(t.p.now + 1)) }
@@ -171,7 +172,7 @@ func (t *tx) SetStepData(uint8, string, []byte) error { return nil }
 func (t *tx) NextDue() (int64, error) {
 	if t.x != nil {
 		if at := t.nextTurn(); at != 0 {
-			return at, nil // timers of runs come later
+			return at, nil // the due times of runs are later
 		}
 	}
 	for i := range t.p.runs {
@@ -224,7 +225,7 @@ func (t *tx) Remember(chain event.RunID, id event.ItemID, _ int64, keep bool) er
 	return nil
 }
 
-// ForgetSeen does nothing, because no history here is as long as a day.
+// ForgetSeen does nothing, because no exploration covers a day.
 func (t *tx) ForgetSeen(uint8, int64) error { return nil }
 
 func (t *tx) Unkeep(chain event.RunID, id event.ItemID) error {
@@ -392,7 +393,7 @@ func (t *tx) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// Streams are not modeled.
+// The following methods do nothing, because the models have no streams.
 
 func (t *tx) Stream(event.RunID, string) (protocol.Stream, error) { return protocol.Stream{}, nil }
 
@@ -406,7 +407,8 @@ func (t *tx) Written(protocol.Stream, string) (uint64, error) { return 0, nil }
 
 func (t *tx) DropStream(protocol.Stream) error { return nil }
 
-// No run collects here; see collect.go.
+// The following methods do nothing, because no run collects starts in the models that use this Tx;
+// see collect.go.
 
 func (t *tx) Collecting(string) (uint8, error) { return 0, nil }
 

@@ -2,10 +2,10 @@ package check
 
 import "github.com/flowgen/flowgen/runtime/store"
 
-// workerName returns a letter, for %c.
+// workerName returns the letter of worker i, for the verb %c.
 func workerName(i int) uint8 { return uint8('A' + i) }
 
-// drop drops the run, and keeps the session.
+// drop makes the worker give up its run and keep its session.
 func (w *worker) drop() { *w = worker{session: w.session} }
 
 // answered handles the answer to a commit.
@@ -30,7 +30,7 @@ func (w *worker) answered(q pend, a answer) {
 	}
 }
 
-// worker takes the steps of worker i.
+// worker tries the steps of worker i.
 func (t *stepper) worker(i int) {
 	w, me := t.s.workers[i], workerName(i)
 	if w.session == 0 {
@@ -72,11 +72,10 @@ func (w *worker) load(p *partition) {
 	w.loaded, w.view, w.next = true, x.log, x.inbox[0]
 }
 
-// heartbeat compares the runs that the worker owns according to the store with the run that it
-// executes. [W2]
+// heartbeat compares the runs that the worker owns in the store with the run that it executes. [W2]
 func (t *stepper) heartbeat(n *state, i int) (wrong string) {
 	w := &n.workers[i]
-	if n.now.leases[w.session] != leaseLive { // the heartbeat creates no lease [W1]
+	if n.now.leases[w.session] != leaseLive { // a heartbeat creates no lease [W1]
 		*w = worker{}
 		return ""
 	}
@@ -100,7 +99,7 @@ func (t *stepper) heartbeat(n *state, i int) (wrong string) {
 	return wrong
 }
 
-// claims takes the steps of a worker that has no run.
+// claims tries the steps of a worker without a run.
 func (t *stepper) claims(i int) {
 	w, me := t.s.workers[i], workerName(i)
 	token := t.s.freshToken()
@@ -142,7 +141,7 @@ func (t *stepper) claims(i int) {
 	}
 }
 
-// sendCommit sends a commit, possibly again.
+// sendCommit tries to send a commit. first is false if the commit is sent again.
 func (t *stepper) sendCommit(i int, q pend, l label, first bool) {
 	t.noted(l, false, func(n *state) (string, string) {
 		a, wrong := t.commit(&n.now, q)
@@ -163,8 +162,8 @@ func (q pend) session(s state) uint8 {
 	return 0
 }
 
-// works takes the steps of a worker that has loaded a run: the code starts a step, waits for
-// a message or a timer, and ends.
+// works tries the steps of a worker that has loaded a run. Its code starts a step, waits for a
+// message or a timer, and ends.
 func (t *stepper) works(i int) {
 	w, me := t.s.workers[i], workerName(i)
 	commit := func(what string, q pend) {
