@@ -18,21 +18,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Forked runs are purged like all runs, whether they were deleted or their retention is over.
+// TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas proves that forked runs leave no keys after
+// their purge, whether they were deleted or their retention is over.
 func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Start(t), storetest.NewClock()
 	client := server.Client(t)
 	st := must(redisstore.New(client, redisstore.Config{Clock: clock, Partitions: 3}))
 	w := repairtest.New(t, st, clock)
-	// Failure groups are kept for a while: three keys in each partition in which a run has failed.
+	// Keys of failure groups are not counted, because failure groups are kept for a while after the
+	// purge of their runs.
 	size := func() int {
 		return len(slices.DeleteFunc(must(client.Keys(w.Ctx, "*").Result()), func(key string) bool {
 			return strings.HasPrefix(key, "{") && slices.Contains([]string{"1H", "1E", "1Z"}, key[strings.Index(key, "}")+1:])
 		}))
 	}
 
-	workAndForget(t, w, false) // the keys that remain in every used store
+	workAndForget(t, w, false) // creates the keys that remain in every used store
 	before := size()
 	workAndForget(t, w, true)
 	if after := size(); after != before {
@@ -40,8 +42,8 @@ func TestRUN11_RUN13_AfterForksAndDeletesDBSizeIsWhatItWas(t *testing.T) {
 	}
 }
 
-// workAndForget lets runs complete, fail and be cancelled, forks them if again is set, deletes half
-// of all runs, and purges.
+// workAndForget makes runs complete, fail and be canceled, forks them if again is set, deletes half
+// of all runs, and purges all.
 func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 	t.Helper()
 	opts := repairtest.Long("forked")
@@ -62,7 +64,7 @@ func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 			if err := h.Cancel(w.Ctx, "enough"); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
 				t.Fatal(err)
 			}
-			for _, err := range h.Events(w.Ctx) { // until it has ended
+			for _, err := range h.Events(w.Ctx) { // the iteration ends with the run
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,8 +95,9 @@ func workAndForget(t *testing.T, w *repairtest.World, again bool) {
 	}
 }
 
-// A hash without fields does not exist. fsck must distinguish a hash whose last field was deleted
-// from one that was lost, even if an earlier run of the workflow ID still exists.
+// TestRUN13_FsckFindsNothingOnceTheRunThatEndedLastIsGone proves that fsck reports no lost key
+// after the last field of a hash was deleted, which removes the hash. An earlier run of the
+// workflow ID may still exist.
 func TestRUN13_FsckFindsNothingOnceTheRunThatEndedLastIsGone(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, w *repairtest.World, last event.RunID){

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// linked is a store with runs that refer to each other.
+// linked is a store with runs that refer to each other, and a session that owns them.
 type linked struct {
 	t     *testing.T
 	ctx   context.Context
@@ -52,7 +52,8 @@ func (l *linked) commit(c store.Commit) {
 	}
 }
 
-// finish ends a run, which sends a record in its last commit and consumes its inbox.
+// finish claims a run, consumes its inbox and ends it. The last commit sends an outbox record to
+// the run to.
 func (l *linked) finish(log *storetest.Log, to event.RunID) {
 	l.t.Helper()
 	fence := l.claim(log)
@@ -66,7 +67,7 @@ func (l *linked) finish(log *storetest.Log, to event.RunID) {
 	l.commit(c)
 }
 
-// settle relays all records until there are none.
+// settle relays outbox records until none are left.
 func (l *linked) settle(deliver bool) {
 	l.t.Helper()
 	for {
@@ -123,7 +124,7 @@ func TestRUN13_AfterAPurgeNoKeyOfAChainOrOfAnOutboxIsLeft(t *testing.T) {
 	child := l.start("child", func(c *store.Create) { c.Parent, c.Root, c.CreatedBy = parent.Run, parent.Run, l.ids.Item() })
 	createdBy := must(l.st.Load(l.ctx, []store.Load{{Run: child.Run}}))[0].Record.CreatedBy
 	chain := []*storetest.Log{parent}
-	for range 3 { // each sends something before it ends
+	for range 3 { // each run sends an item before it continues
 		last := chain[len(chain)-1]
 		c, next := last.Continue(l.claim(last), nil)
 		c.Send = []store.Send{{ID: l.ids.Item(), To: child.Run, Body: []byte(`"hello"`)}}

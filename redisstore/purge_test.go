@@ -27,7 +27,7 @@ func TestRUN13_AfterAPurgeNoKeyOfARunIsLeft(t *testing.T) {
 	if _, err := st.List(ctx, store.Query{}); err != nil {
 		t.Fatal(err)
 	}
-	for p := range st.Partitions() { // the data about the liveness of sessions belongs to no run
+	for p := range st.Partitions() { // creates the keys about the liveness of sessions, which belong to no run
 		id := ids.Session()
 		if err := errors.Join(st.OpenSession(ctx, store.Session{Partition: p, ID: id, TTL: time.Minute}), st.CloseSession(ctx, p, id)); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestRUN13_AfterAPurgeNoKeyOfARunIsLeft(t *testing.T) {
 	}
 }
 
-// finish lets a session die with a run, and another session end the run.
+// finish claims a run with a session, closes the session, and ends the run with a second session.
 func finish(t testing.TB, st *redisstore.Store, ids *storetest.IDs, l *storetest.Log, item store.Item) {
 	t.Helper()
 	ctx, p := context.Background(), int(l.Run.Slot())%st.Partitions()

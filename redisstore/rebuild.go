@@ -10,14 +10,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// rewritten are the metadata fields that a repair writes or removes.
+// rewritten contains the metadata fields that a repair writes or removes. A repair keeps all other
+// fields.
 var rewritten = []string{
 	"H", "p", "c", "a", "r", "w", "h", "u", "x", "j", "J", "i", "y", "Y", "B", "N", "F", "V",
 	"U", "U1", "U2", "U3", "f", "g", "R",
 }
 
-// rebuild deletes the derived data of a run and writes it again from the log, by one script,
-// rebuild.
+// rebuild deletes the derived data of a run and writes it anew from the log. It uses one script, so
+// the change is atomic.
 func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, error) {
 	var c *call
 	switch seen := e.snap.Runs[m.Run]; {
@@ -34,7 +35,7 @@ func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, e
 	return c.answer().word() == "ok", nil
 }
 
-// rebuilding returns the call of the script that rebuilds a run.
+// rebuilding returns the call of the script that rebuilds the run of m.
 func (e *partitionState) rebuilding(m *store.Rebuild, seen *store.RunState) *call {
 	rec, run := m.Record, short(m.Run)
 	p, route, wid := e.p, e.s.names.codeOf(rec.Route), widKey(rec.WorkflowID)
@@ -81,8 +82,9 @@ func (e *partitionState) rebuilding(m *store.Rebuild, seen *store.RunState) *cal
 	return &call{script: scriptRebuild, p: p, keys: append(keys, entered...), args: args}
 }
 
-// expelled returns the keys of the sets from which a run is removed, and its members in them. An
-// entry of its workflow ID is included only if it leads to the run and should not.
+// expelled returns the entries to remove before a rebuild: the keys of the sets and lists, and the
+// member in each of them. It includes an entry of a workflow ID only if the entry refers to the run
+// and should not.
 func (e *partitionState) expelled(run string, m *store.Rebuild) (keys []string, members []any) {
 	all, wid, state := slices.Clone(e.entries[run]), "", store.QueueState(0)
 	if m.Record != nil {
@@ -108,12 +110,12 @@ func (e *partitionState) expelled(run string, m *store.Rebuild) (keys []string, 
 	return keys, members
 }
 
-// removed returns the records that a rebuild removes, in the form in which they were read.
+// removed returns the outbox records that a rebuild removes, with the values that were read.
 func (e *partitionState) removed(m *store.Rebuild) (args []any) {
 	run := short(m.Run)
 	for _, o := range m.Remove {
 		args = append(args, string(o.ID), "", "")
-		if e.sent[run] != nil { // otherwise it was not read, and does not exist
+		if e.sent[run] != nil { // if nil, the record was not read because it does not exist
 			args[len(args)-2], args[len(args)-1] = e.sent[run].Val()[string(o.ID)], e.bodies[run].Val()[string(o.ID)]
 		}
 	}
@@ -138,8 +140,8 @@ func mark(set bool, as string) string {
 	return ""
 }
 
-// fields returns the metadata to write, in pairs, and the text to store in the separate key. Fields
-// that this release does not know are unchanged.
+// fields returns the metadata fields to write, as pairs of name and value, and the text to store in
+// the separate key. It keeps the fields that this release does not use.
 func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []any, besides string) {
 	rec := m.Record
 	field := func(name, value string) {
@@ -148,7 +150,7 @@ func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []a
 		}
 	}
 	was := e.metaOf(run)
-	field("H", e.headerOf(rec, was)) // the first field is found fastest
+	field("H", e.headerOf(rec, was)) // written first, because the server finds the first field of a hash fastest
 	if rec.QueueState == store.StateEnded {
 		field("p", number(millis(rec.EndedAt)))
 	}
@@ -182,8 +184,8 @@ func (e *partitionState) fields(m *store.Rebuild, run, route string) (fields []a
 	return append(fields, packed...), beside
 }
 
-// headerOf returns the header of a run. The script sets the flag for unread items. The flag for
-// more work at the end of the run is always set after a repair.
+// headerOf returns the header of a rebuilt run. The script sets the flag for unread items. headerOf
+// always sets hasRest, because the end of the run may require more work.
 func (e *partitionState) headerOf(rec *store.Record, was map[string]string) string {
 	h := header{
 		wid: digestOf(rec.WorkflowID), queueState: rec.QueueState, fence: store.Fence{Epoch: rec.Fence.Epoch}, last: rec.Last, seq: rec.Seq,
@@ -203,8 +205,8 @@ func (e *partitionState) headerOf(rec *store.Record, was map[string]string) stri
 	return h.pack()
 }
 
-// describing returns the fields that users have set on a run, and the text to store in the separate
-// key.
+// describing returns the metadata fields with values that the user has set, and the text to store
+// in the separate key.
 func (e *partitionState) describing(rec *store.Record, wid string) (fields []any, besides string) {
 	switch {
 	case rec.Root == rec.Parent && rec.Root != "":
@@ -233,8 +235,7 @@ func (e *partitionState) describing(rec *store.Record, wid string) (fields []any
 	return fields, ""
 }
 
-// forgetting returns the call of the script that removes the data under the ID of a run that does
-// not exist.
+// forgetting returns the call of the script that removes all data under the ID of a missing run.
 func (e *partitionState) forgetting(m *store.Rebuild) *call {
 	p, run := e.p, short(m.Run)
 	keys := []string{
@@ -252,7 +253,7 @@ var (
 )
 
 // Import adds a run that has ended in another store. It uses one script, which blocks the server
-// meanwhile.
+// while it adds the run.
 func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return false, err
@@ -322,7 +323,8 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 	return &call{script: scriptImport, p: p, keys: keys, args: slices.Concat(args, info, bodies, described), size: size}
 }
 
-// headerOfImport returns the header of a run before its end. The script sets the end.
+// headerOfImport returns the header of an imported run before its end. The script changes it to the
+// header of an ended run.
 func headerOfImport(m *store.Import, create *store.Create) string {
 	rec := &m.Record
 	h := header{
@@ -359,7 +361,7 @@ func (s *Store) imported(m *store.Import, c *call) (bool, error) {
 	return false, refused
 }
 
-// StreamNames returns the names of the streams of a run's chain.
+// StreamNames returns the names of the streams of the chain of a run.
 func (s *Store) StreamNames(ctx context.Context, run event.RunID) ([]string, error) {
 	names, err := s.streamNames(ctx, run)
 	if err != nil {

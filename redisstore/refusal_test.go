@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// refusal makes a server refuse writes for a while.
+// refusal is a fault that makes a server refuse writes temporarily.
 type refusal struct {
 	settings []string
 	harm     func(o *outage, server *redistest.Server)
@@ -27,7 +27,7 @@ var refusals = map[string]refusal{
 		set(o.t, server, "maxmemory", "0")
 	}},
 	"READONLY": {nil, func(o *outage, server *redistest.Server) {
-		replicate(o.t, server, "127.0.0.1", "1") // where no server listens
+		replicate(o.t, server, "127.0.0.1", "1") // no server listens at this address
 		o.met(": READONLY ")
 		replicate(o.t, server, "no", "one")
 	}},
@@ -38,7 +38,7 @@ var refusals = map[string]refusal{
 	}},
 	"MISCONF": {[]string{"--save", "3600 1000000"}, func(o *outage, server *redistest.Server) {
 		inTheWay := filepath.Join(server.Dir(), "dump.rdb")
-		if err := os.Mkdir(inTheWay, 0o700); err != nil { // a file cannot replace a directory
+		if err := os.Mkdir(inTheWay, 0o700); err != nil { // the server cannot replace a directory by its file
 			o.t.Error(err)
 		}
 		snapshot(o.t, server, "err")
@@ -85,8 +85,8 @@ var refusals = map[string]refusal{
 	}},
 }
 
-// While a server refuses writes nothing is lost or done twice. Runs continue by themselves once it
-// accepts writes.
+// TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal proves that nothing is lost or executed twice if
+// a server refuses writes temporarily, and that runs continue when the server accepts writes.
 func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range refusals {
@@ -100,8 +100,9 @@ func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 	}
 }
 
-// The error of a claim contains the reason of the server, as in all other calls, although a claim
-// reads several runs and writes for each.
+// TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt proves that the error of a claim contains the
+// reason of the server. A claim skips a run that causes an error, but an error of the server must
+// end the claim.
 func TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt(t *testing.T) {
 	for setting, want := range map[string]string{"maxmemory": "memory limit", "min-replicas-to-write": "replicas"} {
 		l := newLimitedRuns(t, 0)
@@ -122,7 +123,8 @@ func TestSTORE4_AClaimSaysWhyTheServerHasRefusedIt(t *testing.T) {
 	}
 }
 
-// The claim of a worker with local limits leaves out a run that cannot be read, as all claims do.
+// TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone proves that a claim with local limits
+// skips a run that cannot be read, as a claim without local limits does.
 func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
 	for what, harm := range map[string]func(l *limitedRuns, key string) error{
 		"lost": func(l *limitedRuns, key string) error { return l.server.Del(l.t.Context(), key).Err() },
@@ -147,7 +149,7 @@ func TestREC10_AClaimThatHasRoomLeavesOutARunWhoseMetadataIsGone(t *testing.T) {
 	}
 }
 
-// replicate sends REPLICAOF.
+// replicate sends the command REPLICAOF.
 func replicate(t testing.TB, server *redistest.Server, host, port string) {
 	t.Helper()
 	if err := server.Client(t).ReplicaOf(context.Background(), host, port).Err(); err != nil {
@@ -155,7 +157,7 @@ func replicate(t testing.TB, server *redistest.Server, host, port string) {
 	}
 }
 
-// says waits until INFO persistence contains a text.
+// says waits until the answer to INFO persistence contains what.
 func says(t testing.TB, server *redistest.Server, what string) {
 	t.Helper()
 	client := server.Client(t)
@@ -165,9 +167,9 @@ func says(t testing.TB, server *redistest.Server, what string) {
 	})
 }
 
-// snapshot makes the server save until a save has ended with the given status.
+// snapshot starts saves until a save ends with the given status.
 func snapshot(t testing.TB, server *redistest.Server, status string) {
 	t.Helper()
-	_ = server.Client(t).BgSave(context.Background()) // another one may be in progress
+	_ = server.Client(t).BgSave(context.Background()) // fails if another save is in progress
 	says(t, server, "rdb_last_bgsave_status:"+status)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// streaming returns a run whose steps have written to two streams.
+// streaming returns a run with steps that have written to two streams.
 func streaming(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())

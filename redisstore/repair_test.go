@@ -20,19 +20,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// decayed is a test case: a scene, the damage to its keys, and the result.
+// decayed is a test case: a scene, the damage to the keys of the scene, and the expected repair.
 type decayed struct {
 	scene  func(w *repairtest.World) *repairtest.Scene
 	damage func(k *keysOfScene)
 	want   repairtest.Want
 }
 
-// keysOfScene contains the keys of a scene, and functions that damage them.
+// keysOfScene contains the keys of a scene. Its methods damage them.
 type keysOfScene struct {
 	*partition
 
 	first  *partition
-	other  *partition // of the other run
+	other  *partition // partition of the second run
 	w      *repairtest.World
 	t      *testing.T
 	ctx    context.Context
@@ -42,7 +42,7 @@ type keysOfScene struct {
 	route  string
 }
 
-// do executes a command, which must change something.
+// do executes a command, and fails the test if the command changes nothing.
 func (k *keysOfScene) do(args ...any) {
 	k.t.Helper()
 	n, err := k.client.Do(k.ctx, args...).Result()
@@ -51,8 +51,8 @@ func (k *keysOfScene) do(args ...any) {
 	}
 }
 
-// open and done return the sets of the open and the completed runs of the run's route, for runs
-// with a parent if it has one.
+// open returns the key of the set of open runs that contains the run, and done the key of the set
+// of completed runs. Runs with a parent have their own sets.
 func (k *keysOfScene) open() string { return k.openRuns(k.route, k.child()) }
 
 func (k *keysOfScene) done() string {
@@ -61,7 +61,7 @@ func (k *keysOfScene) done() string {
 
 func (k *keysOfScene) child() bool { return k.client.HExists(k.ctx, k.meta(k.run), "u").Val() }
 
-// del deletes keys, each of which must exist.
+// del deletes keys, and fails the test if a key does not exist.
 func (k *keysOfScene) del(keys ...string) {
 	k.t.Helper()
 	for _, key := range keys {
@@ -94,14 +94,15 @@ func (d decayed) repairsOn(t *testing.T, client redis.UniversalClient) {
 	k.route = client.HGet(w.Ctx, p.meta(k.run), "c").Val()
 	w.Repairs(s, func() {
 		d.damage(k)
-		st.names = newNames() // another process has an empty cache
+		st.names = newNames() // the cache is empty in a new process
 	}, d.want)
 }
 
-// sweep removes the keys of a store after the test, because each repair scans all keys of a server.
+// sweep deletes the keys of a store at the end of the test. Otherwise they would slow down the
+// repairs of other tests, which scan all keys of the server.
 func sweep(t *testing.T, client redis.UniversalClient, st *Store) {
 	t.Helper()
-	t.Cleanup(func() { // after the store is closed
+	t.Cleanup(func() { // executed after the store is closed
 		for _, name := range namesOf(context.Background(), t, st) {
 			if err := client.Unlink(context.Background(), name).Err(); err != nil {
 				t.Error(err)
@@ -110,7 +111,7 @@ func sweep(t *testing.T, client redis.UniversalClient, st *Store) {
 	})
 }
 
-// dump returns the values of all keys of a store.
+// dump returns the values of all keys of a store by name.
 func dump(ctx context.Context, t *testing.T, client redis.UniversalClient, st *Store) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -120,7 +121,7 @@ func dump(ctx context.Context, t *testing.T, client redis.UniversalClient, st *S
 	return all
 }
 
-// namesOf returns all names that the keys of a store can have.
+// namesOf returns the names of all keys of a store.
 func namesOf(ctx context.Context, t *testing.T, st *Store) []string {
 	t.Helper()
 	var names []string
@@ -179,7 +180,7 @@ func deletes(w *repairtest.World) *repairtest.Scene {
 	return s
 }
 
-// revived restores the state that an ended run had before its end.
+// revived restores the state of an ended run from before its end.
 func revived(k *keysOfScene) {
 	done := k.doneRuns(k.route, k.child(), outcomeOf(unpackHeader(k.client.HGet(k.ctx, k.meta(k.run), "H").Val()).status))
 	k.setHeader(func(h *header) { h.queueState, h.status = store.StateParked, event.StatusRunning })
@@ -189,7 +190,7 @@ func revived(k *keysOfScene) {
 	k.do("zadd", k.open(), k.client.HGet(k.ctx, k.meta(k.run), "a").Val(), k.run)
 }
 
-// lostTimer removes the timer of a run.
+// lostTimer removes the timer of the run.
 func lostTimer(k *keysOfScene) { k.do("zrem", k.timers(), k.run) }
 
 func wrong(invariant int, reason store.Reason) repairtest.Want {
@@ -198,7 +199,7 @@ func wrong(invariant int, reason store.Reason) repairtest.Want {
 
 func TestREC3_Timeout(t *testing.T) {
 	decayed{func(w *repairtest.World) *repairtest.Scene {
-		s := w.Sleeping() // its retention exceeds the hours that pass
+		s := w.Sleeping() // the retention of the run exceeds the two hours that pass
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, lostTimer, wrong(7, store.ReasonTimeout)}.repairs(t)
@@ -248,7 +249,8 @@ func TestREC3_RetryAfterFailure(t *testing.T) {
 	decayed{(*repairtest.World).Retrying, lostTimer, wrong(7, store.ReasonRetryAfterFailure)}.repairs(t)
 }
 
-// Each kind of key is lost once, as on a server that evicts keys.
+// TestREC8_RepairsWhatEvictedKeysLeave proves that a repair corrects the loss of any single key, as
+// on a server that evicts keys.
 func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 	ownedUnread := func(w *repairtest.World) *repairtest.Scene { return w.Owned(w.Unread()) }
 	evicted := map[string]decayed{
@@ -306,7 +308,7 @@ func TestREC8_RepairsWhatEvictedKeysLeave(t *testing.T) {
 	repairtest.Each(t, evicted, func(t *testing.T, d decayed) { d.repairs(t) })
 }
 
-// withStepData returns a run with step data that a step has stored for its next attempt.
+// withStepData returns a run whose step has stored step data for its next attempt.
 func withStepData(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
@@ -316,7 +318,7 @@ func withStepData(w *repairtest.World) *repairtest.Scene {
 	return recovers(w, s)
 }
 
-// recovered returns a run whose owner has died once.
+// recovered returns a run that was recovered once because the session of its owner expired.
 func recovered(w *repairtest.World) *repairtest.Scene { return recovers(w, w.Owned(w.Sleeping())) }
 
 func recovers(w *repairtest.World, s *repairtest.Scene) *repairtest.Scene {
@@ -426,7 +428,8 @@ func TestREC8_ARebuiltRecordHasThePriorityOfItsLog(t *testing.T) {
 	}
 }
 
-// A repair uses keys of one slot only, and finds them on the node that has the slot.
+// TestREC8_RepairsOnACluster proves that repairs work on a cluster. A repair uses keys of one slot
+// only, and finds them on the node that has the slot.
 func TestREC8_RepairsOnACluster(t *testing.T) {
 	for name, d := range map[string]decayed{
 		"metadata": {sleeps, func(k *keysOfScene) { k.del(k.meta(k.run)) },
@@ -462,8 +465,9 @@ func TestREC8_ActsOnNothingThatHasMovedOn(t *testing.T) {
 	w.Refuses()
 }
 
-// A rebuild leaves no wrong entry of a run if a heartbeat has restored the lost entry between the
-// check, which saw the loss, and the rebuild.
+// TestREC8_ARebuildLeavesNoEntryThatAHeartbeatHasPutBack proves that a rebuild leaves no wrong
+// entry of a run. A check finds that an entry is lost, a heartbeat restores the entry, and then the
+// rebuild is executed.
 func TestREC8_ARebuildLeavesNoEntryThatAHeartbeatHasPutBack(t *testing.T) {
 	g := openGuarded(t)
 	alive := g.session()

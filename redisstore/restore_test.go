@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Each key by which sessions find runs is lost in turn. The heartbeats of a live session restore
-// the entries without fsck.
+// TestREC10_AHeartbeatPutsBackRunsWhoseKeysWereLost proves that the heartbeats of a live session
+// restore lost entries of runs without fsck. It deletes each key that sessions use to find runs.
 func TestREC10_AHeartbeatPutsBackRunsWhoseKeysWereLost(t *testing.T) {
 	route := routeCode(guardedRoute)
 	for what, sc := range map[string]struct {
 		arrange func(g *guarded, s store.SessionID) event.RunID
 		lose    string
-		wait    time.Duration // until it can be claimed
+		wait    time.Duration // time until the run can be claimed
 		reason  store.Reason
 	}{
 		"a ready run": {
@@ -103,7 +103,8 @@ func TestREC10_AHeartbeatPutsBackRunsWhoseKeysWereLost(t *testing.T) {
 	}
 }
 
-// The examination visits 500 runs every 5 s, in turn, whatever runs end in between.
+// TestREC10_HeartbeatsExamineEveryOpenRunInTurn proves that heartbeats examine 500 open runs every
+// 5 s, and continue after the last examined run even if it has ended.
 func TestREC10_HeartbeatsExamineEveryOpenRunInTurn(t *testing.T) {
 	g := openGuarded(t)
 	alive := g.session()

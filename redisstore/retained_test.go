@@ -16,17 +16,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// soon is the time in which a Wait must be woken. It is far less than cover, after which a Wait
-// ends in any case.
+// soon is the time within which an event must end a Wait. It is far less than cover, after which
+// every Wait ends.
 const soon = cover - 2*time.Second
 
-// looks counts the probes of Waits, and may intercept them.
+// looks is a hook that counts the probes of Waits. It may intercept probes and claims.
 type looks struct {
 	redis.Hook
 
 	done   atomic.Int64
-	around func(do func() error) error // nil if they are executed directly
-	claims func(do func() error) error // the same for claims
+	around func(do func() error) error // executes a probe by calling do; nil to execute it directly
+	claims func(do func() error) error // executes a claim by calling do; nil to execute it directly
 }
 
 func (l *looks) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -58,7 +58,7 @@ func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// waitingStore is a store whose Waits are observed, with a run that the session owns.
+// waitingStore is a store with a hook that observes Waits, and a session that owns a run.
 type waitingStore struct {
 	*guarded
 
@@ -79,18 +79,18 @@ func openWaiting(t *testing.T, client *redis.Client) *waitingStore {
 	return e
 }
 
-// drain takes the wakes that are set, so that a Wait blocks.
+// drain removes all wakes, so that the next Wait blocks.
 func (e *waitingStore) drain() {
 	e.t.Helper()
 	e.check(e.client.Del(e.ctx, e.parts[0].wakes()).Err())
 }
 
-// wait begins a Wait whose end is later than all due times in these tests.
+// wait begins a Wait that ends later than all due times in these tests.
 func (e *waitingStore) wait(ctx context.Context, routes ...store.Route) <-chan store.Woken {
 	return e.waitFor(ctx, 1000*time.Hour, routes...)
 }
 
-// waitFor begins a Wait whose end is d from its start: it reports only earlier due times.
+// waitFor begins a Wait that ends after d. The Wait reports only due times before its end.
 func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, routes ...store.Route) <-chan store.Woken {
 	until := e.clock.Now().Add(d)
 	got := make(chan store.Woken, 1)
@@ -104,7 +104,8 @@ func (e *waitingStore) waitFor(ctx context.Context, d time.Duration, routes ...s
 	return got
 }
 
-// listening waits for the end of the n-th probe: a Wait subscribes before it probes.
+// listening waits until n probes have ended. A Wait subscribes before it probes, so it is
+// subscribed then.
 func (e *waitingStore) listening(n int64) {
 	e.t.Helper()
 	for e.looks.done.Load() < n {
@@ -116,7 +117,7 @@ func (e *waitingStore) listening(n int64) {
 	}
 }
 
-// woken fails the test unless a Wait returns the expected result within soon.
+// woken fails the test unless a Wait returns want within soon.
 func (e *waitingStore) woken(what string, got <-chan store.Woken, want store.Woken) {
 	e.t.Helper()
 	select {
@@ -130,7 +131,7 @@ func (e *waitingStore) woken(what string, got <-chan store.Woken, want store.Wok
 	}
 }
 
-// signal is an event that a Wait must report, with the expected result.
+// signal is an event that ends a Wait, with the expected result of the Wait.
 type signal struct {
 	what  string
 	bring func(e *waitingStore)
@@ -157,7 +158,7 @@ func TestWait_IsToldOfWhatHappensWhileItListens(t *testing.T) {
 		t.Run(n.what, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
 			var routes []store.Route
-			if n.what == "a run" { // otherwise the parked run would wake it
+			if n.what == "a run" { // the other signals use no route, because the parked run would end the Wait
 				routes = []store.Route{guardedRoute}
 			}
 			got := e.wait(e.ctx, routes...)
@@ -174,7 +175,8 @@ func TestWait_IsToldOfAnEarlierDueTimeThatIsThereAlready(t *testing.T) {
 	e.woken("a due time", e.wait(e.ctx), store.Woken{Sooner: []int{0}})
 }
 
-// Between two Waits the subscription of the first stays open for the second.
+// TestWait_IsToldOfWhatHappenedSinceTheOneBefore proves that a Wait reports events that occurred
+// after the previous Wait of the session. The subscription stays open between the two.
 func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 	for _, n := range allSignals {
 		t.Run(n.what, func(t *testing.T) {
@@ -193,14 +195,15 @@ func TestWait_IsToldOfWhatHappenedSinceTheOneBefore(t *testing.T) {
 	}
 }
 
-// A due time that did not wake one Wait wakes the next, which expects a later one.
+// TestWait_IsToldOfADueTimeThatDidNotWakeTheOneBefore proves that a Wait reports a due time that
+// lies after the end of the previous Wait and before its own end.
 func TestWait_IsToldOfADueTimeThatDidNotWakeTheOneBefore(t *testing.T) {
 	due, item := allSignals[2], allSignals[1]
 	for name, early := range map[string]bool{"it was there": true, "it was heard of": false} {
 		t.Run(name, func(t *testing.T) {
 			e := openWaiting(t, redistest.Shared(t).Client(t))
 			if early {
-				due.bring(e) // in one hour
+				due.bring(e) // due in one hour
 			}
 			first := e.waitFor(e.ctx, 30*time.Minute)
 			e.listening(1)
@@ -214,7 +217,8 @@ func TestWait_IsToldOfADueTimeThatDidNotWakeTheOneBefore(t *testing.T) {
 	}
 }
 
-// claim claims for the session, and expects the run that sleeps for an hour.
+// claim claims for the session, and fails the test unless it gets the run that has slept for an
+// hour.
 func (e *waitingStore) claim() {
 	e.t.Helper()
 	got, err := e.Claim(e.ctx, store.Claim{Session: e.session, Token: e.ids.Token(), Routes: []store.Route{guardedRoute}, Max: 1})
@@ -224,7 +228,8 @@ func (e *waitingStore) claim() {
 	}
 }
 
-// After a claim has made due runs ready, the next Wait does not probe for their due times.
+// TestWait_LooksForNoDueTimeThatAClaimHasFoundOver proves that a Wait does not probe because of a
+// due time if a claim has made the due runs ready.
 func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
 	due, item := allSignals[2], allSignals[1]
 	e := openWaiting(t, redistest.Shared(t).Client(t))
@@ -236,7 +241,7 @@ func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
 	e.claim()
 	looks := e.looks.done.Load()
 	second := e.wait(e.ctx)
-	e.check(e.clock.AwaitAlarm(e.ctx)) // then it blocks
+	e.check(e.clock.AwaitAlarm(e.ctx)) // the Wait blocks
 	item.bring(e)
 	e.woken("the second Wait", second, item.want(e))
 	if n := e.looks.done.Load() - looks; n != 1 {
@@ -246,7 +251,8 @@ func TestWait_LooksForNoDueTimeThatAClaimHasFoundOver(t *testing.T) {
 	e.woken("a Wait after another due time", e.wait(e.ctx), due.want(e))
 }
 
-// A claim that was sent before the end of a Wait may not cover what the Wait has received.
+// TestWait_KnowsOfADueTimeThatAnEarlierClaimHasNotSeen proves that the answer to a claim does not
+// replace a due time that a Wait has received, if the claim was sent before the Wait had ended.
 func TestWait_KnowsOfADueTimeThatAnEarlierClaimHasNotSeen(t *testing.T) {
 	due, item := allSignals[2], allSignals[1]
 	e := openWaiting(t, redistest.Shared(t).Client(t))
@@ -279,9 +285,9 @@ func TestWait_KnowsOfADueTimeThatAnEarlierClaimHasNotSeen(t *testing.T) {
 
 func TestWait_OfOtherRoutesThanBeforeLooks(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
-	first := e.wait(e.ctx) // without routes
+	first := e.wait(e.ctx) // a Wait without routes
 	e.listening(1)
-	e.start("") // is received, but has another route
+	e.start("") // starts a run, whose route the Wait does not include
 	allSignals[1].bring(e)
 	e.woken("the first Wait", first, allSignals[1].want(e))
 	e.woken("a Wait for the route", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
@@ -315,11 +321,12 @@ func TestWait_LooksAgainWhenTheConnectionWasLost(t *testing.T) {
 	if err != nil || killed != 1 {
 		t.Fatalf("killed %d connections, %v, want the one that receives", killed, err)
 	}
-	e.start("") // no Wait is notified
+	e.start("") // this wake is published while no Wait is connected
 	e.woken("a run", got, store.Woken{Claim: []int{0}})
 }
 
-// A probe takes wakes. A canceled Wait that has taken them passes them on.
+// TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled proves that a canceled Wait reports a wake that
+// its probe has taken. Otherwise the wake would be lost.
 func TestWait_KeepsAWakeThatWasTakenWhenItIsCanceled(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	ctx, cancel := context.WithCancel(e.ctx)

@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// busy creates a run before each transaction that reads a partition.
+// busy is a hook that creates a run before each transaction that reads a partition.
 type busy struct {
 	redis.Hook
 
@@ -84,7 +84,8 @@ func TestReadPartition_JudgesOnlyWhatItHasReadOfAPartitionThatChanges(t *testing
 	}
 }
 
-// The owner of a run whose session was lost has no name; its audit entries can be read.
+// TestRecover_OfALostSessionLeavesATrail proves that audit entries can be read after the recovery
+// of runs whose session was lost. The name of the session is missing in this case.
 func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
 	clock := storetest.NewClock()
 	client := redistest.Shared(t).Client(t)
@@ -112,7 +113,8 @@ func TestRecover_OfALostSessionLeavesATrail(t *testing.T) {
 	}
 }
 
-// Reading a whole partition may take longer than the timeout of other requests.
+// TestREC8_ACheckHasMoreTimeThanOtherRequests proves that a read of a whole partition has a longer
+// timeout than other requests.
 func TestREC8_ACheckHasMoreTimeThanOtherRequests(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))
@@ -140,9 +142,9 @@ func TestREC8_ACheckHasMoreTimeThanOtherRequests(t *testing.T) {
 	}
 }
 
-// pipelines is a hook that observes the pipelines of a client.
+// pipelines is a hook that observes the answered pipelines of a client.
 type pipelines struct {
-	after func(cmds []redis.Cmder) // called after an answer
+	after func(cmds []redis.Cmder) // called after each answer
 }
 
 func (*pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -156,8 +158,8 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// watched returns a store of the scene that calls after when a pipeline was answered, with the
-// number of logs that it has read.
+// watched returns another store of the scene. The store calls after whenever a pipeline was
+// answered, with the number of logs that the pipeline has read.
 func (s *limitScene) watched(after func(logs int, cmds []redis.Cmder)) *Store {
 	s.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Shared(s.t).Addr})
@@ -186,7 +188,7 @@ func TestREC8_ACheckReadsFewLogsInOneTransaction(t *testing.T) {
 	st := s.watched(func(logs int, cmds []redis.Cmder) {
 		most = max(most, logs)
 		for _, c := range cmds {
-			if c.Name() == "hlen" { // sent only in the transaction for all other keys
+			if c.Name() == "hlen" { // this command occurs only in the transaction that reads everything except logs
 				rest = max(rest, logs)
 			}
 		}
@@ -199,7 +201,8 @@ func TestREC8_ACheckReadsFewLogsInOneTransaction(t *testing.T) {
 	}
 }
 
-// A log that grows while a check reads other logs is read again, together with its cause.
+// TestREC8_ACheckReadsALogAgainThatHasGrownMeanwhile proves that a check rereads a log to which a
+// frame was appended while the check read other logs.
 func TestREC8_ACheckReadsALogAgainThatHasGrownMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := newLimitScene(t, redistest.Shared(t).Client(t))

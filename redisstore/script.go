@@ -18,8 +18,9 @@ import (
 //go:embed lua/*.lua lua/part/*.lua
 var sources embed.FS
 
-// script is one operation on the server. Its text is built on first use: building all of them takes
-// 8 ms and 8 MB of garbage, which every program that imports this package would otherwise pay.
+// script is one operation on the server. Its text is built on first use. Building all scripts takes
+// 8 ms and produces 8 MB of garbage, which a program that imports this package without using it
+// should not pay.
 type script struct {
 	name      string
 	load      sync.Once
@@ -66,8 +67,8 @@ var (
 
 func newScript(name string) *script { return &script{name: name} }
 
-// ready builds the text of the script, once, from its own source and the parts that it names. The
-// text contains no comments.
+// ready builds the text of the script once, from its source and the parts that the source names.
+// The text contains no comments.
 func (s *script) ready() *script {
 	s.load.Do(func() {
 		var b strings.Builder
@@ -79,7 +80,8 @@ func (s *script) ready() *script {
 	return s
 }
 
-// put appends a source text, with the parts that it names in place of the lines that name them.
+// put appends the source with the given name. It replaces a line that names parts by the sources of
+// these parts.
 func put(b *strings.Builder, name string) {
 	for line := range strings.Lines(source(name)) {
 		code := strings.TrimSpace(line)
@@ -93,9 +95,10 @@ func put(b *strings.Builder, name string) {
 	}
 }
 
-// partsOf returns the parts that a line names. The header names the parts with which a script
-// begins, or "none"; a line further down names parts that are needed only from there on, since each
-// execution creates the functions of a part anew, which takes time.
+// partsOf returns the parts that a line names. ok reports whether the line names parts. The header
+// of a script contains one such line with the parts that the script needs first, or "none". A line
+// further down names parts that only the rest of the script needs. Each execution creates the
+// functions of the included parts, which takes time, so parts are included as late as possible.
 func partsOf(line string) (parts []string, ok bool) {
 	names, ok := strings.CutPrefix(line, "-- Parts: ")
 	if !ok {
@@ -115,7 +118,7 @@ func source(name string) string {
 	return string(b)
 }
 
-// call is one execution of a script. reply and err are set after it was sent.
+// call is one execution of a script. reply and err are valid after it was sent.
 type call struct {
 	script *script
 	p      *partition
@@ -123,12 +126,12 @@ type call struct {
 	args   []any
 	reply  any
 	err    error
-	buffer []any // for the command; nil to allocate one
-	size   int   // approximate number of bytes sent; 0 if small
+	buffer []any // buffer for the command; nil to allocate one
+	size   int   // approximate number of bytes to send; 0 if small
 }
 
-// Values that go-redis writes unchanged. The arguments are pointers to them, which avoids an
-// allocation for each value.
+// Types of values that go-redis writes unchanged. An argument is a pointer to such a value, which
+// avoids an allocation per value.
 type (
 	bytesArg []byte
 	cidArg   event.CommitID
@@ -140,12 +143,12 @@ func (b *bytesArg) MarshalBinary() ([]byte, error) { return *b, nil }
 // MarshalBinary returns the bytes of the ID.
 func (c *cidArg) MarshalBinary() ([]byte, error) { return c[:], nil }
 
-// command is a script that go-redis must not retry: after a lost answer it is unknown whether the
-// script was executed, and the caller decides. A redirection by a cluster is followed, since the
-// script was not executed.
+// command is the command of a script that go-redis must not retry. If its answer is lost, it is
+// unknown whether the script was executed, and the caller decides whether to repeat it. A cluster
+// client follows redirections, because a redirected script was not executed.
 type command struct{ *redis.Cmd }
 
-// NoRetry disables the retries of go-redis.
+// NoRetry makes go-redis send the command only once.
 func (command) NoRetry() bool { return true }
 
 func (c *call) command(ctx context.Context, whole bool) command {
@@ -166,7 +169,7 @@ func (c *call) command(ctx context.Context, whole bool) command {
 	return command{redis.NewCmd(ctx, append(args, c.args...)...)}
 }
 
-// at returns the time argument of a script: '0' makes the script read the clock of the server.
+// at returns the time argument of a script. With "0" the script reads the clock of the server.
 func (s *Store) at() string {
 	if s.injected == nil {
 		return "0"
@@ -174,7 +177,8 @@ func (s *Store) at() string {
 	return number(s.injected.Now().UnixMilli())
 }
 
-// answer is a script reply that is a list, often with a word as its first element.
+// answer is a list that a script has returned. Often its first element is a word that names the
+// result.
 type answer []any
 
 func (c *call) answer() answer {
@@ -202,7 +206,7 @@ func (a answer) number(i int) int64 {
 
 func (a answer) time(i int) time.Time { return timeOf(parseNumber(a.text(i))) }
 
-// texts returns the elements from index i on.
+// texts returns the elements from index i to the end.
 func (a answer) texts(i int) []string {
 	var all []string
 	for ; i < len(a); i++ {

@@ -14,24 +14,26 @@ import (
 const (
 	// batch is the maximum number of scripts in a pipeline.
 	batch = 256
-	// attempts is how often a script is sent that was not executed because the server has dropped
-	// it from its cache or another server has the partition.
+	// attempts is the maximum number of times that a script is sent. A server refuses a script
+	// without executing it if it has dropped the script from its cache, or if another server has
+	// the partition.
 	attempts = 6
 )
 
-// do executes scripts in as few round trips as there are nodes and batches. It keeps the order of
-// the scripts of a partition. After an error it is unknown which of them were executed.
+// do executes scripts and returns the first error. It needs one round trip per node and batch, and
+// keeps the order of the scripts of a partition. If do returns an error, it is unknown which
+// scripts were executed.
 func (s *Store) do(ctx context.Context, calls ...*call) error {
 	return s.executeAll(ctx, calls, s.send)
 }
 
-// doReplicated is like do, and then waits for the configured number of replicas.
+// doReplicated is like do, but waits for the configured number of replicas.
 func (s *Store) doReplicated(ctx context.Context, calls ...*call) error {
 	return s.executeAll(ctx, calls, s.replicated())
 }
 
-// doEach is like doReplicated for independent scripts: call.err contains the result of each. It
-// returns an error if none was sent.
+// doEach is like doReplicated for independent scripts. call.err contains the error of each script.
+// doEach returns an error only if no script was sent.
 func (s *Store) doEach(ctx context.Context, calls ...*call) error {
 	return s.execute(ctx, calls, s.replicated())
 }
@@ -43,7 +45,7 @@ func (s *Store) replicated() sender {
 	return s.sendReplicated
 }
 
-// executeAll executes scripts, and returns an error if one of them fails.
+// executeAll executes scripts and returns the first error.
 func (s *Store) executeAll(ctx context.Context, calls []*call, send sender) error {
 	if err := s.execute(ctx, calls, send); err != nil {
 		return err
@@ -56,12 +58,12 @@ func (s *Store) executeAll(ctx context.Context, calls []*call, send sender) erro
 	return nil
 }
 
-// sender executes scripts, and sets the result of each. It returns those that the server has
-// refused without executing them.
+// sender executes scripts and sets the result of each. It sends their texts instead of their hashes
+// if whole is set. It returns the scripts that the server has refused without executing them.
 type sender func(ctx context.Context, calls []*call, whole bool) (again []*call)
 
 // execute sends scripts in batches. A server that does not answer delays the scripts for other
-// servers only until the timeout.
+// servers by at most the timeout.
 func (s *Store) execute(ctx context.Context, calls []*call, send sender) error {
 	if len(calls) == 0 {
 		return nil
@@ -83,8 +85,8 @@ func (s *Store) execute(ctx context.Context, calls []*call, send sender) error {
 	return nil
 }
 
-// insist sends scripts by their hashes. It sends refused scripts again, the first of each kind with
-// its text.
+// insist sends scripts by their hashes. It sends refused scripts a second time, with the text of
+// each different script.
 func insist(ctx context.Context, calls []*call, send sender) {
 	for n := range attempts {
 		if calls = send(ctx, calls, n > 0); len(calls) == 0 {
@@ -96,8 +98,8 @@ func insist(ctx context.Context, calls []*call, send sender) {
 	}
 }
 
-// send pipelines scripts. A cluster client follows redirections of moved partitions; no other
-// script is sent twice.
+// send sends scripts in one pipeline. A cluster client follows the redirections of moved
+// partitions, and sends no script twice otherwise.
 func (s *Store) send(ctx context.Context, calls []*call, whole bool) []*call {
 	if size := sizeOf(calls); size > large {
 		return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
@@ -109,7 +111,7 @@ func (s *Store) send(ctx context.Context, calls []*call, whole bool) []*call {
 		pipe = s.client.Pipeline()
 	}
 	again := pipelined(ctx, pipe, calls, whole)
-	s.pipes.Put(pipe) // it is empty again
+	s.pipes.Put(pipe) // the pipeline is empty after Exec
 	return again
 }
 
@@ -120,13 +122,13 @@ func pipelined(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole b
 }
 
 const (
-	// large is the number of bytes from which a request or an answer has a longer timeout.
+	// large is the size in bytes above which a request or an answer has a longer timeout.
 	large = 1 << 20
 	// slowest is the minimum assumed speed of a connection in bytes per second.
 	slowest = 256 << 10
 )
 
-// allow returns a client whose timeout suffices for an answer of the given size on a slow
+// allow returns a client whose timeout is sufficient for an answer of the given size on a slow
 // connection.
 func allow(client redis.Cmdable, bytes int) redis.Cmdable {
 	node, ok := client.(*redis.Client)
@@ -150,7 +152,7 @@ func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool)
 		script *script
 		p      *partition
 	}
-	sent := map[kind]bool{} // scripts queued with their text
+	sent := map[kind]bool{} // scripts in the pipeline that include their text
 	queued := make([]redis.Cmder, len(calls))
 	for i, c := range calls {
 		text := whole && !sent[kind{c.script, c.p}]
@@ -159,13 +161,13 @@ func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool)
 		}
 		queued[i] = c.command(ctx, text)
 	}
-	_ = pipe.BatchProcess(ctx, queued...) // the commands are only queued
+	_ = pipe.BatchProcess(ctx, queued...) // a pipeline only queues the commands, without an error
 }
 
-// settle sets the replies of scripts from the commands that were queued for them, and returns the
-// scripts that were refused.
+// settle sets the results of scripts from their commands in the pipeline. It returns the scripts
+// that were refused. failed is the error of the pipeline.
 func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call) {
-	lost := failed != nil // but no command has an error of its own
+	lost := failed != nil // true if the pipeline failed and no command has an error of its own
 	for i, c := range calls {
 		c.reply, c.err = commands[i].(command).Result()
 		if c.err != nil {
@@ -183,20 +185,20 @@ func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call)
 	return again
 }
 
-// refused reports whether a script was certainly not executed, and can be sent again at once.
+// refused reports whether err proves that a script was not executed and can be repeated at once.
 func refused(err error) bool {
 	return redis.HasErrorPrefix(err, "NOSCRIPT") || redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
-// sendReplicated pipelines scripts by node, with a WAIT after them on the same connection, because
-// the server counts replicas per connection.
+// sendReplicated sends scripts in one pipeline per node. The pipeline ends with WAIT, because a
+// server counts the replicas that have received the writes of the same connection.
 func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) []*call {
 	size := sizeOf(calls)
 	return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
 		pipe := allow(node, size).Pipeline()
 		queue(ctx, pipe, calls, whole)
 		wait := command{redis.NewCmd(ctx, "wait", s.cfg.WaitReplicas, s.cfg.WaitTimeout.Milliseconds())}
-		_ = pipe.Process(ctx, wait) // the command is only queued
+		_ = pipe.Process(ctx, wait) // a pipeline only queues the command, without an error
 		commands, err := pipe.Exec(ctx)
 		again := settle(calls, commands, err)
 		if n, err := wait.Int(); err != nil || n < s.cfg.WaitReplicas {
@@ -210,7 +212,7 @@ func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) [
 	})
 }
 
-// sendByNode sends scripts to the servers of their partitions, in parallel.
+// sendByNode groups scripts by server and sends the groups in parallel.
 func (s *Store) sendByNode(ctx context.Context, calls []*call, whole bool, send func(node redis.Cmdable, calls []*call) []*call) (again []*call) {
 	nodes := s.byNode(ctx, calls)
 	var all sync.WaitGroup
@@ -227,14 +229,14 @@ func (s *Store) sendByNode(ctx context.Context, calls []*call, whole bool, send 
 	if cluster, ok := s.client.(*redis.ClusterClient); ok && len(again) > 0 && whole {
 		cluster.ReloadState(ctx)
 		if err := s.pause(ctx, 50*time.Millisecond); err != nil {
-			return nil // the errors of the refusals remain
+			return nil // each script keeps the error of its refusal
 		}
 	}
 	return again
 }
 
-// byNode groups scripts by the server of their partition. If the server is unknown, that is the
-// error of the script.
+// byNode groups scripts by the server of their partition. A script whose server is unknown gets an
+// error and is omitted.
 func (s *Store) byNode(ctx context.Context, calls []*call) map[redis.Cmdable][]*call {
 	nodes := map[redis.Cmdable][]*call{}
 	for _, c := range calls {
@@ -246,7 +248,7 @@ func (s *Store) byNode(ctx context.Context, calls []*call) map[redis.Cmdable][]*
 	return nodes
 }
 
-// master returns the server that has a partition.
+// master returns a client of the server that has the partition.
 func (s *Store) master(ctx context.Context, p *partition) (redis.Cmdable, error) {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, p.hash)
@@ -254,7 +256,7 @@ func (s *Store) master(ctx context.Context, p *partition) (redis.Cmdable, error)
 	return s.client, nil
 }
 
-// pause waits for d, or until ctx ends or the store is closed.
+// pause waits for d. It returns an error if ctx ends or the store is closed before that.
 func (s *Store) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -268,13 +270,13 @@ func (s *Store) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// transaction reads several keys of a partition as of one moment.
+// transaction reads several keys of a partition in one action.
 func (s *Store) transaction(ctx context.Context, p *partition, read func(tx redis.Pipeliner)) error {
 	return s.transact(ctx, p, read, func(err error) bool { return !errors.Is(err, redis.Nil) })
 }
 
-// transactionOf is like transaction for reads of several runs: a key of another type is an error of
-// its command only.
+// transactionOf is like transaction for reads of several runs. A key with an impossible type is an
+// error of its command only.
 func (s *Store) transactionOf(ctx context.Context, p *partition, read func(tx redis.Pipeliner)) error {
 	return s.transact(ctx, p, read, func(err error) bool {
 		return !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -303,8 +305,8 @@ func (s *Store) transactOn(ctx context.Context, client redis.Cmdable, p *partiti
 	return nil
 }
 
-// firstOf returns the first error of a command that counts. Otherwise it returns err, which is less
-// specific.
+// firstOf returns the first error of a command for which counts returns true. If there is none, it
+// returns err, which is less specific, if counts returns true for it.
 func firstOf(commands []redis.Cmder, err error, counts func(error) bool) error {
 	for _, c := range commands {
 		if wrong := c.Err(); wrong != nil && counts(wrong) {
@@ -317,21 +319,21 @@ func firstOf(commands []redis.Cmder, err error, counts func(error) bool) error {
 	return nil
 }
 
-// collections is the maximum number of readings of keys that keep changing.
+// collections is the maximum number of reads of keys that change between the reads.
 const collections = 5
 
-// collectTwice reads keys of a server at its memory limit. Such a server refuses each command of a
-// transaction, even reads, because the transaction takes memory; but an operator must be able to
-// read the store in this state. Therefore the keys are read one after the other, until two
-// consecutive readings are equal. Then nothing was written between the first read of the one and
-// the first read of the other, because every write increases numbers that are among the values, and
-// the first reading is as of one moment.
+// collectTwice reads keys of a server at its memory limit. Such a server refuses every command of a
+// transaction because a transaction needs memory, but an operator must be able to read the store.
+// Therefore collectTwice reads the keys one after the other until two consecutive reads are equal.
+// Every write changes a counter among the values. So if two reads are equal, nothing was written
+// between the beginning of the first read and the beginning of the second, and the first read is
+// consistent.
 func (s *Store) collectTwice(ctx context.Context, commands []redis.Cmder, counts func(error) bool, refused error) error {
 	before := ""
 	for range collections {
 		pipe := s.client.Pipeline()
 		for _, c := range commands {
-			_ = pipe.Process(ctx, c) // the command is only queued
+			_ = pipe.Process(ctx, c) // a pipeline only queues the command, without an error
 		}
 		_, err := pipe.Exec(ctx)
 		if err := firstOf(commands, err, counts); err != nil {

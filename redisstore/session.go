@@ -11,12 +11,12 @@ import (
 )
 
 // chores is the maximum number of runs that one script recovers or makes ready in addition to its
-// purpose. It bounds how long the server, which executes one script at a time, is blocked. The next
-// script continues with the rest.
+// main operation. The server executes no other command during a script, so the number is bounded.
+// The next script processes the remaining runs.
 const chores = 500
 
-// examined is the number of open runs of a partition that are examined every 5 s, which is 6,000
-// per minute. It takes the server about a millisecond.
+// examined is the number of open runs of a partition that heartbeats examine every 5 s, or 6,000
+// per minute. Each examination takes the server about a millisecond.
 const examined = 500
 
 // OpenSession creates or renews the lease of a session.
@@ -28,7 +28,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
-	if p.number == 0 && s.prepared.Load() { // the earlier session may have ended because the server has lost all data
+	if p.number == 0 && s.prepared.Load() { // if the server has lost all data, the mark must be written anew
 		if _, err := s.checkFormat(ctx); err != nil {
 			return fmt.Errorf("open session %s: %w", o.ID, err)
 		}
@@ -97,7 +97,7 @@ func longAll(runs []string) []event.RunID {
 	return all
 }
 
-// Reconcile returns the runs that a session owns.
+// Reconcile returns the runs that the session owns according to the store.
 func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// CloseSession removes the lease of a session, and recovers the runs that it still owns.
+// CloseSession removes the lease of a session and recovers the runs that the session owns.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -143,14 +143,14 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 
 var _ store.FleetTeller = (*Store)(nil)
 
-// Fleet returns the sessions and the routes. The server keeps the numbers of open, ready and
-// blocked runs of a route. Owned runs and limiter queues are counted by reading them, within a
-// budget.
+// Fleet returns the sessions and the routes. The server maintains the numbers of open, ready and
+// blocked runs of each route. Owned runs and limiter queues must be read to be counted, so Fleet
+// limits their number by a budget.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	return s.fleet(ctx, max(store.FleetBudget/len(s.parts), 1))
 }
 
-// fleet is Fleet with a budget for each partition.
+// fleet is like Fleet, with a budget for each partition.
 func (s *Store) fleet(ctx context.Context, budget int) (store.Fleet, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Fleet{}, err
@@ -179,7 +179,7 @@ func (s *Store) fleet(ctx context.Context, budget int) (store.Fleet, error) {
 	return store.FleetOf(s.Clock().Now(), sessions, loads), nil
 }
 
-// addFleet adds the answer of a partition.
+// addFleet adds the sessions and routes in the answer of a partition.
 func (s *Store) addFleet(p *partition, a answer, sessions []store.FleetSession, loads []store.RouteLoad) ([]store.FleetSession, []store.RouteLoad) {
 	inexact, rest := a.text(0) != "", a[min(2, len(a)):]
 	for i, one := range rest {
@@ -199,7 +199,7 @@ func (s *Store) addFleet(p *partition, a answer, sessions []store.FleetSession, 
 	return sessions, loads
 }
 
-// fleetSession decodes a session in the answer of a partition.
+// fleetSession decodes one session in the answer of a partition.
 func fleetSession(p *partition, a answer) store.FleetSession {
 	f := store.FleetSession{
 		Lease: store.Lease{
@@ -208,14 +208,14 @@ func fleetSession(p *partition, a answer) store.FleetSession {
 		},
 		Owned: int(a.number(7)),
 	}
-	names, _ := unpackTexts(a.text(4)) // a session with damaged names is shown without them
+	names, _ := unpackTexts(a.text(4)) // if the names are damaged, the session is shown without names
 	for _, name := range names {
 		f.Routes = append(f.Routes, parseRoute(name))
 	}
 	return f
 }
 
-// routeLoad decodes a route in the answer of a partition.
+// routeLoad decodes one route in the answer of a partition.
 func routeLoad(a answer, inexact bool) store.RouteLoad {
 	l := store.RouteLoad{
 		Route: parseRoute(a.text(1)), Ready: int(a.number(3)), Waiting: int(a.number(4)), Owned: int(a.number(5)), Blocked: int(a.number(6)),

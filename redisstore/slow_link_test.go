@@ -14,8 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The worker reads and writes over one link. Within the timeout of an answer the link carries much
-// less than all runs, and more than one run.
+// TestREC10_ABatchThatIsTooLargeForTheLinkPassesInParts proves that a worker on a slow link can
+// load a batch of runs. Within the timeout of an answer, the link can transfer more than one run
+// but much less than the batch.
 func TestREC10_ABatchThatIsTooLargeForTheLinkPassesInParts(t *testing.T) {
 	t.Parallel()
 	const (

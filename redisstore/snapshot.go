@@ -15,21 +15,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// This part builds the result of Inspect from the values of a partition.
+// The following functions build the result of Inspect from the values of a partition.
 
 const (
-	// orderDigits is the length of the position that precedes a run in a ready set or in the
-	// outbox.
+	// orderDigits is the length of the position that precedes a run in a ready set, or an outbox
+	// record in the set by due time.
 	orderDigits = 14
 	// runDigits is the length of a short run ID.
 	runDigits = 26
 	// sessionDigits is the length of the code of a session.
 	sessionDigits = 16
-	// kept is added to the time of an ID that is remembered until Confirm.
+	// kept is added to the score of an item ID that is remembered until Confirm.
 	kept = 4e15
 )
 
-// show adds a view to a snapshot.
+// show adds the contents of a view to a snapshot.
 func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	for session, state := range v.sessions {
 		s.names.learnSession(session, store.SessionID(state.Val()["i"]))
@@ -37,7 +37,7 @@ func (s *Store) show(ctx context.Context, v *view, snap *store.Snapshot) error {
 	for code, name := range v.routes.Val() {
 		s.names.learnRoute(code, parseRoute(name))
 	}
-	wids := map[string]string{} // by key
+	wids := map[string]string{} // workflow IDs by key
 	for run, r := range v.runs {
 		if err := s.showRun(ctx, v, run, r, wids, snap); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 		r.meta = v.hidden[run]
 	}
 	if len(r.meta.Val()) == 0 {
-		return nil // the name of a chain whose first run is missing
+		return nil // the ID of a chain whose first run was purged
 	}
 	loaded, err := s.loaded(ctx, v.p, long(run), r)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) showRun(ctx context.Context, v *view, run string, r reading, wid
 	return nil
 }
 
-// incompatible returns the live sessions that have blocked a run.
+// incompatible returns the live sessions that have blocked the run with the given metadata.
 func (v *view) incompatible(meta map[string]string) []store.SessionID {
 	var all []store.SessionID
 	for codes := range slices.Chunk([]byte(meta["F"]), sessionDigits) {
@@ -134,7 +134,7 @@ func (v *view) showSeen(run string, snap *store.Snapshot) {
 	snap.Seen[chain] = at
 }
 
-// showOutbox adds the records of all senders, in the order in which they were written.
+// showOutbox adds the outbox records of all senders, in the order in which they were written.
 func (v *view) showOutbox(snap *store.Snapshot) error {
 	type placed struct {
 		order  string
@@ -158,7 +158,7 @@ func (v *view) showOutbox(snap *store.Snapshot) error {
 	return nil
 }
 
-// unpackSent decodes the state of a record in the outbox: its position and its phase.
+// unpackSent decodes the state of an outbox record: its position and its phase.
 func unpackSent(packed string) (order string, o store.Outgoing, ok bool) {
 	words := strings.SplitN(packed, " ", 4)
 	if len(words) != 4 {
@@ -168,7 +168,8 @@ func unpackSent(packed string) (order string, o store.Outgoing, ok bool) {
 	return words[0], o, true
 }
 
-// lastEnded returns the last ended runs by the key of their workflow ID, without empty values.
+// lastEnded returns the last ended run of each workflow ID, by key. It omits the empty values that
+// remain after a deletion.
 func (v *view) lastEnded() map[string]string {
 	last := maps.Clone(v.latest.Val())
 	delete(last, "")
@@ -180,7 +181,7 @@ func (v *view) showNames(wids map[string]string, snap *store.Snapshot) {
 		if wid, ok := wids[key]; ok {
 			return wid
 		}
-		return key // of a missing run, which fsck reports
+		return key // the run is missing, which fsck reports
 	}
 	for key, run := range v.active.Val() {
 		snap.Active[name(key)] = long(run)
@@ -239,8 +240,8 @@ func (v *view) showSessions(snap *store.Snapshot) {
 	}
 }
 
-// This part builds the result of ReadPartition from the values of a partition. It accepts values
-// for which Inspect returns an error.
+// The following functions build the result of ReadPartition from the values of a partition. They
+// accept damaged values, for which Inspect returns an error.
 
 func newSnapshot() *store.Snapshot {
 	return &store.Snapshot{
@@ -265,12 +266,12 @@ func newSnapshot() *store.Snapshot {
 	}
 }
 
-// show fills the snapshot, and records the entries of each run.
+// show adds the contents of the partition to the snapshot, and records the entries of each run.
 func (e *partitionState) show() {
 	e.snap, e.entries, e.named = newSnapshot(), map[string][]entry{}, map[string][]entry{}
 	e.indexed = map[string][]indexed{}
 	e.snap.Now = e.s.Clock().Now()
-	wids := map[string]string{} // by key
+	wids := map[string]string{} // workflow IDs by key
 	for run := range e.runs {
 		e.showSeen(run)
 		if e.gone(run) {
@@ -295,7 +296,7 @@ func (e *partitionState) show() {
 	e.scanLabels()
 }
 
-// noteNames records the entries of workflow IDs that lead to each run.
+// noteNames records the entries of workflow IDs that refer to each run.
 func (e *partitionState) noteNames() {
 	note := func(run, key, member string) { e.named[run] = append(e.named[run], entry{key, member}) }
 	for wid, run := range e.active.Val() {
@@ -398,7 +399,7 @@ func (e *partitionState) showIndexes() {
 	}
 }
 
-// judged returns runs without the excluded ones.
+// judged returns the given runs without the excluded runs.
 func (e *partitionState) judged(runs []string) []string {
 	return slices.DeleteFunc(runs, func(run string) bool { return e.unread[run] })
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// partitionState is the state of a partition as of one moment. It keeps the stored values, which
-// guard the rebuilds: a rebuild replaces a value only if it is still the one that was read.
+// partitionState is a consistent state of a partition. It contains the stored values, because a
+// rebuild replaces a value only if it has not changed since it was read.
 type partitionState struct {
 	*view
 
@@ -31,21 +31,21 @@ type partitionState struct {
 	counter        *redis.StringCmd
 	format         *redis.StringCmd
 	entries        map[string][]entry // by run
-	named          map[string][]entry // by run: the entries of workflow IDs that lead to it
+	named          map[string][]entry // entries of workflow IDs that refer to the run, by run
 	indexed        map[string][]indexed
-	misplaced      map[string]bool   // runs whose creation time in the set of a label is wrong
+	misplaced      map[string]bool   // runs with a wrong creation time in the set of a label
 	odd            []string          // keys with the tag of the partition and an unknown name
 	wrong          map[string]string // keys of an impossible type, with that type
-	unread         map[string]bool   // runs that are excluded from the examination, as if they did not exist
+	unread         map[string]bool   // runs that are excluded from the examination; nil if none are
 }
 
-// entry is an entry of a set or list that names a run.
+// entry is a member of a set or list that refers to a run.
 type entry struct {
 	key, member string
 }
 
-// ReadPartition reads all keys that begin with the tag of a partition, whether or not another key
-// refers to them. To find them it scans the names of all keys of the server.
+// ReadPartition reads all keys that begin with the tag of a partition, even if no other key refers
+// to them. It finds the keys by scanning the names of all keys of the server.
 func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -60,14 +60,14 @@ func (s *Store) ReadPartition(ctx context.Context, partition int) (*store.Partit
 	return &store.PartitionState{Snapshot: e.snap, Partial: e.unread != nil, Defects: e.defects, Rebuild: e.rebuild}, nil
 }
 
-// readings is how often a partition is read again because keys were added during the read. After
-// that the additions are left out.
+// readings is the maximum number of times that a partition is read because keys were added during
+// the read. After that, the added keys are excluded.
 const readings = 5
 
-// examine reads the logs, then everything else in one transaction. It begins again if there were
-// more keys, or if a log has grown in between; such logs are read with the rest. In a partition
-// that changes all the time it leaves out runs that are too new, with everything that they touch.
-// The next examination will leave out other runs.
+// examine reads the logs, and then everything else in one transaction. If keys were added or a log
+// has grown in between, it repeats the transaction, which then includes the outdated logs. If the
+// partition changes during every attempt, examine excludes the runs that are too new, together with
+// everything that refers to them. Later examinations will include them.
 func (s *Store) examine(ctx context.Context, p *partition) (*partitionState, error) {
 	keys, odd, err := s.keysOf(ctx, p)
 	if err != nil {
@@ -96,16 +96,15 @@ func (s *Store) examine(ctx context.Context, p *partition) (*partitionState, err
 	return nil, errMoving
 }
 
-// scanTimeout bounds the time for reading a partition with many runs. It is longer than the timeout
+// scanTimeout is the timeout for reading a partition with many runs. It is longer than the timeout
 // of other requests.
 const scanTimeout = 10 * time.Minute
 
-// manyRuns is the number of runs from which reading a partition may take longer than other
-// requests.
+// manyRuns is the number of runs above which a read of a partition gets the longer timeout.
 const manyRuns = 2000
 
-// patient returns a client with the timeout for a large partition. Hooks of the store's client do
-// not apply to it.
+// patient returns a client with the longer timeout if the partition has many runs. The hooks of the
+// client of the store do not apply to it.
 func (e *partitionState) patient(ctx context.Context) (redis.Cmdable, error) {
 	if len(e.keys.runs) < e.s.manyRuns {
 		return e.s.client, nil
@@ -114,14 +113,15 @@ func (e *partitionState) patient(ctx context.Context) (redis.Cmdable, error) {
 	if err != nil {
 		return nil, e.s.explain(ctx, err)
 	}
-	if client, ok := node.(*redis.Client); ok && client.Options().ReadTimeout > 0 { // 0 means no limit
+	if client, ok := node.(*redis.Client); ok && client.Options().ReadTimeout > 0 { // 0 means no timeout
 		return client.WithTimeout(max(client.Options().ReadTimeout, scanTimeout)), nil
 	}
 	return node, nil
 }
 
-// readAll reads everything except the known logs in one transaction. A key of an impossible type
-// counts as missing and is recorded: another program has overwritten it, and its contents are lost.
+// readAll reads everything except the logs that were read before, in one transaction. A key of an
+// impossible type is recorded and treated as missing. Another program has overwritten it, so its
+// contents are lost.
 func (e *partitionState) readAll(ctx context.Context) error {
 	client, err := e.patient(ctx)
 	if err != nil {
@@ -160,8 +160,9 @@ func (e *partitionState) readAll(ctx context.Context) error {
 	return err
 }
 
-// leaveOut determines the runs that are excluded: those that were not read, or only with outdated
-// logs, or without the sets of their labels, and those of the workflow IDs that lead to them.
+// leaveOut determines the excluded runs: runs that were not read, runs with an outdated log, and
+// runs with a label set that was not read. It also excludes the workflow IDs that refer to such a
+// run, and all runs of these workflow IDs.
 func (e *partitionState) leaveOut(all *keySet, old map[string]bool) {
 	e.unread = map[string]bool{}
 	for _, run := range all.runs {
@@ -186,7 +187,8 @@ func (e *partitionState) leaveOut(all *keySet, old map[string]bool) {
 	}
 }
 
-// keysOf finds the keys of a partition by their names.
+// keysOf returns the keys of a partition, which it finds by scanning names, and the names that it
+// cannot interpret.
 func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, error) {
 	if err := s.prepare(ctx, s.parts[0]); err != nil {
 		return nil, nil, err
@@ -210,16 +212,16 @@ func (s *Store) keysOf(ctx context.Context, p *partition) (*keySet, []string, er
 	return (&keySet{}).with(k), slices.Compact(odd), s.explain(ctx, scan.Err())
 }
 
-// escaped returns a pattern that matches only text.
+// escaped returns a pattern that matches only the given text.
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`).Replace(text)
 }
 
-// partitionKeys are the letters of the keys that a partition has once.
+// partitionKeys contains the letters of the keys that exist once per partition.
 const partitionKeys = "tewkuvdhcTGDALKYFJQHEZUR"
 
-// note adds the subject of a key to the set. name is the part of the key after the tag. It returns
-// false for a name that this release does not know.
+// note adds the run or object of a key to the set. name is the name of the key after the tag. note
+// returns false if this release does not use such a name.
 func (k *keySet) note(name string) bool {
 	kind, of, ok := strings.Cut(name, ":")
 	if !ok {
@@ -228,7 +230,7 @@ func (k *keySet) note(name string) bool {
 	switch kind {
 	case "m", "l", "i", "s", "n", "j", "x", "g", "O", "B":
 		k.runs = append(k.runs, of)
-	case "J": // belongs to a start, which may have no run
+	case "J": // the record of a start, which may have no run
 	case "S":
 		k.runs = append(k.runs, of)
 	case "C", "W":
@@ -279,7 +281,7 @@ func (e *partitionState) read(ctx context.Context, tx redis.Pipeliner) {
 	e.view.read(ctx, tx)
 	e.chains, e.latestOfChains, e.counter = tx.HGetAll(ctx, e.p.chains()), tx.HGetAll(ctx, e.p.latestOfChains()), tx.Get(ctx, e.p.counter())
 	e.format = tx.Get(ctx, e.p.format())
-	tx.HLen(ctx, e.p.heard()) // for its type
+	tx.HLen(ctx, e.p.heard()) // read only to detect a wrong type
 	e.blocked, e.noted = map[string]*redis.StringSliceCmd{}, map[string]*redis.IntCmd{}
 	for _, route := range e.keys.routes {
 		e.blocked[route] = tx.ZRange(ctx, e.p.blocked(route), 0, -1)
@@ -289,7 +291,7 @@ func (e *partitionState) read(ctx context.Context, tx redis.Pipeliner) {
 	}
 }
 
-// mentioned returns the keys that the values of the partition refer to.
+// mentioned returns the runs and objects to which the values of the partition refer.
 func (e *partitionState) mentioned() *keySet {
 	k := e.found()
 	k.names = append(k.names, sortedKeys(e.lastEnded())...)
@@ -308,7 +310,8 @@ func (e *partitionState) mentioned() *keySet {
 	return k
 }
 
-// metaOf returns the metadata of a run, visible or hidden. It is empty if the run has none.
+// metaOf returns the metadata of a run, even if the run is hidden. It is empty if the run has no
+// metadata.
 func (v *view) metaOf(run string) map[string]string {
 	if m := v.runs[run].meta.Val(); len(m) > 0 {
 		return m
@@ -316,7 +319,7 @@ func (v *view) metaOf(run string) map[string]string {
 	return v.hidden[run].Val()
 }
 
-// extraOf returns the tags and the long workflow ID of a run. It is empty if they cannot be
+// extraOf returns the tags and the long workflow ID of a run. The result is empty if they cannot be
 // decoded.
 func (v *view) extraOf(run string) *extra {
 	packed := v.metaOf(run)["i"]
@@ -334,7 +337,7 @@ func (e *partitionState) gone(run string) bool {
 	return len(e.metaOf(run)) == 0 && len(e.frames(run)) == 0
 }
 
-// route returns the route of a code. An unknown route is named by its code.
+// route returns the route with the given code. If the name is unknown, the code takes its place.
 func (e *partitionState) route(code string) store.Route {
 	if name, ok := e.routes.Val()[code]; ok {
 		return parseRoute(name)
@@ -345,7 +348,7 @@ func (e *partitionState) route(code string) store.Route {
 	return store.Route{Workflow: unnamed + code}
 }
 
-// session returns the session of a code. An unknown session is named by its code.
+// session returns the session with the given code. If the ID is unknown, the code takes its place.
 func (e *partitionState) session(code string) store.SessionID {
 	if id := e.sessions[code].Val()["i"]; id != "" {
 		return store.SessionID(id)
@@ -353,10 +356,10 @@ func (e *partitionState) session(code string) store.SessionID {
 	return store.SessionID(unnamed + code)
 }
 
-// unnamed is the prefix of a code that is shown because its name is lost.
+// unnamed is the prefix of a code that is shown instead of an unknown name.
 const unnamed = "?"
 
-// runOf builds the visible state of a run from its values.
+// runOf builds the visible state of a run from the values of its keys.
 func (e *partitionState) runOf(run string) *store.RunState {
 	m := e.metaOf(run)
 	r := &store.RunState{Record: store.Record{Run: long(run), Chain: long(run)}, Frames: e.frames(run)}
@@ -374,15 +377,15 @@ func (e *partitionState) runOf(run string) *store.RunState {
 	for _, packed := range e.runs[run].inbox.Val() {
 		item, err := unpackItem(packed)
 		if err != nil {
-			item = store.Item{} // without an ID, so that a repair removes it
+			item = store.Item{} // the item has no ID, so a repair removes it
 		}
 		r.Inbox = append(r.Inbox, item)
 	}
 	return r
 }
 
-// wasHidden reports whether a run without metadata was deleted: it waits for its purge, and is not
-// among the ended runs.
+// wasHidden reports whether a run without metadata was deleted before. Such a run waits for its
+// purge and is not in the set of ended runs.
 func (e *partitionState) wasHidden(run string) bool {
 	if !slices.Contains(members(e.purges), run) && !slices.Contains(members(e.held), run) {
 		return false
@@ -395,19 +398,20 @@ func (e *partitionState) wasHidden(run string) bool {
 	return true
 }
 
-// readLog is a log that was read before the rest of its partition.
+// readLog is a log that was read before the other values of its partition.
 type readLog struct {
-	header string // of the run, at the same moment
+	header string // header of the run, read together with the log
 	frames [][]byte
 }
 
-// headerField is the metadata field with the header of a run, which changes with each frame.
+// headerField is the metadata field of the header, which changes with each frame.
 const headerField = "H"
 
-// readLogs reads the logs of runs, limiting the number of logs in a transaction so that no answer
-// is large. Logs are most of the data of a partition: without them, the transaction that reads
-// everything else occupies the server only for a short time. A log that cannot be read is left out
-// and read with the rest. outdated detects by the header whether a log has grown in between.
+// readLogs reads the logs of runs. It limits the number of logs in each transaction, so that no
+// answer is too large. Logs are the largest part of a partition, so the transaction that reads
+// everything else blocks the server only for a short time. readLogs omits a log that cannot be
+// read, and the transaction for everything else includes it. outdated detects logs that have grown
+// in between.
 func (s *Store) readLogs(ctx context.Context, p *partition, runs []string) (map[string]*readLog, error) {
 	logs := map[string]*readLog{}
 	for some := range slices.Chunk(runs, readBatch) {
@@ -430,8 +434,8 @@ func (s *Store) readLogs(ctx context.Context, p *partition, runs []string) (map[
 	return logs, nil
 }
 
-// headersOf returns the headers of runs, visible or hidden. It returns an empty string for a run
-// without one.
+// headersOf returns the headers of runs, even if they are hidden. The header is empty if a run has
+// none.
 func (s *Store) headersOf(ctx context.Context, p *partition, runs []string) ([]string, error) {
 	read := make([]headerReading, len(runs))
 	err := s.transactionOf(ctx, p, func(tx redis.Pipeliner) {
@@ -446,7 +450,7 @@ func (s *Store) headersOf(ctx context.Context, p *partition, runs []string) ([]s
 	return all, err
 }
 
-// headerReading is the pending read of the header of a run.
+// headerReading contains the pending reads of a header, for a visible and for a hidden run.
 type headerReading struct{ seen, hidden *redis.StringCmd }
 
 func readHeader(ctx context.Context, tx redis.Pipeliner, p *partition, run string) headerReading {
@@ -474,8 +478,8 @@ func (s *Store) readSomeLogs(ctx context.Context, p *partition, runs []string, l
 }
 
 // outdated returns the runs whose headers have changed since their logs were read, and drops these
-// logs. A log only grows by a commit, which changes the header in the same action. Therefore a run
-// with the same header still has the log that was read.
+// logs. Only a commit changes a log, and it changes the header in the same action. Therefore the
+// log of a run with an unchanged header is current.
 func (e *partitionState) outdated() map[string]bool {
 	old := map[string]bool{}
 	for run, l := range e.logs {

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetStepData stores step data of an owned run until the run ends. If that is progress, it resets
-// the recoveries of the run.
+// SetStepData stores step data of an owned run until the run ends. If progress is set, it resets
+// the count of recoveries.
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// pageBytes is the maximum total size of the chunks of a page. A page with a single chunk may be
-// larger.
+// pageBytes is the maximum total size in bytes of the chunks of a page. A page with a single chunk
+// may be larger.
 const pageBytes = 4 << 20
 
 // Publish appends chunks to streams of an owned run.
@@ -46,7 +46,7 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	return fmt.Errorf("publish to streams of run %s: %w", run, unexpected(c))
 }
 
-// packPublications encodes publications as arguments of a script.
+// packPublications encodes publications as script arguments.
 func packPublications(all []store.Publication) []any {
 	packed := make([]any, 0, 6*len(all))
 	for i := range all {
@@ -57,13 +57,13 @@ func packPublications(all []store.Publication) []any {
 	return packed
 }
 
-// streamState is the stored state of a stream without its chunks.
+// streamState is the stored state of a stream except its chunks.
 type streamState struct {
 	first, last, longest uint64
 	closed               bool
 }
 
-// unpackStream decodes the state that scripts have written. An empty text is the state of a stream
+// unpackStream decodes the stored state of a stream. An empty string is the state of a stream
 // without chunks.
 func unpackStream(packed string) (streamState, error) {
 	if packed == "" {
@@ -85,12 +85,12 @@ func unpackStream(packed string) (streamState, error) {
 	return s, nil
 }
 
-// pack is the inverse of unpackStream.
+// pack encodes the state so that unpackStream can decode it.
 func (s *streamState) pack() string {
 	return fmt.Sprintf("%d %d %d %s", s.first, s.last, s.longest, cmp.Or(flag(s.closed, "1"), "0"))
 }
 
-// page returns a page of the stream without its chunks.
+// page returns the state as a page without chunks.
 func (s *streamState) page(ended bool) store.StreamPage {
 	page := store.StreamPage{Last: s.last, Closed: s.closed, Ended: ended}
 	if s.first <= s.last {
@@ -99,8 +99,8 @@ func (s *streamState) page(ended bool) store.StreamPage {
 	return page
 }
 
-// ReadStream reads a part of a stream: first the state of the stream, then as many chunks as fit
-// into a page.
+// ReadStream returns a page of a stream. It reads the state of the stream first, and then as many
+// chunks as fit into the page.
 func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.readStream(ctx, &r)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Store) readStream(ctx context.Context, r *store.ReadStream) (store.Stre
 	return s.chunksOf(ctx, r, look, count)
 }
 
-// chunksOf reads chunks and the state of the stream as of one moment.
+// chunksOf reads at most count chunks and the state of the stream in one action.
 func (s *Store) chunksOf(ctx context.Context, r *store.ReadStream, look lookedAt, count int) (store.StreamPage, error) {
 	p := s.partitionOf(r.Run)
 	key := p.chunks(look.chain, r.Stream)
@@ -166,7 +166,7 @@ func (s *Store) chunksOf(ctx context.Context, r *store.ReadStream, look lookedAt
 	return page, err
 }
 
-// chunkID returns the ID of the stream entry of a chunk.
+// chunkID returns the entry ID of a chunk in its Redis stream.
 func chunkID(index uint64) string { return strconv.FormatUint(index, 10) + "-0" }
 
 func chunksIn(entries []redis.XMessage) ([]store.Chunk, error) {
@@ -185,15 +185,16 @@ func chunksIn(entries []redis.XMessage) ([]store.Chunk, error) {
 	return chunks, nil
 }
 
-// lookedAt is the state of a stream and its chain.
+// lookedAt is the state of a stream and of its chain.
 type lookedAt struct {
 	streamState
 	chain string
 	ended bool
 }
 
-// lookAtStream reads the state of a stream. If it equals the state that the caller knows, the
-// stream is marked as followed, so that later changes are published.
+// lookAtStream reads the state of a stream. known is the number of the last chunk that the caller
+// has read. If the stream has no later chunk, the script marks it as followed, and scripts publish
+// its changes.
 func (s *Store) lookAtStream(ctx context.Context, run event.RunID, name, known string) (lookedAt, error) {
 	p := s.partitionOf(run)
 	c := &call{script: scriptStream, p: p, keys: []string{p.meta(short(run))}, args: []any{short(run), name, known}}
@@ -210,9 +211,9 @@ func (s *Store) lookAtStream(ctx context.Context, run event.RunID, name, known s
 	}, nil
 }
 
-// AwaitStream blocks until the stream has a chunk after the given one or an end, in the chain of
-// the run. Many AwaitStreams of a chain cost as much as one. Like Watch it also returns if the
-// server has lost writes.
+// AwaitStream blocks until the stream has a chunk after the given one, is closed, or cannot get
+// more chunks because the chain has ended. Many concurrent calls for a chain cost the server as
+// much as one. Like Watch, it also returns if the server has lost writes.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string,
 }
 
 func (s *Store) awaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
-	chain := short(run) // which is true of most runs
+	chain := short(run) // correct unless the run continues another run
 	for {
 		now, err := s.awaitStreamOf(ctx, run, chain, stream, after)
 		if err != nil || now == chain {
@@ -238,8 +239,9 @@ func (s *Store) awaitStream(ctx context.Context, run event.RunID, stream string,
 	}
 }
 
-// awaitStreamOf waits for a change of a stream of a chain. It returns the chain of the run: if it
-// differs from the given one, the subscription was for the wrong chain.
+// awaitStreamOf waits for a change of a stream of the given chain. It returns the actual chain of
+// the run. If the two differ, the subscription was for the wrong chain, and the caller must repeat
+// the call.
 func (s *Store) awaitStreamOf(ctx context.Context, run event.RunID, chain, stream string, after uint64) (now string, err error) {
 	changes := s.pubsub.topics.Subscribe(s.partitionOf(run).told(chain))
 	defer changes.Close()

@@ -17,12 +17,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// chunk returns a publication that appends to a stream.
+// chunk returns a publication that appends a chunk to a stream.
 func chunk(stream, body string) store.Publication {
 	return store.Publication{Stream: stream, Body: []byte(body)}
 }
 
-// commits writes one commit to a run.
+// commits writes one commit to a run, modified by change.
 func (w *writer) commits(r *written, change func(c *store.Commit)) {
 	w.t.Helper()
 	c := r.log.Commit(r.fence, r.log.Work()...)
@@ -56,12 +56,13 @@ func TestCost_ACommitThatPublishesIsOneScript(t *testing.T) {
 	}
 	all := commands.all.Load()
 	w.publish(r)
-	if got := commands.all.Load() - all; got > 2 { // once by its hash, once with its text
+	if got := commands.all.Load() - all; got > 2 { // the first attempt sends the hash, the second the text
 		t.Errorf("a publish takes %d commands, want at most 2", got)
 	}
 }
 
-// A stream takes 4 KiB with its first chunk, until it is closed.
+// TestStreams_GiveMemoryBackWhenTheyAreClosed proves that closing a stream frees memory. An open
+// stream takes 4 KiB from its first chunk.
 func TestStreams_GiveMemoryBackWhenTheyAreClosed(t *testing.T) {
 	server := redistest.Start(t)
 	st := openURL(t, with(server.URL(), "partitions=1"))
@@ -96,7 +97,8 @@ func TestStreams_PagesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The subscriptions of all followers use one connection, which is replaced when it is lost.
+// TestRUN15_ThousandsOfFollowersShareTheConnectionsOfTheStore proves that all followers of streams
+// share one connection, and that they continue after the connection was lost.
 func TestRUN15_ThousandsOfFollowersShareTheConnectionsOfTheStore(t *testing.T) {
 	const followers, runs = 2000, 20
 	server := redistest.Start(t)
@@ -150,7 +152,7 @@ func awaits(ctx context.Context, st *redisstore.Store, run event.RunID, stream s
 	}
 }
 
-// subscribed waits until a number of channels of streams have subscribers.
+// subscribed waits until the given number of stream channels have subscribers.
 func subscribed(t *testing.T, client *redis.Client, channels int) {
 	t.Helper()
 	limit := time.NewTimer(20 * time.Second)

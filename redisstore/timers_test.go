@@ -18,16 +18,17 @@ import (
 
 var timers = flag.Int("timers", 2_000, "number of timers that TestREC6_TimersAreOnTimeAmongManyOthers sets besides")
 
-// lateBound is the maximum delay of timers (p99) on an idle system.
+// lateBound is the maximum delay of timers (99th percentile) on an idle system.
 const lateBound = 50 * time.Millisecond
 
-// hops is the maximum number of scheduling delays and round trips between the time of a timer and
-// the event that records it: the wake, the claim, the load and the commit, each in two processes.
+// hops is the maximum number of scheduling delays and round trips between the due time of a timer
+// and the event that records it. The wake, the claim, the load and the commit each involve two
+// processes.
 const hops = 10
 
-// punctual measures the delay of the machine itself at the same times, with an alarm of this
-// process and one round trip to the server. On an idle machine it is close to zero; on a busy one
-// timers cannot be faster.
+// punctual measures the delay of the machine at the given times, with an alarm of this process and
+// one round trip to the server. The delay is close to zero on an idle machine. Timers of the store
+// cannot be more punctual than that.
 func punctual(t *testing.T, server *redis.Client, times []time.Time) (wait func() time.Duration) {
 	t.Helper()
 	late := make([]time.Duration, len(times))

@@ -57,22 +57,22 @@ func openURL(text string) (*Store, error) {
 	}
 	s, err := open(client, cfg)
 	if err != nil {
-		_ = client.Close() // it was not used
+		_ = client.Close() // unused, so an error is irrelevant
 		return nil, err
 	}
 	s.owned = true
 	return s, nil
 }
 
-// errForm reports a URL that cannot be split into its parts. A character in a password that must be
-// escaped can make the rest of the password the host, the path, or the name or value of a
-// parameter. Therefore no error in this file contains anything of the text except the scheme, or
-// wraps an error of the packages that parse the URL, since these contain more.
+// errForm reports a URL that cannot be split into its parts. If a character of a password is not
+// escaped, the rest of the password may be parsed as the host, the path or a parameter. Therefore
+// no error in this file contains any part of the URL except the scheme. It also does not wrap
+// errors of the packages that parse the URL, because they contain parts of the URL.
 var errForm = errors.New("read the URL: it does not have the form redis://user:password@host:6379/0?parameter=value: " +
 	"in a user, a password and a value write every character but letters, digits and -._~ as % and two hexadecimal digits")
 
-// parseURL splits a URL. It returns an error for a URL in which a part of a password may be in
-// another place.
+// parseURL parses a URL. It returns an error if a part of a password may have been parsed as
+// another part of the URL.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -80,7 +80,7 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	if !slices.Contains(schemes, u.Scheme) {
 		if strings.Contains(text, "@") && !strings.Contains(text, "://") {
-			return nil, errForm // the text before the colon may be anything
+			return nil, errForm // the text before the colon may be a user name
 		}
 		return nil, fmt.Errorf("scheme %q is none of %s", u.Scheme, strings.Join(schemes, ", "))
 	}
@@ -104,8 +104,8 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// settings removes from a URL the settings that go-redis does not know, so that go-redis can parse
-// the rest.
+// settings returns the settings of the store in a URL, and the kind of the client. It removes the
+// settings from the URL, so that go-redis can parse the rest.
 func settings(u *url.URL) (cfg Config, kind string, err error) {
 	query := u.Query()
 	take := func(name string) string {
@@ -144,8 +144,9 @@ func settings(u *url.URL) (cfg Config, kind string, err error) {
 	return cfg, kind, checkParameters(u, kind, written)
 }
 
-// checkParameters finds a parameter that go-redis does not accept. The error contains its name only
-// if go-redis knows it; otherwise it contains the position of the parameter in the query.
+// checkParameters returns an error for a parameter that go-redis does not accept. The error
+// contains the name of the parameter if go-redis knows the parameter. Otherwise the name may be a
+// part of a password, so the error contains only its position in the query.
 func checkParameters(u *url.URL, kind, written string) error {
 	takes := func(name, value string) bool {
 		alone := url.URL{Scheme: u.Scheme, Host: "localhost", RawQuery: url.Values{name: {value}}.Encode()}
@@ -179,7 +180,7 @@ func queueStateOf(name, query string) int {
 	})
 }
 
-// poolSize is the number of connections of a store to a server, including the one for published
+// poolSize is the default number of connections to a server, including the connection for published
 // messages.
 const poolSize = 10
 
@@ -209,7 +210,7 @@ func newClient(u *url.URL, kind string, wait time.Duration) (redis.UniversalClie
 	return nil, fmt.Errorf("options %T", parsed)
 }
 
-// options parses a URL for a kind of go-redis client.
+// options parses a URL into the options of the given kind of go-redis client.
 func options(text, kind string) (any, error) {
 	switch kind {
 	case "cluster":
@@ -220,8 +221,8 @@ func options(text, kind string) (any, error) {
 	return redis.ParseURL(text)
 }
 
-// patient returns the timeout for an answer: the one in the URL, but more than the time for which
-// the server may wait for replicas.
+// patient returns the timeout for an answer. It is the timeout in the URL, but longer than the time
+// for which the server may wait for replicas.
 func patient(read, wait time.Duration) time.Duration {
 	if read == 0 {
 		read = readTimeout
@@ -232,12 +233,12 @@ func patient(read, wait time.Duration) time.Duration {
 	return read
 }
 
-// readTimeout is the timeout for an answer. A call to a server that has failed waits that long
-// before it is retried.
+// readTimeout is the default timeout for an answer. After this time, a call to a server that has
+// failed is retried.
 const readTimeout = 3 * time.Second
 
-// limit sets the limits of a connection pool. size is the number in the URL, one of which is for
-// published messages.
+// limit sets the limits of a connection pool. size is the number in the URL, which includes the
+// connection for published messages. 0 means poolSize.
 func limit(size, most *int) {
 	if *size <= 0 {
 		*size = poolSize

@@ -16,16 +16,17 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
-// secret is a password of two halves, with a character between them that must be escaped or that no
-// URL may contain.
+// secret returns a password in two halves. The character between them must be escaped in a URL, or
+// is forbidden in URLs.
 func secret(between string) string { return "tr0ubadour" + between + "staple" }
 
-// shows reports whether a text contains one of the halves of the secret.
+// shows reports whether text contains a part of the secret.
 func shows(text string) bool {
 	return strings.Contains(text, "tr0ub") || strings.Contains(text, "adour") || strings.Contains(text, "stap")
 }
 
-// malformed are URLs with a secret and a typical mistake, which no store can open.
+// malformed returns URLs that contain the secret and a typical mistake. A store cannot be opened
+// with any of them.
 func malformed() []string {
 	var all []string
 	for _, between := range []string{"%zz", "%", " ", "\n", "/", "?", "#", "\\", "<", "\"", "^", "{", "[", "/?", "?x=", "#/"} {
@@ -37,13 +38,13 @@ func malformed() []string {
 		}
 	}
 	for _, form := range []string{
-		// wrong schemes, and none
+		// wrong or missing schemes
 		"redsi://user:%s@localhost:6379", "%s@localhost:6379", "user:%s@localhost:6379", "%s:@localhost", ":%s@localhost", "redis:user:%s@localhost",
 		"redis:/user:%s@localhost", "://user:%s@localhost", " redis://user:%s@localhost", "redis//user:%s@localhost", "user:%s",
 		// wrong hosts and ports
 		"redis://user:%s@localhost:port", "redis://user:%s@localhost:63 79", "redis://user:%s@", "redis://user:%s@[::1", "redis://user:%s@localhost:6379:0",
 		"redis://localhost:%s", "redis://user:1/%s@localhost", "redis://user:1?%s@localhost", "redis://user:1#%s@localhost", "redis://user:1@2/%s@localhost",
-		// lists, as other programs write them
+		// lists of nodes in the form of other programs
 		"redis+sentinel://a:1,b:2/0?master_name=main&password=%s", "redis+cluster://user:%s@a:1,user:x@b:port", "redis+cluster://a:1?addr=user:%s@b:2",
 		"redis+cluster://a:1?addr=redis://user:%s@b:2", "redis+sentinel://a:1?master_name=m&addr=%s@b:2", "redis+sentinel://a:1?master_name=m&addr=%s",
 		"redis+cluster://a:1?addr=%s@b:2",
@@ -55,7 +56,7 @@ func malformed() []string {
 		"redis://user:%s@localhost?unknown=1", "redis://user:%s@localhost?prefix={}", "redis://user:%s@localhost?partitions=x", "redis+sentinel://user:%s@a:1",
 		"redis+sentinel://a:1?master_name=m&password=x;%s", "redis+sentinel://a:1?master_name=m&password=x&%s", "redis+sentinel://a:1?master_name=m&password=x&%s=1",
 		"redis+sentinel://a:1?master_name=m&password=x?%s",
-		// stores of other kinds
+		// URLs of other stores
 		"memory:%s", "memory://user:%s@localhost", "sqlite:redis://user:%s@localhost:6379",
 	} {
 		all = append(all, fmt.Sprintf(form, secret("-")))
@@ -82,7 +83,7 @@ func TestOpen_NoErrorShowsASecretOfAMalformedURL(t *testing.T) {
 	}
 }
 
-// spoken collects the log of go-redis.
+// spoken is a logger that collects the messages of go-redis.
 type spoken struct {
 	mu  sync.Mutex
 	all strings.Builder

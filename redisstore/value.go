@@ -52,25 +52,25 @@ type header struct {
 
 const (
 	headerSize = 63
-	guardSize  = 49 // length of the part that guards a commit
-	fenceFrom  = 8  // offset of the queue state, which the token and the epoch follow
+	guardSize  = 49 // length of the guard: the part that a commit compares
+	fenceFrom  = 8  // offset of the fence: queue state, token and epoch
 	fenceSize  = 17
 )
 
-// Flags of a header. A run without flags needs only the shortest scripts.
+// Flags of a header. The shortest scripts handle runs without flags.
 const (
-	hasUnread       = 1 << iota // its inbox is not empty
-	isWatched                   // field y contains until when it is watched
-	hasRest                     // its end may need more work: step data, records, the record that created it, a key for which it collects starts, followers of its streams
-	hasRetention                // field j contains its retention
-	isClosing                   // its senders must send again later
-	hasIncompatible             // field F contains the sessions that could not replay it
-	isExempt                    // while it is owned, the end of its session is not counted
-	isLimited                   // fields U, f and V contain its uses, its fairness key and its permits
+	hasUnread       = 1 << iota // the inbox is not empty
+	isWatched                   // field y contains the time until which the run is watched
+	hasRest                     // the end of the run may involve more work: step data, outbox records, CreatedBy, a collection key, followers of streams
+	hasRetention                // field j contains the retention
+	isClosing                   // the run is closing: senders must repeat their requests later
+	hasIncompatible             // field F contains the sessions that could not replay the run
+	isExempt                    // the expiry of the owner does not count as a recovery
+	isLimited                   // fields U, f and V contain the uses, the fairness key and the permits
 )
 
-// digest is a hash of a workflow ID in eight bytes, which suffices to detect that a commit names
-// another ID than its run has. It is zero only without a workflow ID.
+// digest is a hash of a workflow ID in eight bytes, which is sufficient to detect a commit that
+// names a wrong workflow ID. It is zero only if there is no workflow ID.
 type digest [8]byte
 
 func digestOf(workflowID string) (d digest) {
@@ -82,14 +82,14 @@ func digestOf(workflowID string) (d digest) {
 	return d
 }
 
-// packFence encodes a fence with the queue state "owned", as the header of an owned run contains
-// it, for comparison in a script.
+// packFence encodes a fence as the header of an owned run contains it, including the queue state.
+// Scripts compare it with the header.
 func packFence(f store.Fence) []byte {
 	owned := header{queueState: store.StateOwned, fence: f}
 	return owned.appendGuard(make([]byte, 0, guardSize))[fenceFrom : fenceFrom+fenceSize]
 }
 
-// packNumber encodes a number as a header contains it.
+// packNumber encodes a number in eight bytes, as in a header.
 func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // pack encodes the header in its stored form.
@@ -102,14 +102,14 @@ func (h *header) pack() string {
 	return string(binary.BigEndian.AppendUint32(b, uint32(h.bytes)))
 }
 
-// appendGuard appends the part that guards a commit.
+// appendGuard appends the guard of the header: the part that a commit compares.
 func (h *header) appendGuard(b []byte) []byte {
 	b = append(append(b, h.wid[:]...), '0'+byte(h.queueState))
 	b = binary.BigEndian.AppendUint64(append(b, h.fence.Token[:]...), h.fence.Epoch)
 	return binary.BigEndian.AppendUint64(append(b, h.last[:]...), h.seq)
 }
 
-// unpackHeader is the inverse of pack. It returns the zero value for an invalid header.
+// unpackHeader decodes a packed header. It returns the zero value if the header is invalid.
 func unpackHeader(packed string) (h header) {
 	if len(packed) != headerSize {
 		return header{}
@@ -131,8 +131,8 @@ func unpackHeader(packed string) (h header) {
 // number formats n in decimal.
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// parseNumber is the inverse of number. It returns 0 for an invalid number. It accepts decimals,
-// since the server formats scores as such.
+// parseNumber parses the result of number, and also other decimal notations, because the server
+// formats scores differently. It returns 0 if s is invalid.
 func parseNumber(s string) int64 {
 	if s == "" {
 		return 0
@@ -144,8 +144,8 @@ func parseNumber(s string) int64 {
 	return int64(f)
 }
 
-// millis returns t in milliseconds, clamped to the range of event.Instant. It rounds up, so that
-// nothing is due too early. It returns 0 for the zero time.
+// millis returns t in milliseconds since 1970, limited to the range of event.Instant. It rounds up,
+// so that nothing becomes due too early. It returns 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -153,8 +153,8 @@ func millis(t time.Time) int64 {
 	return event.Instant(t).UnixMilli()
 }
 
-// deadline returns t in milliseconds, rounded down. It returns 0 for the zero time, which means
-// that there is no deadline.
+// deadline returns t in milliseconds since 1970, rounded down. It returns 0 for the zero time,
+// which means that there is no deadline.
 func deadline(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -162,7 +162,7 @@ func deadline(t time.Time) int64 {
 	return max(millis(t.Truncate(time.Millisecond)), 1)
 }
 
-// timeOf is the inverse of millis.
+// timeOf converts milliseconds since 1970 to a time. It returns the zero time for 0.
 func timeOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -179,8 +179,8 @@ func durationMillis(d time.Duration) int64 {
 	return ms
 }
 
-// statuses defines the stored form of a status: its position in this list, counted from 1. Zero
-// means none. New ones must be appended.
+// statuses defines the stored form of each status: its position in this list, counted from 1. A new
+// status must be appended to the list. The stored form 0 means no status.
 var statuses = []event.Status{
 	event.StatusPending, event.StatusRunning, event.StatusCompleted, event.StatusFailed, event.StatusCanceled,
 	event.StatusContinued, event.StatusHeld, event.StatusPaused, event.StatusSleeping, event.StatusWaiting, event.StatusBlocked,
@@ -188,7 +188,8 @@ var statuses = []event.Status{
 
 func statusByte(s event.Status) byte { return byte(slices.Index(statuses, s) + 1) }
 
-// packStatus encodes a status for a header. An empty result leaves the status unchanged.
+// packStatus encodes a status for a header. The result is empty for an empty status; scripts then
+// leave the stored status unchanged.
 func packStatus(s event.Status) string {
 	if s == "" {
 		return ""
@@ -204,8 +205,8 @@ func checkStatus(run event.RunID, s event.Status) error {
 	return nil
 }
 
-// statusOf is the inverse of statusByte. It returns the number as text for a status that only a
-// newer release knows.
+// statusOf decodes the stored form of a status. For a number that this release does not use, it
+// returns the number as text.
 func statusOf(n byte) event.Status {
 	switch {
 	case n == 0:
@@ -216,7 +217,7 @@ func statusOf(n byte) event.Status {
 	return statuses[n-1]
 }
 
-// packItem encodes an item: its scope, the length of its ID, the ID and the body. Scripts extract
+// packItem encodes an item as its scope, the length of its ID, the ID and the body. Scripts extract
 // the ID.
 func packItem(i store.Item) string {
 	return strconv.Itoa(int(i.Scope)) + strconv.Itoa(len(i.ID)) + ":" + string(i.ID) + string(i.Body)
@@ -234,13 +235,14 @@ func unpackItem(packed string) (store.Item, error) {
 	return store.Item{ID: event.ItemID(rest[:n]), Scope: store.Scope(length[0] - '0'), Body: []byte(rest[n:])}, nil
 }
 
-// extra contains the fields that few runs have, and those of any length.
+// extra contains the values that only few runs have, or that may have any length.
 type extra struct {
-	workflowID string // set only if it is stored as a hash
+	workflowID string // empty unless the metadata contains only a hash of it
 	tags       map[string]string
 }
 
-// pack encodes x: each text is preceded by its length. The result is empty if no field is set.
+// pack encodes x as a list of strings, each preceded by its length. The result is empty if no field
+// is set.
 func (x *extra) pack() string {
 	if x.workflowID == "" && len(x.tags) == 0 {
 		return ""
@@ -254,7 +256,7 @@ func (x *extra) pack() string {
 	return b.String()
 }
 
-// packText returns a text preceded by its length.
+// packText returns s preceded by its length.
 func packText(s string) string { return strconv.Itoa(len(s)) + ":" + s }
 
 // describe copies x into a record.
@@ -265,7 +267,7 @@ func (x *extra) describe(r *store.Record) {
 	}
 }
 
-// unpackTexts decodes texts that are preceded by their lengths.
+// unpackTexts decodes a list of strings that are preceded by their lengths.
 func unpackTexts(packed string) (all []string, err error) {
 	for packed != "" {
 		length, rest, ok := strings.Cut(packed, ":")

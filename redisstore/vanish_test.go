@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// onTags calls a function once, before the tags of a run are read.
+// onTags is a hook that calls a function once, before the client reads the tags of a run.
 type onTags struct {
 	redis.Hook
 	do atomic.Pointer[func()]
@@ -40,8 +40,9 @@ func (h *onTags) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// Long tags are stored in a separate key that is read after the run. The run may be purged between
-// the two reads.
+// TestList_LeavesOutARunThatIsPurgedMeanwhile proves that List omits a run that is purged between
+// the read of its metadata and the read of its tags. Long tags are stored in a separate key, which
+// is read later.
 func TestList_LeavesOutARunThatIsPurgedMeanwhile(t *testing.T) {
 	clock, client, hook := storetest.NewClock(), redistest.Shared(t).Client(t), &onTags{}
 	client.AddHook(hook)
@@ -80,7 +81,7 @@ func TestList_LeavesOutARunThatIsPurgedMeanwhile(t *testing.T) {
 			return len(page.Runs), err
 		},
 		func() (int, error) {
-			counts, err := st.Count(ctx, store.Query{From: time.UnixMilli(1)}) // which the sizes of sets do not determine
+			counts, err := st.Count(ctx, store.Query{From: time.UnixMilli(1)}) // a query that cannot be answered from the sizes of sets
 			return counts.ByStatus()[event.StatusCompleted], err
 		},
 		func() (int, error) {

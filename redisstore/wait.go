@@ -16,14 +16,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// cover is the maximum duration of a Wait. Wakes are lost with a worker that has taken them, and
-// hints with the connections between the nodes of a cluster. Therefore the worker claims after this
-// time in any case.
+// cover is the maximum duration of a Wait. After this time the worker claims even without a
+// notification. A wake is lost if the worker that has taken it fails, and a hint is lost if a
+// connection between the nodes of a cluster fails.
 const cover = 5 * time.Second
 
-// Wait blocks until there may be something to do, or for five seconds; then it reports Due. It does
-// not poll: it probes once, and then waits for the notifications of scripts. A session that waits
-// again soon keeps its subscription in between, and skips the probe.
+// Wait blocks until the worker may have something to do. After five seconds it returns with Due
+// set. It does not poll: it probes once, and then waits for the messages of scripts. The
+// subscription of a session stays open for a while, and the next Wait of the session then needs no
+// probe.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -46,19 +47,19 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return woken, err
 }
 
-// waiting is the state of a Wait in progress.
+// waiting is the state of a call of Wait.
 type waiting struct {
 	s      *Store
 	parts  []*partitionWait
 	routes map[string]bool // by code
 	until  time.Time
-	hinted bool // a claim takes the wakes
+	hinted bool // wakes are taken by claims and not by probes
 	woken  store.Woken
-	// informed is true if everything was probed, by this Wait or an earlier one, and the
-	// subscription has been open since.
+	// informed reports whether every partition was probed, by this Wait or an earlier one, and the
+	// subscription has been open since then.
 	informed bool
-	// incomplete is true if the probe of a partition has failed. Then the messages published since
-	// do not cover everything.
+	// incomplete reports whether the probe of a partition has failed. The messages that follow are
+	// then not sufficient.
 	incomplete bool
 }
 
@@ -66,10 +67,10 @@ type waiting struct {
 type partitionWait struct {
 	p       *partition
 	session string
-	known   int64    // an earlier due time must be reported; 0 if every due time must be
-	next    int64    // the earliest due time received, possibly past; 0 if there is none
-	wakes   []string // routes with a published wake that was not probed yet
-	hints   []string // routes whose probe is left to a claim
+	known   int64    // only due times before this time are reported; all if 0
+	next    int64    // earliest due time received, possibly past; 0 if there is none
+	wakes   []string // routes with a published wake that was not probed
+	hints   []string // routes whose wake a claim takes instead of a probe
 }
 
 func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
@@ -91,15 +92,15 @@ func (a *waiting) wait(ctx context.Context) (store.Woken, error) {
 	}
 	woken, err := a.listen(ctx, s)
 	if !a.informed || a.incomplete || err != nil && ctx.Err() == nil {
-		s.Close() // the subscription does not cover everything
+		s.Close() // the subscription may have missed messages
 		return woken, err
 	}
 	a.s.retained.keep(who, routes, s, a.parts)
 	return woken, err
 }
 
-// listen waits with a subscription. It first probes the partitions that the subscription does not
-// cover since their last probe.
+// listen waits with a subscription. It first probes each partition whose state is not known from
+// the subscription and an earlier probe.
 func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, error) {
 	var unsure []*partitionWait
 	for _, part := range a.parts {
@@ -125,7 +126,7 @@ func (a *waiting) listen(ctx context.Context, s *subscription) (store.Woken, err
 	return a.block(ctx, s)
 }
 
-// who identifies the sessions of the Wait.
+// who returns a key that identifies the sessions of the Wait.
 func (a *waiting) who() string {
 	var b strings.Builder
 	for _, part := range a.parts {
@@ -150,7 +151,7 @@ func (a *waiting) found() bool {
 	return a.woken.Due || len(a.woken.Claim)+len(a.woken.Hinted)+len(a.woken.Sooner)+len(a.woken.Unread) > 0
 }
 
-// block waits for hints, and probes the partitions that they name.
+// block waits for hints and probes the partitions to which they refer.
 func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, error) {
 	alarm := make(chan struct{})
 	if !a.until.IsZero() {
@@ -161,7 +162,7 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	end := time.NewTimer(cover)
 	defer end.Stop()
 	select {
-	case <-s.Ready(): // a claim of this session may have taken the wake, so this is no sample for the waiter estimate
+	case <-s.Ready(): // not a sample for the waiter estimate, because an earlier claim of this session may have taken the wake
 		if err := a.look(ctx, slices.Concat(a.follow(s.Take()), a.unhinted(a.withWakes(), false))); err != nil || a.found() {
 			return a.woken, err
 		}
@@ -203,8 +204,8 @@ func (a *waiting) block(ctx context.Context, s *subscription) (store.Woken, erro
 	}
 }
 
-// putOff returns the delay before wakes are probed. It is 0 if a probe is due at once or there are
-// no wakes.
+// putOff returns the delay of the probe for wakes. It is 0 if the probe is due at once or if there
+// are no wakes.
 func (a *waiting) putOff() (wait time.Duration) {
 	for _, part := range a.withWakes() {
 		if w := a.s.waiterEstimate.wait(part.wakes); wait == 0 || w < wait {
@@ -217,8 +218,8 @@ func (a *waiting) putOff() (wait time.Duration) {
 	return wait
 }
 
-// lookForWakes probes the partitions in sure, where something was reported, and those where there
-// may be a wake.
+// lookForWakes probes the partitions in sure, for which something certain was reported, and the
+// partitions that may have a wake.
 func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error {
 	parts := a.unhinted(a.withWakes(), true)
 	routes := make([][]string, len(parts))
@@ -234,8 +235,9 @@ func (a *waiting) lookForWakes(ctx context.Context, sure []*partitionWait) error
 	return err
 }
 
-// unhinted returns the partitions to probe for wakes: none if claims take the wakes. count reports
-// whether the result of those claims is a sample for the waiter estimate.
+// unhinted returns the partitions that must be probed for wakes. There are none if claims take the
+// wakes; the partitions are then reported as hinted. count reports whether the results of the
+// claims are samples for the waiter estimate.
 func (a *waiting) unhinted(parts []*partitionWait, count bool) []*partitionWait {
 	if !a.hinted {
 		return parts
@@ -252,7 +254,7 @@ func (a *waiting) unhinted(parts []*partitionWait, count bool) []*partitionWait 
 	return nil
 }
 
-// withWakes returns the partitions where there may be a wake.
+// withWakes returns the partitions that may have a wake.
 func (a *waiting) withWakes() (parts []*partitionWait) {
 	for _, part := range a.parts {
 		if len(part.wakes) > 0 {
@@ -262,17 +264,17 @@ func (a *waiting) withWakes() (parts []*partitionWait) {
 	return parts
 }
 
-// follow returns the partitions for which hints report something certain. It records the wakes of
-// the others, which another session may take.
+// follow returns the partitions about which the hints report something certain. It records the
+// wakes of the other partitions, because another session may take them.
 func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 	for _, part := range a.parts {
-		for _, h := range hints { // every waiter is notified of a block: there is no wake to take
+		for _, h := range hints { // a block concerns every waiter, and there is no wake to take
 			if route, ok := strings.CutPrefix(h.Body, "b"); ok && h.Topic == part.p.hints() {
 				a.claim(part.p, a.routes[route])
 			}
 		}
 		if slices.ContainsFunc(hints, func(h hint) bool { return a.concerns(part, h) }) {
-			sure, part.wakes = append(sure, part), nil // the probe takes the wakes as well
+			sure, part.wakes = append(sure, part), nil // the probe takes the wakes of the partition
 			continue
 		}
 		for _, h := range hints { // in the order in which scripts have published them
@@ -284,7 +286,8 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 	return sure
 }
 
-// hear records a wake, or that another session's claim has left nothing ready in routes.
+// receive handles a hint. The hint reports a wake, or it reports that a claim of another session
+// has left no ready runs in certain routes.
 func (a *waiting) receive(part *partitionWait, hint string) {
 	if route, ok := strings.CutPrefix(hint, "c"); ok && a.routes[route] && !slices.Contains(part.wakes, route) {
 		part.wakes = append(part.wakes, route)
@@ -293,7 +296,7 @@ func (a *waiting) receive(part *partitionWait, hint string) {
 		for route := range strings.SplitSeq(routes, " ") {
 			if i := slices.Index(part.wakes, route); i >= 0 {
 				part.wakes = slices.Delete(slices.Clone(part.wakes), i, i+1)
-				a.s.waiterEstimate.note([]string{route}, false) // the same sample as a probe that finds nothing
+				a.s.waiterEstimate.note([]string{route}, false) // same sample as a probe that finds nothing
 			}
 		}
 	}
@@ -315,7 +318,7 @@ func (a *waiting) concerns(part *partitionWait, h hint) bool {
 	return ok && (part.known == 0 || parseNumber(due) < part.known)
 }
 
-// learnOf records a due time for the Waits that follow, which may expect a later one.
+// learnOf records a due time, which later Waits may have to report.
 func (part *partitionWait) learnOf(due int64) {
 	if due != 0 && (part.next == 0 || due < part.next) {
 		part.next = due
@@ -323,8 +326,8 @@ func (part *partitionWait) learnOf(due int64) {
 }
 
 // look probes partitions: it takes all wakes of the routes, and reads new items and due times. It
-// ignores the end of ctx, because a wake that was taken must be reported. It takes every wake of
-// the routes, because a wake that it left would not be published again.
+// continues after the end of ctx, because a wake that was taken must be reported. It takes the
+// wakes of all routes, because a wake that remains set is not published a second time.
 func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	if len(parts) == 0 {
 		return nil
@@ -348,7 +351,7 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 		return err
 	}
 	for i, part := range parts {
-		if calls[i].err != nil { // the claim finds the cause, and the next Wait probes again
+		if calls[i].err != nil { // the claim returns the cause, and the next Wait probes the partition
 			a.woken.Claim = append(a.woken.Claim, part.p.number)
 			a.incomplete = true
 			continue
@@ -368,15 +371,15 @@ func (a *waiting) look(ctx context.Context, parts []*partitionWait) error {
 	return nil
 }
 
-// claim adds a partition to those that the worker should claim from, if there may be something.
+// claim adds a partition to the partitions from which the worker should claim, if there is set.
 func (a *waiting) claim(p *partition, there bool) {
 	if there && !slices.Contains(a.woken.Claim, p.number) {
 		a.woken.Claim = append(a.woken.Claim, p.number)
 	}
 }
 
-// learn records the next due time. If the caller of Wait has named no time, the due time found by
-// the first probe counts as known.
+// learn handles the next due time from a probe. If the caller of Wait has given no end, the first
+// probe determines known.
 func (part *partitionWait) learn(woken *store.Woken, next int64) {
 	switch {
 	case part.known == 0:
@@ -387,9 +390,9 @@ func (part *partitionWait) learn(woken *store.Woken, next int64) {
 }
 
 // Watch blocks until the log of a run has more than n frames, or until the run has ended. Many
-// Watches of a run cost as much as one. It also returns if the server has lost writes, since the
-// caller would otherwise wait forever: the log has become shorter, or the run has ended without a
-// frame that is new to the caller.
+// concurrent calls for a run cost the server as much as one. Watch also returns if the server has
+// lost writes, because the expected frames may never be written then. It detects the loss if the
+// log has become shorter, or if the run has ended without frames that are new to the caller.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -422,14 +425,14 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}})
 }
 
-// watched evaluates a published message: the number of a frame, followed by " end" for the last
-// one.
+// watched reports whether a published message ends a Watch. The message is the number of a frame,
+// followed by " end" if it is the last frame.
 func watched(text string, n uint64) bool {
 	frames, ended := strings.CutSuffix(text, " end")
 	return store.Watched(n, uint64(parseNumber(frames)), ended)
 }
 
-// shortening detects that a server has lost frames between two reads of a log.
+// shortening detects that a server has lost frames between two reads of the length of a log.
 type shortening struct {
 	looked bool
 	frames int64
@@ -442,49 +445,48 @@ func (s *shortening) seen(frames int64, ended bool) bool {
 	return lost
 }
 
-// watchCover is the interval after which a Watch rechecks without a hint, because a cluster may
-// lose hints between its nodes.
+// watchCover is the time after which a Watch rechecks without a hint. A cluster may lose hints
+// between its nodes.
 const watchCover = 15 * time.Second
 
-// All sessions that wait for a route receive each wake, and one of them takes it. If all probed at
-// once, the server would answer hundreds of probes in vain, and on a machine with several workers
-// the successful one would wait for the others. Therefore sessions whose probes mostly fail delay
-// them, and cancel them after a hint that a claim has taken the wake and left nothing ready in its
-// route.
+// Each wake is received by all sessions that wait for the route, but only one of them can take it.
+// If all sessions probed at once, the server would answer hundreds of useless probes. On a machine
+// with several workers, the successful worker would be delayed by the others. Therefore a session
+// whose probes mostly fail delays its probes. It cancels them if a hint reports that a claim has
+// taken the wake and left no ready runs in the route.
 //
-// No wake is lost by this: each session that receives a wake probes within probeLatest, unless such
-// a hint cancels the probe. If its Wait ends before, the next Wait of the session probes. If the
-// first session dies before it claims, the wake is still there. If it dies later, it owns the run,
-// which is recovered. If it has no free capacity for the run, its claim announces the route again.
+// No wake is lost. Each session that receives a wake probes within probeLatest, unless such a hint
+// cancels the probe. If its Wait ends earlier, the next Wait of the session probes. If the first
+// session fails before its claim, the wake is still set. If it fails after its claim, the run is
+// recovered. If it has no free capacity for the run, its claim publishes the route a second time.
 const (
-	// probeFirst is the average number of sessions that probe at once, if their estimates of the
-	// number of waiters are right.
+	// probeFirst is the average number of sessions that probe at once, if their waiter estimates
+	// are correct.
 	probeFirst = 2
-	// probeApart is the average distance between the delayed probes. It is about the duration of a
-	// probe and a claim, so that the first delayed probe comes soon if no session has probed at
-	// once.
+	// probeApart is the average distance between delayed probes. It is about the duration of a
+	// probe and a claim. If no session probes at once, the first delayed probe follows soon.
 	probeApart = time.Millisecond
 	// probeLatest is the maximum delay of a probe.
 	probeLatest = 250 * time.Millisecond
 	// probeMemory is the weight of the latest probe in the estimate after many probes. The first
-	// ones weigh more, so that a hundred workers that begin at the same time reach a good estimate
-	// after a few wakes.
+	// probes have a greater weight, so that a hundred workers that start at the same time have good
+	// estimates after a few wakes.
 	probeMemory = 0.05
 )
 
-// crowds contains the waiter estimate of each route: how many sessions probe for a wake, estimated
-// from the share of probes that succeed, which is one of n for n sessions. The estimates are
-// separate, so that probes of a route that only this store serves are not delayed because many
-// sessions serve another route.
+// waiterEstimate contains the waiter estimate of each route: the number of sessions that probe for
+// a wake. With n sessions, one of n probes succeeds, so the number is estimated from the share of
+// successful probes. The estimates are separate for each route. Otherwise many sessions of one
+// route would delay the probes for a route that only this store serves.
 type waiterEstimate struct {
 	decide func() time.Duration // replaces wait in tests
 
 	mu    sync.Mutex
-	found map[string]float64 // by the code of the route, the share of probes that succeed; 1 if missing
-	looks map[string]int     // number of probes in the estimate, up to the point where the weights become constant
+	found map[string]float64 // share of successful probes by code of the route; 1 if missing
+	looks map[string]int     // number of probes in the estimate, until the weights are constant
 }
 
-// note adds the result of a probe for wakes of routes to the estimates.
+// note adds the result of a probe for wakes to the estimates of the given routes.
 func (c *waiterEstimate) note(routes []string, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -506,7 +508,7 @@ func (c *waiterEstimate) note(routes []string, found bool) {
 	}
 }
 
-// any reports whether many sessions probe for wakes of one of the routes.
+// any reports whether many sessions are estimated to probe for wakes of one of the routes.
 func (c *waiterEstimate) any(routes []store.Route, codeOf func(store.Route) string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -523,7 +525,8 @@ func (c *waiterEstimate) share(route string) float64 {
 	return 1
 }
 
-// wait returns the delay of a probe for wakes of routes. It is 0 if the probe is due at once.
+// wait returns the delay of a probe for wakes of routes. It is 0 if the session should probe at
+// once.
 func (c *waiterEstimate) wait(routes []string) time.Duration {
 	if c.decide != nil {
 		return c.decide()

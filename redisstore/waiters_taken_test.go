@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// idleSession waits for runs with its own store, and claims when it is notified.
+// idleSession is a session with its own store. It waits for runs and claims when it is notified.
 type idleSession struct {
 	*Store
 
@@ -22,7 +22,8 @@ type idleSession struct {
 	claims atomic.Int64
 }
 
-// idleSessions returns sessions of which the first probes at once, and the others after a delay.
+// idleSessions opens n sessions. The first one probes at once, and the others after the delay
+// others.
 func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.Duration) (all []*idleSession) {
 	e.t.Helper()
 	for i := range n {
@@ -46,8 +47,8 @@ func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.
 	return all
 }
 
-// listening waits until each session has probed. A session that probes later would take the wake of
-// a run that is started meanwhile, without a notification to the others.
+// listening waits until each session has probed. A later probe would take the wake of a run that
+// the test starts, and the other sessions would not be notified.
 func listening(e *waitingStore, all []*idleSession) {
 	e.t.Helper()
 	for _, s := range all {
@@ -60,25 +61,26 @@ func listening(e *waitingStore, all []*idleSession) {
 	}
 }
 
-// wait returns when the session is notified, or an error if ctx ends.
+// wait waits until the session is notified. It returns an error if ctx ends.
 func (s *idleSession) wait(ctx context.Context, e *waitingStore) (store.Woken, error) {
 	return s.Wait(ctx, store.Wait{
 		Sessions: []store.WaitSession{{Session: s.id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: true,
 	})
 }
 
-// claim claims after a notification. A hinted claim does not find a wake that the session's own
-// probe has taken.
+// claim claims after a notification. The claim is not hinted if the probe of the session has taken
+// the wake, because a hinted claim must find the wake.
 func (s *idleSession) claim(ctx context.Context, woken store.Woken, most int) ([]store.ClaimedRun, error) {
 	s.claims.Add(1)
 	got, err := s.Claim(ctx, store.Claim{Session: s.id, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: most, Hinted: len(woken.Claim) == 0})
 	return got.Runs, err
 }
 
-// Of 16 sessions that receive each wake one probes, and the others are notified that it has taken
-// the wake: there is one claim for each run, not 16. The first session finds each wake, so its
-// estimate of the number of sessions does not grow. A session that receives a wake before it has
-// begun to block claims without an estimate.
+// TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession proves that each wake causes about one
+// claim, although 16 sessions receive it. One session probes at once and claims, and the others are
+// notified that it has taken the wake. The first session finds each wake, so its waiter estimate
+// does not grow. A session that receives a wake before it blocks claims without an estimate, which
+// may add claims.
 func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 	const sessions, runs = 16, 10
 	server := redistest.Shared(t)
@@ -110,8 +112,8 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 		}()
 	}
 	listening(e, all)
-	// told returns how often the session was notified that a wake was taken, has claimed, or has
-	// probed again after a reconnection.
+	// told returns the number of times that a session was notified of a taken wake, has claimed, or
+	// has probed after a reconnection.
 	told := func(s *idleSession) int {
 		s.waiterEstimate.mu.Lock()
 		defer s.waiterEstimate.mu.Unlock()
@@ -126,7 +128,7 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 		case <-e.ctx.Done():
 			t.Fatalf("run %d is claimed by no session", n)
 		}
-		for _, s := range all[1:] { // each is notified
+		for _, s := range all[1:] { // each other session is notified
 			for told(s) < n+1 {
 				if e.ctx.Err() != nil {
 					t.Fatalf("run %d was taken, and session %s was not told", n, s.id)
@@ -148,8 +150,9 @@ func TestREC5_AWakeThatIsTakenIsLookedForByNoOtherSession(t *testing.T) {
 	}
 }
 
-// If the session that probes first dies before its claim, or has no free capacity, one of the
-// others, which have delayed their probes, finds the run.
+// TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother proves that another session finds a run
+// if the session that probes first fails before its claim or has no free capacity. The other
+// session has delayed its probe.
 func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
 	for name, claims := range map[string]bool{"it dies": false, "it has no room": true} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +187,7 @@ func TestREC5_ARunThatTheFirstSessionDoesNotClaimGoesToAnother(t *testing.T) {
 						}
 					}
 				}()
-				if n == 0 { // later their subscriptions are open already
+				if n == 0 { // in later rounds their subscriptions are open already
 					listening(e, all)
 				}
 				e.start("")

@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A session whose probes succeed continues to probe at once. A session that finds one wake in a
-// hundred delays its probes, until the other sessions are gone.
+// TestCrowd_LooksAtOnceAsOftenAsItFindsWakes proves that a session probes at once while its probes
+// succeed. A session that finds one wake in a hundred delays its probes until the other sessions
+// have ended.
 func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 	var c waiterEstimate
 	routes := []string{"r"}
@@ -38,7 +39,7 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 	if n := atOnce(); n > 2000 {
 		t.Errorf("in a crowd it looks at once %d of 10,000 times, want a few", n)
 	}
-	routes = []string{"r", "another"} // other sessions may not serve the second route
+	routes = []string{"r", "another"} // the second route may be served by this session only
 	if n := atOnce(); n != 10_000 {
 		t.Errorf("for another route as well it looks at once %d of 10,000 times, want each time", n)
 	}
@@ -51,7 +52,8 @@ func TestCrowd_LooksAtOnceAsOftenAsItFindsWakes(t *testing.T) {
 	}
 }
 
-// If a Wait ends before its delayed probe, the next Wait of the session probes.
+// TestWait_MakesTheLookThatTheOneBeforeHasPutOff proves that a Wait makes the delayed probe of the
+// previous Wait of the session, if that Wait ended before the probe.
 func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	heard := make(chan struct{}, 10)
@@ -62,7 +64,7 @@ func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	first := e.wait(ctx, guardedRoute)
 	e.listening(1)
-	e.check(e.clock.AwaitAlarm(e.ctx)) // then it blocks
+	e.check(e.clock.AwaitAlarm(e.ctx)) // the Wait blocks
 	e.start("")
 	<-heard
 	cancel()
@@ -72,7 +74,8 @@ func TestWait_MakesTheLookThatTheOneBeforeHasPutOff(t *testing.T) {
 	e.woken("the second Wait", e.wait(e.ctx, guardedRoute), store.Woken{Claim: []int{0}})
 }
 
-// A delayed probe is made if nothing else happens.
+// TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff proves that a delayed probe is made if no
+// further hint arrives.
 func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	e.waiterEstimate.decide = func() time.Duration { return 10 * time.Millisecond }
@@ -83,9 +86,9 @@ func TestWait_LooksWhenItsTimeHasComeWhereItHasPutThatOff(t *testing.T) {
 	e.woken("a Wait that has put its look off", got, store.Woken{Claim: []int{0}})
 }
 
-// Eight idle sessions, each with its own connection and estimate, take all runs that are started
-// one after another. No Wait that ends by its timeout may find a run, because then no session was
-// notified of the run.
+// TestREC5_SessionsThatLetOthersGoFirstMissNoRun proves that idle sessions claim every run because
+// of a notification. Eight sessions, each with its own connection and waiter estimate, wait while
+// runs are started one after another. A Wait that ends by its timeout must not find a run.
 func TestREC5_SessionsThatLetOthersGoFirstMissNoRun(t *testing.T) {
 	for name, hinted := range map[string]bool{"WhoLook": false, "WhoAreHinted": true} {
 		t.Run(name, func(t *testing.T) { testWaiters(t, hinted) })
@@ -115,7 +118,7 @@ func testWaiters(t *testing.T, hinted bool) {
 			return wait
 		}
 		go func() {
-			defer func() { _ = s.Close() }() // the session owns the client, which ends with the test
+			defer func() { _ = s.Close() }() // closes only the store; the test closes the client
 			for {
 				woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: id}}, Routes: []store.Route{guardedRoute}, Until: e.clock.Now().Add(1000 * time.Hour), Hinted: hinted})
 				if err != nil {
@@ -159,8 +162,8 @@ func testWaiters(t *testing.T, hinted bool) {
 	t.Logf("%d looks were put off", put.Load())
 }
 
-// A hinted Wait does not probe for wakes: the claim takes the wake of a start, with one script
-// instead of two. A block is published to all sessions, and has no wake that a claim could take.
+// TestWait_ThatIsHintedLooksForNoWake proves that a hinted Wait does not probe for wakes. The claim
+// takes the wake of a start, which saves a script. A block has no wake that a claim could take.
 func TestWait_ThatIsHintedLooksForNoWake(t *testing.T) {
 	e := openWaiting(t, redistest.Shared(t).Client(t))
 	for n := range 3 {
@@ -174,7 +177,7 @@ func TestWait_ThatIsHintedLooksForNoWake(t *testing.T) {
 			}
 			got <- w
 		}()
-		if e.listening(1); n == 0 { // only the first one probes
+		if e.listening(1); n == 0 { // only the first Wait probes
 			e.check(e.clock.AwaitAlarm(e.ctx))
 		}
 		if n < 2 {

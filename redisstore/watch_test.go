@@ -22,7 +22,8 @@ func queueStateOf(ctx context.Context, st store.Store, run event.RunID) (store.Q
 	return loaded[0].Record.QueueState, loaded[0].Err
 }
 
-// looked makes the server load the script of a Watch, and returns how often it was sent.
+// looked returns the number of times that the script of Watch was sent, after it has made the
+// server load the script.
 func looked(ctx context.Context, t *testing.T, st *redisstore.Store, sent *counter) int {
 	t.Helper()
 	if err := st.Watch(ctx, event.NewRunID(st.Clock().Now(), 0), store.UntilEnd); !errors.Is(err, store.ErrRunNotFound) {
@@ -50,7 +51,7 @@ func TestWatch_UntilEndIsNotWokenByOtherFrames(t *testing.T) {
 		ended <- end{state, errors.Join(err, wrong)}
 	}()
 	for n, answer := range []string{"yes", "no"} {
-		if err := f.store.Watch(f.ctx, run.ID(), uint64(n+1)); err != nil { // it waits for the answer
+		if err := f.store.Watch(f.ctx, run.ID(), uint64(n+1)); err != nil { // waits until the run waits for the answer
 			t.Fatal(err)
 		}
 		if err := Answers.Send(f.ctx, run, answer); err != nil {
@@ -64,7 +65,7 @@ func TestWatch_UntilEndIsNotWokenByOtherFrames(t *testing.T) {
 	if n := sent.by["watch"] - before; n != 1 {
 		t.Errorf("it looked %d times, want once", n)
 	}
-	if err := st.Watch(f.ctx, run.ID(), store.UntilEnd); err != nil { // it returns at once
+	if err := st.Watch(f.ctx, run.ID(), store.UntilEnd); err != nil { // returns at once
 		t.Error(err)
 	}
 }
@@ -76,7 +77,7 @@ func TestWatch_UntilEndEndsWithTheRunAndWithItsContext(t *testing.T) {
 	if err := st.Watch(f.ctx, unknown, store.UntilEnd); !errors.Is(err, store.ErrRunNotFound) {
 		t.Errorf("unknown run: got %v, want %v", err, store.ErrRunNotFound)
 	}
-	run := must(Ask.Start(f.ctx, f.client, workflow.None{})) // without a worker
+	run := must(Ask.Start(f.ctx, f.client, workflow.None{})) // no worker executes the run
 	ctx, cancel := context.WithCancel(f.ctx)
 	gone := make(chan error, 2)
 	for range 2 {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these tests, in the form that the generator would declare.
+// Workflows of these tests, in the form that the generator would declare.
 
 type orderArgs struct {
 	Order string `json:"order"`
@@ -45,7 +45,7 @@ var (
 	Answers = workflow.NewTopic[string]("answers")
 )
 
-// fulfil runs three steps.
+// fulfil executes three steps.
 func fulfil(ctx workflow.Context, order string) (string, error) {
 	for _, s := range []shim.Step[stepFunc]{reserve, charge, ship} {
 		if _, err := call(ctx, s, order); err != nil {
@@ -59,7 +59,7 @@ func sleep(ctx workflow.Context, d time.Duration) (string, error) {
 	return "slept", workflow.Sleep(ctx, d)
 }
 
-// ask sends nothing and receives two answers, with a step between them.
+// ask receives two answers and executes a step between them.
 func ask(ctx workflow.Context, _ workflow.None) (string, error) {
 	one, err := Answers.Receive(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func ask(ctx workflow.Context, _ workflow.None) (string, error) {
 	return one + " " + two, err
 }
 
-// fleet is a store with a client, and workers that are stopped at the end of the test.
+// fleet is a store with a client and with workers, which are stopped at the end of the test.
 type fleet struct {
 	t      *testing.T
 	ctx    context.Context
@@ -129,7 +129,7 @@ func (f *fleet) work(st *redisstore.Store, cfg worker.Config, step stepFunc) (st
 
 func done(context.Context, string) (string, error) { return "done", nil }
 
-// result returns the result of a run, which must be a success.
+// result returns the result of a run, and fails the test if the run fails.
 func result[T any](f *fleet, run *workflow.Run[T]) T {
 	f.t.Helper()
 	got, err := run.Result(f.ctx)
@@ -139,7 +139,7 @@ func result[T any](f *fleet, run *workflow.Run[T]) T {
 	return got
 }
 
-// sound fails the test if an invariant of the store is broken.
+// sound fails the test if fsck finds a defect.
 func sound(t testing.TB, st *redisstore.Store) {
 	t.Helper()
 	snap, err := st.Inspect(context.Background())
@@ -160,7 +160,7 @@ func openURL(t testing.TB, url string) *redisstore.Store {
 	return st
 }
 
-// with adds a parameter to a URL.
+// with returns the URL with an additional parameter.
 func with(url, parameter string) string {
 	if strings.Contains(url, "?") {
 		return url + "&" + parameter
