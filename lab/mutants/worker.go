@@ -204,7 +204,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/rerun-silent", "a rerun is given up without a word", "runtime/worker/internal/outbox/rerun.go",
 		"case why != \"\":", "case false:", "TestRUN17_ARerunWhoseWorkflowIDIsTakenIsGivenUpWithAWarning").in("runtime/promises/reruns"),
 	working("engine/worker/rerun-twice", "that a rerun is given up is logged as often as its record comes", "runtime/worker/internal/outbox/rerun.go",
-		"r.fail(o, holdMost) // what", "// what", "TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning").in("runtime/promises/reruns"),
+		"r.fail(o, holdMost) // the hold", "// the hold", "TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning").in("runtime/promises/reruns"),
 	working("engine/worker/due", "a run parks without its due time", "nextcommit.go",
 		"\t}\n\treturn store.EffectPark, d.run.State().Due()", "\t}\n\treturn store.EffectPark, time.Time{}", "TestFLOW3_ASleepOfThirtyDaysSurvivesTheStopOfEveryWorker"),
 	working("engine/worker/too-late", "a run begins that is too late for that", "execution.go",

@@ -20,8 +20,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// attempt is one execution of a step. It holds a slot from step_started until
-// its goroutine has ended.
+// attempt is one execution of a step. It holds a slot from its step_started event until its
+// goroutine ends.
 type attempt struct {
 	ref      uint64
 	number   int
@@ -30,23 +30,23 @@ type attempt struct {
 
 	// The run loop sets these when it launches the attempt.
 	steps   *steps     // nil if the attempt was not launched
-	by      attempting // the run
+	by      attempting // the run that executes the step
 	run     event.RunID
 	fence   store.Fence
 	lease   *lease.Lease // the lease and session under which the run was claimed
 	session store.SessionID
 	fn      engine.StepFunc
-	op      *replay.Op // its immutable fields only
+	op      *replay.Op // only its immutable fields are read
 	labels  *attemptLabels
 	info    at.Attempt // the part that step code can read; the attempt's goroutine adds the step data
 
-	// The executor that has the run owns these.
-	launched bool // the goroutine of the attempt frees the slot
-	finished bool // finished from outside: the outcome is in the log, although the code has not returned
+	// The following fields belong to the executor that handles the run.
+	launched bool // the attempt's goroutine was started and frees the slot
+	finished bool // an outside caller has finished the attempt: the outcome is in the log, but the code may not have returned
 
-	stopped bool // stopped before ctx was created; this and the following fields are guarded by mu
-	ended   bool // its code has returned
-	done    bool // its outcome was posted
+	stopped bool // true if stop was called before ctx was created; mu guards this and the following fields
+	ended   bool // the code has returned
+	done    bool // the outcome was posted
 	mu      sync.Mutex
 	ctx     context.Context // canceled to end the code; nil until the code first uses it
 	cancel  context.CancelCauseFunc
@@ -54,14 +54,14 @@ type attempt struct {
 	stream  *streamWriter // nil if the code has written to no stream
 	hook    *opening      // hook through which the attempt may be finished from outside; nil if the code has opened none
 
-	outcome outcome // set by the goroutine that posts it
+	outcome outcome // set by the goroutine that posts the outcome
 }
 
-// attempting is a run that executes a step.
+// attempting is a run that executes steps.
 type attempting interface {
-	// attempted receives the attempt with its outcome.
+	// attempted receives a finished attempt.
 	attempted(a *attempt)
-	// opens creates the hook of an attempt.
+	// opens receives a request of an attempt to open a hook.
 	opens(o *opening)
 }
 
@@ -73,7 +73,7 @@ type steps struct {
 
 	mu   sync.Mutex
 	all  map[*attempt]struct{}
-	none chan struct{} // closed when the last attempt has ended; nil if nothing waits for that
+	none chan struct{} // closed when the last attempt has ended; nil unless ended was called
 }
 
 // launch starts the goroutine of an attempt.
@@ -82,10 +82,10 @@ func (s *steps) launch(a *attempt) {
 	go a.execute()
 }
 
-// stop cancels the context of the attempt's code.
+// stop cancels the context of the attempt's code with the given cause.
 func (a *attempt) stop(cause error) {
 	if a.steps == nil {
-		return // not launched
+		return // the attempt was not launched
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,8 +104,8 @@ func (e *attemptTimeoutError) Error() string {
 	return fmt.Sprintf("attempt took longer than its timeout of %v", e.after)
 }
 
-// around returns the failure of an attempt that timed out, given the failure f of its code. f is
-// usually only the context's error, which does not identify the timeout.
+// around returns the failure of an attempt that timed out. Its cause is f, the failure that the
+// code returned. f is usually only the context's error, which does not identify the timeout.
 func (e *attemptTimeoutError) around(f *event.Failure) *event.Failure {
 	if strings.Contains(f.Message, e.Error()) { // the code returned the cause itself
 		f.Code = event.CodeTimeout
@@ -116,8 +116,8 @@ func (e *attemptTimeoutError) around(f *event.Failure) *event.Failure {
 
 func (e *attemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// execute executes the attempt and posts its outcome. Code that has not returned when the grace
-// period after its timeout ends is abandoned.
+// execute executes the attempt and posts its outcome. If the code has not returned at the end of
+// the grace period after its timeout, the attempt is abandoned.
 func (a *attempt) execute() {
 	stack.Grow()
 	s := a.steps
@@ -129,7 +129,7 @@ func (a *attempt) execute() {
 	stopTimer := s.clock.AfterFunc(a.plan().Timeout, a.timeUp)
 	a.readStepData()
 	var out outcome
-	defer func() { // runs even if the code ends its goroutine
+	defer func() { // The deferred function runs even if the code calls runtime.Goexit.
 		stopTimer()
 		if out.gone {
 			out = exited()
@@ -137,8 +137,9 @@ func (a *attempt) execute() {
 		out.closes = a.endStream()
 		a.conclude(out)
 	}()
-	// The process may have been suspended since the check at launch, or reading the step data may
-	// have taken long. Another worker may have completed the step meanwhile.
+	// The process may have been suspended since the lease was checked at launch, or reading the
+	// step data may have been slow. Meanwhile another worker may have claimed the run and completed
+	// the step.
 	if err := a.lease.AwaitAlive(a.context(), a.session); err != nil {
 		out = judge(err, nil)
 		return
@@ -146,7 +147,7 @@ func (a *attempt) execute() {
 	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
 }
 
-// judge returns the outcome for the error of the code.
+// judge returns the outcome of an attempt whose code returned err.
 func (a *attempt) judge(err error) outcome {
 	if a.leaves(err) {
 		return outcome{pending: true}
@@ -156,7 +157,8 @@ func (a *attempt) judge(err error) outcome {
 
 func (a *attempt) plan() *engine.StepPlan { return engine.PlanOf(a.op) }
 
-// timeUp cancels the code of an attempt that has timed out, and abandons it after the grace period.
+// timeUp cancels the code of an attempt that has timed out. It abandons the attempt after the grace
+// period.
 func (a *attempt) timeUp() {
 	s, cause := a.steps, &attemptTimeoutError{a.plan().Timeout}
 	a.stop(cause)
@@ -180,10 +182,9 @@ func (a *attempt) readStepData() {
 	a.info.Last = data[a.info.Key]
 }
 
-// Beat records details for the next attempt. New details count as progress of the run: a run whose
-// workers die repeatedly but which advances each time is not quarantined as a cause of their
-// deaths. A step that records new details and still kills its worker is bounded by its number of
-// attempts.
+// Beat records details for the next attempt. New details count as progress of the run. A run that
+// records progress before each death of its worker is therefore not quarantined. The number of
+// attempts bounds a step that records new details and still kills its workers.
 func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	keeper, ok := store.As[store.StepDataStore](a.steps.store)
 	if !ok {
@@ -197,8 +198,8 @@ func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	return err
 }
 
-// conclude posts the outcome of an attempt. A failure that follows a cancel by the stopping worker
-// is not the step's own, so the attempt is given back.
+// conclude posts the outcome of an attempt. If the attempt failed because the stopping worker
+// canceled it, the attempt is given back instead of counting as a failure of the step.
 func (a *attempt) conclude(out outcome) {
 	s, cause := a.steps, a.endCause()
 	switch f := out.failure; {
@@ -219,7 +220,7 @@ func (a *attempt) conclude(out outcome) {
 	a.stop(nil)
 }
 
-// finish calls f unless the outcome was already posted.
+// finish calls f unless the outcome was posted before.
 func (a *attempt) finish(f func()) {
 	a.mu.Lock()
 	first := !a.done
@@ -230,7 +231,7 @@ func (a *attempt) finish(f func()) {
 	}
 }
 
-// abandon posts a timeout for code that ignores its context.
+// abandon posts a timeout as the outcome of an attempt whose code ignores its context.
 func (a *attempt) abandon(cause *attemptTimeoutError) {
 	s := a.steps
 	a.finish(func() {
@@ -282,14 +283,14 @@ func (s *steps) running() []*at.Attempt {
 	return all
 }
 
-// attemptContext is the context of an attempt's code. It ends by the worker's clock, or by the log
-// when the run or one of its callers times out.
+// attemptContext is the context of an attempt's code. It ends when the attempt times out by the
+// worker's clock, or when the log records that the run or one of its callers has timed out.
 type attemptContext attempt
 
 func (a *attempt) context() context.Context { return (*attemptContext)(a) }
 func (c *attemptContext) of() *attempt      { return (*attempt)(c) }
 
-// Deadline returns when the attempt times out, unless the base context ends first.
+// Deadline returns the time at which the attempt times out.
 func (c *attemptContext) Deadline() (time.Time, bool) {
 	if d, ok := c.steps.base.Deadline(); ok && d.Before(c.deadline) {
 		return d, true
@@ -300,8 +301,8 @@ func (c *attemptContext) Deadline() (time.Time, bool) {
 // Done returns a channel that is closed when the code must end.
 func (c *attemptContext) Done() <-chan struct{} { return c.of().ending().Done() }
 
-// Value returns the attempt's info for the key of package step, and otherwise the base context's
-// value.
+// Value returns the attempt's info for the key of package step. For other keys it returns the base
+// context's value.
 func (c *attemptContext) Value(key any) any {
 	if at.Is(key) {
 		return &c.info
@@ -309,8 +310,8 @@ func (c *attemptContext) Value(key any) any {
 	return c.of().ending().Value(key)
 }
 
-// Err returns context.DeadlineExceeded if the attempt timed out. A context derived from this one
-// returns context.Canceled, with the timeout as its cause.
+// Err returns context.DeadlineExceeded if the attempt timed out. A derived context returns
+// context.Canceled instead, with the timeout as its cause.
 func (c *attemptContext) Err() error {
 	ctx := c.of().ending()
 	err := ctx.Err()
@@ -323,14 +324,14 @@ func (c *attemptContext) Err() error {
 	return err
 }
 
-// ending returns the context that ends the code of the attempt. It is created on first use, because
-// the code of most steps never uses its context.
+// ending returns the context whose end ends the code of the attempt. It is created on first use,
+// because the code of most steps never uses its context.
 func (a *attempt) ending() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.ctx != nil:
-	case a.stopped: // without the base context, which may have ended since: the cause is a.cause
+	case a.stopped: // The base context may have ended since. WithoutCancel keeps a.cause as the cause.
 		a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(a.steps.base))
 		a.cancel(a.cause)
 	default:
@@ -339,7 +340,7 @@ func (a *attempt) ending() context.Context {
 	return a.ctx
 }
 
-// endCause returns why the code must end, or nil if it need not.
+// endCause returns the reason for which the code must end. It returns nil if the code may continue.
 func (a *attempt) endCause() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -406,7 +407,7 @@ func (a *attempt) Close(stream string) error {
 	return p.close(stream)
 }
 
-// endStream ends the attempt's stream writes once its code has returned. It returns the streams
+// endStream ends the attempt's stream writes after its code has returned. It returns the streams
 // that the code closed.
 func (a *attempt) endStream() []string {
 	a.mu.Lock()

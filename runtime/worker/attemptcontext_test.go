@@ -34,7 +34,7 @@ func TestAttemptContext_ThatIsAskedForLateSaysWhyItHasEnded(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
 			a := &attempt{steps: &steps{env: &env{base: ctx}}}
 			if early {
-				a.ending() // the context was used before anything happened
+				a.ending() // the code used the context before the attempt ended
 			}
 			tt.do(a, end)
 			if got := a.endCause(); !errors.Is(got, tt.cause) && !errors.Is(tt.cause, context.Canceled) {

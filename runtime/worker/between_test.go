@@ -9,7 +9,7 @@ import (
 type barrier struct {
 	once    sync.Once
 	opened  chan struct{}
-	arrived chan struct{} // one value for each blocked goroutine, at most 64
+	arrived chan struct{} // receives one value for each blocked goroutine, at most 64
 }
 
 func newBarrier() *barrier {

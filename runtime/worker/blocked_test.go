@@ -23,7 +23,7 @@ var (
 	hog      = flowtest.AStep[int, int]("deploy.hog", shim.Policy{})
 )
 
-// afterwards returns code that calls a step, and then waits for messages.
+// afterwards returns workflow code that calls first and then waits for messages.
 func afterwards(first flowtest.StepOf[int, int], messages int) func(workflow.Context, int) (int, error) {
 	return func(ctx workflow.Context, n int) (int, error) {
 		n, err := first.Call(ctx, n)
@@ -41,7 +41,7 @@ func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T)
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		busy := newBarrier()
 		defer busy.open()
-		// The new worker has no slot for a second run while the first is executed.
+		// The first worker has no slot for a second run while it executes a step of the first.
 		w.Work(worker.Config{Runs: 1}, reserve.As(twice), flowtest.As(deployed, afterwards(reserve, messages)), flowtest.As(occupied, hog.Call),
 			hog.As(func(ctx context.Context, n int) (int, error) {
 				busy.pass(ctx)
@@ -59,7 +59,7 @@ func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T)
 		w.Blocked(run)
 		busy.open()
 		flowtest.Result(w, other)
-		w.Reach(run, event.WaitCreated, 2) // only this worker is running
+		w.Reach(run, event.WaitCreated, 2) // only the first worker can have executed it
 		for n := range messages - 1 {
 			if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 				t.Fatal(err)
@@ -83,13 +83,13 @@ func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *tes
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var broken atomic.Bool
 		code := flowtest.As(deployed, func(ctx workflow.Context, n int) (int, error) {
-			if broken.Load() { // as an environment variable may cause
+			if broken.Load() { // as if an environment variable had changed
 				return afterwards(charge, 1)(ctx, n)
 			}
 			return afterwards(reserve, 1)(ctx, n)
 		})
 		plain := flowtest.As(occupied, func(_ workflow.Context, n int) (int, error) { return n, nil })
-		often := flowtest.ProbeEvery(50 * time.Millisecond) // the stop of the second worker does not wake the third
+		often := flowtest.ProbeEvery(50 * time.Millisecond) // The stop of the second worker does not wake the third, so the third claims often.
 		first := w.Work(worker.Config{Parked: 1}, code, reserve.As(twice), charge.As(twice), plain)
 		run := flowtest.Start(w, deployed, 4)
 		w.Reach(run, event.WaitCreated, 1)
@@ -102,7 +102,7 @@ func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *tes
 		w.Blocked(run)
 		broken.Store(false)
 		w.Work(worker.Config{}, code, reserve.As(twice), charge.As(twice), plain, often)
-		for range 20 { // both workers claim
+		for range 20 { // both workers claim runs
 			flowtest.Result(w, flowtest.Start(w, occupied, 1))
 		}
 		w.Blocked(run)
@@ -114,10 +114,11 @@ func TestVER1_ABlockedRunIsTriedAgainByTheSameCodeOnceItsWorkerHasStopped(t *tes
 	})
 }
 
-// Items whose application leads to code that does not match the log are in no commit. They are not
-// lost, and an ask that was judged meanwhile is judged anew by code that matches.
+// TestVER1_WhatABlockedRunWasTakingStaysInItsInbox proves that a run which becomes blocked while it
+// applies items commits none of them. The items stay in the inbox. A worker with matching code
+// applies them and judges the ask anew.
 func TestVER1_WhatABlockedRunWasTakingStaysInItsInbox(t *testing.T) {
-	code := func(oldest int, judge error) flowtest.Binding { // oldest is the oldest version that the code supports after a message
+	code := func(oldest int, judge error) flowtest.Binding { // oldest is the oldest version that the code supports after a message.
 		return flowtest.As(deployed, func(ctx workflow.Context, _ int) (int, error) {
 			flowtest.Add.Handle(ctx, func(int) error { return judge }, func(_ workflow.Context, n int) (int, error) { return 10 * n, nil })
 			workflow.Version(ctx, "change", 1)

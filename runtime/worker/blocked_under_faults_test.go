@@ -15,8 +15,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A branch of the run calls a step that the worker does not have, while another branch ends the
-// run: the run has ended, and is not blocked.
+// TestVER1_BlockedRunWhoseStepsEndItHasEnded proves that a run completes if one branch calls a step
+// that the worker does not have while another branch ends the run. The run must not be reported as
+// blocked.
 func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 	unknown := flowtest.AStep[int, int]("attack.unknown", shim.Policy{})
 	w := flowtest.NewMemory(t)
@@ -51,7 +52,7 @@ func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 	w.Healthy()
 }
 
-// misnumbering is a store that reports every log to be longer than it is.
+// misnumbering is a store whose claims report one event more than the log contains.
 type misnumbering struct{ flowtest.Between }
 
 func (s *misnumbering) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
@@ -62,8 +63,9 @@ func (s *misnumbering) Claim(ctx context.Context, c store.Claim) (store.Claimed,
 	return got, err
 }
 
-// A log that does not match what the store reports about it is damaged. It is not a race that a
-// retry could win.
+// TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun proves that a run is blocked if its
+// log does not end at the position that the store reports. Such a log is damaged, and a retry
+// cannot succeed.
 func TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun(t *testing.T) {
 	st := &misnumbering{flowtest.Between{Store: memstore.New()}}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -79,8 +81,8 @@ func TestDecode_LogThatEndsElsewhereThanTheStoreSaysBlocksTheRun(t *testing.T) {
 	w.Healthy()
 }
 
-// Runs that may have killed workers are executed one at a time, even if their code is still in
-// memory.
+// TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime proves that quarantined runs are
+// executed one at a time even if they are resumed from memory.
 func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	var inside, most atomic.Int64
@@ -92,12 +94,11 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 		}
 		most.Store(max(most.Load(), inside.Add(1)))
 		defer inside.Add(-1)
-		first.pass(context.Background()) // the end of the sleep counts as progress as soon as it is committed
+		first.pass(context.Background()) // The committed end of the sleep counts as progress.
 		return 2 * n, nil
 	})
 	runs := w.Recovered(2)
-	// A turn lasts for the run budget, and the clock may advance by some minutes while a run is in
-	// its turn.
+	// A turn ends after the run budget. The clock may advance by some minutes during a turn.
 	w.Work(worker.Config{Recoveries: 2, RunBudget: 1000 * time.Hour}, code)
 	for _, run := range runs {
 		w.Reach(run, event.WaitCreated, 1)
@@ -110,7 +111,7 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 		}
 		return true
 	})
-	for began := false; !began; { // a wait that begins meanwhile may miss the first advance
+	for began := false; !began; { // A timer that is set after an advance needs another advance.
 		w.Clock.Advance(time.Minute)
 		select {
 		case <-first.arrived:
@@ -121,7 +122,7 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 			}
 		}
 	}
-	if err := pause(w.Ctx, 20*time.Millisecond); err != nil { // time for a wrong execution of the second run
+	if err := pause(w.Ctx, 20*time.Millisecond); err != nil { // time for the second run to be executed by mistake
 		t.Fatal(err)
 	}
 	first.open()

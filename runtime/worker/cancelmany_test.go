@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Canceling many runs together has the same effect as canceling each alone: a run that no worker
-// serves and that has not begun ends, the others receive a cancel, and each error has the index of
-// its run.
+// TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone proves that canceling many runs in one
+// call has the same effect as canceling each run. A run that has not begun and that no worker
+// serves ends at once. Other runs receive a cancel. Each error contains the index of its run.
 func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		begun := make(chan int, 1)
@@ -32,7 +32,7 @@ func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, ended.ID(), "enough"))
 		var runs []workflow.RunID
 		var fresh []*workflow.Run[int]
-		for i := range 250 { // more than one batch
+		for i := range 250 { // more runs than one batch holds
 			var opts []workflow.StartOption
 			if i%2 == 0 {
 				opts = append(opts, workflow.WithHold())

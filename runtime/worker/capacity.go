@@ -12,11 +12,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A worker counts the usage of its own capacity, its local limits and its slots for the runs of a
-// queue, by the runs that it owns, and passes what is left with each claim. So no capacity remains
-// taken when the worker dies.
+// A worker computes its free capacity from the runs that it owns, and sends it with each claim.
+// Capacity consists of local limits and of slots for the runs of a queue. Because the worker stores
+// no count of used capacity, none remains taken when the worker dies.
 
-// room returns the free capacity of the local limits.
+// free returns the free capacity of the local limits.
 func (r *runs) free() []store.FreeCapacity {
 	if len(r.cfg.Capacity) == 0 {
 		return nil
@@ -38,8 +38,9 @@ func (r *runs) free() []store.FreeCapacity {
 	return all
 }
 
-// promise returns how many more runs of a queue, up to most, a claim may request. If the queue has
-// a bound, these slots are reserved for the claim until done is called after its answer.
+// promise returns how many more runs of a queue a claim may request, bounded by most. If the queue
+// has a bound, the slots are reserved until the caller calls done, which must happen after the
+// answer of the claim.
 func (r *runs) promise(queue string, most int) (places int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,11 +56,12 @@ func (r *runs) promise(queue string, most int) (places int, done func()) {
 	}
 }
 
-// openIn is leftIn without the slots reserved for claims in flight.
+// openIn returns the number of free slots for runs of a queue without the slots reserved for claims
+// in flight.
 func (r *runs) openIn(queue string) int { return max(r.leftIn(queue)-r.promised[queue], 0) }
 
-// leftIn returns the number of free slots for runs of a queue. It must be called with the lock
-// held.
+// leftIn returns the number of free slots for runs of a queue, including reserved ones. The caller
+// must hold the lock.
 func (r *runs) leftIn(queue string) int {
 	most := r.cfg.AtOnce[queue]
 	if most == 0 {
@@ -73,13 +75,14 @@ func (r *runs) leftIn(queue string) int {
 	return max(most, 0)
 }
 
-// passedPause is how long a worker leaves a route to other workers after a claim has skipped a run
-// of it, unless capacity is freed earlier. It bounds how long later runs of the route, which would
-// fit, wait.
+// passedPause is how long a worker claims no runs of a route after a claim has skipped a run of the
+// route, unless the worker frees capacity earlier. Other workers may claim the skipped run
+// meanwhile. The pause delays later runs of the route even if the worker has capacity for them.
 const passedPause = time.Second
 
-// passOver records the runs that a claim has skipped. It warns once per route of a run that has
-// waited for long and for which this worker can never have the capacity: perhaps no worker has it.
+// passOver records the runs that a claim has skipped. It logs a warning, once per route, if a run
+// has waited for long and uses more capacity than this worker has in total. Perhaps no worker can
+// execute such a run.
 func (r *runs) passOver(passed []store.SkippedRun) {
 	if len(passed) == 0 {
 		return
@@ -109,8 +112,9 @@ func (r *runs) passOver(passed []store.SkippedRun) {
 	}
 }
 
-// awaited returns the routes for which this worker has free capacity. The others are claimed from
-// once capacity is freed, or at the time from, if it is not zero; see passedPause.
+// awaited returns the routes for which this worker has free capacity and whose pause after a
+// skipped run is over. The time from is when the next pause ends, or zero if there is none; see
+// passedPause.
 func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Time) {
 	if len(r.cfg.Capacity)+len(r.cfg.AtOnce) == 0 {
 		return routes, from
@@ -133,8 +137,8 @@ func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Ti
 	return wanted, from
 }
 
-// shares partitions the routes into groups that are claimed separately: one group per queue with a
-// bound, and one for all other queues.
+// shares partitions the routes into groups that are claimed separately: one group for each queue
+// with a bound, and one for all other queues.
 func (c *claimer) shares() [][]store.Route {
 	if len(c.cfg.AtOnce) == 0 {
 		return [][]store.Route{c.routes}
@@ -158,14 +162,14 @@ func (c *claimer) shares() [][]store.Route {
 	return all
 }
 
-// slots bounds how many steps run at once. Run loops that need a slot wait in a queue.
+// slots bounds how many steps run at once. Run loops wait in a queue for a free slot.
 type slots struct {
 	most int
 	free atomic.Int64
 
 	mu   sync.Mutex
 	line []*inputs
-	in   map[*inputs]bool // the members of line, which is the queue
+	in   map[*inputs]bool // the run loops in line
 }
 
 func newSlots(n int) *slots {
@@ -174,7 +178,8 @@ func newSlots(n int) *slots {
 	return s
 }
 
-// acquire takes a slot for a step, or puts the run loop into the queue for one.
+// acquire takes a slot for a step and reports true. If no slot is free, it appends the run loop to
+// the queue and reports false.
 func (s *slots) acquire(run *inputs) bool {
 	if s.free.Add(-1) >= 0 {
 		return true
@@ -182,7 +187,7 @@ func (s *slots) acquire(run *inputs) bool {
 	s.free.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.free.Add(-1) >= 0 { // one was freed meanwhile
+	if s.free.Add(-1) >= 0 { // a slot was freed after the first check
 		return true
 	}
 	s.free.Add(1)
@@ -193,7 +198,7 @@ func (s *slots) acquire(run *inputs) bool {
 	return false
 }
 
-// offer notifies the first run loop in the queue that there are slots.
+// offer notifies the first run loop in the queue if a slot is free.
 func (s *slots) offer() {
 	if s.free.Load() <= 0 {
 		return
@@ -210,7 +215,7 @@ func (s *slots) offer() {
 	}
 }
 
-// taken returns how many slots are taken.
+// taken returns the number of slots in use.
 func (s *slots) taken() int { return s.most - int(max(s.free.Load(), 0)) }
 
 func (s *slots) release() {
@@ -219,19 +224,20 @@ func (s *slots) release() {
 }
 
 // unbounded contains the names of the limits that the code declares without a bound and that have
-// no configuration in the store. A step that uses only such limits is executed in its run instead
-// of in a run of its own, and takes no permits, so an unbounded limit does not cost one run per
-// step. The worker reads the configurations with its heartbeats, so the first configuration of such
-// a limit applies to steps that begin after the next heartbeat. A step that began before is
-// executed as it began; see [replay.Branch.Apart].
+// no configuration in the store. A step that uses only such limits takes no permits and is executed
+// in its run instead of in a run of its own. So an unbounded limit does not cost one run per step.
+//
+// The worker reads the configurations with its heartbeats. The first configuration of such a limit
+// applies to steps that begin after the next heartbeat. Steps that began earlier are not affected;
+// see [replay.Branch.Apart].
 type unbounded struct {
 	*env
 	names atomic.Pointer[map[string]bool]
 }
 
-// look reads the configurations of the limits that the code does not bound, if the partition stores
-// them. While it does not answer, the last result holds. At the start of a worker there is none,
-// and each of these limits counts as bounded.
+// look reads the configurations of the limits that the code does not bound, if the given partition
+// stores them. If the partition does not answer, the previous result remains valid. Before the
+// first result, each of these limits counts as bounded.
 func (u *unbounded) look(ctx context.Context, partition int) {
 	ids, home := permits.Unconfigured(u.store.Partitions())
 	reader, ok := store.As[store.TurnReader](u.store)
@@ -249,7 +255,7 @@ func (u *unbounded) look(ctx context.Context, partition int) {
 	u.names.Store(&names)
 }
 
-// has reports whether a limit is known to be unbounded.
+// has reports whether the last read of the configurations found the limit unbounded.
 func (u *unbounded) has(limit string) bool {
 	names := u.names.Load()
 	return names != nil && (*names)[limit]

@@ -9,13 +9,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unscheduled is a scheduler that never handles what is posted.
+// unscheduled is a scheduler that does nothing, so posted inputs are never handled.
 type unscheduled struct{}
 
 func (unscheduled) schedule() {}
 
-// A claim is in flight for the last slots of a queue with a bound: runs that are started on the
-// worker itself wait in the store, and another claim requests only the remaining slots.
+// TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse proves that slots of a bounded queue which a
+// claim in flight has requested are reserved. A run that is started on the worker is not admitted
+// to such a slot, and another claim requests only the remaining slots.
 func TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse(t *testing.T) {
 	st := memstore.New()
 	defer st.Close()

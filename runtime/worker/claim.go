@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// claimBatch bounds one claim call.
+	// claimBatch bounds the number of runs that one claim requests.
 	claimBatch = 128
-	// dueBatch bounds how many due runs one call makes ready.
+	// dueBatch bounds the number of due runs that one call makes ready.
 	dueBatch = 1024
-	// inAHurry bounds how many rounds in a row a worker goes on with due runs before it collects
-	// wakes. Many timers must not keep it from ready runs and messages, but to collect wakes takes
-	// one script per partition.
+	// inAHurry bounds the number of consecutive rounds in which a worker makes due runs ready
+	// without collecting wakes. Collecting wakes takes one script per partition. The bound keeps
+	// many timers from delaying ready runs and messages.
 	inAHurry = 4
-	// waitMost bounds how long a busy worker leaves a partition unclaimed. This is the only
-	// protection against a worker that dies after it has taken a wake.
+	// waitMost bounds how long a busy worker leaves a partition unclaimed. If a worker dies after
+	// it has taken a wake, only this bound makes another worker claim.
 	waitMost = 5 * time.Second
 )
 
@@ -32,21 +32,21 @@ const (
 type claimer struct {
 	*env
 	runs    *runs
-	loop    func(event.RunID) *inputs // makes a run loop
-	sources []*source                 // by partition
-	revived wait.Notifier             // notified when a silent partition answers again
+	loop    func(event.RunID) *inputs // creates a run loop
+	sources []*source                 // indexed by partition
+	revived wait.Notifier             // notified when a silent partition answers
 	turn    atomic.Int64              // the partition to claim from first
-	passed  atomic.Bool               // a partition was skipped in this round
-	asker   *asker                    // an idle asker; nil if there is none or it has a claim
+	passed  atomic.Bool               // whether a partition was skipped in this round
+	asker   *asker                    // an idle asker; nil if there is none
 }
 
 // source is a partition from which runs are claimed.
 type source struct {
 	*lease.Lease
-	asking *asker      // asker of a slow claim; used by the claim loop only
-	silent atomic.Bool // asking is set: the partition does not answer
-	asked  time.Time   // when the last claim was answered; used by the claim loop only
-	next   time.Time   // the next due time, as the partition last reported it
+	asking *asker      // the asker whose claim takes longer than claimPatience; nil if there is none; used only by the claim loop
+	silent atomic.Bool // true while asking is set: the partition does not answer
+	asked  time.Time   // when the last claim was answered; used only by the claim loop
+	next   time.Time   // the next due time that the partition reported
 }
 
 // due reports whether a claim is due without a wake.
@@ -54,7 +54,7 @@ func (s *source) due(now time.Time, rest time.Duration) bool {
 	return !s.next.IsZero() && !s.next.After(now) || !s.asked.Add(rest).After(now)
 }
 
-// until returns when a claim is due.
+// until returns the time at which a claim becomes due without a wake.
 func (s *source) until(rest time.Duration) time.Time {
 	if end := s.asked.Add(rest); s.next.IsZero() || end.Before(s.next) {
 		return end
@@ -66,11 +66,11 @@ func newClaimer(e *env, r *runs, loop func(event.RunID) *inputs) *claimer {
 	return &claimer{env: e, runs: r, loop: loop, revived: wait.NewNotifier()}
 }
 
-// silent reports whether a partition currently does not answer.
+// silent reports whether the partition does not answer at present.
 func (c *claimer) silent(partition int) bool { return c.sources[partition].silent.Load() }
 
-// run claims runs until ctx ends. It returns an error only if the store was closed meanwhile. A
-// partition that does not answer does not delay claims from the others.
+// run claims runs until ctx ends. It returns an error only if the store was closed before ctx
+// ended. A partition that does not answer does not delay claims from the other partitions.
 func (c *claimer) run(ctx context.Context) error {
 	claim := make(map[int]cause)
 	for _, s := range c.sources {
@@ -144,19 +144,19 @@ func (c *claimer) run(ctx context.Context) error {
 type cause uint8
 
 const (
-	hinted cause = iota + 1 // there was a wake, which another worker may have taken
-	sure                    // this worker must claim
+	hinted cause = iota + 1 // a wake arrived, but another worker may have taken it
+	sure                    // this worker must claim, for example because it has taken the wake
 )
 
-// due reports whether a run has become due in a partition that answers.
+// due reports whether a run has become due in any partition that answers.
 func (c *claimer) due() bool {
 	now := c.clock.Now()
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return !s.silent.Load() && !s.next.IsZero() && !s.next.After(now) })
 }
 
-// rest returns how long a partition may go without a claim. When one partition has reached
-// waitMost, partitions that have reached half of it are claimed from as well, so that an idle
-// worker wakes up once for all.
+// rest returns how long a partition may go without a claim. If any partition has reached waitMost,
+// the limit is half of waitMost for all of them. So an idle worker claims from many partitions in
+// one round instead of waking up for each.
 func (c *claimer) rest(now time.Time) time.Duration {
 	for _, s := range c.sources {
 		if !s.asked.Add(c.waitMost).After(now) {
@@ -176,23 +176,24 @@ func (c *claimer) wanting(claim map[int]cause) bool {
 	return false
 }
 
-// claimPatience is how long the claim loop waits for one of several partitions. If a partition
-// takes longer, because its server is lost or slow, an asker claims from it in a separate goroutine
-// until it answers, and the loop serves the others.
+// claimPatience is how long the claim loop waits for the answer of a partition if there are
+// several. If an answer takes longer, because the server is lost or slow, an asker waits for it in
+// a separate goroutine and the loop serves the other partitions.
 const claimPatience = time.Second
 
 // claimAnswer is the outcome of a claim from a partition.
 type claimAnswer struct {
 	next time.Time
 	full bool
-	// hinted reports that the claim ended with a hinted request, which need not recover runs or make
-	// due runs ready: it does not count as an examination of the partition.
+	// hinted reports whether the claim ended with a hinted request. The store may answer a hinted
+	// request without recovering runs or making due runs ready, so it does not count as an
+	// examination of the partition.
 	hinted bool
-	err    error // ctx has ended, or the store was closed
+	err    error // set only if ctx has ended or the store was closed
 }
 
-// claimSoon claims from a partition if there is a cause. It reports false if there is no answer
-// yet, or none at all.
+// claimSoon claims from a partition if why is not zero. It reports false if there is no answer:
+// either there was no reason to claim, or the answer takes longer than claimPatience.
 func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAnswer, bool) {
 	if s.asking != nil {
 		select {
@@ -232,16 +233,17 @@ func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAns
 	s.silent.Store(true)
 	asker.slow.Store(true)
 	if len(asker.answer) > 0 {
-		c.revived.Notify() // the asker may have checked slow before it was set
+		c.revived.Notify() // The asker may have read slow before it was set.
 	}
 	return claimAnswer{}, false
 }
 
-// asker claims in its own goroutine, which keeps its grown stack between claims.
+// asker makes claims in its own goroutine. Reusing the goroutine keeps its grown stack between
+// claims.
 type asker struct {
 	claims chan func() claimAnswer
 	answer chan claimAnswer
-	slow   atomic.Bool // the claim loop does not wait for the answer
+	slow   atomic.Bool // set if the claim loop does not wait for the answer
 }
 
 func (c *claimer) newAsker() *asker {
@@ -273,7 +275,7 @@ func (c *claimer) dismiss() {
 func (c *claimer) claimUntil(ctx context.Context, s *source, why cause) (a claimAnswer) {
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		a = c.claimFrom(ctx, s, why)
-		why = sure // a failed claim may have taken the wake
+		why = sure // The failed claim may have taken the wake.
 		if a.err == nil || ctx.Err() != nil || errors.Is(a.err, store.ErrClosed) {
 			return a
 		}
@@ -281,26 +283,26 @@ func (c *claimer) claimUntil(ctx context.Context, s *source, why cause) (a claim
 	}
 }
 
-// handOn gives back wakes that were taken but not followed by a claim: a claim of zero runs
-// announces again what is ready.
+// handOn makes wakes available to other workers that this worker has taken without claiming
+// afterwards. A claim of zero runs makes the store announce its ready runs again.
 func (c *claimer) handOn(claim map[int]cause) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
 	for _, s := range c.sources {
 		if (claim[s.Partition] != 0 || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
-			// If it fails, other workers claim after waitMost at the latest.
+			// If this claim fails, other workers claim after waitMost at the latest.
 			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.routes})
 		}
 	}
 }
 
-// await waits until there may be something to claim. If the worker filled up before it had claimed
-// what it was woken for, it takes no further wake and waits for free capacity.
+// await waits until there may be runs to claim. If full is set, the worker became full before it
+// had claimed all runs of its last wake. It then waits for free capacity and takes no further wake.
 func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	req := store.Wait{Until: c.clock.Now().Add(c.waitMost), Hinted: true}
 	for _, s := range c.sources {
 		if s.silent.Load() {
-			continue // it would delay the others
+			continue // the partition would delay the wait for the others
 		}
 		if until := s.until(c.waitMost); until.Before(req.Until) {
 			req.Until = until
@@ -309,14 +311,14 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	}
 	var from time.Time
 	if full && c.runs.capacity() > 0 {
-		c.runs.freed.Notify() // an earlier wait may have consumed that notification
+		c.runs.freed.Notify() // An earlier wait may have consumed the notification.
 	}
 	if !full && c.runs.capacity() > 0 {
 		if req.Routes, from = c.runs.awaited(c.routes); !from.IsZero() && from.Before(req.Until) {
 			req.Until = from
 		}
 	}
-	// Freed capacity ends the wait, and so does a partition that answers again.
+	// The wait ends when capacity is freed or when a silent partition answers.
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	freed := c.runs.freed
@@ -339,7 +341,7 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	if freedNow {
 		woken, err = store.Woken{}, nil
 	}
-	if freedNow || woken.Due && !from.IsZero() && !from.After(c.clock.Now()) { // there is capacity for any of them
+	if freedNow || woken.Due && !from.IsZero() && !from.After(c.clock.Now()) { // The worker has free capacity, so it claims from every partition.
 		for _, s := range c.sources {
 			woken.Claim = append(woken.Claim, s.Partition)
 		}
@@ -347,9 +349,9 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	return woken, err
 }
 
-// claimFrom claims until nothing is left, and returns the partition's next due time. If the worker
-// fills up before that, it must claim again once it has free capacity, because it has taken the
-// wake.
+// claimFrom claims from a partition until no ready runs are left, and returns the partition's next
+// due time. If the worker becomes full earlier, it must claim again once it has free capacity,
+// because it has taken the wake.
 func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimAnswer) {
 	a.hinted = true
 	for _, routes := range c.shares() {
@@ -364,8 +366,7 @@ func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimA
 	return a
 }
 
-// claimShare is claimFrom for some of the routes: either all routes of one queue with a bound, or
-// all routes without one.
+// claimShare is like claimFrom for one group of routes; see shares.
 func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Route, why cause) (a claimAnswer) {
 	for renewed, filled, over := false, false, false; ; why = sure {
 		capacity := c.runs.capacity()
@@ -404,21 +405,22 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		done()
 		switch {
 		case errors.Is(err, store.ErrExpired) && !renewed:
-			// The wake was taken already, so the new session must claim.
+			// The old session has taken the wake, so the new session must claim.
 			if a.err = s.Renew(ctx, id); a.err != nil {
 				return a
 			}
 			renewed = true
 		case errors.Is(err, store.ErrExpired):
-			return a // do not renew repeatedly
+			return a // do not renew the session twice
 		case err != nil:
 			a.err = err
 			return a
 		case len(answer.Runs) == free:
-			// Runs may have ended meanwhile. Their slots go to the other partitions first, which
-			// may have runs of a higher priority, and to this one in the next round.
+			// Runs may have ended meanwhile and freed slots. The other partitions get these slots
+			// first, because they may have runs of a higher priority. This partition is claimed
+			// from again in the next round.
 			filled, over, a.next = true, free == capacity && len(c.sources) > 1, answer.Next
-		case most > 0 && len(answer.Runs) == most: // the limit of this queue; the queue may have more ready runs
+		case most > 0 && len(answer.Runs) == most: // The claim reached the bound of the queue, which may have more ready runs.
 		default:
 			c.runs.setBehind(s.Partition, false)
 			a.next, a.hinted = answer.Next, why == hinted
@@ -427,16 +429,15 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 	}
 }
 
-// inTurn iterates over the sources, with their partitions, in the order in which a worker claims
-// from them in a round. The round begins with the partition after the one that filled the worker.
-// So a partition that always has something ready, such as a run that yields and is ready again at
-// once, cannot monopolize a full worker: the run waits until the ready runs of the other partitions
-// were claimed.
+// inTurn iterates over the sources and their partitions in the order in which a worker claims from
+// them in a round. A round begins with the partition after the one that filled the worker in the
+// last round. So one partition cannot monopolize a full worker, even if it always has a ready run,
+// such as a run that yields repeatedly.
 //
-// Within a partition the highest priority is claimed first. Across partitions priority holds within
-// this bound: before a full worker claims the run with the highest priority of all, each of the
-// other partitions fills it at most once, with one run per slot that becomes free, and at most
-// claimBatch runs.
+// Within a partition, runs are claimed in the order of their priority. Across partitions the order
+// is bounded as follows. Before a full worker claims the run with the highest priority of all, each
+// of the other partitions fills the worker at most once. To fill it, a partition gets one run per
+// slot that becomes free, and at most claimBatch runs.
 func (c *claimer) inTurn() iter.Seq2[int, *source] {
 	c.passed.Store(false)
 	return func(yield func(int, *source) bool) {
@@ -450,10 +451,10 @@ func (c *claimer) inTurn() iter.Seq2[int, *source] {
 	}
 }
 
-// passes reports whether the round skips a partition, because the worker has no free capacity, or
-// had none for an earlier partition of the round. Capacity that becomes free meanwhile is reserved
-// for that earlier partition, which begins the next round. If the partition filled the worker
-// itself, the next round begins with the partition after it.
+// passes reports whether the round skips a partition. It does so if the worker has no free
+// capacity, or had none for an earlier partition of the round. Capacity that is freed meanwhile is
+// reserved for that earlier partition, which begins the next round. If the partition has filled the
+// worker itself, the next round begins with the partition after it.
 func (c *claimer) passes(s *source, free int, filled bool) bool {
 	if free > 0 && !c.passed.Load() {
 		return false
@@ -468,12 +469,12 @@ func (c *claimer) passes(s *source, free int, filled bool) bool {
 	return true
 }
 
-// adopt passes a claimed run to its run loop.
+// adopt creates or finds the run loop of a claimed run and posts the claim to it.
 func (c *claimer) adopt(l *lease.Lease, id store.SessionID, run store.ClaimedRun) {
 	c.runs.adopt(&claimed{ClaimedRun: run, partition: l.Partition, session: id}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
 }
 
-// claimByName claims one given run, whatever its route.
+// claimByName claims the given run, independent of its route.
 func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 	s := c.sources[c.partitionOf(run)].Lease
 	id := s.Current()
@@ -488,7 +489,7 @@ func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 	switch {
 	case errors.Is(err, store.ErrOwned), errors.Is(err, store.ErrNotClaimable), errors.Is(err, store.ErrRunNotFound),
 		errors.Is(err, store.ErrExpired), errors.As(err, &ended):
-		return nil // another worker has claimed it
+		return nil // another worker has claimed the run
 	}
 	return err
 }

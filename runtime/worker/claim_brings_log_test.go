@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// handing is a store whose claims return the logs of the runs.
+// handing is a store whose claims also return the logs of the claimed runs.
 type handing struct{ *flowtest.Between }
 
 func (s handing) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// starting returns the first of the commits that contains a step_started.
+// starting returns the first commit of a request that contains a step_started event, or nil.
 func starting(op string, req any) *store.Commit {
 	commits, _ := req.([]store.Commit)
 	if op != "commit" {
@@ -34,8 +34,8 @@ func starting(op string, req any) *store.Commit {
 	return nil
 }
 
-// W2, F2: the worker gets the answer that its step_started is durable only after another worker has
-// claimed the run. It must not begin the attempt any more.
+// TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut proves that a worker does not begin an attempt if
+// another worker has claimed the run before the answer to the step_started commit arrives.
 func TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut(t *testing.T) {
 	stalled := newBarrier()
 	defer stalled.open()
@@ -65,7 +65,7 @@ func TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut(t *testing.T) {
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
 	w.Await("the stall", stalled.arrived)
 	w.Work(cfg, code, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.As(flowtest.AttackSleep, func(_ workflow.Context, n int) (int, error) { return n, nil }))
-	for { // each start makes the other worker claim, which recovers runs of dead sessions
+	for { // Each start makes the other worker claim, and a claim recovers the runs of expired sessions.
 		flowtest.Result(w, flowtest.Start(w, flowtest.AttackSleep, 1))
 		info, err := run.Info(w.Ctx)
 		if err != nil {
@@ -92,8 +92,9 @@ func TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut(t *testing.T) {
 	w.Healthy()
 }
 
-// The answer of a commit arrives when the run has been given back and claimed again: the effects of
-// the commit belong to the earlier claim.
+// TestF2_AttemptIsNotBegunUnderAClaimThatIsOver proves that the effects of a commit belong to the
+// claim under which it was sent. The run is given back and claimed again before the answer of the
+// commit arrives. The worker must not begin the attempt under the later claim.
 func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 	again := newBarrier()
 	defer again.open()
@@ -105,7 +106,7 @@ func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 		if c == nil || once.Swap(true) {
 			err := do()
 			if c, ok := req.(store.Claim); ok && c.Max > 0 && once.Load() && claims.Add(1) == 2 {
-				again.open() // the earlier claim has been adopted
+				again.open() // the worker has received the second claim
 			}
 			return err
 		}
@@ -125,7 +126,7 @@ func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
 	w.Await("the commit", again.arrived)
 	flowtest.Start(w, flowtest.AttackOnce, 5, workflow.WithDelay(time.Hour))
-	other := flowtest.Start(w, flowtest.AttackOnce, 2) // makes the worker claim once more
+	other := flowtest.Start(w, flowtest.AttackOnce, 2) // makes the worker claim again
 	if got := flowtest.Result(w, run) + flowtest.Result(w, other); got != 6 {
 		t.Errorf("results: got %d, want 6 in all", got)
 	}
@@ -144,7 +145,8 @@ func TestF2_AttemptIsNotBegunUnderAClaimThatIsOver(t *testing.T) {
 	w.Healthy()
 }
 
-// The answer of a claim arrives when the session of the claim is over.
+// TestHeartbeat_NothingOfAnExpiredSessionIsCommitted proves that a worker commits nothing for a
+// claim whose answer arrives after the session has expired.
 func TestHeartbeat_NothingOfAnExpiredSessionIsCommitted(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -192,7 +194,7 @@ func TestHeartbeat_NothingOfAnExpiredSessionIsCommitted(t *testing.T) {
 	w.Healthy()
 }
 
-// pause waits for d.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	done := make(chan struct{})
 	stop := store.SystemClock.AfterFunc(d, func() { close(done) })
@@ -205,9 +207,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A worker that is woken has taken the wake. If its claim fails because the session is over, the
-// new session must claim, because no other worker is woken. Time stands still, so that a later
-// recheck does not help.
+// TestK2_WakeIsNotLostWithTheSession proves that a worker claims under its new session if the claim
+// after a wake failed because the old session had expired. The worker has taken the wake, so no
+// other worker is woken. The clock does not advance, so a later recheck cannot hide the error.
 func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 	clock := storetest.NewClock()
 	st := &flowtest.Between{Store: memstore.NewWith(memstore.Config{Clock: clock})}
@@ -232,7 +234,7 @@ func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 		t.Errorf("result: got %d, want 2", got)
 	}
 	expire.Store(true)
-	for st.Count("open") < 2 { // a claim in flight may come before
+	for st.Count("open") < 2 { // A claim in flight may be answered before the session expires.
 		if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2)); got != 4 {
 			t.Errorf("result: got %d, want 4", got)
 		}
@@ -242,8 +244,9 @@ func TestK2_WakeIsNotLostWithTheSession(t *testing.T) {
 	}
 }
 
-// The answer of a claim is lost: no worker executes the granted run until the worker reconciles the
-// runs of its session and gives it back.
+// TestW2_RunThatWasGrantedWithoutAnAnswerIsGivenBack proves that a run is given back if the answer
+// of the claim that granted it is lost. The worker finds the run when it reconciles the runs of its
+// session.
 func TestW2_RunThatWasGrantedWithoutAnAnswerIsGivenBack(t *testing.T) {
 	mem := memstore.NewWith(memstore.Config{Clock: &impatient{}})
 	st := &flowtest.Between{Store: mem}
@@ -271,7 +274,8 @@ func TestW2_RunThatWasGrantedWithoutAnAnswerIsGivenBack(t *testing.T) {
 	w.Healthy()
 }
 
-// A worker that is woken at the moment in which it stops passes the wake on.
+// TestK2_WakeIsNotLostWhenTheWorkerStops proves that a worker that is woken while it stops gives
+// the wake back.
 func TestK2_WakeIsNotLostWhenTheWorkerStops(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var halt atomic.Pointer[context.CancelFunc]

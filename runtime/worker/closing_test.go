@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// pushing is a store that delivers a message before every commit that would end a run, until the
-// delivery is refused.
+// pushing is a store that delivers a message before every commit that would end a run. It stops
+// when a delivery is refused.
 type pushing struct {
 	store.Store
 	mu       sync.Mutex

@@ -36,11 +36,12 @@ func (w *requested) all() []store.Commit {
 	return append([]store.Commit(nil), w.commits...)
 }
 
-// A commit that was refused because of unread items was not applied. The commit that follows holds
-// another frame, and has another id.
+// TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID proves that the commit after one
+// refused because of unread items has a new commit ID. The store has not applied the refused
+// commit, and the next commit holds another frame.
 func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID(t *testing.T) {
 	mem := memstore.New()
-	st := &mute{flowtest.Between{Store: mem}} // only the refusal reveals the items
+	st := &mute{flowtest.Between{Store: mem}} // The refusal is the only notification of unread items.
 	var asked requested
 	var mailed atomic.Bool
 	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
@@ -82,8 +83,8 @@ func TestF3_ACommitThatWasRefusedIsNotSentUnderTheSameCommitID(t *testing.T) {
 	w.Healthy()
 }
 
-// Without an answer the outcome of a commit is unknown: the same bytes are sent again, and nothing
-// else is, until there is an answer.
+// TestW3_TheSameBytesAreSentUntilThereIsAnAnswer proves that a worker without an answer to a commit
+// sends the same bytes again, and no other commit of the run, until there is an answer.
 func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var asked requested
@@ -100,7 +101,7 @@ func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 		asked.add(commits)
 		switch tries.Add(1) % 4 {
 		case 1:
-			return errNoAnswer // it was not executed
+			return errNoAnswer // the commit was not executed
 		case 2:
 			if err := do(); err != nil {
 				return err
@@ -133,7 +134,8 @@ func TestW3_TheSameBytesAreSentUntilThereIsAnAnswer(t *testing.T) {
 	w.Healthy()
 }
 
-// Events that happen while a commit is in flight wait for its answer.
+// TestW3_ARunHasOneCommitInFlight proves that events that occur while a commit is in flight are
+// committed only after its answer.
 func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -159,7 +161,7 @@ func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
 		for st.Count("load") == reads && ctx.Err() == nil {
 			runtime.Gosched()
 		}
-		return errors.Join(pause(ctx, 50*time.Millisecond), do()) // the message was read, so there is something to commit
+		return errors.Join(pause(ctx, 50*time.Millisecond), do()) // The run has read a message that it must commit.
 	}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
@@ -173,7 +175,8 @@ func TestW3_ARunHasOneCommitInFlight(t *testing.T) {
 	w.Healthy()
 }
 
-// The start of an attempt is no progress, because the attempt may be what kills the worker.
+// TestREC4_AnAttemptThatWasStartedIsNoProgress proves that the start of an attempt does not count
+// as progress. The attempt itself may kill the worker.
 func TestREC4_AnAttemptThatWasStartedIsNoProgress(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var asked requested
@@ -205,7 +208,8 @@ func TestREC4_AnAttemptThatWasStartedIsNoProgress(t *testing.T) {
 	}
 }
 
-// No effect happens before its cause is in the log.
+// TestEngine_NothingIsDoneBeforeItsCauseIsDurable proves that no effect happens before its cause is
+// in the log.
 func TestEngine_NothingIsDoneBeforeItsCauseIsDurable(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var begun, early atomic.Int64
@@ -232,8 +236,8 @@ func TestEngine_NothingIsDoneBeforeItsCauseIsDurable(t *testing.T) {
 	}
 }
 
-// relabeling is a store that reports, at the second claim of a run, another last frame of its log,
-// as after a failover from which another worker has continued.
+// relabeling is a store whose second claim of a run reports another commit ID for the last frame.
+// This happens if a failover loses the frame and another worker then continues the run.
 type relabeling struct {
 	flowtest.Between
 
@@ -250,8 +254,9 @@ func (s *relabeling) Claim(ctx context.Context, c store.Claim) (store.Claimed, e
 	return got, err
 }
 
-// F4: a run in memory is resumed only if its log still ends with the same commit. Equal length of
-// the log is not enough.
+// TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength proves that a worker resumes a run from
+// memory only if the log still ends with the same commit. An equal length of the log is not
+// sufficient.
 func TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength(t *testing.T) {
 	st := &relabeling{Between: flowtest.Between{Store: memstore.New()}}
 	var logs atomic.Int64
@@ -279,7 +284,7 @@ func TestF4_ACachedRunIsKnownByItsCommitIDNotByItsLength(t *testing.T) {
 	}
 }
 
-// unchained is a store that returns logs whose second frame does not continue the first.
+// unchained is a store that returns logs whose second frame does not refer to the first.
 type unchained struct{ flowtest.Between }
 
 func (s *unchained) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
@@ -311,7 +316,7 @@ func TestDecode_LogWhoseFramesDoNotContinueOneAnotherBlocksTheRun(t *testing.T) 
 	first := w.Work(worker.Config{}, code)
 	run := flowtest.Start(w, flowtest.AttackSleep, 1)
 	w.Reach(run, event.WaitCreated, 1)
-	first.Stop() // the next worker has nothing in memory
+	first.Stop() // The next worker has no run in memory.
 	w.WorkOn(&unchained{flowtest.Between{Store: mem}}, worker.Config{}, code)
 	w.Eventually("the run is blocked", func() bool {
 		info, err := run.Info(w.Ctx)

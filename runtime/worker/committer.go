@@ -20,12 +20,12 @@ const (
 	createBatch = 256
 )
 
-// These limit one commit, because a store is busy while it writes it, and each store bounds the
-// length of a frame.
+// These constants bound one commit. The store can serve no other request while it writes a commit,
+// and each store bounds the length of a frame.
 const (
 	commitChunks = 1000
 	commitBytes  = 4 << 20
-	// endingBytes bounds a commit that ends a run together with the cause of the end.
+	// endingBytes bounds a commit that ends a run, including the cause of the end.
 	endingBytes = 64 << 20
 )
 
@@ -33,24 +33,24 @@ const (
 type commit struct {
 	run     committing
 	req     store.Commit
-	start   *localStart      // the commit creates the run; nil if the run exists
-	why     string           // why the run is blocked
-	differs *engine.Mismatch // set if the code does not match the log
-	again   bool             // the commit publishes effects.again
-	told    int              // number of effects.refusals it publishes
-	events  int              // number of effects.unsaved it holds
-	took    int              // number of unread.taken it consumes
-	read    extent           // how much of unread.read it holds
+	start   *localStart      // the run that the commit creates; nil if the run exists
+	why     string           // why the commit blocks the run; empty if it does not
+	differs *engine.Mismatch // how the code differs from the log; nil if it matches
+	again   bool             // whether the commit publishes effects.again
+	told    int              // number of entries of effects.refusals that the commit publishes
+	events  int              // number of entries of effects.unsaved that the commit contains
+	took    int              // number of entries of unread.taken that the commit consumes
+	read    extent           // the part of unread.read that the commit contains
 	answer  store.Committed
-	starts  []*attempt // attempts to start once it is durable
-	cancels []uint64   // steps to cancel once it is durable
-	opened  []*opening // hooks to return to their callers once it is durable
+	starts  []*attempt // attempts to start once the commit is durable
+	cancels []uint64   // steps to cancel once the commit is durable
+	opened  []*opening // hooks to return to their callers once the commit is durable
 	next    nextClaim
 	made    time.Time
 }
 
-// localStart is a run that a client of this process starts on this worker. The worker creates it
-// under one of its sessions.
+// localStart is a run that a client of this process starts on this worker. The worker creates the
+// run under one of its sessions.
 type localStart struct {
 	*localstart.Start
 	partition int
@@ -58,7 +58,7 @@ type localStart struct {
 	request   store.Create // the request as the worker sends it
 }
 
-// committing is a run that has a commit in flight.
+// committing is the receiver of a commit's answer.
 type committing interface {
 	// committed receives the commit with its answer.
 	committed(c *commit)
@@ -67,7 +67,8 @@ type committing interface {
 // extent is an amount of inbox content.
 type extent struct{ items, bytes int }
 
-// committer sends commits, and requests that create runs, until they are answered.
+// committer sends commits and requests that create runs. It repeats each request until it is
+// answered.
 type committer struct {
 	*env
 	silent  func(partition int) bool
@@ -79,8 +80,9 @@ type committer struct {
 
 func newCommitter(e *env, silent func(partition int) bool, adopt func(nextClaim, store.Claimed)) *committer {
 	m := &committer{env: e, silent: silent, adopt: adopt, commits: make(chan *commit, 1024), creates: make(chan *commit, 1024)}
-	// After an error it is unknown which commits were applied. The same bytes are sent again, and
-	// the store answers each of them as it did or would have done the first time.
+	// After an error the worker cannot determine which commits were applied. It sends the same
+	// bytes again. The store answers each commit as it did, or would have done, at the first
+	// request.
 	m.sender = request.NewSender(request.Params[*commit]{
 		Ask:       m.ask,
 		GiveUp:    func(c *commit, err error) { m.deliver(c, store.Committed{Err: err}) },
@@ -91,7 +93,7 @@ func newCommitter(e *env, silent func(partition int) bool, adopt func(nextClaim,
 	return m
 }
 
-// start starts the goroutines. They end with the worker.
+// start starts the goroutines of the committer, which end with the worker.
 func (m *committer) start() {
 	for range committers {
 		m.work.Go(m.commitLoop)
@@ -101,8 +103,8 @@ func (m *committer) start() {
 	}
 }
 
-// commit queues a commit, which may also create its run. It is never answered if the worker has
-// stopped.
+// commit queues a commit, which may also create its run. If the worker has stopped, the commit is
+// never answered.
 func (m *committer) commit(c *commit) {
 	to := m.commits
 	if c.start != nil {
@@ -115,7 +117,8 @@ func (m *committer) commit(c *commit) {
 	}
 }
 
-// commitLoop commits for many runs at once. The next batch collects while one is written.
+// commitLoop sends the commits of many runs in one request. While a request is in flight, the next
+// batch is collected.
 func (m *committer) commitLoop() {
 	var batch []*commit
 	for {
@@ -123,7 +126,7 @@ func (m *committer) commitLoop() {
 			return
 		}
 		for _, c := range batch {
-			if c.why != "" && !m.silent(m.partitionOf(c.req.Run)) { // it would delay the others
+			if c.why != "" && !m.silent(m.partitionOf(c.req.Run)) { // the partition would delay the commits of the others
 				m.writeWhy(c)
 			}
 		}
@@ -147,7 +150,7 @@ func (c *commit) bytes() int {
 	return n
 }
 
-// deliver passes the answer to the run. The run owns the commit from then on and may reuse it.
+// deliver passes the answer to the run, which then owns the commit and may reuse it.
 func (m *committer) deliver(c *commit, answer store.Committed) {
 	c.answer = answer
 	if c.next.lease != nil {
@@ -160,7 +163,7 @@ func (m *committer) deliver(c *commit, answer store.Committed) {
 // commitBuffers pools the slices in which requests are built.
 var commitBuffers = sync.Pool{New: func() any { return new([]store.Commit) }}
 
-// ask sends commits once, and returns those without an answer.
+// ask sends each commit once. It returns the commits whose outcome is unknown.
 func (m *committer) ask(batch []*commit) (unknown []*commit, err error) {
 	buffer := commitBuffers.Get().(*[]store.Commit)
 	defer commitBuffers.Put(buffer)
@@ -191,7 +194,8 @@ func (m *committer) writeWhy(c *commit) {
 	if !ok {
 		return
 	}
-	// Only operators read it, and the worker's log contains it as well.
+	// The commit does not depend on this write. Only operators read the reason, and the worker's
+	// log contains it as well.
 	err := n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.BlockedKey, []byte(c.why), false)
 	if err == nil && c.differs != nil {
 		err = n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.MismatchKey, c.differs.Encode(c.why), false)
@@ -215,8 +219,8 @@ func (m *committer) createLoop() {
 	}
 }
 
-// create sends the requests once. After an error it is unknown which of the runs exist, and their
-// clients get that as the answer.
+// create sends the requests once. After an error it is unknown which of the runs exist. Their
+// clients receive that answer.
 func (m *committer) create(batch []*commit, requests []store.Create) []store.Create {
 	sent := batch[:0]
 	for _, c := range batch {
@@ -248,14 +252,14 @@ func (m *committer) create(batch []*commit, requests []store.Create) []store.Cre
 	return requests
 }
 
-// Reasons for which this worker does not create a run.
+// These errors are reasons for which the worker has not created a run.
 var (
 	errWithdrawn  = errors.New("its client has created it")
 	errNotKnown   = errors.New("it is not known whether it was created")
 	errNotCreated = errors.New("it was not created, or is not ours")
 )
 
-// answerStart sends the client the outcome of a start, and returns the equivalent answer to a
+// answerStart sends the outcome of a start to the client, and returns the corresponding answer to a
 // commit.
 func answerStart(c *commit, a *store.Created) store.Committed {
 	if errors.Is(a.Err, store.ErrExpired) || errors.Is(a.Err, store.ErrNotClaimable) {

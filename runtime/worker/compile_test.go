@@ -12,8 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The compiler rejects each marked line of testdata/wrong, and no other: wrong types at a start,
-// durable operations in steps, I/O in workflow code.
+// TestRUN1_STEP8_WrongTypesAndDurableCallsFromStepsDoNotCompile proves that the compiler rejects
+// each marked line of testdata/wrong and no other. The lines contain wrong types at a start,
+// durable operations in steps, and I/O in workflow code.
 func TestRUN1_STEP8_WrongTypesAndDurableCallsFromStepsDoNotCompile(t *testing.T) {
 	source, err := os.ReadFile("testdata/wrong/wrong.go")
 	if err != nil {

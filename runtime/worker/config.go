@@ -13,57 +13,61 @@ import (
 
 // Config configures a worker. The zero value is the default.
 type Config struct {
-	// Queues are the queues to serve. Empty means the queue of each registered workflow and step,
-	// and "default". A queue that is only named by workflow.Queue must be listed.
+	// Queues are the queues to serve. If Queues is empty, the worker serves the queue of each
+	// registered workflow and step, and "default". A queue that is named only by workflow.Queue
+	// must be listed.
 	Queues []string
-	// Concurrency bounds how many steps run at once; 0: 256.
+	// Concurrency bounds how many steps run at once. The default is 256.
 	Concurrency int
-	// Grace is how long running steps may continue when the worker stops; 0: 10 s.
+	// Grace is how long running steps may continue when the worker stops. The default is 10 s.
 	Grace time.Duration
-	// Heartbeat is how often the worker renews its claims; 0: 5 s.
+	// Heartbeat is the interval at which the worker renews its claims. The default is 5 s.
 	Heartbeat time.Duration
-	// ClaimExpiry is how long after its last heartbeat a worker is considered dead; 0: 30 s. It
-	// must be at least twice Heartbeat.
+	// ClaimExpiry is the time after its last heartbeat at which a worker is considered dead. It
+	// must be at least twice Heartbeat. The default is 30 s.
 	ClaimExpiry time.Duration
-	// RunBudget is how long a run may keep its slot on the worker while other runs wait for one; 0:
-	// 50 s.
+	// RunBudget is how long a run may keep its slot on the worker while other runs wait for a slot.
+	// The default is 50 s.
 	RunBudget time.Duration
-	// Recoveries is how many deaths of its worker a run may go through without progress before it
-	// fails with the code "poisoned"; 0: 5. With 1 the first death of a worker poisons every run
-	// that it owned. Telling the run that kills workers from the others takes at least 2.
+	// Recoveries is how many times the worker of a run may die without progress of the run before
+	// the run fails with the code "poisoned". The default is 5. With 1, the first death of a worker
+	// poisons every run that the worker owned. To separate the run that kills workers from the
+	// others, Recoveries must be at least 2.
 	Recoveries int
-	// Parked bounds how many branches of waiting runs are kept in memory, about 13 KB each; 0:
-	// 5,000. Runs beyond the bound are replayed when they wake.
+	// Parked bounds how many branches of waiting runs are kept in memory. A branch takes about 13
+	// KB. The default is 5,000. Runs beyond the bound are replayed when they wake.
 	Parked int
-	// Runs bounds how many runs the worker works on at once, not counting runs that wait; 0:
-	// Concurrency, but at least 16. A higher value makes more runs wait for each other's steps.
+	// Runs bounds how many runs the worker executes at once, not counting runs that wait. The
+	// default is Concurrency, but at least 16. With a higher value, more runs wait for each other's
+	// steps.
 	Runs int
-	// MaxLogEvents and MaxLogBytes bound the log of a run; 0: 50,000 events, 50 MB. A run whose log
-	// grows longer fails with the code "loglimit": its context ends as after a cancel, and it may
-	// use a fifth of the bound more for cleanup and compensation. A long-lived run should continue
-	// as new before that; see workflow.ContinueAsNew and LogLength.
+	// MaxLogEvents and MaxLogBytes bound the log of a run. The defaults are 50,000 events and 50
+	// MB. A run whose log reaches a bound fails with the code "loglimit". Its context ends as after
+	// a cancel, and the run may use another fifth of the bound for cleanup and compensation. A
+	// long-lived run should continue as new before that; see workflow.ContinueAsNew and LogLength.
 	MaxLogEvents int
 	MaxLogBytes  int
 	// Capacity is this worker's capacity of local limits, by limit name; see limit.NewLocal. A
-	// limit that is not named does not bound the worker.
+	// limit without an entry does not bound the worker.
 	Capacity map[string]int
-	// AtOnce bounds how many runs of a queue the worker works on at once, including runs that
-	// execute a step there. A queue that is not named has no bound of its own. Priorities do not
-	// hold between queues with bounds and other queues.
+	// AtOnce bounds how many runs of a queue the worker executes at once, by queue name. Runs that
+	// execute a step in the queue count as well. A queue without an entry has no bound of its own.
+	// Priorities do not hold between queues with a bound and other queues.
 	AtOnce map[string]int
-	// NoLocalStart makes runs that are started on the worker's own client wait for a claim by any
-	// worker. By default this worker begins them at once while it has free capacity, which saves a
-	// claim, a commit and two round trips.
+	// NoLocalStart disables local starts: runs that are started on the worker's own client then
+	// wait for a claim by any worker. By default this worker begins such runs at once while it has
+	// free capacity, which saves a claim, a commit and two round trips.
 	NoLocalStart bool
 	// BlockedAfter is how long workflow code may run between two durable operations before the
-	// worker reports it; 0: 5 s.
+	// worker logs a warning. The default is 5 s.
 	BlockedAfter time.Duration
-	// Logger is used by the worker; nil: the client's logger.
+	// Logger is the worker's logger. The default is the client's logger.
 	Logger *slog.Logger
-	// BaseContext returns the parent of the steps' contexts; nil: context.Background(). It is
-	// called once.
+	// BaseContext returns the parent of the contexts of steps. It is called once. The default is
+	// context.Background().
 	BaseContext func() context.Context
-	// Name identifies the worker for operators; empty: host name and process id.
+	// Name identifies the worker for operators. The default consists of the host name and the
+	// process ID.
 	Name string
 }
 
@@ -99,11 +103,11 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 	return c
 }
 
-// ErrStopping is the cause of a step's context that ends because the worker stops.
+// ErrStopping is the cause of a step's context that ends because the worker is stopping.
 var ErrStopping = errors.New("worker is stopping")
 
-// errEnded is the cause of a step's context whose run ended before the step did.
+// errEnded is the cause of a step's context that ends because the run has ended.
 var errEnded = errors.New("the run has ended")
 
-// errLost is the cause of a step's context whose run was claimed by another worker.
+// errLost is the cause of a step's context that ends because another worker has claimed the run.
 var errLost = workflow.ErrClaimLost

@@ -31,7 +31,7 @@ func sleeper(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
 	return workflow.None{}, workflow.Sleep(ctx, time.Hour)
 }
 
-// heap returns the number of bytes in use.
+// heap returns the number of heap bytes in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -40,10 +40,11 @@ func heap() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// Waiting runs are in the store, and in the worker's cache up to its limit.
+// TestFLOW13_ParkedRunCostsFewBytes bounds the memory that a waiting run takes. The run is in the
+// store, and its branches are in the worker's cache up to the limit of the cache.
 func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
 	for name, tt := range map[string]struct {
-		cached int // branches that may stay in memory
+		cached int // number of branches that may stay in memory
 		bound  uint64
 	}{
 		"in the store only":    {1, 3_000},
@@ -72,7 +73,7 @@ func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
 				last[i] = run
 			}
 			for _, run := range last {
-				if err := st.Watch(ctx, run.ID(), 1); err != nil { // its second frame parks it
+				if err := st.Watch(ctx, run.ID(), 1); err != nil { // the second frame parks the run
 					t.Fatal(err)
 				}
 			}
@@ -95,9 +96,10 @@ func TestFLOW13_ParkedRunCostsFewBytes(t *testing.T) {
 	}
 }
 
-// The cost of a step is measured in allocations. Heartbeats and other periodic work allocate as
-// well, and on a busy machine more per step. So the cheapest thousand of five thousand late steps
-// counts.
+// TestCost_OfStepNineThousandIsThatOfStepNine proves that the cost of a step, measured in
+// allocations, does not grow with the length of the log. Heartbeats and other periodic work
+// allocate as well, and on a busy machine they add more per step. So the test compares the cheapest
+// thousand of five thousand late steps.
 func TestCost_OfStepNineThousandIsThatOfStepNine(t *testing.T) {
 	const steps, window = 10_000, 1_000
 	mallocs := make([]uint64, steps+1)
@@ -138,8 +140,8 @@ func TestCost_OfStepNineThousandIsThatOfStepNine(t *testing.T) {
 	if late > 1.2*early {
 		t.Errorf("a late step costs %.1f allocations, an early one %.1f", late, early)
 	}
-	// A step in memory, with its commit, costs 21.0. Under the race detector, pools drop a random
-	// part of what is put into them.
+	// A step of a run in memory, with its commit, costs 21.0 allocations. Under the race detector,
+	// pools drop a random part of the values put into them.
 	const most = 22
 	if late > most && !raced() {
 		t.Errorf("a sequential step in memory costs %.1f allocations, want at most %d", late, most)

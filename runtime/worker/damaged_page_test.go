@@ -25,8 +25,9 @@ var (
 	letterStep = flowtest.AStep[string, int]("letter", shim.Policy{Retry: flowtest.Quick})
 )
 
-// One page of the file is damaged. The runs that have data in it, or must write next to it, are
-// blocked with a reason that names them, and all others complete.
+// TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun proves that a damaged page of the database file
+// affects only the runs that have data in the page or must write next to it. These runs are blocked
+// with a reason that names them. All other runs complete.
 func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 	const runs = 200
 	path := filepath.Join(t.TempDir(), "flows.db")
@@ -69,7 +70,7 @@ func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 		var status workflow.Status
 		w.Eventually("a run completes or is blocked", func() bool {
 			info, err := run.Info(w.Ctx)
-			if status = info.Status; errors.Is(err, event.ErrCorrupt) { // its log is damaged
+			if status = info.Status; errors.Is(err, event.ErrCorrupt) { // the log of the run is damaged
 				status = workflow.StatusBlocked
 				return strings.Contains(w.Logs.String(), "run is blocked\" run="+string(id))
 			}
@@ -82,7 +83,8 @@ func TestSTEP11_ADamagedPageOfSQLiteKeepsNoOtherRun(t *testing.T) {
 			completed++
 		}
 	}
-	// SQLite cannot insert next to a damaged page either if it would have to split it.
+	// SQLite cannot insert next to a damaged page if the insert would split the page. So a damaged
+	// page may affect more than one run.
 	if completed < runs-5*len(damaged) {
 		t.Errorf("%d of %d runs completed, and %d are damaged", completed, runs, len(damaged))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An item wakes a paused run. It is recorded, and a step whose worker has died is not started
-// again.
+// TestRUN12_AnItemDoesNotLetAPausedRunBeginItsStepAgain proves that an item which wakes a paused
+// run is recorded without restarting the run's step. The worker that executed the step has died.
 func TestRUN12_AnItemDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	begun := make(chan int, 10)
@@ -42,8 +42,8 @@ func TestRUN12_AnItemDoesNotLetAPausedRunBeginItsStepAgain(t *testing.T) {
 	}
 }
 
-// A run may end while steps of it are running: their contexts are canceled, and their slots are
-// free once they have ended.
+// TestEngine_AStepWhoseRunHasEndedIsToldSo proves that the contexts of running steps are canceled
+// when their run ends. The slots of the steps are free once the steps have ended.
 func TestEngine_AStepWhoseRunHasEndedIsToldSo(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	begun, told := make(chan struct{}, 1), make(chan struct{}, 1)

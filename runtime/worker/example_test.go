@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A worker in a program that does nothing else. Run returns after a signal, once the runs have been
-// given back.
+// This worker is the only task of its program. Run returns after a signal, once all runs were given
+// back.
 func ExampleWorker_Run() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -23,17 +23,17 @@ func ExampleWorker_Run() {
 	st := memstore.New() // or sqlitestore.Open("flows.db")
 	client := workflow.NewClient(st, workflow.ClientConfig{})
 	w := worker.New(client, worker.Config{Grace: 30 * time.Second})
-	flows.Register(w, &flows.Fleet{}) // generated, see examples/guide/flows
+	flows.Register(w, &flows.Fleet{}) // generated; see examples/guide/flows
 
-	ctx, cancel := context.WithTimeout(ctx, time.Millisecond) // instead of a signal
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond) // a deadline instead of a signal, so that the example ends
 	defer cancel()
 	err := w.Run(ctx)
 	fmt.Println(errors.Join(err, client.Close(), st.Close()))
 	// Output: <nil>
 }
 
-// A worker beside the rest of a program. The program must wait for it before main returns, so that
-// it can give its runs back.
+// This worker runs beside the rest of a program. The program must wait for the worker before main
+// returns, so that the worker can give its runs back.
 func ExampleNew() {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})

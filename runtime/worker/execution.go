@@ -15,30 +15,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 )
 
-// execution is a run in memory. Its code is at the end of its log, or ahead of it. It belongs to
-// the executor that has the run loop.
+// execution is a run in memory. Its code has reached the end of the durable log or is ahead of it.
+// Only the executor that handles the run loop may use an execution.
 type execution struct {
 	*env
-	in      *inputs     // of its run loop
+	in      *inputs     // inputs of the run loop
 	run     *replay.Run // nil if the run is not in memory
 	exec    *executor
-	blocked error // why the run cannot continue here
+	blocked error // why the run cannot continue on this worker; nil if it can
 }
 
-// apply applies an event to the run, with the current time.
+// apply applies an event to the run at the current time.
 func (x *execution) apply(e event.Event) {
 	e.Time = x.clock.Now()
-	x.exec.inUserCode(func() { _ = x.run.Apply(e) }) // the caller has checked Err
+	x.exec.inUserCode(func() { _ = x.run.Apply(e) }) // The caller checks Err.
 }
 
-// end ends a run without its code. The event names the caller that requested the end, or else the
-// worker.
+// end ends a run without executing its code. The event names the caller that requested the end, or
+// else the worker.
 func (x *execution) end(e event.Event) {
 	e.By = cmp.Or(e.By, x.cfg.Name)
 	x.apply(e)
 }
 
-// goesOn reports whether the code of the run may still make progress here.
+// goesOn reports whether the code of the run may still make progress on this worker.
 func (x *execution) goesOn() bool { return x.blocked == nil && !x.run.Ended() && x.run.Err() == nil }
 
 // close closes the code of the run.
@@ -50,9 +50,9 @@ func (x *execution) close() {
 	}
 }
 
-// begin starts the code of a run, unless it must not begin yet. Items that were accepted before the
-// claim are in the log by then. Later items are not waited for, because a constant supply of them
-// would keep the run from ever beginning.
+// begin starts the code of a run that may begin. The parameter taken reports whether all items
+// accepted before the claim are in the log. begin does not wait for later items, because a constant
+// supply of them would keep the run from ever beginning.
 func (x *execution) begin(taken bool) {
 	f := x.run.State()
 	if f.Run != event.StatePending || !taken {
@@ -70,13 +70,15 @@ func (x *execution) begin(taken bool) {
 	}
 }
 
-// earlyEvents bounds how many of the events from before the code began count toward the length of a
-// log. Code that continues as new at some length passes on what it has not received: if all of that
-// counted, such code could not receive anything once more events wait than that length.
+// earlyEvents bounds how many of the events before the beginning of the code count toward the
+// length of a log. Code that continues as new at some length passes on the messages that it has not
+// received. If all of these counted and were more than that length, the code could never receive a
+// message.
 const earlyEvents = 1_000
 
-// uncounted returns the payload of a RunStarted, which records how many events are not counted. A
-// run started by a worker of an earlier release keeps the count of that release.
+// uncounted returns the payload of a RunStarted event, which records how many events do not count
+// toward the length of the log. The recorded number remains valid if a later release uses another
+// rule.
 func uncounted(events uint64) json.RawMessage {
 	if events <= earlyEvents {
 		return nil
@@ -89,8 +91,8 @@ func notReleased(f *event.LogState) *event.Failure {
 }
 
 // tooLate reports whether the start deadline of a run has passed. The worker that would begin the
-// run evaluates it under its fence and by the store's clock, so a run that has begun was not late
-// for any worker.
+// run evaluates the deadline under its fence and by the store's clock. So if one worker has begun
+// the run, no worker fails it for being late.
 func tooLate(f *event.LogState, now time.Time) bool {
 	by := f.StartBy()
 	return !by.IsZero() && !now.Before(by)
@@ -100,7 +102,8 @@ func notStarted(f *event.LogState) *event.Failure {
 	return &event.Failure{Code: event.CodeNotStarted, Message: fmt.Sprintf("no worker began it within %v", f.Spec.StartWithin)}
 }
 
-// outOfTime returns the failure of a run that has not begun and fails now without its code, or nil.
+// outOfTime returns the failure of a run that must fail before its code begins, because a deadline
+// has passed. It returns nil if no deadline has passed.
 func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	switch {
 	case f.Held() && !now.Before(f.Due()):
@@ -113,8 +116,8 @@ func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	return nil
 }
 
-// fireDue resumes a delayed rerun that is due, and ends the waits that are due, in order of their
-// due times.
+// fireDue resumes a delayed rerun that is due and completes the waits that are due, in the order of
+// their due times.
 func (x *execution) fireDue() {
 	now := x.clock.Now()
 	if f := x.run.State(); !f.Paused && !f.Delayed.IsZero() && !now.Before(f.Delayed) {
@@ -125,7 +128,7 @@ func (x *execution) fireDue() {
 	}
 	for _, o := range x.run.State().DueBy(now) {
 		if o.Entity != event.EntityWait || x.run.State().Open(o.Ref) != o {
-			continue // a step's next attempt, or a wait that an earlier one has ended
+			continue // the operation is the next attempt of a step, or a wait that an earlier completion has ended
 		}
 		x.apply(event.Event{Type: event.WaitCompleted, Ref: o.Ref, Outcome: event.OutcomeDue})
 		if x.run.Ended() || x.run.Err() != nil {
@@ -135,8 +138,8 @@ func (x *execution) fireDue() {
 }
 
 // endLeftQueue ends a run that was claimed without its permits, unless a cancel was requested. Such
-// a run uses more of a limit than the limit allows and would wait forever. Code that has begun sees
-// a cancel and cleans up, and then the run fails.
+// a run uses more of a limit than the limit allows and would wait forever. If its code has begun,
+// the code receives a cancel and cleans up, and then the run fails.
 func (x *execution) endLeftQueue() {
 	f := x.run.State()
 	if f.CancelRequested || f.Limit != nil {
@@ -155,13 +158,13 @@ func (x *execution) endLeftQueue() {
 	x.apply(event.Event{Type: event.CancelRequested, By: x.cfg.Name, Failure: failure})
 }
 
-// A log that keeps growing makes each replay more expensive, and finally fills the store. So it has
-// a bound. A run that reaches it receives a cancel through an event of its log: its code sees the
-// cancel, cleans up and compensates, and the run fails. Only a run that has not ended after a fifth
-// of the bound more is ended without its code. That fifth is counted from the event, so a run that
-// was already longer, under an older configuration, has the same allowance.
+// A growing log makes each replay more expensive and finally fills the store. So the length of a
+// log has a bound. When a log reaches the bound, the worker records a cancel in the log: the code
+// cleans up and compensates, and the run fails. If the run has not ended after another fifth of the
+// bound, the worker ends it without its code. The fifth is counted from the cancel event, so a run
+// whose log exceeded a lowered bound has the same allowance.
 
-// limitLog ends a run whose log is too long.
+// limitLog ends a run whose log has reached its bound.
 func (x *execution) limitLog(size logSize) {
 	f := x.run.State()
 	events, bytes := x.cfg.MaxLogEvents, x.cfg.MaxLogBytes
@@ -178,43 +181,43 @@ func (x *execution) limitLog(size logSize) {
 	}
 }
 
-// tenure is the claim under which the worker works on the run.
+// heldClaim is the claim under which the worker owns the run.
 type heldClaim struct {
 	route      store.Route
 	workflowID string
 	partition  int
-	lease      *lease.Lease    // lease on the partition
-	session    store.SessionID // session under which the run was claimed, or created
+	lease      *lease.Lease    // lease of the partition
+	session    store.SessionID // session under which the run was claimed or created
 	fence      store.Fence
 	recoveries int
-	group      string    // failure group that the store has recorded for the run; empty for none
-	leftQueue  bool      // the run was claimed without permits, only to end it
-	attempted  bool      // an attempt was begun under this claim
-	waited     time.Time // since when the run had waited for its permits; zero if it had not, or if the log contains it
+	group      string    // failure group that the store has recorded for the run; empty if there is none
+	leftQueue  bool      // whether the run was claimed without permits, only to end it
+	attempted  bool      // whether an attempt was begun under this claim
+	waited     time.Time // when the run began to wait for its permits; zero if it did not wait, or if the wait is in the log
 	since      time.Time // when the run was claimed
 	claimSeq   uint64    // sequence number of the claim; see inputOwned
 	releaseDelayed
 }
 
-// alive reports whether this worker certainly still owns the run.
+// alive reports whether this worker is certain to own the run.
 func (c *heldClaim) alive() bool { return c.lease.Alive(c.session) }
 
-// logEnd is the end of the durable part of the log, as far as the worker has confirmed it.
+// logEnd is the end of the durable log, as confirmed to the worker.
 type logEnd struct {
 	n     uint64 // number of frames
 	seq   uint64
 	last  event.CommitID
 	size  logSize
-	bytes int // size of the log at the claim, if the store reports it
+	bytes int // size of the log at the claim; 0 if the store does not report it
 }
 
 // logSize is the size of a log in bytes.
 type logSize struct {
 	bytes   int
-	limited int // the size at which the log was found to be too long; 0 if it was not
+	limited int // the size at which the log reached its bound; 0 if it did not
 }
 
-// add counts a frame.
+// add adds a frame to the size.
 func (s *logSize) add(frame int, events []event.Event) {
 	s.bytes += frame
 	for i := range events {
@@ -224,7 +227,7 @@ func (s *logSize) add(frame int, events []event.Event) {
 	}
 }
 
-// decode decodes the frames of a log and checks that they match the claim.
+// decode decodes the frames of a log and checks that they end where the claim reports.
 func (l *logEnd) decode(run event.RunID, frames [][]byte) ([]event.Event, error) {
 	var events []event.Event
 	var prev event.CommitID
@@ -247,9 +250,9 @@ func (l *logEnd) decode(run event.RunID, frames [][]byte) ([]event.Event, error)
 	return events, nil
 }
 
-// itemsIn returns the items that are in a log. If a worker applied items that one commit could not
-// hold, only its last commit consumes them. A worker that continues such a log finds them in the
-// inbox as well and must not apply them again.
+// itemsIn returns the IDs of the items that are in a log. If a run has applied more items than one
+// commit may consume, only the last of several commits consumes them. A worker that continues such
+// a log finds the items in the inbox as well and must not apply them again.
 func itemsIn(events []event.Event) map[event.ItemID]bool {
 	known := map[event.ItemID]bool{}
 	for i := range events {

@@ -9,15 +9,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// runnable is a run that has something to do.
+// runnable is a run loop as an executor uses it.
 type runnable interface {
-	// execute handles posted inputs until there are none left.
+	// execute handles posted inputs until none are left.
 	execute(e *executor)
 	// shown returns the part of the run loop that other goroutines use.
 	shown() *inputs
 }
 
-// executors run the code of runs.
+// executors are the goroutines that run the code of runs.
 type executors struct {
 	ready *queue[runnable]
 
@@ -55,16 +55,16 @@ func (s *executors) forgetReplaced() {
 }
 
 // executor is a goroutine that runs the code of runs, one at a time. The code runs on coroutines
-// that this goroutine resumes, so that runtime.LockOSThread in user code does not affect a
-// goroutine of the user.
+// that this goroutine resumes. So runtime.LockOSThread in user code affects none of the program's
+// own goroutines.
 type executor struct {
 	ready    *queue[runnable]
 	pool     replay.Pool
 	done     chan struct{}
-	replaced atomic.Bool // another executor has replaced it
-	reported bool        // the watchdog has reported that it does not return; used by the watchdog only
-	// busy is when the executor entered user code, in nanoseconds since 1970; 0 outside of user
-	// code.
+	replaced atomic.Bool // whether another executor has taken its place
+	reported bool        // whether the watchdog has reported that the user code does not return; used only by the watchdog
+	// busy is the time at which the executor entered user code, in nanoseconds since 1970. It is 0
+	// outside of user code.
 	busy atomic.Int64
 	run  atomic.Pointer[inputs]
 }
@@ -83,18 +83,18 @@ func (e *executor) loop() {
 	}
 }
 
-// inUserCode calls f and marks the executor as busy in user code meanwhile.
+// inUserCode calls f. The executor is marked as busy in user code during the call.
 func (e *executor) inUserCode(f func()) {
 	e.busy.Store(time.Now().UnixNano())
 	defer e.busy.Store(0)
 	f()
 }
 
-// queue contains items that have something to do, each at most once.
+// queue is a FIFO queue. An item is in the queue at most once.
 type queue[T any] struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
-	items  []T // the items from head on
+	items  []T // the queue consists of the items from head on
 	head   int
 	closed bool
 }
@@ -107,7 +107,7 @@ func newQueue[T any]() *queue[T] {
 
 func (q *queue[T]) push(v T) {
 	q.mu.Lock()
-	if len(q.items) == cap(q.items) && 2*q.head > len(q.items) { // there is free space at the front
+	if len(q.items) == cap(q.items) && 2*q.head > len(q.items) { // more than half of the slice is free space before head
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
@@ -117,7 +117,8 @@ func (q *queue[T]) push(v T) {
 	q.cond.Signal()
 }
 
-// pop waits for an item. It reports false if the queue was closed.
+// pop removes the first item. It waits if the queue is empty, and reports false once the queue is
+// closed.
 func (q *queue[T]) pop() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +136,7 @@ func (q *queue[T]) pop() (v T, ok bool) {
 	return v, true
 }
 
-// waiting reports whether an item waits for an executor.
+// waiting reports whether the queue has an item.
 func (q *queue[T]) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

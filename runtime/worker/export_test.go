@@ -5,9 +5,9 @@ import "time"
 // Capacity returns the number of free slots for runs.
 func (w *Worker) Capacity() int { return w.runs.capacity() }
 
-// ProbeEvery bounds the sleep of the claim loop to d. It must be called before Run.
+// ProbeEvery sets waitMost to d, which bounds the sleep of the claim loop. It must be called before
+// Run.
 func (w *Worker) ProbeEvery(d time.Duration) { w.waitMost = d }
 
-// ObeysWithin bounds how long a stop waits for user code that was canceled. It must be called
-// before Run.
+// ObeysWithin sets how long a stop waits for canceled user code. It must be called before Run.
 func (w *Worker) ObeysWithin(d time.Duration) { w.obeys = d }

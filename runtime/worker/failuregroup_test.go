@@ -25,7 +25,7 @@ var (
 	forEver = workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Millisecond, Max: time.Millisecond}
 )
 
-// flaky is the code of a step that fails with a text while the text is set.
+// flaky is the code of a step. It fails with text if text is set.
 type flaky struct{ text atomic.Pointer[string] }
 
 func (f *flaky) fails(text string) *flaky { f.text.Store(&text); return f }
@@ -110,7 +110,7 @@ func TestOPS1_OfTwoStepsThatAreRetriedTheFirstLabelsTheRun(t *testing.T) {
 	inGroup(w, run, ops.FailureRetrying, "test.shipping.ship", "first §")
 	w.Reach(run, event.StepRetrying, 100)
 	for _, g := range failureGroups(w, ops.FailureFilter{}) {
-		if g.Total > 2 { // the second may, once, have failed before the first
+		if g.Total > 2 { // The second step may have failed once before the first.
 			t.Errorf("the run came %d times into group %+v: it went to and fro", g.Total, g)
 		}
 	}
@@ -182,7 +182,9 @@ func TestOPS1_ABlockedRunIsInTroubleUntilCodeThatFitsGoesOnWithIt(t *testing.T) 
 	})
 }
 
-// The run is not given back in between: its worker knows the label that it has set itself.
+// TestOPS1_ARunLeavesItsGroupWhileAnotherStepIsUnderWay proves that a run leaves its failure group
+// when the failing step succeeds, while another step of the run is running. The worker owns the run
+// all the time, so it must remember the label that it has set.
 func TestOPS1_ARunLeavesItsGroupWhileAnotherStepIsUnderWay(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		busy, done := new(flaky).fails("busy"), make(chan struct{})
@@ -213,7 +215,8 @@ func TestOPS1_ARunLeavesItsGroupWhileAnotherStepIsUnderWay(t *testing.T) {
 	})
 }
 
-// A worker clears a label that another worker has set.
+// TestOPS1_AnotherWorkerKnowsTheLabelOfARun proves that a worker clears the failure group that
+// another worker has set.
 func TestOPS1_AnotherWorkerKnowsTheLabelOfARun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		busy := new(flaky).fails("busy")

@@ -14,9 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run that keeps executing would occupy the only slot forever. The other runs, in any partition,
-// end it when they are executed, and they get the slot only if the first run queues behind them
-// when it yields.
+// TestREC9_ARunThatGivesWayGoesBehindWhatWaitsInAllPartitions proves that a run which yields its
+// slot queues behind the waiting runs of all partitions. The first run occupies the only slot until
+// another run ends it, and the other runs get the slot only if the first run yields to them.
 func TestREC9_ARunThatGivesWayGoesBehindWhatWaitsInAllPartitions(t *testing.T) {
 	const partitions = 3
 	for at := range partitions {
@@ -64,8 +64,9 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// A full worker claims from the partitions in turn: before it claims a run of the highest priority,
-// each of the other partitions fills it at most once.
+// TestREC11_PriorityHoldsAcrossPartitionsWithinABound proves that a full worker claims from the
+// partitions in turn. Before it claims a run of the highest priority, each of the other partitions
+// fills the worker at most once.
 func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 	const partitions, each = 4, 8
 	flowtest.OnPartitions(t, partitions, func(t *testing.T, w *flowtest.World) {
@@ -83,7 +84,7 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 		}))
 		var all []*workflow.Run[int]
 		first := flowtest.Start(w, ranked, -1)
-		<-begun // it has the only slot until all others wait
+		<-begun // this run occupies the only slot until all others wait
 		for p := range partitions {
 			for n := range each {
 				all = append(all, flowtest.Start(w, ranked, 0, w.In(p, fmt.Sprint("low ", p, " ", n))))
@@ -97,8 +98,8 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 		for _, run := range all {
 			_ = flowtest.Result(w, run)
 		}
-		// A run of priority 9 comes first, whichever partition begins. The last of them waits until
-		// it is the turn of its partition.
+		// A run of priority 9 is executed first, whichever partition begins. The last run of
+		// priority 9 waits for the turn of its partition.
 		for n := range partitions {
 			if order[1+n] != 9 {
 				t.Errorf("executed by priority: %v, want those of 9 first", order)
@@ -111,8 +112,9 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 	})
 }
 
-// The bound is tight: with one slot, one run of a lower priority from each other partition is
-// executed before the run of the highest priority, if the partition of that run is served last.
+// TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost proves that the bound is tight. With
+// one slot, one run of a lower priority from each other partition is executed before the run of the
+// highest priority, if the partition of that run is served last.
 func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 	const partitions = 4
 	flowtest.OnPartitions(t, partitions, func(t *testing.T, w *flowtest.World) {
@@ -128,7 +130,7 @@ func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 				return n, nil
 			}))
 			first := flowtest.Start(w, ranked, -1, w.In(0, fmt.Sprint("first ", at)))
-			<-begun // it has the only slot until all others wait
+			<-begun // this run occupies the only slot until all others wait
 			var all []*workflow.Run[int]
 			for p := range partitions {
 				for n := range 6 {
@@ -140,7 +142,7 @@ func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 			for _, run := range append(all, first) {
 				_ = flowtest.Result(w, run)
 			}
-			before := slices.Index(order.Get(), 9) - 1 // without the first
+			before := slices.Index(order.Get(), 9) - 1 // not counting the first run
 			if most = max(most, before); before > w.Store.Partitions()-1 {
 				t.Errorf("a run of the highest priority in partition %d: %d of others came before it, want at most one of each other partition: %v", at, before, order.Get())
 			}
@@ -152,8 +154,9 @@ func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 	})
 }
 
-// Code that blocks keeps its executor. The other runs get new executors long before the code is
-// reported, which takes an hour here.
+// TestREC11_BlockedCodeHoldsUpNoOtherRun proves that workflow code that blocks its executor does
+// not delay other runs. They get a new executor long before the worker reports the code, which
+// takes an hour in this test.
 func TestREC11_BlockedCodeHoldsUpNoOtherRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		free := make(chan struct{})

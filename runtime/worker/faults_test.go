@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// impatient is a clock that can be set, and on which the engine's waits after a failure, which last
-// some seconds, and waits of a minute are short.
+// impatient is a clock that can be set. It shortens waits of some seconds, such as the engine's
+// delays after a failure, and waits of a minute.
 type impatient struct{ ahead atomic.Int64 }
 
 func (c *impatient) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -38,10 +38,10 @@ var errNoAnswer = errors.New("the connection broke: nobody knows what has become
 
 var errNotYet = errors.New("not yet")
 
-// faults randomly decides what happens to calls.
+// faults decides at random how calls to the store fail.
 type faults struct {
 	mem  *memstore.Store
-	calm atomic.Bool // no more faults
+	calm atomic.Bool // set to end all faults
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -75,12 +75,12 @@ func (f *faults) around(ctx context.Context, op string, req any, do func() error
 		}
 	}
 	if session, ok := sessionOf(op, req); ok && f.chance(15) {
-		_ = f.mem.CloseSession(ctx, 0, session) // it has expired, and was recovered
+		_ = f.mem.CloseSession(ctx, 0, session) // as if the session had expired and was recovered
 	}
 	lost := 40
 	switch op {
 	case "create", "open":
-		lost = 0 // these calls are not retried
+		lost = 0 // the worker does not retry these calls
 	case "claim":
 		lost = 15
 	case "close":
@@ -97,7 +97,7 @@ func (f *faults) around(ctx context.Context, op string, req any, do func() error
 		return errNoAnswer
 	}
 	if f.chance(60) {
-		_ = pause(ctx, time.Duration(f.number(3000))*time.Microsecond) // other answers overtake this one
+		_ = pause(ctx, time.Duration(f.number(3000))*time.Microsecond) // other answers arrive before this one
 	}
 	return err
 }
@@ -114,8 +114,8 @@ func sessionOf(op string, req any) (store.SessionID, bool) {
 	return "", false
 }
 
-// refuse replaces the answers of executed commits by errors, so that the worker cannot know that
-// they were executed.
+// refuse replaces the answers of executed commits by errors, so that their outcome is unknown to
+// the worker.
 func (f *faults) refuse(commits []store.Commit, results []store.Committed) {
 	if f.calm.Load() {
 		return
@@ -133,17 +133,17 @@ func (f *faults) refuse(commits []store.Commit, results []store.Committed) {
 	}
 }
 
-// witness checks the guarantees that hold when a step begins.
+// witness checks the guarantees that must hold when an attempt begins.
 type witness struct {
 	mem *memstore.Store
 
-	// late allows attempts that begin late, when another worker has claimed the run and the step
-	// has completed there. Sessions are ended here although their leases have not expired, which
-	// the engine cannot detect before the next answer.
+	// late permits an attempt to begin after another worker has claimed the run and completed the
+	// step. The faults end sessions whose leases have not expired, and the engine detects that only
+	// with the next answer.
 	late bool
 
 	mu    sync.Mutex
-	begun map[string]int // number of begun attempts by run, key and attempt number
+	begun map[string]int // number of begun attempts, by run, key and attempt number
 	wrong []string
 }
 
@@ -155,7 +155,7 @@ func (w *witness) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// begin is called when the attempt of a step begins. It returns how often this step has begun.
+// begin is called when an attempt begins. It returns how often the step has begun.
 func (w *witness) begin(run event.RunID, key string, attempt int) (steps int) {
 	w.mu.Lock()
 	this := fmt.Sprintf("%s %s %d", run, key, attempt)
@@ -192,7 +192,7 @@ func (w *witness) begin(run event.RunID, key string, attempt int) (steps int) {
 	return steps
 }
 
-// logOf returns the current log of a run.
+// logOf returns the log of a run from the store.
 func logOf(st store.Store, run event.RunID) ([]event.Event, error) {
 	loaded, err := st.Load(context.Background(), []store.Load{{Run: run}})
 	if err == nil {

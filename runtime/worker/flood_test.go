@@ -17,14 +17,15 @@ import (
 
 var (
 	noteDown = flowtest.AStep[int, int]("note-down", shim.Policy{})
-	// drains receives until no message is left, and then executes a step, as often as its input
-	// specifies.
+	// drains receives messages until none is left and then executes a step. It repeats this as
+	// often as its input specifies.
 	drains = flowtest.Flow[int, int]("drains")
 	drain  = drainAnd(func(int) {})
 	noted  = noteDown.As(func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
-// drainAnd calls tell with the number of messages received so far, also during replay.
+// drainAnd returns the code of drains. The code calls tell with the number of messages received so
+// far, including during replay.
 func drainAnd(tell func(taken int)) flowtest.Binding {
 	return flowtest.As(drains, func(ctx workflow.Context, times int) (taken int, err error) {
 		for range times {
@@ -88,11 +89,11 @@ func TestFLOW5_ACommitTakesABoundedPartOfTheInbox(t *testing.T) {
 	})
 }
 
-// A run whose inbox is never empty during its life begins, executes its steps and ends, and its log
-// contains all accepted messages. Senders that are far ahead of the run send less often, so that
-// the test does not depend on relative speed.
+// TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease proves that a run whose inbox is never
+// empty begins, executes its steps and ends, and that its log contains all accepted messages.
+// Senders that are far ahead of the run slow down, so the test does not depend on relative speed.
 func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
-	const ahead = 2000 // twice what a commit holds, so the inbox stays full
+	const ahead = 2000 // twice the number of items in a commit, so that the inbox stays full
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run := flowtest.Start(w, drains, 3)
 		var senders sync.WaitGroup
@@ -112,7 +113,7 @@ func TestFLOW5_ARunBeginsGoesOnAndEndsWhileMessagesNeverCease(t *testing.T) {
 						begun <- struct{}{}
 					}
 					if accepted.Load()-received.Load() > ahead {
-						_ = pause(w.Ctx, 10*time.Millisecond) // if the context has ended, the next send fails
+						_ = pause(w.Ctx, 10*time.Millisecond) // if the context has ended, the next send returns the error
 					}
 				}
 			})

@@ -10,11 +10,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// execute handles posted inputs until there are none left.
+// execute handles posted inputs until none are left.
 func (t *runLoop) execute(e *executor) {
 	t.exec = e
 	if t.run != nil {
-		t.run.SetPool(&e.pool) // another executor may have had the run before
+		t.run.SetPool(&e.pool) // another executor may have handled the run before
 	}
 	var in []input
 	for {
@@ -23,7 +23,7 @@ func (t *runLoop) execute(e *executor) {
 			return
 		}
 		if t.killed.Load() {
-			t.forget() // the inputs come too late
+			t.forget() // the worker has stopped, so the inputs have no effect
 			continue
 		}
 		for i := range in {
@@ -38,8 +38,8 @@ func (t *runLoop) execute(e *executor) {
 	}
 }
 
-// takeNext handles the claim that arrived while a commit was in flight, once that commit has given
-// the run back. It reports whether there was one.
+// takeNext handles a claim that arrived while a commit was in flight. It does so once the commit
+// has given the run back, and reports whether there was a claim.
 func (t *runLoop) takeNext() bool {
 	if t.next == nil || t.state != stateAway || t.inflight != nil {
 		return false
@@ -59,7 +59,7 @@ func (t *runLoop) handle(in *input) {
 	case inputLoaded:
 		t.onLoaded(in.loaded)
 	case inputUnread:
-		t.inbox.wanted = t.state != stateAway // also during a read of the log, which may have preceded the item
+		t.inbox.wanted = t.state != stateAway // set even while the log is being read, because the read may have preceded the item
 	case inputStep:
 		t.onStep(in.attempt)
 	case inputHook:
@@ -92,7 +92,7 @@ func (t *runLoop) handle(in *input) {
 	}
 }
 
-// onStart runs the code of a run that does not exist yet up to its first wait.
+// onStart runs the code of a run that does not exist in the store up to its first wait.
 func (t *runLoop) onStart(s *localStart) {
 	c := &s.Create
 	t.start = s
@@ -104,18 +104,19 @@ func (t *runLoop) onStart(s *localStart) {
 	t.goLive(t.draft.unsaved, nil)
 }
 
-// usualStart is the usual number of first events of a run: it is created and started, and its first
-// step is created and started.
+// usualStart is the usual number of first events of a run: run_created, run_started, step_created
+// and step_started.
 const usualStart = 4
 
-// onClaimed begins work on a run, from memory if its log has not changed.
+// onClaimed begins to execute a claimed run. It resumes the run from memory if the log has not
+// changed, and otherwise reads the log.
 func (t *runLoop) onClaimed(c *claimed) {
 	if t.inflight != nil {
 		t.next = c
 		return
 	}
 	if !t.runs.own(&t.inputs) {
-		t.forget() // another run loop has the run by another claim, so this claim is over
+		t.forget() // another run loop owns the run under another claim, so this claim is over
 		return
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
@@ -129,14 +130,14 @@ func (t *runLoop) onClaimed(c *claimed) {
 	t.setName(c.Route.Workflow)
 	if t.stopping.Load() || t.runs.closedTo(&t.inputs) && c.Recoveries < t.quarantineAfter() {
 		t.state = stateNew
-		t.lose(&t.fence) // the worker currently accepts no claims
+		t.lose(&t.fence) // the worker accepts no claims at present
 		return
 	}
 	if usable {
 		t.state = stateLive
 		t.wake(t.left, t.since)
-		// A read that was in flight when the run left is no longer answered, and items may have
-		// been announced while this claim waited for the commit.
+		// A read of the inbox that was in flight when the run left is never answered. Items may
+		// have been announced while this claim waited for the commit.
 		t.inbox.wanted, t.inbox.loading = t.inbox.wanted || c.Unread, false
 		return
 	}
@@ -152,16 +153,16 @@ func (t *runLoop) onClaimed(c *claimed) {
 
 func (t *runLoop) onLoaded(l *load) {
 	if l.fence != t.fence || t.state == stateAway {
-		return // it was for an earlier claim
+		return // the answer belongs to an earlier claim
 	}
 	switch {
 	case errors.Is(l.got.Err, store.ErrRunNotFound):
-		t.lose(nil) // the run is gone
+		t.lose(nil) // the run was deleted
 	case errors.Is(l.got.Err, store.ErrClosed), l.got.Err != nil && store.Unknown(l.got.Err):
 		t.lose(&t.fence)
-	case l.got.Err != nil: // a later read would fail as well
+	case l.got.Err != nil: // another read would fail as well
 		t.forget()
-		t.state, t.inflight = stateLive, nil // a commit in flight belonged to the earlier state
+		t.state, t.inflight = stateLive, nil // a commit in flight belongs to the discarded state
 		t.block(l.got.Err)
 	case l.inbox:
 		t.inbox.loading = false
@@ -180,7 +181,8 @@ func (t *runLoop) onStep(a *attempt) {
 	}
 }
 
-// onStop makes a run that is not being executed leave at once. A live run ends its attempts first.
+// onStop handles the stop of the worker. A run that is not being executed leaves at once. A live
+// run ends its attempts first.
 func (t *runLoop) onStop() {
 	switch t.state {
 	case stateNew, stateLoading, stateWaiting:
@@ -190,16 +192,16 @@ func (t *runLoop) onStop() {
 	}
 }
 
-// onGiveWay gives the run back for the turn of a quarantined run. If the run has work in flight, it
-// begins nothing more and leaves with its next commit.
+// onGiveWay gives the run back so that a quarantined run can be executed alone. A run that is being
+// executed begins nothing new and leaves with its next commit.
 func (t *runLoop) onGiveWay() {
 	if t.runs.closedTo(&t.inputs) && (t.state == stateNew || t.state == stateLoading) && t.recoveries < t.cfg.Recoveries {
 		t.lose(&t.fence)
 	}
 }
 
-// advance does all work that is possible now: it fires timers, starts steps, and commits what has
-// happened.
+// advance does all work that is possible at this time: it fires timers, starts steps, and commits
+// new events.
 func (t *runLoop) advance() {
 	looked := t.clock.Now()
 	if t.state == stateWaiting {
@@ -211,8 +213,8 @@ func (t *runLoop) advance() {
 	if !t.leaving() {
 		t.proceed()
 	}
-	// Without a live lease nothing new is committed. A run that must leave may still commit,
-	// because the fence rejects the commit if the claim is gone.
+	// Without a live lease the run commits nothing new. A run that must leave may commit, because
+	// the fence rejects the commit if the claim is lost.
 	if t.inflight == nil && (t.alive() || t.stopping.Load()) {
 		t.commitNext()
 	}
@@ -221,7 +223,8 @@ func (t *runLoop) advance() {
 	}
 }
 
-// takeTurn begins the code of a quarantined run once the store has recorded whether a death counts.
+// takeTurn begins the code of a quarantined run after the store has recorded whether a death of the
+// worker counts for the run.
 func (t *runLoop) takeTurn() {
 	if t.inflight != nil || !t.alive() {
 		return
@@ -236,7 +239,7 @@ func (t *runLoop) takeTurn() {
 	}
 }
 
-// proceed does the work that needs no commit.
+// proceed does the work that does not require a commit.
 func (t *runLoop) proceed() {
 	t.stepping.resume()
 	if len(t.inbox.pending) > 0 {
@@ -251,7 +254,7 @@ func (t *runLoop) proceed() {
 	}
 }
 
-// move fires timers, starts steps, and collects the resulting events.
+// move fires timers, starts steps, and adds the new events to the draft.
 func (t *runLoop) move() {
 	if t.goesOn() {
 		t.limitLog(t.size)
@@ -265,11 +268,11 @@ func (t *runLoop) move() {
 		t.begin(taken)
 		t.fireDue()
 		t.timeOut()
-		if taken || !t.leftQueue && t.inbox.lets() { // an item accepted before the claim may pause or cancel the run
+		if taken || !t.leftQueue && t.inbox.lets() { // An unread item that was accepted before the claim may pause or cancel the run.
 			t.block(t.stepping.start())
 		}
 	}
-	for cancels := t.run.Cancels(); len(cancels) > 0; cancels = t.run.Cancels() { // a cancel may cause more cancels
+	for cancels := t.run.Cancels(); len(cancels) > 0; cancels = t.run.Cancels() { // applying a cancel may cause further cancels
 		for _, op := range cancels {
 			t.stepping.cancel(op)
 		}
@@ -282,12 +285,12 @@ func (t *runLoop) move() {
 	t.draft.add(t.run.Take())
 	t.inbox.keep()
 	if t.run.Ended() {
-		t.blocked = nil // the work in flight has ended the run
+		t.blocked = nil // an operation in flight has ended the run
 	}
 }
 
-// timeOut ends attempts that are left to outside callers and have timed out. Items accepted before
-// the timeout must count, so the inbox is read again first.
+// timeOut times out attempts that are finished by outside callers. An item accepted before the
+// timeout must take precedence, so the inbox is read again first.
 func (t *runLoop) timeOut() {
 	due := t.stepping.overdue()
 	switch {
@@ -299,8 +302,8 @@ func (t *runLoop) timeOut() {
 	}
 }
 
-// noteWait records in the log that the run has waited for limits. A run that keeps its permits
-// until its end has waited before it began.
+// noteWait records in the log that the run has waited for permits. If the run keeps its permits
+// until its end, its only wait was before it began.
 func (t *runLoop) noteWait(taken bool) {
 	if t.waited.IsZero() || !taken {
 		return
@@ -311,8 +314,8 @@ func (t *runLoop) noteWait(taken bool) {
 	t.waited = time.Time{}
 }
 
-// commitNext commits what has happened, or creates the run with it, and gives the run back if it
-// has nothing to do here.
+// commitNext sends the next commit. It creates the run if it does not exist, and gives the run back
+// if the run has nothing to do on this worker.
 func (t *runLoop) commitNext() {
 	var c *commit
 	var err error
@@ -329,20 +332,20 @@ func (t *runLoop) commitNext() {
 		t.log.Error("encode first frame failed", "run", t.id, "error", err)
 		t.lose(nil)
 	default:
-		// An event that the engine itself made cannot be encoded: this is a defect of the engine,
-		// not a state of the run. Nothing was written.
+		// An event of the engine cannot be encoded. This is a defect of the engine and not a state
+		// of the run. Nothing was written.
 		t.log.Error("encode commit failed", "run", t.id, "error", err)
 		t.lose(&t.fence)
 	}
 }
 
-// setAlarm schedules a wake of the run loop for the next time at which something becomes due. The
-// loop last checked at looked.
+// setAlarm schedules a tick of the run loop for the next due time of the run. The loop has handled
+// everything that was due at the time looked.
 func (t *runLoop) setAlarm(looked time.Time) {
 	switch {
 	case t.run == nil:
 	case t.leaving():
-		t.alarm.clear() // the store wakes it
+		t.alarm.clear() // the store wakes the run
 	case t.run.Ended():
 		t.alarm.set(time.Time{}, looked)
 	default:
@@ -357,7 +360,7 @@ func (t *runLoop) setAlarm(looked time.Time) {
 func (t *runLoop) onCommitted(c *commit) {
 	answer := &c.answer
 	if t.inflight != c {
-		return // the run was lost meanwhile
+		return // the claim was lost before the answer arrived
 	}
 	t.inflight = nil
 	defer func() {
@@ -373,8 +376,8 @@ func (t *runLoop) onCommitted(c *commit) {
 	case answer.Err == nil:
 		t.onDurable(c, answer)
 	case errors.Is(answer.Err, store.ErrUnread):
-		// The run may not leave before it has seen all accepted items. The next commit has a new
-		// CommitID, because this one was not applied.
+		// The run may not leave before it has read all accepted items. The store has not applied
+		// this commit, so the next one has a new CommitID.
 		t.inbox.refused++
 		t.inbox.wanted = true
 		t.stepping.starts, t.stepping.cancels = append(c.starts, t.stepping.starts...), append(c.cancels, t.stepping.cancels...)
@@ -393,9 +396,10 @@ func (t *runLoop) onCommitted(c *commit) {
 	}
 }
 
-// unwritable ends the work on a run whose commit the store will never accept, so its state in
-// memory cannot be stored. The run is blocked, with the reason. If even that cannot be written, the
-// run is set aside. In both cases the worker goes on with other runs.
+// unwritable ends the work on a run whose commit the store rejects permanently. The state in memory
+// cannot be stored, so the worker drops it and blocks the run with the reason. If the store rejects
+// the commit that blocks the run, the worker sets the run aside. In both cases the worker continues
+// with other runs.
 func (t *runLoop) unwritable(c *commit, err error) {
 	if c.req.Effect == store.EffectBlock && c.req.Frame == nil {
 		t.runs.setAside(t.id, t.route.Workflow, err)
@@ -409,7 +413,7 @@ func (t *runLoop) unwritable(c *commit, err error) {
 	t.block(err)
 }
 
-// largest describes the largest of the events.
+// largest describes the largest event.
 func largest(events []event.Event) string {
 	var found *event.Event
 	for i := range events {
@@ -458,7 +462,7 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 	switch c.req.Effect {
 	case store.EffectNone:
 		if t.next != nil {
-			t.lose(nil) // the claim under which this commit was made is over
+			t.lose(nil) // the claim of this commit is over: a later claim waits
 			return
 		}
 		t.stepping.saved(c)
@@ -472,12 +476,12 @@ func (t *runLoop) onDurable(c *commit, answer *store.Committed) {
 	}
 }
 
-// onCreated continues with a run that exists now, and drops one that does not.
+// onCreated continues with the run if it was created, and otherwise drops it.
 func (t *runLoop) onCreated(c *commit) {
 	t.start = nil
 	switch {
 	case c.answer.Err == nil:
-		t.claimSeq = t.runs.claimSeq.Add(1) // an earlier request for the owned runs did not contain this one
+		t.claimSeq = t.runs.claimSeq.Add(1) // A request for the owned runs that was sent earlier does not contain this run.
 		t.onDurable(c, &c.answer)
 	case errors.Is(c.answer.Err, errNotKnown):
 		t.lose(&t.fence)

@@ -19,14 +19,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nearby returns a world whose client and worker share a process, so that the worker begins the
-// runs that the client starts.
+// nearby returns a world whose client and worker are in one process. The worker begins the runs
+// that the client starts.
 func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtest.Binding) *flowtest.World {
 	t.Helper()
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 	w.Near = true
 	w.Work(cfg, append(bindings, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))...)
-	taken := map[int]bool{} // a worker opens its sessions one after the other, one per partition
+	taken := map[int]bool{} // A worker opens the sessions of its partitions one after the other.
 	w.Eventually("the worker to take what is started in every partition", func() bool {
 		if run := flowtest.Start(w, flowtest.AttackOnce, 1); w.HandedOver(run) {
 			taken[int(run.ID().Slot())%st.Partitions()] = true
@@ -36,16 +36,16 @@ func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtes
 	return w
 }
 
-// A run of one step takes two round trips from its start to its result: the creation, with which
-// the step begins, and the commit that ends the run. There is no claim, read or watch. A client
-// that gets no answer for 100 ms, as on a busy machine, creates the run itself; such a run is not
-// counted.
+// TestRUN1_StartOnAWorkerIsTwoRequests proves that a run of one step, started on its worker, takes
+// two round trips from its start to its result. The first creates the run and begins the step, and
+// the second ends the run. There is no claim, read or watch. A client that gets no answer within
+// 100 ms, as on a busy machine, creates the run itself; the test does not count such a run.
 func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {
 			st := &flowtest.Between{Store: open(t)}
-			w := nearby(t, st, worker.Config{Heartbeat: time.Hour, ClaimExpiry: 24 * time.Hour}) // no heartbeat is counted
+			w := nearby(t, st, worker.Config{Heartbeat: time.Hour, ClaimExpiry: 24 * time.Hour}) // the intervals are so long that no heartbeat is counted
 			ops := []string{"create", "commit", "watch", "release", "reconcile"}
 			got, loads := map[string]int{}, 0
 			const runs = 20
@@ -59,7 +59,7 @@ func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 				}
 				frame := w.FirstFrame(run)
 				if len(frame) == 1 && took >= patience {
-					continue // the client has created it
+					continue // the client has created the run
 				}
 				want := []event.Type{event.RunCreated, event.RunStarted, event.StepCreated, event.StepStarted}
 				if d := cmp.Diff(want, frame); d != "" {
@@ -70,7 +70,7 @@ func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 						got[op] += n
 					}
 				}
-				loads += st.Count("load") - loaded // by FirstFrame, and two by Result for runs that have ended by then
+				loads += st.Count("load") - loaded // loads of FirstFrame, and two loads of Result if the run has ended by then
 				i++
 			}
 			if d := cmp.Diff(map[string]int{"create": runs, "commit": runs}, got); d != "" || loads > 3*runs {
@@ -81,8 +81,9 @@ func TestRUN1_StartOnAWorkerIsTwoRequests(t *testing.T) {
 	}
 }
 
-// Code that does not return before its first wait does not delay the client that starts it. The
-// client then creates the run, and the copy that has begun on the worker is dropped.
+// TestRUN1_StartDoesNotWaitForCodeThatHangs proves that code which does not return before its first
+// wait does not delay the client that starts the run. The client creates the run itself, and the
+// worker drops its own copy.
 func TestRUN1_StartDoesNotWaitForCodeThatHangs(t *testing.T) {
 	gate := newBarrier()
 	defer gate.open()
@@ -107,9 +108,9 @@ func TestRUN1_StartDoesNotWaitForCodeThatHangs(t *testing.T) {
 	w.Healthy()
 }
 
-// The request is lost, or its answer. The client does not know whether the run exists, and its
-// error states that. A run that exists is given back and completes; one that does not exist is not
-// created later.
+// TestRUN1_StartOnAWorkerSaysThatItDoesNotKnow proves that Start returns an error which reports an
+// unknown outcome if the request or its answer is lost. If the run exists, it is given back and
+// completes. If it does not exist, it is not created later.
 func TestRUN1_StartOnAWorkerSaysThatItDoesNotKnow(t *testing.T) {
 	for name, arrives := range map[string]bool{"the request is lost": false, "the answer is lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -143,21 +144,21 @@ func TestRUN1_StartOnAWorkerSaysThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A run that cannot be created claimed is created like any other, because the store has written
-// nothing.
+// TestRUN1_StartFallsBackWhenTheSessionIsOver proves that a run is created without a claim if the
+// store refuses to create it claimed. The store has written nothing in that case.
 func TestRUN1_StartFallsBackWhenTheSessionIsOver(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
 	var on atomic.Bool
 	st.Around = func(ctx context.Context, op string, req any, do func() error) error {
 		if c, ok := req.([]store.Create); ok && op == "create" && c[0].Owner != nil && on.Swap(false) {
-			_ = mem.CloseSession(ctx, 0, c[0].Owner.Session) // it has expired, and was recovered
+			_ = mem.CloseSession(ctx, 0, c[0].Owner.Session) // as if the session had expired and was recovered
 		}
 		return do()
 	}
 	w := nearby(t, st, worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute})
 	on.Store(true)
-	for on.Load() { // a start is created for any worker while the session is not open again, or its heartbeat is late
+	for on.Load() { // The worker declines local starts until the session is open again and its heartbeat is in time.
 		run := flowtest.Start(w, flowtest.AttackOnce, 6)
 		if got := flowtest.Result(w, run); got != 12 {
 			t.Errorf("result: got %d, want 12", got)
@@ -169,8 +170,9 @@ func TestRUN1_StartFallsBackWhenTheSessionIsOver(t *testing.T) {
 	w.Healthy()
 }
 
-// A run that waits for a slot is not overtaken by one that is started later, even while a slot is
-// free and the waiting run was not claimed yet.
+// TestRUN5_WhatIsHandedOverDoesNotOvertake proves that a run started locally does not overtake a
+// run that waits for a slot. This holds even if a slot is free and the waiting run was not claimed
+// yet.
 func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	busy, claims := newBarrier(), newBarrier()
@@ -196,11 +198,11 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 		return n, nil
 	}))
 	first := flowtest.Start(w, queued, 1)
-	second := flowtest.Start(w, queued, 2) // there is no free slot for it
+	second := flowtest.Start(w, queued, 2) // no slot is free for this run
 	hold.Store(true)
 	busy.open()
 	flowtest.Result(w, first)
-	third := flowtest.Start(w, queued, 3) // a slot is free, and another run waits for it
+	third := flowtest.Start(w, queued, 3) // a slot is free, but another run waits for it
 	if n := len(w.FirstFrame(third)); n != 1 {
 		t.Errorf("the first frame has %d events: it was handed over before its turn", n)
 	}
@@ -215,7 +217,8 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 	w.Healthy()
 }
 
-// Workflow ids and their policies hold for locally started runs as well.
+// TestRUN4_PoliciesHoldForRunsThatAreHandedOver proves that workflow IDs and their policies apply
+// to runs that are started locally.
 func TestRUN4_PoliciesHoldForRunsThatAreHandedOver(t *testing.T) {
 	gate := newBarrier()
 	defer gate.open()
@@ -253,8 +256,9 @@ func TestRUN4_PoliciesHoldForRunsThatAreHandedOver(t *testing.T) {
 	}
 }
 
-// A caller that stops waiting for a result leaves nothing behind, and a caller that waits for a run
-// that leaves its worker gets the result from the store.
+// TestRUN2_ResultIsToldByTheWorkerOrByTheStore proves two properties of waits for a result. A
+// caller that stops waiting leaks nothing. A caller that waits for a run which leaves its worker
+// gets the result from the store.
 func TestRUN2_ResultIsToldByTheWorkerOrByTheStore(t *testing.T) {
 	sleeps := flowtest.Flow[int, int]("handover.sleeps")
 	w := nearby(t, memstore.New(), worker.Config{}, flowtest.As(sleeps, func(ctx workflow.Context, n int) (int, error) {

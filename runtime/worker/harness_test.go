@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// killerFlow is a workflow that few workers serve.
+// killerFlow is a workflow that only some of the workers serve.
 var killerFlow = flowtest.Flow[int, int]("killer")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

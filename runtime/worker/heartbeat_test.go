@@ -18,8 +18,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Heartbeats fail for longer than the claim lasts, while everything else works: the running step
-// may end, but the worker begins and commits nothing until a heartbeat is answered.
+// TestHeartbeat_WithoutAnswerNothingNewIsBegunOrCommitted proves that a worker whose heartbeats
+// have failed for longer than ClaimExpiry begins and commits nothing until a heartbeat succeeds.
+// All other requests succeed, and the running step may end.
 func TestHeartbeat_WithoutAnswerNothingNewIsBegunOrCommitted(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var down atomic.Bool
@@ -93,8 +94,9 @@ func (s *slowStepData) SetStepData(ctx context.Context, run event.RunID, fence s
 	return keeper.SetStepData(ctx, run, fence, key, body, progress)
 }
 
-// Between the worker's decision to start an attempt and the step's code there is a round trip to
-// the store. The lease may expire meanwhile, and another worker may have completed the step.
+// TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease proves that an attempt waits for a live
+// lease after the worker has read its step data. The read is a round trip to the store. The lease
+// may expire meanwhile, and another worker may complete the step.
 func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
 	const expiry = 80 * time.Millisecond
 	st := &slowStepData{Between: flowtest.Between{Store: memstore.New()}, gate: newBarrier()}
@@ -139,8 +141,9 @@ func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
 	w.Healthy()
 }
 
-// The lease counts from the time at which the store has renewed it, which may be long before the
-// answer arrives.
+// TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim proves that the expiry of a lease is
+// counted from the time at which the heartbeat was sent. The answer may arrive long after the store
+// has renewed the lease.
 func TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim(t *testing.T) {
 	const expiry = 80 * time.Millisecond
 	mem := memstore.New()
@@ -187,8 +190,8 @@ func TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim(t *testing.T) {
 	w.Healthy()
 }
 
-// A run that is poisoned because it kills workers has accepted messages in its inbox. Its last
-// event lists them.
+// TestREC4_PoisonedRunListsTheMessagesThatWaited proves that the last event of a poisoned run lists
+// the accepted messages in its inbox.
 func TestREC4_PoisonedRunListsTheMessagesThatWaited(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
@@ -231,8 +234,9 @@ func TestREC4_PoisonedRunListsTheMessagesThatWaited(t *testing.T) {
 	w.Healthy()
 }
 
-// A session ends repeatedly while commits are in flight and steps run. The steps in progress are
-// canceled with the reason.
+// TestHeartbeat_StepsOfAnExpiredSessionAreCanceled proves that running steps are canceled with the
+// reason when their session expires. The session expires repeatedly while commits are in flight and
+// steps run.
 func TestHeartbeat_StepsOfAnExpiredSessionAreCanceled(t *testing.T) {
 	mem := memstore.New()
 	w := flowtest.NewWorld(t, mem, workflow.ClientConfig{})
@@ -283,8 +287,8 @@ func TestHeartbeat_StepsOfAnExpiredSessionAreCanceled(t *testing.T) {
 	w.Healthy()
 }
 
-// A run that reports new progress before each death of its worker is not considered the cause. Its
-// worker dies more often than Recoveries allows.
+// TestREC4_HeartbeatsWithNewDetailsAreProgress proves that a run whose steps record new details
+// before each death of its worker is not poisoned, even after more deaths than Recoveries.
 func TestREC4_HeartbeatsWithNewDetailsAreProgress(t *testing.T) {
 	long := flowtest.AStep[int, int]("long", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1000}})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

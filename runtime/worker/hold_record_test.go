@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// spoilt is a store that damages the outbox records of one run: they cannot be read, or the store
-// cannot mark them.
+// spoilt is a store that damages the outbox records of one run: either reading or marking them
+// fails.
 type spoilt struct {
 	store.Store
 	unreadable bool
@@ -25,7 +25,7 @@ type spoilt struct {
 	mu    sync.Mutex
 	run   event.RunID
 	reads atomic.Int64
-	calls atomic.Int64 // number of failed marks
+	calls atomic.Int64 // number of failed requests to mark a record
 }
 
 func (s *spoilt) Unwrap() store.Store { return s.Store }
@@ -36,8 +36,8 @@ func (s *spoilt) bad(run event.RunID) bool {
 	return run == s.run
 }
 
-// Commit omits the sent records from its answers, so that the relay reads the damaged ones, as
-// another worker's relay would.
+// Commit removes the sent records from the answers. So the relay must read the damaged records from
+// the outbox, like the relay of another worker.
 func (s *spoilt) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	answers, err := s.Store.Commit(ctx, commits)
 	for i := range answers {
@@ -67,8 +67,8 @@ func (s *spoilt) Mark(ctx context.Context, partition int, marks []store.Mark) er
 	return s.Store.Mark(ctx, partition, marks)
 }
 
-// A damaged outbox record is held alone, causes only a few log lines, and delays no record of
-// another run.
+// TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther proves that a damaged outbox record is held
+// alone. It causes only a few log lines and does not delay records of other runs.
 func TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther(t *testing.T) {
 	parents := flowtest.Flow[int, int]("parents")
 	for _, unreadable := range []bool{true, false} {
@@ -95,7 +95,7 @@ func TestREC10_ADamagedRecordOfTheOutboxKeepsNoOther(t *testing.T) {
 				if n := strings.Count(w.Logs.String(), "set aside"); n == 0 || n > 10 {
 					t.Errorf("the damage is told of %d times, want a few lines", n)
 				}
-				for range 20 { // the record waits, whichever others are delivered
+				for range 20 { // the damaged record stays held while other records are delivered
 					flowtest.Result(w, flowtest.Start(w, parents, 4))
 				}
 				if n := strings.Count(w.Logs.String(), "set aside"); n > 12 {

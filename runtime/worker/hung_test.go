@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// hung is a store that stops answering once hangs is set.
+// hung is a store that does not answer once hangs is set.
 type hung struct {
 	store.Store
 	hangs atomic.Bool
@@ -72,7 +72,9 @@ func (s *hung) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoi
 	return s.Store.Outbox(ctx, partition, limit)
 }
 
-// Waiting for the partitions one after the other would take 64 times as long.
+// TestStop_AStoreThatHangsIsWaitedForOnceForAllPartitions proves that Stop waits for all partitions
+// of a hanging store at the same time. Waiting for them one after the other would take 64 times as
+// long.
 func TestStop_AStoreThatHangsIsWaitedForOnceForAllPartitions(t *testing.T) {
 	t.Parallel()
 	st := &hung{Store: memstore.NewWith(memstore.Config{Partitions: 64})}

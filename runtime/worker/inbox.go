@@ -11,62 +11,63 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// inbox moves the items in a run's inbox into its log.
+// inbox applies the items of a run's inbox, which moves them into the log.
 type inbox struct {
 	*execution
 	unread
 	steps    finisher            // the steps of the run
-	refusals []store.Publication // refusals of asks that were taken, to publish
+	refusals []store.Publication // refusals of asks, not published yet
 }
 
-// unread is the state of the inbox: items that the run has not seen, and items that it has taken.
+// unread is the state of the inbox: items that the run has not read or not applied, and applied
+// items that are not confirmed.
 type unread struct {
-	taken      []event.ItemID            // applied, but not confirmed as removed from the inbox
-	drafted    drafted                   // how many of these the draft already covers
-	recent     map[event.ItemID]struct{} // applied since the last read of the inbox began, or not confirmed
-	pending    []store.Item              // read from the inbox, but not applied yet
-	looked     int                       // how many were pending when lets computed stops
-	stops      bool                      // whether an item in pending pauses or cancels the run; cached by lets
-	read       extent                    // how much of taken has produced events
-	logged     map[event.ItemID]bool     // items that are in the log, while the inbox of a freshly read run is applied
-	late       []event.ItemID            // items that came after the code had ended
-	lateWrites []event.Event             // stream operations of steps among late
-	carried    []event.Event             // events among late for the run that this one continues as
+	taken      []event.ItemID            // items that were applied, but are not confirmed as removed from the inbox
+	drafted    drafted                   // the part of taken and refusals that the draft covers
+	recent     map[event.ItemID]struct{} // items that were applied since the last read of the inbox began, or are not confirmed
+	pending    []store.Item              // items that were read from the inbox, but are not applied yet
+	looked     int                       // length of pending when lets computed stops
+	stops      bool                      // whether an item of pending pauses or cancels the run; cached by lets
+	read       extent                    // the part of taken that has produced events
+	logged     map[event.ItemID]bool     // items that are in the log; used while the inbox of a freshly read run is applied
+	late       []event.ItemID            // items that arrived after the code had ended
+	lateWrites []event.Event             // stream operations of steps, among late
+	carried    []event.Event             // events of late that the run continued as new receives
 	began      time.Time                 // when the last read of the inbox began, except for the read at the claim
-	seen       time.Time                 // all that the inbox held at this time was taken
-	caughtUp   bool                      // all that the inbox held at the claim was taken
-	wanted     bool                      // the inbox has something new
+	seen       time.Time                 // all items accepted before this time were applied
+	caughtUp   bool                      // whether all items accepted before the claim were applied
+	wanted     bool                      // whether the inbox may have new items
 	loading    bool
-	refused    int // how often in a row the inbox kept the run from leaving
-	rereads    int // reads of the inbox since the code ended, without a commit that could have ended the run
+	refused    int // number of consecutive commits refused because of unread items
+	rereads    int // reads of the inbox since the code ended, or since the last commit that could have ended the run
 }
 
-// drafted counts the items taken, and the asks refused, that the draft covers. These are the first
-// ones of their slices.
+// drafted counts the first entries of taken and refusals that the draft covers.
 type drafted struct{ items, refusals int }
 
-// finisher ends attempts of steps whose outcome comes from outside.
+// finisher records outcomes of attempts that outside callers finish.
 type finisher interface {
-	// finish makes e the outcome of the current attempt of the step that event ref created.
+	// finish sets e as the outcome of the current attempt of the step that the event ref created.
 	finish(ref uint64, e *event.Event)
 }
 
-// forget drops the read items, but keeps the count of how often the inbox kept the run here.
+// forget drops the items in memory, but keeps the count of refused commits.
 func (b *inbox) forget() {
 	b.unread, b.refusals = unread{refused: b.refused, rereads: b.rereads}, nil
 }
 
-// keep records that the draft covers everything taken so far.
+// keep records that the draft covers all items taken so far.
 func (b *inbox) keep() { b.drafted = drafted{len(b.taken), len(b.refusals)} }
 
-// giveBack leaves in the inbox the items that the run was taking when its code turned out not to
-// match the log. No commit will contain them. A worker with matching code takes them and judges the
-// asks among them anew.
+// giveBack leaves items in the inbox that the run had applied when its code turned out not to match
+// the log. No commit consumes them. A worker with matching code applies them and judges the asks
+// among them again.
 func (b *inbox) giveBack() {
 	b.taken, b.refusals = b.taken[:b.drafted.items], b.refusals[:b.drafted.refusals]
 }
 
-// saved records that a commit is durable, and whether the inbox holds more.
+// saved records that a commit is durable. The parameter more reports whether the inbox holds
+// further items.
 func (b *inbox) saved(c *commit, more bool) {
 	b.taken = b.taken[c.took:]
 	b.read.items, b.read.bytes = b.read.items-c.read.items, b.read.bytes-c.read.bytes
@@ -76,8 +77,8 @@ func (b *inbox) saved(c *commit, more bool) {
 	b.wanted = b.wanted || more
 }
 
-// reread records that a read of the inbox begins. There is one read at a time, so recent contains
-// all items that were applied and that the read may return again.
+// reread records that a read of the inbox begins. At most one read is in flight. So recent contains
+// all applied items that the read may return again.
 func (b *inbox) reread() {
 	b.wanted, b.loading, b.began = false, true, b.clock.Now()
 	b.recent = make(map[event.ItemID]struct{}, len(b.taken))
@@ -86,16 +87,17 @@ func (b *inbox) reread() {
 	}
 }
 
-// These limit the items that were taken from the inbox but are not confirmed as removed from it.
-// Items beyond the limits are read, but wait until the next commit. Otherwise no commit could
-// contain all that happened, and only such a commit starts steps and removes items.
+// These constants bound the items that were applied but are not confirmed as removed from the
+// inbox. Further items are read, but are applied only after the next commit. Without the bounds, a
+// commit could become too large to contain all new events, and only a commit that contains all of
+// them starts steps and removes items.
 const (
 	takenItems = 1000
 	takenBytes = commitBytes / 4
 )
 
-// applyNext moves the first pending item into the log. It reports whether the remaining items are
-// for this run as well.
+// applyNext applies the first pending item. It reports whether the remaining items are for this run
+// as well.
 func (b *inbox) applyNext() (more bool, err error) {
 	item := b.pending[0]
 	if _, known := b.recent[item.ID]; known || b.blocked != nil {
@@ -109,7 +111,7 @@ func (b *inbox) applyNext() (more bool, err error) {
 	}
 	ended := b.run.Ended()
 	if ended && b.run.State().Run == event.StateContinued && !forThisRun(b.pending) {
-		return false, nil // the store moves the remaining items to the next run
+		return false, nil // the store moves the remaining items to the inbox of the next run
 	}
 	b.pending = b.pending[1:]
 	e, err := event.DecodeItem(item.Body)
@@ -122,13 +124,13 @@ func (b *inbox) applyNext() (more bool, err error) {
 		e.Item = item.ID
 		b.applyItem(e)
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
-		b.lateWrites = append(b.lateWrites, *e) // it was accepted, and other runs and clients may read it
+		b.lateWrites = append(b.lateWrites, *e) // The stream operation was accepted, and other runs and clients may read it.
 	case err == nil && answers(e):
-		// The code that requested this result has ended. No message of another sender is lost, so
-		// the last event does not list the item as unread.
+		// The item is a result that the ended code requested. No message of another sender is lost,
+		// so the last event does not list the item as unread.
 	default:
 		b.late = append(b.late, item.ID)
-		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end of the run answers a notice
+		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end of the run is the answer to a notice
 			e.Item = item.ID
 			b.carried = append(b.carried, *e)
 		}
@@ -142,13 +144,13 @@ func answers(e *event.Event) bool {
 	return entity == event.EntityChild || entity == event.EntitySend || e.Type == event.ResourceWait
 }
 
-// forThisRun reports whether any of the items is for this run only and not passed on to the next
+// forThisRun reports whether any of the items is only for this run and is not passed on to the next
 // run of the chain.
 func forThisRun(items []store.Item) bool {
 	return slices.ContainsFunc(items, func(i store.Item) bool { return i.Scope == store.ScopeRun })
 }
 
-// takeItems takes over the items of an inbox read, as far as the limits allow.
+// takeItems receives the items of an inbox read and applies them as far as the limits allow.
 func (b *inbox) takeItems(items []store.Item) error {
 	if b.run != nil && b.run.Ended() {
 		b.rereads++
@@ -157,9 +159,9 @@ func (b *inbox) takeItems(items []store.Item) error {
 	return b.applyPending()
 }
 
-// applyPending moves pending items into the log, in order, as far as the limits allow. Items that
-// produce no event are always applied, so whatever remains waits for a commit. That commit exists
-// as long as the code has not ended.
+// applyPending applies pending items in order, as far as the limits allow. Items that produce no
+// event are always applied. So each remaining item waits for a commit, and that commit exists as
+// long as the code has not ended.
 func (b *inbox) applyPending() (err error) {
 	for len(b.pending) > 0 && (b.read.items < takenItems && b.read.bytes < takenBytes || b.givesNone(&b.pending[0])) {
 		var more bool
@@ -176,20 +178,21 @@ func (b *inbox) applyPending() (err error) {
 	return err
 }
 
-// givesNone reports whether an item produces no event, because it is in the log already or comes
-// too late for it.
+// givesNone reports whether an item produces no event, because it is in the log or arrives too
+// late.
 func (b *inbox) givesNone(i *store.Item) bool {
 	_, known := b.recent[i.ID]
 	return known || b.logged[i.ID] || b.blocked != nil || b.run.Ended()
 }
 
-// lets reports whether none of the items that wait because of the limits pauses or cancels the run.
-// Then attempts may begin. Otherwise they would have to wait for all items that others have sent.
+// lets reports whether attempts may begin: no item that waits because of the limits pauses or
+// cancels the run. Without this check, attempts would have to wait until all received items are
+// applied.
 func (b *inbox) lets() bool {
 	if b.wanted || b.loading || len(b.pending) == 0 {
 		return false
 	}
-	if b.looked != len(b.pending) { // pending only gets shorter
+	if b.looked != len(b.pending) { // pending only becomes shorter
 		b.stops = slices.ContainsFunc(b.pending, func(i store.Item) bool {
 			e, err := event.DecodeItem(i.Body)
 			return err == nil && (e.Type == event.RunPaused || e.Type == event.CancelRequested)
@@ -199,14 +202,14 @@ func (b *inbox) lets() bool {
 	return !b.stops
 }
 
-// hasUnread reports whether the inbox holds, or may hold, something that the run has not seen.
+// hasUnread reports whether the inbox may hold items that the run has not applied.
 func (b *inbox) hasUnread() bool {
 	return b.wanted || b.loading || len(b.pending) > 0
 }
 
 // applyItem applies a received event. An answer without a pending operation is not recorded: either
-// it was given before, or the log that requested it was lost. A command without an effect is not
-// recorded either.
+// a previous answer was recorded, or the log that contained the request was lost. A command without
+// an effect is not recorded.
 func (b *inbox) applyItem(e *event.Event) {
 	switch e.Type.Entity() {
 	case event.EntityChild, event.EntitySend:
@@ -223,7 +226,7 @@ func (b *inbox) applyItem(e *event.Event) {
 		}
 		ref := b.run.Hook(e.Token)
 		if b.run.State().Open(ref) == nil {
-			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // not lost silently
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // the log records the missed payload
 			break
 		}
 		if f := b.unreadable(e); f != nil {
@@ -237,7 +240,7 @@ func (b *inbox) applyItem(e *event.Event) {
 		}
 	case event.EntityNone:
 		if e.Type == event.CancelRequested && e.Name == event.Terminate {
-			b.end(effects.Termination(e)) // the remaining inbox items come too late
+			b.end(effects.Termination(e)) // the remaining items of the inbox arrive too late
 			return
 		}
 		if b.pointless(e) {
@@ -260,15 +263,15 @@ func (b *inbox) pointless(e *event.Event) bool {
 		return !f.Held()
 	case event.RunStepped:
 		return !f.Spec.Debug
-	case event.ResourceWait: // it no longer waits
+	case event.ResourceWait: // the operation does not wait for permits
 		return f.Open(b.run.Answered(event.ChildCreated, e.Key)) == nil
 	}
 	return false
 }
 
 // refuses reports whether the code rejects an ask. A rejected ask is not recorded; the next commit
-// publishes the refusal to its sender. An accepted ask is recorded as accepted, and an ask without
-// a handler that could judge it is recorded as received.
+// publishes the refusal to the sender. An accepted ask is recorded as accepted. An ask without a
+// handler that could judge it is recorded as received.
 func (b *inbox) refuses(e *event.Event) bool {
 	var refusal *event.Failure
 	var handled bool
@@ -283,8 +286,9 @@ func (b *inbox) refuses(e *event.Event) bool {
 	return false
 }
 
-// unreadable returns why the run's code cannot read a payload for its hook, or nil. Such a payload
-// must not fail the run, because any holder of the token may have sent it.
+// unreadable returns the reason if the run's code cannot decode a payload for its hook. It returns
+// nil if the code can. Such a payload must not fail the run, because any holder of the token may
+// have sent it.
 func (b *inbox) unreadable(e *event.Event) *event.Failure {
 	var err error
 	b.exec.inUserCode(func() { err = b.run.JudgePayload(e.Token, e.Payload) })

@@ -17,11 +17,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// frameCounter counts the frames that are read.
+// frameCounter is a store that counts the frames that are read.
 type frameCounter struct {
 	store.Store
 	frames atomic.Int64
-	// other maps a requested run to the run whose log is read instead.
+	// maps a requested run to the run whose log is read instead
 	other map[event.RunID]event.RunID
 }
 
@@ -43,7 +43,7 @@ func (s *frameCounter) Load(ctx context.Context, runs []store.Load) ([]store.Loa
 	return got, err
 }
 
-// count returns how many frames f reads.
+// count returns the number of frames that are read while f runs.
 func (s *frameCounter) count(f func()) int {
 	before := s.frames.Load()
 	f()
@@ -55,8 +55,8 @@ var (
 	stumble  = flowtest.AStep[string, int]("stumble", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}})
 )
 
-// stumbling sleeps 150 times, which takes more than a page of frames. Then it waits for an hour, or
-// fails when the test allows it and is rerun.
+// stumbling is the code of stumbles. It sleeps 150 times, which takes more than a page of frames.
+// Then it waits for an hour, or fails when the test permits it and is rerun.
 func stumbling(ctx workflow.Context, how string) (int, error) {
 	for i := range 150 {
 		if err := workflow.Sleep(ctx, time.Duration(i)); err != nil {
@@ -69,8 +69,8 @@ func stumbling(ctx workflow.Context, how string) (int, error) {
 	return stumble.Call(ctx, how)
 }
 
-// stumbleWorker executes the runs of stumbles. Attempts receive from the returned channels the
-// permission to fail.
+// stumbleWorker starts a worker that executes the runs of stumbles. Each attempt receives the
+// permission to fail from one of the returned channels.
 func stumbleWorker(w *flowtest.World) map[string]chan bool {
 	may := map[string]chan bool{}
 	for _, how := range []string{"work", "before", "after", "short"} {
@@ -84,7 +84,7 @@ func stumbleWorker(w *flowtest.World) map[string]chan bool {
 			return 0, ctx.Err()
 		}
 	}))
-	w.T.Cleanup(func() { // so that the worker need not wait for the attempts
+	w.T.Cleanup(func() { // closed so that a stopping worker does not wait for the attempts
 		for _, c := range may {
 			close(c)
 		}
@@ -92,7 +92,7 @@ func stumbleWorker(w *flowtest.World) map[string]chan bool {
 	return may
 }
 
-// counted returns a client of the store of w that counts the frames it reads.
+// counted returns a client of w's store, and the counter of the frames that the client reads.
 func counted(w *flowtest.World) (*workflow.Client, *frameCounter) {
 	s := &frameCounter{Store: w.Store}
 	return workflow.NewClient(s, workflow.ClientConfig{}), s
@@ -107,7 +107,7 @@ func TestOPS1_InfoReadsOnlyWhatIsNewInALog(t *testing.T) {
 		client, reads := counted(w)
 		defer client.Close()
 		h := client.Run(run.ID())
-		info := func(attempt int) func() { // an attempt in progress, after failed ones
+		info := func(attempt int) func() { // An attempt is running, and earlier attempts have failed.
 			return func() {
 				i, err := h.Info(w.Ctx)
 				if err != nil || len(i.Retries) != 1 || i.Retries[0].Attempt != attempt || i.Retries[0].Failed != "busy with work" {
@@ -136,8 +136,9 @@ var (
 	showing = flowtest.Flow[string, int]("showing")
 )
 
-// show sleeps 150 times, which takes more than a page of frames, and opens a hook with the given
-// name, which accepts payloads until one is 0. Then another hook is open until a message arrives.
+// show sleeps 150 times, which takes more than a page of frames. Then it opens a hook with the
+// given name, which accepts payloads until one is 0. Finally another hook is open until a message
+// arrives.
 func show(ctx workflow.Context, name string) (int, error) {
 	for i := range 150 {
 		if err := workflow.Sleep(ctx, time.Duration(i)); err != nil {
@@ -161,7 +162,7 @@ func show(ctx workflow.Context, name string) (int, error) {
 	return workflow.NewTopic[int]("close").Receive(ctx)
 }
 
-// titles returns the titles of a run's hooks, as a client reads them.
+// titles returns the titles of a run's hooks, as read by a client.
 func titles(w *flowtest.World, h *workflow.Handle) (all []string) {
 	w.T.Helper()
 	open, err := h.Hooks(w.Ctx)
@@ -216,7 +217,8 @@ func TestOPS1_HooksReadsOnlyWhatIsNewInALog(t *testing.T) {
 	})
 }
 
-// After a store has lost writes and the run has continued, the same run id has another log.
+// TestOPS1_HooksForgetsALogThatIsAnotherOneNow proves that Hooks detects that the same run ID has
+// another log. This happens after a store has lost writes and the run has continued.
 func TestOPS1_HooksForgetsALogThatIsAnotherOneNow(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.As(showing, show))
@@ -253,7 +255,8 @@ func TestOPS1_InfoReadsNothingOfALogInWhichNothingFails(t *testing.T) {
 	})
 }
 
-// After a store has lost writes and the run has continued, the same run id has another log.
+// TestOPS1_InfoForgetsALogThatIsAnotherOneNow proves that Info detects that the same run ID has
+// another log. This happens after a store has lost writes and the run has continued.
 func TestOPS1_InfoForgetsALogThatIsAnotherOneNow(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	may := stumbleWorker(w)
@@ -275,7 +278,7 @@ func TestOPS1_InfoForgetsALogThatIsAnotherOneNow(t *testing.T) {
 		return fmt.Sprint(i.Retries[0].Failed, " ", i.Retries[0].Attempt)
 	}
 	got := []string{look()}
-	for _, other := range []*workflow.Run[int]{short, after, short} { // of equal, greater and smaller length
+	for _, other := range []*workflow.Run[int]{short, after, short} { // logs of equal, greater and smaller length
 		reads.other[before.ID()] = other.ID()
 		got = append(got, look())
 	}

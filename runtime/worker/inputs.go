@@ -15,17 +15,17 @@ type inputKind uint8
 const (
 	inputClaimed   inputKind = iota // the run was claimed
 	inputStart                      // the run must be created
-	inputLoaded                     // its log or only its inbox was read
-	inputUnread                     // its inbox has something new
+	inputLoaded                     // the run's log and inbox, or only its inbox, were read
+	inputUnread                     // the run's inbox may have new items
 	inputStep                       // an attempt has ended
 	inputHook                       // an attempt opens a hook
 	inputCommitted                  // a commit was answered
 	inputTick                       // something is due, or a step slot may be free
-	inputLost                       // the claim is gone
-	inputOwned                      // the runs that this session owns, as the store reports them
-	inputStop                       // the worker stops
-	inputEvict                      // the memory is needed for other runs
-	inputGiveWay                    // it is the turn of a quarantined run; see turns
+	inputLost                       // the claim was lost
+	inputOwned                      // the runs that this session owns, as reported by the store
+	inputStop                       // the worker is stopping
+	inputEvict                      // the run's memory is needed for other runs
+	inputGiveWay                    // a quarantined run must be executed alone; see turns
 	inputTurnOver                   // the turn of this run is over
 )
 
@@ -42,7 +42,7 @@ type input struct {
 	turn    int
 }
 
-// claimed is a claim of a run, under a session of the worker.
+// claimed is a claim of a run under a session of the worker.
 type claimed struct {
 	store.ClaimedRun
 	partition int
@@ -50,8 +50,8 @@ type claimed struct {
 	seq       uint64 // sequence number of the claim
 }
 
-// ownedRuns are the runs that a session owns according to the store, and the sequence number of the
-// last claim before that request.
+// ownedRuns are the runs that a session owns according to the store. It also contains the sequence
+// number of the last claim before the request.
 type ownedRuns struct {
 	fences   map[event.RunID]store.Fence
 	claimSeq uint64
@@ -63,7 +63,7 @@ type inputs struct {
 	activity *activity.Counter
 	ready    scheduler
 
-	// The worker's own capacity that the run uses; guarded by the lock of runs.
+	// The worker's own capacity that the run uses. The lock of runs guards both fields.
 	uses  []store.Use
 	queue string
 
@@ -71,19 +71,20 @@ type inputs struct {
 	posted    []input
 	scheduled bool
 	label     string                 // name of the workflow
-	followers []chan *localstart.End // receive the end of the run; see Follow
+	followers []chan *localstart.End // channels that receive the end of the run; see Follow
 
-	// unbegun is the claim of a run that has only been created. It is nil once the run or its
-	// status has progressed; see watchdog.tellBegun.
+	// unbegun is the claim of a run that was created but has not begun. It is nil once the run has
+	// progressed or its status has changed; see watchdog.tellBegun.
 	unbegun atomic.Pointer[claimed]
 }
 
 // scheduler queues a run loop for an executor.
 type scheduler interface{ schedule() }
 
-// post queues an input for the run loop. A later poster finds this input in the queue even if this
-// goroutine is suspended here: the last input that a stopping worker posts must not wait for a
-// suspended goroutine that schedules the loop after all executors have ended.
+// post queues an input for the run loop. It holds the lock while it schedules the loop. Otherwise
+// another poster could find the loop marked as scheduled although this goroutine is suspended
+// before scheduling it. The last input of a stopping worker would then be handled only after all
+// executors have ended.
 func (i *inputs) post(in input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -102,7 +103,7 @@ func (i *inputs) attempted(a *attempt) { i.post(input{kind: inputStep, attempt: 
 func (i *inputs) opens(o *opening)     { i.post(input{kind: inputHook, opening: o}) }
 
 // take returns the posted inputs. If there are none, the run loop leaves its executor. The buffer
-// of the handled inputs is reused for the next ones; a run loop that is away keeps no buffer.
+// of the handled inputs is reused for the next inputs. If the run loop is away, it keeps no buffer.
 func (i *inputs) take(handled []input, away bool) []input {
 	clear(handled)
 	i.mu.Lock()
@@ -119,7 +120,7 @@ func (i *inputs) take(handled []input, away bool) []input {
 	return in
 }
 
-// claimedAgain reports whether an unhandled claim is in the queue.
+// claimedAgain reports whether a claim is among the posted inputs.
 func (i *inputs) claimedAgain() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -144,8 +145,9 @@ func (i *inputs) setName(workflow string) {
 	i.label = workflow
 }
 
-// notifyFollowers sends the followers the end of the run, or nil if the run has left the worker. The
-// run was removed from the owned runs before, so no follower can be added afterwards.
+// notifyFollowers sends the end of the run to the followers. The end is nil if the run has left the
+// worker without ending. The caller has removed the run from the owned runs, so no follower can be
+// added afterwards.
 func (i *inputs) notifyFollowers(end *localstart.End) {
 	i.mu.Lock()
 	all := i.followers

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// A stopping worker posts to every run loop and then closes the queue. If post returned while
-// another goroutine had marked the run loop as scheduled but not queued it yet, no executor would
-// ever handle it, and its coroutines would leak.
+// TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue proves that post returns only when the
+// run loop is in the queue. A stopping worker posts to every run loop and then closes the queue. If
+// another goroutine had marked the loop as scheduled without queueing it, no executor would handle
+// the loop, and its coroutines would leak.
 func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	q := newQueue[runnable]()
 	tk := newRunLoop(&env{}, &loopParts{ready: q}, "wrun_1")
@@ -19,7 +20,7 @@ func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	}()
 	for range 1_000_000 {
 		if !tk.mu.TryLock() {
-			break // the second poster has to wait as well
+			break // the second poster must wait as well
 		}
 		scheduled := tk.scheduled
 		tk.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// requestTimeout is how long the broken store waits for an answer of the partition.
+// requestTimeout is how long broken waits for an answer of the lost partition.
 const requestTimeout = 300 * time.Millisecond
 
 var errSilent = errors.New("the partition does not answer")
 
-// broken is a store of which one partition does not answer while lost is set: calls fail at once,
-// or only after requestTimeout.
+// broken is a store with one partition that does not answer while lost is set. Its calls fail at
+// once or after requestTimeout.
 type broken struct {
 	store.Store
 	partition int
@@ -50,7 +50,7 @@ func (s *broken) heal() {
 
 func (s *broken) of(run event.RunID) bool { return int(run.Slot())%3 == s.partition }
 
-// fail returns the error of a call to the lost partition.
+// fail returns the error of a call to the given partition, or nil if the partition answers.
 func (s *broken) fail(ctx context.Context, partition int) error {
 	if partition != s.partition || !s.lost.Load() {
 		return nil
@@ -98,8 +98,8 @@ func (s *broken) Create(ctx context.Context, runs []store.Create) ([]store.Creat
 	return divided(ctx, s, runs, func(c store.Create) event.RunID { return c.Run }, s.Store.Create, func(err error) store.Created { return store.Created{Err: err} })
 }
 
-// divided executes the requests for the available partitions, and returns an unknown answer for the
-// others.
+// divided executes the requests to the available partitions. The other requests are answered with
+// an unknown outcome.
 func divided[Q, A any](ctx context.Context, s *broken, all []Q, run func(Q) event.RunID, ask func(context.Context, []Q) ([]A, error), unknown func(error) A) ([]A, error) {
 	var good []Q
 	var where []int
@@ -128,7 +128,8 @@ func divided[Q, A any](ctx context.Context, s *broken, all []Q, run func(Q) even
 	return answers, nil
 }
 
-// named returns n workflow ids whose runs are in the partition, or are outside of it.
+// named returns n workflow IDs whose runs are in the lost partition, or outside of it if in is
+// false.
 func (s *broken) named(n int, in bool) (names []string) {
 	for i := 0; len(names) < n; i++ {
 		name := fmt.Sprintf("run-%d", i)
@@ -139,7 +140,8 @@ func (s *broken) named(n int, in bool) (names []string) {
 	return names
 }
 
-// A partition that does not answer delays its own runs, and no others.
+// TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer proves that a partition that does not
+// answer delays its own runs and no others.
 func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		for _, when := range []string{"while it works", "before it starts"} {
@@ -152,7 +154,7 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 					w.Work(worker.Config{}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 						if n < 0 {
 							select {
-							case <-begin: // in progress when the partition is lost
+							case <-begin: // the step is running when the partition is lost
 							case <-ctx.Done():
 							}
 						}
@@ -190,7 +192,8 @@ func TestREC10_TheOtherPartitionsGoOnWhileOneDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A batch that cannot succeed gets smaller until it does.
+// TestREC10_ABatchThatCannotPassGetsSmaller proves that a batch that is too large to succeed gets
+// smaller until it succeeds.
 func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var refused atomic.Int64
@@ -208,7 +211,7 @@ func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 	arrived.Add(60)
 	w.Work(worker.Config{Parked: 1}, flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call), flowtest.AttackStep.As(func(ctx context.Context, n int) (int, error) {
 		arrived.Done()
-		arrived.Wait() // so that they commit at the same time
+		arrived.Wait() // wait for all, so that the runs commit at the same time
 		return twice(ctx, n)
 	}))
 	var runs []*workflow.Run[int]
@@ -225,7 +228,8 @@ func TestREC10_ABatchThatCannotPassGetsSmaller(t *testing.T) {
 	}
 }
 
-// A commit that the store never answers delays no other run.
+// TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun proves that a commit that the store never answers
+// does not delay other runs.
 func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var lost atomic.Pointer[event.RunID]
@@ -254,8 +258,9 @@ func TestREC10_ACommitThatAlwaysFailsKeepsNoOtherRun(t *testing.T) {
 	}
 }
 
-// A commit that the store can never accept blocks its run, with a reason that names it, and leaves
-// its slots to other runs.
+// TestSTEP11_ACommitThatNoStoreTakesBlocksItsRunAlone proves that a commit that the store rejects
+// permanently blocks its run with a reason that names the run. The slots of the run become free for
+// other runs.
 func TestSTEP11_ACommitThatNoStoreTakesBlocksItsRunAlone(t *testing.T) {
 	const limit = 1 << 20
 	w := flowtest.NewWorld(t, &tooLarge{Store: memstore.New(), limit: limit}, workflow.ClientConfig{MaxPayload: 4 << 20})
@@ -264,7 +269,7 @@ func TestSTEP11_ACommitThatNoStoreTakesBlocksItsRunAlone(t *testing.T) {
 		return len(s), err
 	}), sized.As(func(_ context.Context, s string) (string, error) { return s[:1], nil }))
 	var bad []*workflow.Run[int]
-	for range 3 { // more than there are slots
+	for range 3 { // more runs than there are slots
 		bad = append(bad, flowtest.Start(w, sizes, 2*limit))
 	}
 	for _, run := range bad {
@@ -313,10 +318,10 @@ func (s *tooLarge) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return answers, nil
 }
 
-// The events of code that requests very many operations at once are committed in frames of bounded
-// size.
+// TestSTEP11_AFanOfLargeStepsIsCommittedInParts proves that the events of code that requests many
+// large operations at once are committed in frames of bounded size.
 func TestSTEP11_AFanOfLargeStepsIsCommittedInParts(t *testing.T) {
-	const steps, arg = 100, 120 << 10 // 12 MB in all
+	const steps, arg = 100, 120 << 10 // 12 MB in total
 	for _, near := range []bool{false, true} {
 		t.Run(fmt.Sprintf("begun by its client's worker: %t", near), func(t *testing.T) {
 			st := &flowtest.Between{Store: memstore.New()}

@@ -42,8 +42,8 @@ func TestW1_EverySessionHasAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-// No reconciliation follows, and no commit: the end of the session alone must end the runs under
-// it.
+// TestW1_AnExpiredSessionDropsItsRunsAtOnce proves that the expiry of a session alone ends its
+// runs. No reconciliation and no commit follows.
 func TestW1_AnExpiredSessionDropsItsRunsAtOnce(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var expire atomic.Bool
@@ -71,7 +71,8 @@ func TestW1_AnExpiredSessionDropsItsRunsAtOnce(t *testing.T) {
 	w.Await("the end of its context", canceled)
 }
 
-// W2: another session has taken a run away, and the worker gets no notification.
+// TestW2_RunThatIsOwnedNoMoreIsDropped proves that a worker drops a run that another session has
+// claimed, although the worker gets no notification of the claim.
 func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}
@@ -106,7 +107,7 @@ func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	if err := mem.Release(w.Ctx, run.ID(), <-fences); err != nil {
 		t.Fatal(err)
 	}
-	// The worker may notice at once and have claimed it again, or have ended it.
+	// The worker may have claimed the released run again, or even ended it.
 	_, err := mem.ClaimRun(w.Ctx, 0, thief.ID, event.NewToken(), run.ID())
 	var ended *store.TerminalError
 	if err != nil && !errors.Is(err, store.ErrOwned) && !errors.As(err, &ended) {
@@ -126,7 +127,7 @@ func TestW2_RunThatIsOwnedNoMoreIsDropped(t *testing.T) {
 	w.Healthy()
 }
 
-// mute is a store that reports items only with heartbeats.
+// mute is a store that reports unread items only in answers to heartbeats.
 type mute struct{ flowtest.Between }
 
 func (s *mute) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
@@ -163,7 +164,8 @@ func TestW2_ItemsThatNobodyWasToldOfAreReadAfterAHeartbeat(t *testing.T) {
 	}
 }
 
-// K3: a worker without free capacity makes due runs ready for other workers.
+// TestK3_ABusyWorkerCallsDueForOthers proves that a worker without free capacity makes due runs
+// ready for other workers.
 func TestK3_ABusyWorkerCallsDueForOthers(t *testing.T) {
 	clock := storetest.NewClock()
 	mem := memstore.NewWith(memstore.Config{Clock: clock})
@@ -208,7 +210,8 @@ func TestK3_AWorkerWaitsUntilTheNextDueTimeItKnows(t *testing.T) {
 	w.Eventually("the worker waits until the run is due", known.Load)
 }
 
-// A step that ends because its worker stops has not failed.
+// TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker proves that a step that ends because its
+// worker stops has not failed. The next worker executes the step again.
 func TestREC7_AStepThatTheStopEndedIsLeftToTheNextWorker(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	var begun atomic.Int64

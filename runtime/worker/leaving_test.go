@@ -15,7 +15,8 @@ import (
 
 func twice(_ context.Context, n int) (int, error) { return 2 * n, nil }
 
-// parking reports whether the first of the commits parks its run, and returns the run.
+// parking reports whether a request contains a commit that parks its run. It returns the run of the
+// first such commit.
 func parking(op string, req any) (event.RunID, bool) {
 	commits, ok := req.([]store.Commit)
 	if op != "commit" || !ok {
@@ -29,8 +30,9 @@ func parking(op string, req any) (event.RunID, bool) {
 	return "", false
 }
 
-// A sleep ends while the answer of the commit that parks its run is in flight. The run no longer
-// belongs to this worker, and must hold no slot.
+// TestSlots_ComeBackFromARunThatFallsDueWhileItsParkIsAnswered proves that a run holds no slot
+// after the commit that parks it, even if its timer fires before the answer to that commit arrives.
+// Another worker owns the run by then.
 func TestSlots_ComeBackFromARunThatFallsDueWhileItsParkIsAnswered(t *testing.T) {
 	late := newBarrier()
 	defer late.open()
@@ -41,7 +43,7 @@ func TestSlots_ComeBackFromARunThatFallsDueWhileItsParkIsAnswered(t *testing.T) 
 			if err := do(); err != nil {
 				return err
 			}
-			// Another worker claims it, and keeps it.
+			// Another worker claims the run and keeps it.
 			taken = store.Session{ID: "thief", TTL: time.Hour}
 			if err := st.Store.OpenSession(ctx, taken); err != nil {
 				return err

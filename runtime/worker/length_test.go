@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// grows waits for messages forever, after it has started a child and registered a compensation.
+// grows is a workflow that waits for messages until it is canceled. For the input "parent" it first
+// starts a child and registers a compensation.
 var (
 	grows    = flowtest.Flow[string, int]("grows")
 	growing  = flowtest.Flow[int, int]("growing")
@@ -63,7 +64,7 @@ func TestLogLimit_FailsARunAfterItHasUndoneWhatItDid(t *testing.T) {
 		w.Eventually("the child is cancelled", func() bool {
 			info, err := child.Info(w.Ctx)
 			if errors.Is(err, workflow.ErrRunNotFound) {
-				return false // its creation is in flight: the log of the parent names it before it exists
+				return false // the child is not created yet, although the log of the parent names it
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -104,8 +105,8 @@ func TestLogLimit_CountsBytes(t *testing.T) {
 	}
 }
 
-// A run that was longer before the limit was lowered has the same allowance, and its code decides
-// how it ends.
+// TestLogLimit_LeavesRoomToARunThatIsAboveItAlready proves that a run whose log exceeds a lowered
+// limit gets the same allowance as other runs, so that its code decides how the run ends.
 func TestLogLimit_LeavesRoomToARunThatIsAboveItAlready(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		first := w.Work(worker.Config{}, growUndo)
@@ -123,7 +124,8 @@ func TestLogLimit_LeavesRoomToARunThatIsAboveItAlready(t *testing.T) {
 	})
 }
 
-// A run that was canceled by its log limit can be rerun with what it had done.
+// TestLogLimit_RetryGoesOnUnderAHigherLimit proves that a run that its log limit has ended can be
+// rerun under a higher limit and continues from its log.
 func TestLogLimit_RetryGoesOnUnderAHigherLimit(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	first := w.Work(worker.Config{MaxLogEvents: 60}, growUndo)

@@ -16,19 +16,19 @@ type load struct {
 	by    loading
 	run   event.RunID
 	fence store.Fence // fence of the claim that requests the read
-	inbox bool        // only the inbox
+	inbox bool        // whether only the inbox is read
 	got   store.Loaded
 
-	partition, bytes int // of the run
+	partition, bytes int // partition of the run, and size of its log in bytes
 }
 
-// loading is a run loop that requests a read.
+// loading is the receiver of a load's answer.
 type loading interface {
 	// loaded receives the load with its answer.
 	loaded(l *load)
 }
 
-// loader reads runs and retries until the store answers.
+// loader reads runs from the store and retries each read until it is answered.
 type loader struct {
 	*env
 	sender *request.Sender[*load]
@@ -47,14 +47,14 @@ func newLoader(e *env) *loader {
 	return r
 }
 
-// start starts the goroutines. They end with the worker.
+// start starts the goroutines of the loader, which end with the worker.
 func (r *loader) start() {
 	for range loaders {
 		r.work.Go(r.loadLoop)
 	}
 }
 
-// load queues a read. It is never answered if the worker has stopped.
+// load queues a read. If the worker has stopped, the read is never answered.
 func (r *loader) load(l *load) {
 	r.activity.Begin()
 	select {
@@ -63,7 +63,7 @@ func (r *loader) load(l *load) {
 	}
 }
 
-// loadLoop reads for many runs at once.
+// loadLoop reads many runs with one request.
 func (r *loader) loadLoop() {
 	var batch []*load
 	for {
@@ -75,7 +75,7 @@ func (r *loader) loadLoop() {
 	}
 }
 
-// ask sends the reads once, and returns those without an answer.
+// ask sends the reads once, and returns the reads without an answer.
 func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 	requests := make([]store.Load, len(batch))
 	for i, l := range batch {

@@ -21,14 +21,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The code of a locally started run executes before the run exists, but no step does.
+// TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable proves that no step of a locally started run
+// begins before the run is durable. The code of the run does execute earlier.
 func TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	var early, begun atomic.Int64
 	st.Around = func(_ context.Context, op string, req any, do func() error) error {
 		if c, ok := req.([]store.Create); ok && op == "create" && c[0].Owner != nil {
 			for range 1000 {
-				runtime.Gosched() // gives a launched step the chance to begin
+				runtime.Gosched() // lets a step begin if it was launched too early
 			}
 			early.Add(begun.Load())
 		}
@@ -49,8 +50,8 @@ func TestREC1_AHandedOverStepBeginsWhenItsRunIsDurable(t *testing.T) {
 	}
 }
 
-// The first operations of a locally started run have the same effects, in the store and in replay,
-// as those of a claimed run.
+// TestREC1_WhateverARunDoesFirstItMayBeHandedOver proves that the first operations of a locally
+// started run have the same effects as those of a claimed run, both in the store and in replay.
 func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 	child := flowtest.Flow[int, int]("handover.child")
 	topic := workflow.NewTopic[int]("handover")
@@ -96,7 +97,7 @@ func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 			for first, def := range flows {
 				handed := flowtest.Start(w, def, 3)
 				got, err := handed.Result(w.Ctx)
-				claimed := flowtest.Start(w, def, 3, workflow.WithDelay(time.Millisecond)) // a run with a delay is claimed
+				claimed := flowtest.Start(w, def, 3, workflow.WithDelay(time.Millisecond)) // a run with a delay is claimed and not started locally
 				want, wantErr := claimed.Result(w.Ctx)
 				if got != want || (err == nil) != (wantErr == nil) {
 					t.Errorf("%s: handed over: %d, %v; claimed: %d, %v", first, got, err, want, wantErr)
@@ -127,7 +128,8 @@ func TestREC1_WhateverARunDoesFirstItMayBeHandedOver(t *testing.T) {
 	}
 }
 
-// Code gets the same values before its run exists as in every replay.
+// TestREC2_WhatAHandedOverRunIsToldIsReadBack proves that code gets the same values before its run
+// exists as in every replay.
 func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	type told struct {
 		Now  time.Time
@@ -151,13 +153,13 @@ func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	opts := []workflow.StartOption{workflow.WithTags(tags), workflow.WithID("told"), workflow.WithPriority(3)}
 	runs := []*workflow.Run[int]{flowtest.Start(w, asks, 1, opts...)}
 	tags["a"] = "changed"
-	for range 5 { // they displace each other from the only slot for parked runs
+	for range 5 { // the runs evict each other from the only slot for parked runs
 		runs = append(runs, flowtest.Start(w, asks, 1))
 	}
 	received := 0
 	w.Eventually("one of them to be replayed", func() bool {
 		received++
-		for _, run := range runs { // while one executes, the others can be parked
+		for _, run := range runs { // while one run executes, the others can be parked
 			flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "go on"))
 			w.Reach(run, event.WaitCreated, 1+received)
 		}
@@ -184,7 +186,8 @@ func TestREC2_WhatAHandedOverRunIsToldIsReadBack(t *testing.T) {
 	}
 }
 
-// A message that arrives before the worker knows that the run exists is received.
+// TestFLOW5_MessageForARunThatWasJustCreatedIsReceived proves that a run receives a message that
+// arrives before the worker has the answer to the run's creation.
 func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 	topic := workflow.NewTopic[int]("early")
 	takes := flowtest.Flow[int, int]("handover.takes")
@@ -196,7 +199,7 @@ func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 			st.Around = func(ctx context.Context, op string, req any, do func() error) error {
 				c, ok := req.([]store.Create)
 				err := do()
-				// A start that no worker takes in time is created by the client, without an owner.
+				// If no worker begins the run in time, the client creates it without an owner.
 				if ok && err == nil && on.Swap(false) {
 					owned.Store(owned.Load() || c[0].Owner != nil)
 					err = errors.Join(err, topic.Send(ctx, takes.Get(far, c[0].Run), 9))
@@ -220,8 +223,9 @@ func TestFLOW5_MessageForARunThatWasJustCreatedIsReceived(t *testing.T) {
 	}
 }
 
-// Workers stop and others start while runs are started on them. Every start that returns a run has
-// created one, which completes; every step of it is executed once.
+// TestREC7_StartsOutliveTheWorkersThatTheyAreHandedTo proves that runs which are started locally
+// while workers stop and start are not lost. Every successful start has created a run that
+// completes, and each of its steps is executed once.
 func TestREC7_StartsOutliveTheWorkersThatTheyAreHandedTo(t *testing.T) {
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// stored returns what a store contains about a run.
+// stored returns the data that the store contains about a run.
 func stored(w *flowtest.World, run workflow.RunID) store.Loaded {
 	w.T.Helper()
 	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run, Inbox: true}})
@@ -28,9 +28,10 @@ func stored(w *flowtest.World, run workflow.RunID) store.Loaded {
 	return got[0]
 }
 
-// During a deployment, workers of a newer release write an event that the workers of this release
-// cannot read. These workers block the run, log this once, write nothing, and continue with other
-// runs. A repair leaves the run unchanged and reports why. The newer release completes the run.
+// TestVER1_ARunOfANewerReleaseIsLeftToIt proves that workers block a run whose log contains an
+// event of a newer release, as during a deployment. They log this once, write nothing, and continue
+// with other runs. A repair leaves the run unchanged and reports the reason. A worker of the newer
+// release completes the run.
 func TestVER1_ARunOfANewerReleaseIsLeftToIt(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var executed atomic.Int64
@@ -38,7 +39,7 @@ func TestVER1_ARunOfANewerReleaseIsLeftToIt(t *testing.T) {
 		code := flowtest.As(deployed, func(ctx workflow.Context, n int) (int, error) {
 			n, err := reserve.Call(ctx, n)
 			if err == nil {
-				n, err = workflow.Record(ctx, func() (int, error) { return n + 1, nil }) // the newer release's addition
+				n, err = workflow.Record(ctx, func() (int, error) { return n + 1, nil }) // operation that only the newer release has
 			}
 			if err == nil {
 				_, err = flowtest.Wake.Receive(ctx)
@@ -61,12 +62,12 @@ func TestVER1_ARunOfANewerReleaseIsLeftToIt(t *testing.T) {
 		}
 		before := stored(w, run.ID())
 		w.BlockedAs(run, "it has type 250", "use a newer release")
-		for n := range 20 { // both workers claim
+		for n := range 20 { // both workers claim runs
 			if got := flowtest.Result(w, flowtest.Start(w, occupied, n)); got != n {
 				t.Errorf("another run: got %d, want %d", got, n)
 			}
 		}
-		// The store has the block before the worker's log does.
+		// The store records the block before the worker logs it.
 		w.Eventually("it is said that the run is blocked", func() bool { return len(w.Lines("run is blocked")) > 0 })
 		if lines := w.Lines("run is blocked"); len(lines) != 1 || !strings.Contains(lines[0], "use a newer release") {
 			t.Errorf("it was said %d times that the run is blocked, want once, and why: %q", len(lines), lines)

@@ -10,35 +10,35 @@ import (
 )
 
 // A commit that gives back a run and its permits also claims runs that waited for these permits, in
-// the same action. They begin one round trip and one wake earlier, and the other workers are not
-// notified.
+// the same atomic action. The claimed runs begin one round trip and one wake earlier, and no other
+// worker is notified.
 //
-// This takes nothing from other partitions, because a worker does it only while it has spare slots,
-// and it still claims whatever it is woken for. A full worker serves the partitions in turn; see
-// [claimer.inTurn]. Nor does one worker keep work from many: it claims this way only while it
-// executes fewer steps than it has processors, and while its steps succeed. A broken worker must
-// not get every attempt of all the runs that wait for a limit.
+// Such claims do not keep a worker from serving other partitions. The worker makes them only while
+// it has spare slots, and still claims after each wake. A full worker serves the partitions in
+// turn; see [claimer.inTurn]. One worker also does not keep work from others: it makes such claims
+// only while it executes fewer steps than it has processors, and while its steps succeed. Otherwise
+// a broken worker would get every attempt of all the runs that wait for a limit.
 //
-// Local capacity (Config.Capacity) is offered to one claim at a time, because two concurrent claims
-// would both be given what is left. So a worker with local capacity makes no claims by commits.
+// A worker with local capacity (Config.Capacity) makes no claims by commits. Its free capacity may
+// be offered only to one claim at a time, because two concurrent claims could both use it.
 
-// nextMost is how many runs such a commit requests. One takes the slot of the run that is given
-// back, and a slot is reserved for the other. With two, the store finds out whether a second run
-// may begin and need not wake a worker that would find none.
+// nextMost is how many runs a commit claims at most. One run uses the slot of the run that is given
+// back, and a slot is reserved for the other. By trying two runs, the store determines whether a
+// second run may begin, and wakes no worker if none may.
 const nextMost = 2
 
-// nextClaim is the claim that a commit in flight makes.
+// nextClaim is the claim that a commit makes.
 type nextClaim struct {
 	lease    *lease.Lease // nil if the commit makes no claim
 	session  store.SessionID
-	answered func() // called once the claimed runs were adopted
+	answered func() // must be called after the claimed runs were adopted
 }
 
-// claimNext adds a claim to a commit that gives back permits.
+// claimNext adds a claim to c if the commit gives back permits.
 func (t *runLoop) claimNext(c *commit) {
 	switch c.req.Effect {
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
-	default: // a run that yields does so for other runs
+	default: // a run yields so that other ready runs can begin
 		return
 	}
 	if !t.givesPermits(c.req.Effect) || !t.alive() || len(t.cfg.Capacity) > 0 ||
@@ -56,7 +56,7 @@ func (t *runLoop) claimNext(c *commit) {
 	c.next = nextClaim{t.lease, t.session, t.lease.Claiming()}
 }
 
-// givesPermits reports whether the run gives back permits with effect.
+// givesPermits reports whether a commit with the given effect gives back permits of the run.
 func (t *runLoop) givesPermits(effect store.Effect) bool {
 	if t.run == nil || t.leftQueue {
 		return false
@@ -68,7 +68,7 @@ func (t *runLoop) givesPermits(effect store.Effect) bool {
 	return slices.ContainsFunc(spec.Uses, func(u event.Use) bool { return !u.Local })
 }
 
-// adoptNext passes the runs that a commit has claimed to their run loops.
+// adoptNext posts the claims that a commit has made to the run loops of the claimed runs.
 func (c *claimer) adoptNext(next nextClaim, claimed store.Claimed) {
 	c.runs.passOver(claimed.Skipped)
 	for _, run := range claimed.Runs {
@@ -78,9 +78,9 @@ func (c *claimer) adoptNext(next nextClaim, claimed store.Claimed) {
 	c.runs.unreserve()
 }
 
-// reserve reserves a slot for a run that a commit claims, and returns the routes to claim from: the
-// routes, of queues without a bound, of which this worker has seen runs with permits. It returns
-// nil if no slot is free, or if the run that is given back belongs to a queue with a bound.
+// reserve reserves a slot for a run that a commit claims, and returns the routes to claim from.
+// These are the routes of runs with permits that this worker has given back, without routes of
+// queues with a bound. It returns nil if no slot is free or if the queue of route has a bound.
 func (r *runs) reserve(route store.Route) []store.Route {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nexts records what commits claim, and what they are given.
+// nexts is a store that counts the claims made by commits and records the claimed runs.
 type nexts struct {
 	store.Store
-	lost atomic.Int64  // number of answers with claimed runs to lose
-	beat chan struct{} // receives a value with each heartbeat; if not nil, answers with claimed runs are delayed by some heartbeats
+	lost atomic.Int64  // number of further answers with claimed runs to lose
+	beat chan struct{} // receives a value at each heartbeat; if not nil, answers with claimed runs are delayed for some heartbeats
 
 	mu     sync.Mutex
 	asked  int
@@ -69,15 +69,15 @@ func (s *nexts) tally() (asked int, handed []event.RunID) {
 	return s.asked, slices.Clone(s.handed)
 }
 
-// inTurn are runs that use a limit and stay in a step until the gate is opened. The first run uses
-// all of the limit, the others use 1.
+// inTurn is a workflow whose runs use a limit and stay in a step until the gate is opened. The
+// first run uses the whole limit, and each other run uses 1.
 type inTurn struct {
 	limit.Limit
 	flow     workflow.Definition[int, int]
 	bindings []flowtest.Binding
 	gate     chan struct{}
-	fails    bool         // the steps that run when the gate is opened fail, and all later ones
-	most     atomic.Int64 // maximum number of steps at the same time
+	fails    bool         // whether the steps fail once the gate is open
+	most     atomic.Int64 // largest number of steps that ran at the same time
 	now      atomic.Int64
 }
 
@@ -108,8 +108,9 @@ func newInTurn(name string, atOnce int) *inTurn {
 	return f
 }
 
-// line starts n runs and waits until all but the first wait for the permit. If the worker has slots
-// for them, it also waits until they have been refused the permit. Then it opens the gate.
+// line starts n runs and waits until all but the first wait for the permit. If places is set, the
+// worker has slots for the waiting runs, and line also waits until their claim was refused. Then
+// line opens the gate.
 func (f *inTurn) line(w *flowtest.World, n int, places bool) (runs []*workflow.Run[int]) {
 	w.T.Helper()
 	for i := range n {
@@ -148,8 +149,8 @@ func TestREC5_APermitIsHandedOnByTheCommitThatGivesItBack(t *testing.T) {
 	})
 }
 
-// Local capacity is counted by the runs that the worker was given: two concurrent claims would both
-// be given what is left.
+// TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther proves that the commits of a worker
+// with local capacity claim nothing. Two concurrent claims could both use the same free capacity.
 func TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("alone", 1), &nexts{Store: w.Store}
@@ -165,8 +166,9 @@ func TestREC11_AWorkerWithLimitsOfItsOwnMakesOneClaimAfterTheOther(t *testing.T)
 	})
 }
 
-// The answer of a commit may be lost together with the runs that it has claimed. They belong to the
-// session, which gives them back.
+// TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack proves that runs claimed by a commit are given
+// back if the answer of the commit is lost. The session owns these runs, so reconciliation finds
+// them.
 func TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		f, st := newInTurn("lost", 1), &nexts{Store: w.Store}
@@ -203,8 +205,9 @@ func TestREC5_WhatIsHandedOnIsNotGivenBackBeforeTheAnswerComes(t *testing.T) {
 	}
 }
 
-// A full worker serves all partitions in turn, and a queue with a bound counts its slots: the
-// commits of such workers claim nothing.
+// TestREC11_AFullWorkerClaimsByItsTurnsOnly proves that the commits of a worker claim nothing if
+// the worker is full, because it must serve the partitions in turn. The same holds if the queue has
+// a bound, because its slots are counted.
 func TestREC11_AFullWorkerClaimsByItsTurnsOnly(t *testing.T) {
 	for name, cfg := range map[string]worker.Config{"one place": {Runs: 1}, "a bound for its queue": {AtOnce: map[string]int{"default": 3}}} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +229,8 @@ func TestREC11_AFullWorkerClaimsByItsTurnsOnly(t *testing.T) {
 
 var errBroken = errors.New("this machine is broken")
 
-// A worker does not keep work that many workers could do, or work at which it fails.
+// TestREC11_AWorkerLeavesPermitsToOthers proves that the commits of a worker claim nothing if the
+// worker executes as many steps as it has processors, or if its steps fail.
 func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 	for name, is := range map[string]struct{ busy, fails bool }{"that has much to do": {busy: true}, "that fails": {fails: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +265,8 @@ func TestREC11_AWorkerLeavesPermitsToOthers(t *testing.T) {
 	}
 }
 
-// A run of a workflow with a limit keeps its permits until its end: while it waits, its commits
-// give back no permits and claim nothing.
+// TestREC5_ARunThatKeepsItsPermitsClaimsNothing proves that a run which keeps its permits until its
+// end gives none back while it waits. So only its last commit claims runs.
 func TestREC5_ARunThatKeepsItsPermitsClaimsNothing(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	f, st := newInTurn("kept", 1), &nexts{Store: w.Store}

@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// draft builds the next commit of a run from what has happened and is not in a confirmed commit.
+// draft builds the next commit of a run from the state and events that no confirmed commit
+// contains.
 type draft struct {
 	*execution
 	*heldClaim
@@ -24,11 +25,11 @@ type draft struct {
 	inbox    *inbox
 	stepping *stepping
 	unsaved  []event.Event
-	again    []store.Publication // publications for values that were taken over from another run
-	spare    *commit             // an answered commit, to be reused
+	again    []store.Publication // publications of values that were taken over from an earlier run
+	spare    *commit             // an answered commit whose memory can be reused
 }
 
-// add appends events of the run.
+// add appends new events of the run.
 func (d *draft) add(events []event.Event) {
 	if len(d.unsaved) == 0 {
 		d.unsaved = events
@@ -37,20 +38,20 @@ func (d *draft) add(events []event.Event) {
 	}
 }
 
-// keepValues makes a run that has not committed anything publish the values that it has taken over
-// from an earlier run.
+// keepValues makes the first commit of a run publish the values that the run has taken over from an
+// earlier run.
 func (d *draft) keepValues(events []event.Event) {
 	if d.n > 1 || d.run.State().Spec.Kept == 0 {
 		return
 	}
 	d.again = effects.TakenOver(events)
 	if len(d.again) > 0 && !d.run.Ended() {
-		d.apply(event.Event{Type: event.ValuesKept}) // the commit needs a frame
+		d.apply(event.Event{Type: event.ValuesKept}) // a commit needs a frame to publish
 	}
 }
 
-// next returns the next commit, with what has happened. The commit also gives the run back if the
-// run has nothing to do here. next returns nil if there is nothing to commit.
+// next returns the next commit. The commit also gives the run back if the run has nothing to do on
+// this worker. next returns nil if there is nothing to commit.
 func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	effect, due := d.effect()
 	status := d.status(effect)
@@ -59,12 +60,12 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	}
 	events := d.unsaved[:portion(d.unsaved)]
 	switch {
-	case len(events) < len(d.unsaved): // the run may leave only after the rest
+	case len(events) < len(d.unsaved): // the run may leave only after the remaining events are committed
 		effect, due = store.EffectNone, time.Time{}
 		status = d.status(effect)
 	case effect == store.EffectNone && d.blocked == nil && d.run.Ended():
-		// The terminal event is committed together with the release of the run, and lists the items
-		// that were accepted but never taken. So the inbox is read first.
+		// The terminal event is committed together with the release of the run. It lists the
+		// accepted items that the code never received, so the inbox must be read first.
 		d.inbox.refused = max(d.inbox.refused, d.inbox.rereads)
 		if d.inbox.refused >= inboxPatience {
 			return d.closing(), nil
@@ -107,8 +108,8 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 	return c, nil
 }
 
-// label returns the label that a commit gives the run. Nil keeps the current label, or leaves the
-// label at the end of the run to the store.
+// label returns the failure group that a commit sets for the run. Nil keeps the recorded group; at
+// the end of the run the store then decides.
 func (d *draft) label(effect store.Effect) *store.FailureGroup {
 	t := d.failuregroup(effect)
 	if t.Group == d.group || t.Group == "" && (effect == store.EffectFinish || effect == store.EffectContinue) {
@@ -118,15 +119,15 @@ func (d *draft) label(effect store.Effect) *store.FailureGroup {
 	return &label
 }
 
-// trouble returns the failure group of the run after a commit; the zero value means none. If
-// several steps are being retried, the first one that began counts, so the label does not change
-// with each of their failures.
+// failuregroup returns the failure group of the run after a commit with the given effect. The zero
+// value means that the run is in no group. If several steps are being retried, the first one that
+// began determines the group. So the group does not change with each failure of these steps.
 func (d *draft) failuregroup(effect store.Effect) store.FailureGroup {
 	if effect == store.EffectBlock {
 		return failuregroup.Blocked(d.route.Workflow, whatBlocks(d.blocked))
 	}
 	if d.run == nil {
-		return store.FailureGroup{Group: d.group} // the log could not be read, so there is no reason to change the label
+		return store.FailureGroup{Group: d.group} // the log could not be read, so the group remains unchanged
 	}
 	state := d.run.State()
 	if effect == store.EffectFinish && state.Run == event.StateFailed {
@@ -138,8 +139,8 @@ func (d *draft) failuregroup(effect store.Effect) store.FailureGroup {
 	return store.FailureGroup{}
 }
 
-// whatBlocks returns why a run is blocked, without details of that run. For code that does not
-// match the log it returns the operations of the log and of the code.
+// whatBlocks returns why a run is blocked, without details of the run. If the code does not match
+// the log, it returns the operation in the log and the operation that the code requested.
 func whatBlocks(err error) string {
 	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
 		return mismatch.Operations()
@@ -147,16 +148,17 @@ func whatBlocks(err error) string {
 	return err.Error()
 }
 
-// The worker creates a run that a client of its process starts, if it can begin the run at once.
-// The code of the run executes first: up to its first wait it has only events, no effects. Then one
-// request stores the run, owned by this worker, with all these events in its first frame. Only
-// after the answer are the effects of the events carried out. This saves a claim and a commit, and
-// keeps every rule: create, claim and commit happen in one atomic action.
+// If a worker can begin a run at once that a client of its process starts, the worker also creates
+// the run. It first executes the code of the run up to its first wait, which produces events but no
+// effects. Then one request stores the run with all these events in its first frame, owned by this
+// worker. The effects of the events happen only after the answer. This saves a claim and a commit,
+// and violates no rule, because create, claim and commit are one atomic action.
 //
-// If the answer is lost, the run may exist and be owned although no worker executes it. That is the
-// same as a claim whose answer was lost: the next reconciliation gives it back.
+// If the answer is lost, the run may exist and be owned by a worker that does not execute it. This
+// state is the same as after a claim whose answer was lost: the next reconciliation gives the run
+// back.
 
-// creation returns the commit that creates the run.
+// creation returns the commit that creates the run of start.
 func (d *draft) creation(start *localStart) (*commit, error) {
 	n := d.portionOfStart()
 	c := d.newCommit(n)
@@ -171,14 +173,14 @@ func (d *draft) creation(start *localStart) (*commit, error) {
 	*r = start.Create
 	r.Frame, r.CommitID, r.Seq, r.Status = c.req.Frame, c.req.CommitID, c.req.Last, event.StatusRunning
 	if effect, _ := d.effect(); effect == store.EffectPark && n == len(d.unsaved) {
-		r.Status = d.status(effect) // the run waits from the beginning
+		r.Status = d.status(effect) // the run waits from its creation
 	}
 	r.Owner = &store.Owner{Session: d.session, Token: d.fence.Token}
 	return c, nil
 }
 
 // newCommit returns a commit of the given number of events, under the current claim and at the end
-// of the log.
+// of the durable log.
 func (d *draft) newCommit(events int) *commit {
 	c := d.spare
 	if c == nil {
@@ -190,7 +192,7 @@ func (d *draft) newCommit(events int) *commit {
 	return c
 }
 
-// saved drops what a durable commit contains.
+// saved removes the contents of a durable commit from the draft.
 func (d *draft) saved(c *commit) {
 	saved := d.unsaved
 	if d.unsaved = saved[c.events:]; len(d.unsaved) == 0 && d.run != nil {
@@ -205,17 +207,19 @@ func (d *draft) saved(c *commit) {
 	}
 }
 
-// recycle keeps an answered commit for reuse. Nothing else may refer to it.
+// recycle keeps an answered commit for reuse. The caller must hold the only reference to the
+// commit.
 func (d *draft) recycle(c *commit) {
 	*c = commit{}
 	d.spare = c
 }
 
-// forget drops what was not committed.
+// forget drops everything that was not committed.
 func (d *draft) forget() { d.unsaved, d.again = nil, nil }
 
-// nothingToLose reports whether the unsaved events need no commit yet: the run waits for a slot for
-// its next step, which it has only created. The commit that starts the step will contain them.
+// nothingToLose reports whether the unsaved events can wait for the next commit. This holds if the
+// run has created its next step and waits for a slot to start it. The commit that starts the step
+// contains the events.
 func (d *draft) nothingToLose() bool {
 	if d.blocked != nil || len(d.stepping.attempts)+len(d.inbox.taken)+len(d.stepping.cancels) > 0 || !d.stepping.wanted() {
 		return false
@@ -225,13 +229,13 @@ func (d *draft) nothingToLose() bool {
 	})
 }
 
-// inboxPatience is how often in a row the inbox may keep a run from ending before the store refuses
-// new items: because a commit is refused, or because the inbox must be read again before the next
-// commit.
+// inboxPatience is how many times in a row unread items may prevent a run from ending before the
+// store refuses new items. An end is prevented if the commit is refused, or if the inbox must be
+// read again before the next commit.
 const inboxPatience = 3
 
-// closing returns the commit that makes the store refuse further items, because the run could not
-// end while items kept coming.
+// closing returns the commit that makes the store refuse further items. It is needed if the run
+// cannot end because new items keep arriving.
 func (d *draft) closing() *commit {
 	d.inbox.rereads = 0
 	c := d.newCommit(0)
@@ -239,8 +243,8 @@ func (d *draft) closing() *commit {
 	return c
 }
 
-// fill puts unsaved events into a commit: the frame, and its effects for other runs and for
-// readers.
+// fill adds events to a commit: their frame, and the publications and outbox records that follow
+// from them.
 func (d *draft) fill(req *store.Commit, events []event.Event) error {
 	if err := d.frame(req, events); err != nil {
 		return err
@@ -262,7 +266,7 @@ func (d *draft) fill(req *store.Commit, events []event.Event) error {
 	return err
 }
 
-// frame encodes events as one frame.
+// frame encodes events as the frame of a commit.
 func (d *draft) frame(req *store.Commit, events []event.Event) error {
 	last := &events[len(events)-1]
 	if last.Type.Terminal() {
@@ -278,7 +282,7 @@ func (d *draft) frame(req *store.Commit, events []event.Event) error {
 	return err
 }
 
-// untaken returns the messages in the log that the code never received.
+// untaken returns the IDs of the messages in the log that the code never received.
 func (d *draft) untaken() []event.ItemID {
 	var ids []event.ItemID
 	var found []*event.Event
@@ -293,7 +297,7 @@ func (d *draft) untaken() []event.ItemID {
 	return ids
 }
 
-// effect returns what the next commit does to the run.
+// effect returns the effect of the next commit on the run, and the next due time of the run.
 func (d *draft) effect() (store.Effect, time.Time) {
 	busy := len(d.stepping.attempts) > 0
 	switch {
@@ -319,14 +323,15 @@ func (d *draft) effect() (store.Effect, time.Time) {
 		}
 		return store.EffectNone, time.Time{}
 	case d.run.State().RunningSteps() > 0:
-		return store.EffectYield, time.Time{} // abandoned attempts remain: the next worker decides
+		return store.EffectYield, time.Time{} // Abandoned attempts remain. The next worker decides about them.
 	}
 	return store.EffectPark, d.run.State().Due()
 }
 
-// unused returns what to do with permits that the run did not use: a run whose code has not begun
-// holds no permits and consumes no rate, whatever has woken it. The same holds for a run that
-// executes a step and has begun no attempt. A paused run keeps its position in the limiter queue.
+// unused returns what the store does with permits that the run has not used. If the code of the run
+// has not begun, the run holds no permits and consumes no rate, whatever has woken it. The same
+// holds for a run that executes a step and has begun no attempt. A paused run keeps its position in
+// the limiter queue.
 func (d *draft) unused(effect store.Effect) store.Unused {
 	if effect != store.EffectPark || d.leftQueue {
 		return store.UnusedNone
@@ -351,15 +356,16 @@ func (d *draft) status(effect store.Effect) event.Status {
 		}
 	case store.EffectPark, store.EffectFinish, store.EffectContinue:
 		if effect == store.EffectPark && d.run.AtGate() {
-			return event.StatusPaused // until its next step is requested
+			return event.StatusPaused // the run is paused until its next step is requested
 		}
 		return d.run.State().Status()
 	}
 	return event.StatusRunning
 }
 
-// progress reports whether events count as progress of the run. The start of an attempt does not,
-// because the attempt may be what kills the worker. An attempt that was given back does not either.
+// progress reports whether the events count as progress of the run. The start of an attempt does
+// not count, because the attempt may kill the worker. An attempt that was given back does not count
+// because it has no outcome.
 func progress(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(e event.Event) bool {
 		switch e.Type {
@@ -375,11 +381,10 @@ func progress(events []event.Event) bool {
 	})
 }
 
-// publications returns the stream operations of a commit with these events, in the log of a run of
-// that workflow.
+// publications returns the stream operations of events in the log of a run of the given workflow.
 func publications(workflow string, events []event.Event) ([]store.Publication, error) {
 	if _, remote := event.StepOfRun(workflow); remote {
-		return nil, nil // it writes to the streams of the run for which it executes a step
+		return nil, nil // such a run writes to the streams of the run for which it executes a step
 	}
 	var all []store.Publication
 	for i := range events {
@@ -399,8 +404,8 @@ func publications(workflow string, events []event.Event) ([]store.Publication, e
 	return all, nil
 }
 
-// logged returns events as they are stored in the log: without the payloads that are published with
-// them.
+// logged returns events as they are stored in the log: without the payloads that are stored in
+// streams.
 func logged(events []event.Event) []event.Event {
 	published := func(e event.Event) bool { return e.Type == event.StreamWritten }
 	if !slices.ContainsFunc(events, published) {
@@ -415,8 +420,8 @@ func logged(events []event.Event) []event.Event {
 	return events
 }
 
-// sends returns the outbox records that follow from events. The commit that holds their cause
-// writes them.
+// sends returns the outbox records that follow from events. They are written by the commit that
+// contains the events.
 func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for i := range events {
@@ -429,8 +434,8 @@ func (d *draft) sends(events []event.Event) ([]store.Send, error) {
 	return all, nil
 }
 
-// continuation returns the run that this one continues as. Its first frame holds what this run
-// received and its code did not take.
+// continuation returns the run as which this run continues. The first frame of the new run contains
+// the messages that the code of this run did not receive.
 func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	state := d.run.State()
 	spec := *state.Spec
@@ -443,12 +448,12 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	if spec.Debug && !d.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
 	}
-	for _, name := range d.run.ClosedStreams() { // streams belong to the chain of runs
+	for _, name := range d.run.ClosedStreams() { // streams belong to the whole chain of runs
 		events = append(events, event.Event{Type: event.StreamClosed, Name: name})
 	}
 	d.run.Unread(func(e *event.Event) bool {
 		switch e.Type {
-		case event.MessageReceived, event.AskReceived, event.AskAccepted: // hooks end with the run
+		case event.MessageReceived, event.AskReceived, event.AskAccepted: // payloads of hooks are not carried over, because hooks end with the run
 			events = append(events, event.Event{Type: e.Type, Name: e.Name, Item: e.Item, Payload: e.Payload})
 		}
 		return true
@@ -457,8 +462,8 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 		events = append(events, event.CarriedNotice(item, value, d.in.id))
 		return true
 	})
-	// A run that receives a cancel before it has started ends at once. So the cancel comes last,
-	// and only one is kept.
+	// A run that receives a cancel before it has started ends at once. So the cancel is the last
+	// event, and only one cancel is kept.
 	var cancel []event.Event
 	if state.CancelRequested {
 		cancel = append(cancel, event.Event{Type: event.CancelRequested, Reason: state.CancelReason, Item: state.CancelItem})
@@ -484,10 +489,10 @@ func (d *draft) continuation(last *event.Event) (*store.Create, error) {
 	return c, err
 }
 
-// tell adds what a commit publishes: the publications of its events, and with the first frame of a
-// run also those of the values that it has taken over.
+// tell adds publications to a commit: those of its events, refusals of asks, and with the first
+// frame the values that the run has taken over.
 func (d *draft) tell(c *commit) {
-	if c.took == len(d.inbox.taken) { // otherwise the asks stay in the inbox, and the next worker would judge them again
+	if c.took == len(d.inbox.taken) { // If the commit does not consume all taken items, refused asks may stay in the inbox, and the next worker would judge them again.
 		c.told = len(d.inbox.refusals)
 		c.req.Publish = append(c.req.Publish, d.inbox.refusals...)
 	}
@@ -501,8 +506,8 @@ func (d *draft) tell(c *commit) {
 	}
 }
 
-// portionOfStart returns how many of the first events a creation can hold. A creation has no
-// effects on others and ends nothing.
+// portionOfStart returns how many of the first events the creation of a run can contain. It stops
+// before the first event that has an effect on others or ends the run.
 func (d *draft) portionOfStart() int {
 	n := fitting(d.unsaved)
 	for i := range d.unsaved[:n] {
@@ -519,9 +524,9 @@ func (d *draft) portionOfStart() int {
 }
 
 // portion returns how many of the unsaved events go into one commit. This is all of them, unless
-// code requests very many operations, or writes very much to streams, without waiting. Every prefix
-// of a log is a valid log, so events may be cut anywhere, except that the end of a run stays
-// together with its cause.
+// code requests very many operations or writes very much to streams without waiting. Every prefix
+// of a log is a valid log, so events may be split at any event. The only exception is the end of a
+// run, which stays together with its cause.
 func portion(events []event.Event) int {
 	n := fitting(events)
 	if n == len(events) || !events[len(events)-1].Type.Terminal() {
@@ -537,7 +542,7 @@ func portion(events []event.Event) int {
 	switch {
 	case n <= cause, cause < 0:
 		return n
-	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // no commit can hold that
+	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // the end and its cause are too large for one commit
 		return n
 	case cause == 0:
 		return len(events)
@@ -555,7 +560,7 @@ func fitting(events []event.Event) int {
 		}
 		bytes += e.Size()
 		if e.Type.Entity() == event.EntityChild || e.Type.Entity() == event.EntitySend {
-			bytes += len(e.Payload) // it goes into the outbox as well
+			bytes += len(e.Payload) // the payload is also part of an outbox record
 		}
 		if i > 0 && (chunks > commitChunks || bytes > commitBytes) {
 			return i
@@ -564,8 +569,8 @@ func fitting(events []event.Event) int {
 	return len(events)
 }
 
-// causes reports whether an event comes from outside of the run's code and may cause the run to
-// end.
+// causes reports whether an event of this type originates outside of the run's code and may cause
+// the run to end.
 func causes(t event.Type) bool {
 	switch t {
 	case event.StepCompleted, event.StepFailed, event.WaitCompleted,

@@ -24,12 +24,12 @@ import (
 type severed struct {
 	store.Store
 	cut   atomic.Bool
-	tries atomic.Int64 // calls while cut was set
+	tries atomic.Int64 // number of calls while cut was set
 }
 
 func (s *severed) Unwrap() store.Store { return s.Store }
 
-// ask calls f unless the store is cut off.
+// ask calls f, or returns an error if the store is cut off.
 func ask[T any](s *severed, f func() (T, error)) (v T, err error) {
 	if s.cut.Load() {
 		s.tries.Add(1)
@@ -100,8 +100,9 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 	}
 }
 
-// The worker of this test has a client of its own, so requests by the test are not counted as its
-// own.
+// TestLog_ARevokedPasswordIsALineAtPowersOfTwo proves that a revoked password is logged at powers
+// of two of the number of failed requests. The worker has its own client, so requests of the test
+// are not counted.
 func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	server := redistest.Start(t)
 	admin, err := redisstore.Open(server.URL())
@@ -127,7 +128,7 @@ func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	do("ACL", "SETUSER", "worker", "resetpass", ">other")
 	do("CLIENT", "KILL", "USER", "worker")
 	tries := func() int { return len(w.Lines("store fails: trying again")) }
-	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 with the same cause
+	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 requests with the same cause
 	do("ACL", "SETUSER", "worker", "resetpass", ">secret")
 	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2))
 	w.OneOutage(4, 1<<14)

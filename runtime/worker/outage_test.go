@@ -73,7 +73,7 @@ func TestFLOW16_WhoAsksWaitsForAnOutageToEndAndAsksOnce(t *testing.T) {
 }
 
 func TestFLOW6_WhoResumesWaitsForAnOutageToEndAndDeliversOnce(t *testing.T) {
-	for i := range 8 { // a different answer is lost first each time
+	for i := range 8 { // each iteration loses a different answer first
 		plain := flowtest.NewMemory(t)
 		plain.Work(worker.Config{}, flowtest.Hold)
 		run := flowtest.Start(plain, flowtest.Holds, "order-7")
@@ -94,8 +94,8 @@ func TestFLOW6_WhoResumesWaitsForAnOutageToEndAndDeliversOnce(t *testing.T) {
 	}
 }
 
-// A server is killed and restarted while one caller waits for a value, another watches it, and an
-// ask is in progress.
+// TestFLOW16_AskAndWatchReconnectWhenTheServerIsBack proves that calls in progress continue after
+// the server was killed and restarted: a wait for a value, a watch of the value, and an ask.
 func TestFLOW16_AskAndWatchReconnectWhenTheServerIsBack(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	st, err := redisstore.Open(server.URL())
@@ -137,7 +137,8 @@ func TestFLOW16_AskAndWatchReconnectWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// withholding is a store that has lost the answers of a run after they were read.
+// withholding is a store whose first read reports two answers more than the stream contains, as if
+// a failover had lost them later.
 type withholding struct {
 	store.Store
 	reads atomic.Int64
@@ -148,12 +149,14 @@ func (s *withholding) Unwrap() store.Store { return s.Store }
 func (s *withholding) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.Store.ReadStream(ctx, r)
 	if s.reads.Add(1) == 1 {
-		page.Last += 2 // the lost answers had these positions
+		page.Last += 2 // the lost answers had these two positions
 	}
 	return page, err
 }
 
-// After a failover that has lost writes, the next answers have positions that others had before.
+// TestFLOW16_AnAnswerIsFoundAlthoughTheStoreHasLostThoseBefore proves that a caller receives its
+// answer although a failover has lost earlier answers. The new answer then has a position that a
+// lost answer had before.
 func TestFLOW16_AnAnswerIsFoundAlthoughTheStoreHasLostThoseBefore(t *testing.T) {
 	plain := flowtest.NewMemory(t)
 	plain.Work(worker.Config{}, flowtest.Account, flowtest.Slowly)

@@ -20,12 +20,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// losing is a store that loses the first commit with outbox records, as a failover does.
+// losing is a store that loses the first commit with outbox records, as a failover may.
 type losing struct {
 	flowtest.Between
 
 	mu   sync.Mutex
-	sent [][]store.Send // outbox records of the commits of a run
+	sent [][]store.Send // outbox records of all commits
 }
 
 func (s *losing) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
@@ -48,7 +48,8 @@ func (s *losing) Commit(ctx context.Context, commits []store.Commit) ([]store.Co
 	return lost, nil
 }
 
-// Code that repeats requests after the loss of its commit produces the same ids as before.
+// TestO1_WhatIsAskedForAgainHasTheSameIDs proves that requests which code repeats after the loss of
+// a commit have the same IDs as before.
 func TestO1_WhatIsAskedForAgainHasTheSameIDs(t *testing.T) {
 	st := &losing{Between: flowtest.Between{Store: memstore.New()}}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -79,7 +80,8 @@ func TestO1_WhatIsAskedForAgainHasTheSameIDs(t *testing.T) {
 	}
 }
 
-// A record that is not delivered holds back the later records of its pair.
+// TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair proves that a record that is not delivered
+// delays the later records of its pair.
 func TestO1_ARecordThatDoesNotGetThroughHoldsBackItsPair(t *testing.T) {
 	for name, failure := range map[string]error{"later": store.ErrLater, "no answer": errNoAnswer} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,7 @@ type forgetting struct {
 	flowtest.Between
 
 	lost    atomic.Bool
-	undated atomic.Bool // a mark had no deadline
+	undated atomic.Bool // whether a mark had no deadline
 }
 
 func (s *forgetting) Mark(ctx context.Context, partition int, marks []store.Mark) error {
@@ -159,7 +161,7 @@ func TestO1_WhatCreatedAnUnknownReceiverIsSentAgain(t *testing.T) {
 	}
 }
 
-// carrying is a store that counts deliveries by record.
+// carrying is a store that counts the deliveries of each record.
 type carrying struct {
 	flowtest.Between
 
@@ -228,7 +230,8 @@ func TestO2_EveryRecordIsSettledConfirmedAndGone(t *testing.T) {
 	}
 }
 
-// An end that the log does not expect was consumed before: it changes nothing.
+// TestEngine_TheEndOfAChildIsConsumedOnce proves that the end of a child changes nothing if the log
+// does not expect it. Such an end was consumed before.
 func TestEngine_TheEndOfAChildIsConsumedOnce(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.Collect)
@@ -252,8 +255,9 @@ func TestEngine_TheEndOfAChildIsConsumedOnce(t *testing.T) {
 	}
 }
 
-// A run that continues as new must read the items that are for it alone. A message that precedes
-// them is taken from the inbox as well, and is carried over to the log of the next run.
+// TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver proves that a run which continues
+// as new reads the items that are only for this run. A message that precedes such an item in the
+// inbox is applied as well, and must be carried over to the log of the next run.
 func TestFLOW10_WhatComesBesideAnItemForTheOldRunAloneIsCarriedOver(t *testing.T) {
 	mem := memstore.New()
 	st := &flowtest.Between{Store: mem}

@@ -16,25 +16,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// outcome is the outcome of an attempt, in its stored form. The goroutine of the attempt creates
-// it, because encoding an error calls methods of user code, which may panic or take long.
+// outcome is the outcome of an attempt in its stored form. The goroutine of the attempt creates it,
+// because encoding an error calls methods of user code, which may panic or take long.
 type outcome struct {
 	payload []byte
 	failure *event.Failure // nil if the attempt completed
-	gone    bool           // the code has ended its goroutine; the failure is not created yet
-	fatal   bool           // another attempt is useless
-	stopped bool           // it failed after the stopping worker had canceled it
+	gone    bool           // the code has called runtime.Goexit; failure is not set yet
+	fatal   bool           // no further attempt may follow
+	stopped bool           // the attempt failed after the stopping worker had canceled it
 	after   *time.Duration // delay before the next attempt, if the step set one
-	hold    time.Duration  // for how long the rates of the step are closed
-	closes  []string       // streams that are closed if the attempt completed
+	hold    time.Duration  // how long the rates of the step are closed; 0 if they stay open
+	closes  []string       // streams to close if the attempt completed
 	pending bool           // the code has left the outcome to the holder of its hook's token
-	item    event.ItemID   // item that carried an outcome from outside; empty if the code returned the outcome
-	key     string         // idempotency key of that item
-	sender  string         // sender of that item; empty if unknown
-	unfit   error          // the stored arguments do not fit this code; nil if they do
+	item    event.ItemID   // item that contained an outcome from outside; empty if the code returned the outcome
+	key     string         // idempotency key of the item
+	sender  string         // sender of the item; empty if unknown
+	unfit   error          // why the stored arguments do not fit this code; nil if they do
 }
 
-// failed returns the outcome of an attempt that the runtime itself has ended.
+// failed returns the outcome of an attempt that the runtime itself has ended with err.
 func failed(err error, code string) outcome {
 	f := failure.Encode(err, code)
 	f.Code = code
@@ -45,16 +45,16 @@ func panicked(text string) outcome {
 	return outcome{failure: failure.Panicked(text, debug.Stack())}
 }
 
-// exited returns the outcome of an attempt whose code has ended its goroutine.
+// exited returns the outcome of an attempt whose code has called runtime.Goexit.
 func exited() outcome {
 	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
 }
 
-// callStep calls the user's code and stores its outcome in out. A panic is a failed attempt with
-// its stack. If the code ends its goroutine (runtime.Goexit, as FailNow of a test does), callStep
-// does not return, but out is set.
+// callStep calls the user's code and stores its outcome in out. A panic is a failed attempt whose
+// failure contains the stack. If the code calls runtime.Goexit, for example by FailNow of a test,
+// callStep does not return, but out is set.
 func callStep(ctx context.Context, fn engine.StepFunc, judge func(error) outcome, args []byte, out *outcome) {
-	*out = outcome{gone: true} // the default if the code ends its goroutine
+	*out = outcome{gone: true} // remains if the code calls runtime.Goexit
 	defer func() {
 		if r := recover(); r != nil {
 			*out = panicked(fmt.Sprintf("panic: %v", r))
@@ -68,11 +68,12 @@ func callStep(ctx context.Context, fn engine.StepFunc, judge func(error) outcome
 	*out = judge(err)
 }
 
-// judge returns the outcome for the error of an attempt.
+// judge returns the outcome of an attempt that ended with err. fatal is the user's predicate for
+// errors that must not be retried; it may be nil.
 func judge(err error, fatal func(error) bool) outcome {
 	f := failure.Encode(err, event.CodeError)
 	if f.Code != event.CodePayload {
-		f.Code = event.CodeError // even if it is the error of another run, which has its own code
+		f.Code = event.CodeError // err may be the failure of another run, which has its own code
 	}
 	out := outcome{failure: f}
 	if r, ok := errors.AsType[*replay.RenamedError](err); ok {
@@ -91,14 +92,14 @@ func judge(err error, fatal func(error) bool) outcome {
 	return out
 }
 
-// isFatal calls the user's predicate. A panic counts as false.
+// isFatal calls the user's predicate. If the predicate panics, isFatal returns false.
 func isFatal(fatal func(error) bool, err error) (yes bool) {
 	defer func() { _ = recover() }()
 	return fatal(err)
 }
 
-// rerun records in the terminal event whether the retry policy of the workflow reruns the run, and
-// when. Every commit that ends a run calls it, so the policy of the worker that ends the run
+// rerun records in the terminal event whether, and when, the retry policy of the workflow reruns
+// the run. Every commit that ends a run calls rerun, so the policy of the worker that ends the run
 // applies.
 func (d *draft) rerun(end *event.Event) {
 	f := d.run.State()
@@ -114,24 +115,24 @@ func (d *draft) rerun(end *event.Event) {
 // worthRerun reports whether a rerun of a failed run may succeed.
 func worthRerun(f *event.LogState) bool {
 	switch {
-	case f.Spec.Parent != "": // its parent decides
+	case f.Spec.Parent != "": // the parent of the run decides about a rerun
 		return false
-	case f.Spec.Debug: // an operator steps through it
+	case f.Spec.Debug: // an operator executes the run step by step
 		return false
-	case f.StartedAt.IsZero() || !f.Delayed.IsZero(): // its code has not begun
+	case f.StartedAt.IsZero() || !f.Delayed.IsZero(): // the code of the run has not begun
 		return false
-	case f.Ending(): // it was canceled, its log is too long, or it needs more of a limit than the limit allows
+	case f.Ending(): // the run was canceled, its log is too long, or it uses more of a limit than the limit allows
 		return false
 	case f.Unsure: // a rerun might repeat an effect that must happen once
 		return false
-	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // compensations were executed, so its effects are missing
+	case len(f.Failure.Undone)+len(f.Failure.NotUndone) > 0: // compensations were executed, so effects of the run are missing
 		return false
 	}
 	return !hopeless(f.Failure)
 }
 
-// hopeless reports whether a failure, or one of its causes, would recur in a rerun or must not be
-// risked again.
+// hopeless reports whether a rerun must not follow a failure: the failure or one of its causes
+// would occur again, or must not be risked again.
 func hopeless(f *event.Failure) bool {
 	switch f.Code {
 	case event.CodeFatal, event.CodePoisoned, event.CodeTransitions:

@@ -11,10 +11,10 @@ import (
 // parkedRuns keeps waiting runs in memory and evicts the least recently parked ones. It is guarded
 // by runs.mu.
 type parkedRuns struct {
-	limit    int // in branches
+	limit    int // maximum number of branches
 	branches int
 	byID     map[event.RunID]*list.Element
-	order    *list.List // of parkedRun, newest first
+	order    *list.List // elements are of type parkedRun, newest first
 }
 
 type parkedRun struct {
@@ -26,7 +26,7 @@ func newParkedRuns(limit int) *parkedRuns {
 	return &parkedRuns{limit: limit, byID: map[event.RunID]*list.Element{}, order: list.New()}
 }
 
-// put keeps a run with n branches, and returns the runs that are evicted for it.
+// put keeps a run with n branches in memory, and returns the runs that are evicted in exchange.
 func (p *parkedRuns) put(in *inputs, n int) []*inputs {
 	p.byID[in.id] = p.order.PushFront(parkedRun{in, n})
 	p.branches += n
@@ -44,7 +44,7 @@ func (p *parkedRuns) drop(e *list.Element) *inputs {
 	return r.in
 }
 
-// take removes and returns a run; nil if it was not kept.
+// take removes and returns a run. It returns nil if the run was not kept.
 func (p *parkedRuns) take(id event.RunID) *inputs {
 	e := p.byID[id]
 	if e == nil {
@@ -68,35 +68,36 @@ func (p *parkedRuns) all() []*inputs {
 	return all
 }
 
-// A waiting run is normally given back, and claimed by any worker with a free slot when an item
-// arrives for it. A worker that did not execute it last must then read and replay its whole log. In
-// a fleet, a run that calls a thousand steps on other workers would be replayed for nearly each
-// result, and the total time would grow with the square of the number of steps. So the release of a
-// run is delayed when the run waits again and was woken soon after its last release. Notifications
-// for it then reach this worker, which reads the inbox and continues from memory.
+// By default a waiting run is given back, and any worker with a free slot claims it when an item
+// arrives. A worker that did not execute the run last must then read and replay its whole log. In a
+// fleet, a run that calls a thousand steps on other workers would be replayed for nearly every
+// result. The total time would grow with the square of the number of steps.
 //
-// Nothing else differs. The run stays owned as during execution: its events are committed at once,
-// its timers fire, and it is recovered with all runs of the worker. It leaves at once when the
-// worker stops or has to execute a quarantined run. A run is not delayed if it holds what other
-// runs may need: permits, capacity of the worker's local limits, or scarce slots.
+// So the release of a run is delayed if the run waits again and was woken soon after its last
+// release. Its notifications then reach this worker, which reads the inbox and continues from
+// memory. The run stays owned as during execution: its events are committed at once, its timers
+// fire, and if the worker dies, the run is recovered like all others. The run leaves at once when
+// the worker stops or has to execute a quarantined run. The release is not delayed if the run holds
+// resources that other runs may need: permits, capacity of the worker's local limits, or scarce
+// slots.
 
-// releaseDelay bounds both the time between a release and a wake that counts as soon, and the time
-// for which an idle run stays.
+// releaseDelay is the maximum time between a release and a wake for the wake to count as soon. It
+// is also how long the release of an idle run is delayed.
 const releaseDelay = 250 * time.Millisecond
 
-// lingering is the state that decides whether the release of a waiting run is delayed.
+// releaseDelayed is the state that decides whether the release of a waiting run is delayed.
 type releaseDelayed struct {
-	soon  bool      // the run was woken soon after its release
+	soon  bool      // whether the run was woken soon after its release
 	moved time.Time // when the run was woken, or when its last commit with events was made
 	until time.Time // when the delayed release takes place; zero if the release is not delayed
 }
 
-// wake records the claim of a run that was given back at left.
+// wake records that a run which was given back at the time left was claimed at the time now.
 func (l *releaseDelayed) wake(left, now time.Time) {
 	l.soon, l.moved = now.Sub(left) < releaseDelay, now
 }
 
-// stays decides whether the run stays although it would be given back with effect.
+// stays decides whether the release of the run by the given effect is delayed.
 func (d *draft) stays(effect store.Effect) bool {
 	d.until = time.Time{}
 	until := d.moved.Add(releaseDelay)
@@ -110,7 +111,7 @@ func (d *draft) stays(effect store.Effect) bool {
 	return true
 }
 
-// roomy reports whether a waiting run may keep its slot.
+// roomy reports whether a waiting run may keep its slot because slots are not scarce.
 func (r *runs) roomy(in *inputs, partition int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

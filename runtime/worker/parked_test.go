@@ -61,8 +61,9 @@ func spin(stop *atomic.Bool) {
 	}
 }
 
-// Blocking code is reported by the name of the user's function, and the other runs continue. When
-// it returns, its run continues as well.
+// TestFLOW14_BlockedCodeIsReportedAndDoesNotStallOtherRuns proves that code which blocks is
+// reported by the name of the user's function while other runs continue. When the code returns, its
+// own run continues.
 func TestFLOW14_BlockedCodeIsReportedAndDoesNotStallOtherRuns(t *testing.T) {
 	for name, block := range map[string]func() (wait, free func()){
 		"blockOnChannel": func() (wait, free func()) {

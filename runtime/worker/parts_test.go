@@ -10,14 +10,15 @@ import (
 	"testing"
 )
 
-// A part that could reach the worker could reach every other part. The worker refers to its parts.
-// No part refers to the worker, and no function does except those that make, host or instrument
-// one.
+// TestParts_KnowNothingOfTheWorker proves that no part of a worker refers to the Worker. A part
+// that could reach the Worker could reach every other part. Only functions that create, host or
+// instrument a Worker may refer to it.
 func TestParts_KnowNothingOfTheWorker(t *testing.T) {
-	testPartsDoNotName(t, "Worker", "host") // host is the interface of the worker for clients
+	testPartsDoNotName(t, "Worker", "host") // host is the interface of the Worker for clients
 }
 
-// The same holds for the parts of a run loop: they return what only the loop can decide.
+// TestParts_KnowNothingOfTheRunLoop proves that no part of a run loop refers to the run loop. The
+// parts return decisions that only the loop can make.
 func TestParts_KnowNothingOfTheRunLoop(t *testing.T) {
 	testPartsDoNotName(t, "runLoop")
 }

@@ -72,13 +72,13 @@ func TestFLOW7_AForkPublishesWhatItHasTakenOverOnce(t *testing.T) {
 	fork, err := run.Fork(w.Ctx, "forked-once/test.note[here]")
 	flowtest.Order(t, err)
 	w.Reach(fork, event.WaitCreated, 1)
-	w.Send(fork, 1) // leads to a commit of a run that is in memory
+	w.Send(fork, 1) // the message causes a commit of a run that is in memory
 	w.Reach(fork, event.WaitCreated, 2)
 	if n := w.Published(fork, effects.ValueStream("level")); n != 1 {
 		t.Errorf("after a commit: %d values were published, want the one that was taken over", n)
 	}
 	first.Stop()
-	w.Work(worker.Config{}, code...) // replays
+	w.Work(worker.Config{}, code...) // the second worker replays the run
 	w.Send(fork, 2)
 	w.Reach(fork, event.ValueSet, 3)
 	if n := w.Published(fork, effects.ValueStream("level")); n != 2 {
@@ -95,7 +95,7 @@ func TestFLOW16_ARefusalIsToldOnce(t *testing.T) {
 	begun, release := make(chan struct{}, 3), make(chan struct{}, 3)
 	w.Work(worker.Config{}, flowtest.As(busy, func(ctx workflow.Context, n int) (int, error) {
 		flowtest.Add.Handle(ctx, func(int) error { return &flowtest.LimitError{Limit: n} }, func(_ workflow.Context, n int) (int, error) { return n, nil })
-		for range 3 { // each step takes commits of its own
+		for range 3 { // each step takes its own commits
 			if _, err := flowtest.Slow.Call(ctx, n); err != nil {
 				return 0, err
 			}
@@ -143,7 +143,7 @@ func TestFLOW16_AQuestionIsValidatedOnce(t *testing.T) {
 		}
 	}
 	first.Stop()
-	w.Work(worker.Config{}, code) // replays
+	w.Work(worker.Config{}, code) // the second worker replays the run
 	w.Send(run, 1)
 	_ = flowtest.Result(w, run)
 	if n := calls.Load(); n != questions {
@@ -151,9 +151,9 @@ func TestFLOW16_AQuestionIsValidatedOnce(t *testing.T) {
 	}
 }
 
-// forgetful is a store that executes every delivery and loses every other answer. It counts
-// deliveries only: if reads counted as well, they could alternate with a retrying sender so that
-// all of its answers were lost.
+// forgetful is a store that executes every delivery and loses every other answer. Only deliveries
+// count: if reads counted as well, they could alternate with a sender's retries so that every
+// answer to the sender is lost.
 type forgetful struct {
 	store.Store
 	calls atomic.Int64
@@ -218,8 +218,8 @@ func TestSTEP10_WhatAStepHasPostedIsPublishedAlsoByTheEndOfItsCaller(t *testing.
 	<-begun
 	w.Reach(run, event.WaitCreated, 1)
 	first.Stop()
-	w.Send(run, 7) // ends the run
-	close(write)   // the chunk is written after that
+	w.Send(run, 7) // the message ends the run
+	close(write)   // the step writes the chunk after the end
 	flowtest.Order(t, <-posted)
 	w.Work(worker.Config{Queues: []string{workflow.DefaultQueue}}, code, none)
 	if got := flowtest.Result(w, run); got != 7 {

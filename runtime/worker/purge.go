@@ -11,23 +11,25 @@ import (
 )
 
 const (
-	// purgeEvery is the approximate interval between searches for runs whose retention is over. A
-	// worker that knows of an earlier one searches earlier.
+	// purgeEvery is the approximate interval between searches for expired runs. A worker searches
+	// earlier if a previous search returned an earlier expiry.
 	purgeEvery = time.Minute
 	// purgePause is the minimum pause between two searches.
 	purgePause = 10 * time.Second
-	// purgeBatch bounds one call, because it delays other users of the partition.
+	// purgeBatch bounds the runs that one call removes. A call delays other requests to the
+	// partition.
 	purgeBatch = 100
 )
 
-// purger removes runs whose retention is over.
+// purger removes runs whose retention has expired.
 type purger struct {
 	*env
 	outage *outage.Log
 }
 
-// run removes runs whose retention is over until ctx ends. Every worker does so for all runs of the
-// store, whatever it serves. Concurrent purgers are harmless, because each run is removed once.
+// run removes expired runs until ctx ends. Every worker does so for all runs of the store,
+// including runs that it does not serve. Several purgers may run concurrently, because the store
+// removes each run once.
 func (p *purger) run(ctx context.Context) {
 	from, ok := store.As[store.Purger](p.store)
 	if !ok {
@@ -39,7 +41,7 @@ func (p *purger) run(ctx context.Context) {
 		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return
 		case err != nil:
-			// The next round retries.
+			// The error is not returned: the next round retries.
 		}
 		if !wait.For(ctx, p.clock, purgeDelay(p.clock.Now(), next, p.chance())) {
 			return
@@ -47,8 +49,9 @@ func (p *purger) run(ctx context.Context) {
 	}
 }
 
-// purge removes expired runs in every partition, batch by batch, and returns when the next run
-// expires; zero if there is none. A partition that fails does not keep it from the others.
+// purge removes expired runs in every partition, batch by batch. It returns the time at which the
+// next run expires, or zero if there is none. An error in one partition does not prevent purging
+// the others.
 func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, failed error) {
 	for partition := range p.store.Partitions() {
 		for ctx.Err() == nil {
@@ -70,8 +73,9 @@ func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, 
 	return next, failed
 }
 
-// purgeDelay returns how long to wait if the next run expires at next, where zero means that there
-// is none. chance, in [0, 1), spreads the workers of a fleet over time.
+// purgeDelay returns how long to wait before the next search. The next run expires at next; a zero
+// next means that no run expires. chance, in [0, 1), spreads the searches of the workers of a fleet
+// over time.
 func purgeDelay(now, next time.Time, chance float64) time.Duration {
 	d := time.Duration((0.8 + 0.4*chance) * float64(purgeEvery))
 	if until := next.Sub(now); !next.IsZero() && until < d {

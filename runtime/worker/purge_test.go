@@ -10,7 +10,7 @@ func TestPurgeDelay_IsAboutAMinuteOrUntilTheNextRunIsDue(t *testing.T) {
 	in := func(d time.Duration) time.Time { return now.Add(d) }
 	for name, tt := range map[string]struct {
 		next     time.Time
-		min, max time.Duration // depending on chance
+		min, max time.Duration // bounds of the delay over all values of chance
 	}{
 		"none is due":                {time.Time{}, 48 * time.Second, 72 * time.Second},
 		"the next is due much later": {in(time.Hour), 48 * time.Second, 72 * time.Second},

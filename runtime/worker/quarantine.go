@@ -8,51 +8,54 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A run that ends the process of its worker takes down every run that the process owns, and nothing
-// records which of them caused it. For each owned run the store counts the deaths of its workers
-// (its recoveries), and resets the count at the run's next progress. Below quarantineAfter the
-// count proves nothing, and such runs are executed together with all others. From quarantineAfter
-// on a run is quarantined, and from Recoveries on it is poisoned: it fails without executing its
-// code.
+// A run whose code ends the worker's process ends the execution of every run that the process owns.
+// Nothing records which run was the cause. For each owned run the store counts the deaths of its
+// workers, the recoveries of the run, and resets the count when the run makes progress. A run with
+// fewer than quarantineAfter recoveries is executed together with other runs, because so few deaths
+// prove nothing. A run with quarantineAfter or more recoveries is quarantined. A run with
+// Recoveries recoveries is poisoned: it fails without executing its code.
 //
-// An innocent run must never get that far, whichever runs share its worker. So quarantined runs are
-// claimed exempt: the store does not count the death of their worker. They wait and are executed
-// one at a time, each in its own turn. For a turn the worker begins nothing else, claims nothing,
-// gives back runs that are not executing, and waits until those releases were answered and running
-// work has ended. Only then does it commit that the exemption is over, and then the code begins:
-// from here on a death counts, because no other run can have caused it. A turn ends once the run
-// has made progress, which resets its recoveries, or has left the worker; or after turnTime,
-// because other runs must not wait for a step that takes hours.
+// A run that does not kill workers must not be poisoned, whichever runs share its worker. So
+// quarantined runs are claimed exempt, which means that the store does not count the death of their
+// worker. They wait and are executed one at a time, each in its own turn. To prepare a turn, the
+// worker begins no other work, claims nothing, and gives back the runs that are not executing. It
+// waits until those releases were answered and running work has ended. Then it commits the end of
+// the exemption, and the code begins only after that commit. From then on a death counts, because
+// no other run can have caused it. A turn ends when the run has made progress, which resets its
+// recoveries, or has left the worker. It also ends after turnTime, because other runs must not wait
+// for a step that takes hours.
 //
-// The last recovery, which poisons, is counted only for a death in a turn during which the run was
-// alone. An earlier one is also counted for a quarantined run whose turn is over, or that could not
-// be alone because other runs' steps did not end. So a run that kills its worker late gets to its
-// last turn, which lasts longer. The exemption is restored at the end of the last turn. Hence
-//   - a run is poisoned only if its worker has died while it executed nothing else: an innocent run
-//     only if something outside kills that process, in the run's turns and without progress;
-//   - a run that kills its worker within the last turn has at most Recoveries deaths; one that
-//     takes longer cannot be told from others, and ends with the attempts of its step;
-//   - for quarantined runs that wait no deaths are counted, and fresh workers begin with
-//     quarantined runs, because a turn begins as soon as one was claimed.
+// The last recovery, which poisons the run, is counted only for a death in a turn during which no
+// other run had work in flight. An earlier recovery of a quarantined run is counted in two more
+// cases: the turn of the run is over, or steps of other runs did not end in time for its turn. So a
+// run that kills its worker late reaches its last turn, which lasts longer. At the end of the last
+// turn the run becomes exempt again. This has the following consequences:
+//   - A run is poisoned only if its worker has died while it executed nothing else. An innocent run
+//     is poisoned only if an outside cause ends the process in the turns of the run, and the run
+//     makes no progress in between.
+//   - A run that kills its worker within the last turn causes at most Recoveries deaths. A run that
+//     takes longer cannot be distinguished from others. It fails when its step has no attempts left.
+//   - Deaths are not counted for quarantined runs that wait. A new worker begins with quarantined
+//     runs, because a turn begins as soon as one was claimed.
 //
-// Turns follow one another for at most turnTime. Then the worker does other work for as long, if
-// there is any, so a run that is not quarantined waits for about two turns. All this costs nothing
-// while there are no quarantined runs, and otherwise one commit per turn.
+// Turns follow one another for at most turnTime. Then the worker does other work for the same time,
+// if there is any. So a run that is not quarantined waits for about two turns. The quarantine costs
+// nothing while there are no quarantined runs, and otherwise one commit per turn.
 
-// turnTime is how long a quarantined run may keep other runs waiting, and how long it waits itself
-// for work in flight. The last turn before a run is poisoned is as long as RunBudget.
+// turnTime bounds a turn. It is also how long a quarantined run waits for work in flight before its
+// turn begins. The last turn before a run is poisoned is as long as RunBudget.
 const turnTime = 5 * time.Second
 
-// turns decides which runs of the worker may be executed. It is guarded by runs.mu.
+// turns decides which runs of the worker may be executed. runs.mu guards it.
 type turns struct {
 	waiting   []quarantined          // owned and exempt runs that have not begun their turn
-	now       atomic.Pointer[inputs] // the run whose turn it is, set with the lock held; nil if all runs but the waiting ones may execute
-	alone     bool                   // no other run has work in flight
-	begun     bool                   // the code of the run may begin
-	number    int                    // number of the turn, by which timers of earlier turns are recognized
+	now       atomic.Pointer[inputs] // the run whose turn it is; nil if all runs except the waiting ones may execute; set with the lock held
+	alone     bool                   // whether no other run has work in flight
+	begun     bool                   // whether the code of the run may begin
+	number    int                    // number of the turn; timers of earlier turns have another number
 	since     time.Time              // when the first of consecutive turns was prepared
-	openUntil time.Time              // until when other runs are executed before the next turn
-	armed     bool                   // a timer for openUntil is set
+	openUntil time.Time              // end of the period in which other runs are executed before the next turn
+	armed     bool                   // whether a timer for openUntil is set
 }
 
 // quarantined is a run that waits for its turn, with the maximum duration of that turn.
@@ -61,30 +64,31 @@ type quarantined struct {
 	most time.Duration
 }
 
-// quarantineAfter returns how many recoveries make a run quarantined.
+// quarantineAfter returns the number of recoveries at which a run is quarantined.
 func (e *env) quarantineAfter() int { return max(e.cfg.Recoveries-2, 1) }
 
-// exemptAfter returns how many recoveries make a run exempt when it is claimed; 0 means that no
-// number does.
+// exemptAfter returns the number of recoveries at which a run is claimed exempt. It returns 0 if no
+// run is claimed exempt.
 func (e *env) exemptAfter() int {
 	if n := e.quarantineAfter(); n < e.cfg.Recoveries {
 		return n
 	}
-	return 0 // the first death is the last, so the cause cannot be determined
+	return 0 // With so few recoveries the first death poisons the run, so the cause cannot be determined.
 }
 
-// quarantined reports whether a run with that many recoveries is quarantined.
+// quarantined reports whether a run with the given number of recoveries is quarantined.
 func (e *env) quarantined(recoveries int) bool {
 	return recoveries >= e.quarantineAfter() && recoveries < e.cfg.Recoveries
 }
 
-// closedTo reports whether the run may begin nothing, because it is the turn of another run.
+// closedTo reports whether the run must not begin work, because it is the turn of another run.
 func (r *runs) closedTo(in *inputs) bool {
 	now := r.turns.now.Load()
 	return now != nil && now != in
 }
 
-// lineUp makes a quarantined run wait for its turn.
+// lineUp appends a quarantined run to the runs that wait for their turn. most bounds the duration
+// of the turn.
 func (r *runs) lineUp(in *inputs, most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +98,8 @@ func (r *runs) lineUp(in *inputs, most time.Duration) {
 	r.nextTurn()
 }
 
-// nextTurn prepares the turn of a quarantined run, if it is time for one, and makes all other runs
-// give way. It must be called with the lock held.
+// nextTurn prepares the turn of the next quarantined run, unless other runs have to be executed
+// first. The caller must hold the lock.
 func (r *runs) nextTurn() {
 	s, now := &r.turns, r.clock.Now()
 	if s.now.Load() != nil {
@@ -113,7 +117,7 @@ func (r *runs) nextTurn() {
 		r.openFor(wait)
 		return
 	}
-	if !s.since.IsZero() && now.Sub(s.since) >= turnTime { // the other runs have waited long enough
+	if !s.since.IsZero() && now.Sub(s.since) >= turnTime { // other runs have waited long enough
 		s.openUntil, s.since = now.Add(min(now.Sub(s.since), r.cfg.RunBudget)), time.Time{}
 		r.freed.Notify()
 		r.nextTurn()
@@ -125,7 +129,8 @@ func (r *runs) nextTurn() {
 	r.prepareTurn()
 }
 
-// prepareTurn makes all other runs give way. It must be called with the lock held.
+// prepareTurn begins the preparation of a turn and makes all other runs give way. The caller must
+// hold the lock.
 func (r *runs) prepareTurn() {
 	s := &r.turns
 	next := s.waiting[0]
@@ -142,14 +147,13 @@ func (r *runs) prepareTurn() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if s.number == number && s.now.Load() != nil && !s.begun {
-			r.beginTurn() // even if running steps have not ended
+			r.beginTurn() // even if running steps of other runs have not ended
 		}
 	})
 	r.checkAlone()
 }
 
-// openFor lets other runs execute for d, and then continues with quarantined runs. It must be
-// called with the lock held.
+// openFor permits other runs to execute for d before the next turn. The caller must hold the lock.
 func (r *runs) openFor(d time.Duration) {
 	if r.turns.armed {
 		return
@@ -163,7 +167,7 @@ func (r *runs) openFor(d time.Duration) {
 	})
 }
 
-// quiet continues with quarantined runs before openUntil, because nothing else is ready.
+// quiet continues with quarantined runs before openUntil if no other run is being executed.
 func (r *runs) quiet() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +178,7 @@ func (r *runs) quiet() {
 }
 
 // checkAlone begins the prepared turn once no other run has work in flight and all releases were
-// confirmed. It must be called with the lock held.
+// confirmed. The caller must hold the lock.
 func (r *runs) checkAlone() {
 	if s := &r.turns; s.now.Load() != nil && !s.begun && r.occupied() == 1 && r.releasing == 0 {
 		s.alone = true
@@ -182,14 +186,14 @@ func (r *runs) checkAlone() {
 	}
 }
 
-// beginTurn must be called with the lock held.
+// beginTurn permits the run whose turn it is to begin its code. The caller must hold the lock.
 func (r *runs) beginTurn() {
 	r.turns.begun = true
 	r.turns.now.Load().post(input{kind: inputTick})
 }
 
-// turnOf returns the number of the current turn, whether no other run has work in flight, and
-// whether this turn is of run in and has begun.
+// turnOf returns the number of the current turn and whether no other run has work in flight. begun
+// reports whether the turn belongs to run in and has begun.
 func (r *runs) turnOf(in *inputs) (number int, alone, begun bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +201,7 @@ func (r *runs) turnOf(in *inputs) (number int, alone, begun bool) {
 	return s.number, s.alone, s.now.Load() == in && s.begun
 }
 
-// finishTurn ends the turn with that number, unless it has ended already.
+// finishTurn ends the turn with the given number. It does nothing if that turn has ended.
 func (r *runs) finishTurn(number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,7 +211,7 @@ func (r *runs) finishTurn(number int) {
 	}
 }
 
-// dismiss drops a run that has left. It must be called with the lock held.
+// dismiss removes a run that has left from the quarantine. The caller must hold the lock.
 func (r *runs) dismiss(in *inputs) {
 	s := &r.turns
 	s.waiting = slices.DeleteFunc(s.waiting, func(other quarantined) bool { return other.run == in })
@@ -219,20 +223,20 @@ func (r *runs) dismiss(in *inputs) {
 	}
 }
 
-// suspicion is the quarantine state of a run that may have caused the death of workers.
+// suspicion is the quarantine state of a run that may have caused deaths of workers.
 type suspicion struct {
 	*execution
 	*heldClaim
 	runs   *runs
-	turn   int          // number of its turn in quarantine, 0 for none; see turns
-	blamed bool         // its exemption has ended
-	exempt store.Exempt // how the next commit changes the exemption
+	turn   int          // number of the run's turn; 0 if the run has none; see turns
+	blamed bool         // whether the exemption has ended
+	exempt store.Exempt // change of the exemption by the next commit
 }
 
-// reset drops the state of an earlier claim of the run.
+// reset drops the state of the previous claim.
 func (s *suspicion) reset() { s.turn, s.blamed, s.exempt = 0, false, store.ExemptUnchanged }
 
-// lastTurn reports whether the run is poisoned if its worker dies once more.
+// lastTurn reports whether the next counted death poisons the run.
 func (s *suspicion) lastTurn() bool { return s.recoveries+1 >= s.cfg.Recoveries }
 
 func (s *suspicion) turnTime() time.Duration {
@@ -242,8 +246,8 @@ func (s *suspicion) turnTime() time.Duration {
 	return turnTime
 }
 
-// takeTurn reports whether it is the run's turn, and whether its code may begin. The store must
-// have recorded before that whether a death counts.
+// takeTurn reports whether it is the run's turn, and whether its code may begin. If a death in this
+// turn counts, the code may begin only after the store has recorded the end of the exemption.
 func (s *suspicion) takeTurn() (mine, begins bool) {
 	number, alone, mine := s.runs.turnOf(s.in)
 	if !mine {
@@ -256,13 +260,13 @@ func (s *suspicion) takeTurn() (mine, begins bool) {
 	}
 	most := s.turnTime()
 	s.clock.AfterFunc(most, func() { s.in.post(input{kind: inputTurnOver, turn: number}) })
-	s.clock.AfterFunc(most+turnTime, func() { s.runs.finishTurn(number) }) // for code that blocks the loop even from ending the turn
+	s.clock.AfterFunc(most+turnTime, func() { s.runs.finishTurn(number) }) // ends the turn even if the code blocks the run loop
 	return true, true
 }
 
-// over lets other runs begin although the run has made no progress. In its last turn the run is
-// made exempt again first, which takes a commit. If its code prevents even that commit, a timer
-// lets the other runs begin.
+// over ends the turn of a run that has made no progress, so that other runs can begin. In the last
+// turn the run must become exempt again first, which takes a commit. If the code of the run
+// prevents the commit, a timer ends the turn.
 func (s *suspicion) over(number int) {
 	switch {
 	case s.turn != number:
@@ -273,7 +277,7 @@ func (s *suspicion) over(number int) {
 	}
 }
 
-// onExempt continues once the store has recorded whether a death counts.
+// onExempt continues after the store has recorded the change e of the exemption.
 func (s *suspicion) onExempt(e store.Exempt) {
 	switch e {
 	case store.ExemptOff:
@@ -284,7 +288,7 @@ func (s *suspicion) onExempt(e store.Exempt) {
 	}
 }
 
-// endTurn ends the turn of a quarantined run, if it has one.
+// endTurn ends the turn of the run, if it has one.
 func (s *suspicion) endTurn() {
 	number := s.turn
 	s.turn = 0

@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// crowds are the stores on which a run may kill its workers.
+// crowds are the stores on which the quarantine is tested.
 var crowds = map[string]func(t *testing.T) store.Store{
 	"memory":                 func(*testing.T) store.Store { return memstore.New() },
 	"memory in 3 partitions": flowtest.Stores["memory in 3 partitions"],
@@ -40,9 +40,9 @@ var (
 	crowdFlow  = flowtest.Flow[int, int]("crowd")
 )
 
-// A run ends each process that executes it, as soon as its code or its step begins. Other runs were
-// started before, with steps that take longer than a process lives. They complete, and the killer
-// is poisoned after at most Recoveries deaths.
+// TestREC4_ARunThatKillsItsWorkersTakesNobodyWithIt proves that a run which ends every process that
+// executes it is poisoned after at most Recoveries deaths. Other runs were started before, with
+// steps that take longer than a process runs. All of them complete.
 func TestREC4_ARunThatKillsItsWorkersTakesNobodyWithIt(t *testing.T) {
 	for _, test := range []struct {
 		innocents, workers int

@@ -2,8 +2,9 @@ package worker
 
 import "testing"
 
-// Items leave in the order in which they were added, however their space is reused, and the space
-// does not grow with the number of items added over time.
+// TestQueue_KeepsTheOrderAndItsSpace proves that items leave a queue in the order in which they
+// were added, however their space is reused. The space does not grow with the number of items added
+// over time.
 func TestQueue_KeepsTheOrderAndItsSpace(t *testing.T) {
 	q := newQueue[*int]()
 	items := make([]int, 10_000)

@@ -22,7 +22,7 @@ type sent struct {
 	canceled bool
 }
 
-// send sends the messages that the run expects and some more, and perhaps a cancel.
+// send sends the messages that the run expects, some additional ones, and perhaps a cancel.
 func (a *attack) send(s *sent, rng *rand.Rand) {
 	c := workflow.NewClient(a.faults.store(), workflow.ClientConfig{})
 	defer func() { _ = c.Close() }()
@@ -65,8 +65,8 @@ func (a *attack) startRuns(n int, rng *rand.Rand) []*sent {
 	return all
 }
 
-// startRun starts a run, from another process or on a worker, and retries until it is known to
-// exist.
+// startRun starts a run, from another process or on a worker. It retries until the run is certain
+// to exist.
 func (a *attack) startRun(rng *rand.Rand, p plan) *workflow.Run[done] {
 	if len(a.homes) == 0 {
 		return flowtest.Start(a.World, randomFlow, p)
@@ -84,7 +84,7 @@ func (a *attack) startRun(rng *rand.Rand, p plan) *workflow.Run[done] {
 	}
 }
 
-// verify checks the outcome of a run, by its result and by its log.
+// verify checks the result and the log of a run.
 func (a *attack) verify(s *sent) {
 	got, err := s.run.Result(a.Ctx)
 	var failed *workflow.RunError

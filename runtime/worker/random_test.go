@@ -32,8 +32,8 @@ type plan struct {
 	Steps    int
 	Parallel int
 	Messages int
-	Once     bool // includes a step that is not idempotent
-	Fails    int  // number of attempts that fail first
+	Once     bool // whether the run calls a step that is not idempotent
+	Fails    int  // number of attempts that fail before one succeeds
 	SleepMS  int
 }
 
@@ -116,13 +116,13 @@ type attack struct {
 	seed    uint64
 	faults  *faults
 	witness *witness
-	inside  atomic.Int64 // running attempts of randomFull
+	inside  atomic.Int64 // number of running attempts of randomFull
 	full    chan struct{}
 
-	homes      []*workflow.Client // clients of workers, on which runs are started; none for clients elsewhere
+	homes      []*workflow.Client // clients of the workers on which runs are started; empty if runs are started elsewhere
 	recoveries int                // number of recoveries after which a run is poisoned
-	expiry     time.Duration      // of claims
-	extra      int                // slots for more runs than by default
+	expiry     time.Duration      // expiry of claims
+	extra      int                // number of slots for runs in addition to the default
 }
 
 func newAttack(t *testing.T, seed uint64) *attack {
@@ -160,7 +160,7 @@ func (a *attack) bindings() []flowtest.Binding {
 			if a.begin(ctx) <= n/100 {
 				return 0, errNotYet
 			}
-			return n % 100, pause(ctx, time.Duration(a.faults.number(5000))*time.Microsecond) // may time out, also exactly at that moment
+			return n % 100, pause(ctx, time.Duration(a.faults.number(5000))*time.Microsecond) // may time out, even at the moment it returns
 		}),
 		randomWait.As(func(ctx context.Context, n int) (int, error) {
 			a.begin(ctx)
@@ -192,7 +192,7 @@ func (a *attack) worker() *flowtest.Running {
 	}, a.bindings()...)
 }
 
-// usable checks that all slots of the last worker are free again.
+// usable checks that all slots of a worker are free.
 func (a *attack) usable(r *flowtest.Running) {
 	a.faults.calm.Store(true)
 	run, err := fullFlow.Start(a.Ctx, a.Client, attackSlots)
@@ -209,7 +209,7 @@ func (a *attack) usable(r *flowtest.Running) {
 	}
 }
 
-// eachSeed runs a random attack with several seeds.
+// eachSeed executes a random attack with several seeds.
 func eachSeed(t *testing.T, f func(a *attack)) {
 	first := *attackSeed
 	if first == 0 {
@@ -221,8 +221,9 @@ func eachSeed(t *testing.T, f func(a *attack)) {
 	}
 }
 
-// Whatever happens to requests and answers, every run ends correctly, and no step is executed that
-// should not be.
+// TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost proves that every run ends with the
+// correct result, and that no step is executed more often than permitted, although requests and
+// answers are lost, repeated and delayed.
 func TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		workers := []*flowtest.Running{a.worker(), a.worker(), a.worker()}
@@ -236,18 +237,19 @@ func TestREC1_RunsEndRightAlthoughRequestsAndAnswersAreLost(t *testing.T) {
 	})
 }
 
-// A run that is started on a worker begins in the action that creates it. Lost requests and
-// answers, ended sessions and stopped workers have the same consequences as for claimed runs.
+// TestREC1_RunsThatWorkersStartLocallyEndRight proves that locally started runs, which begin in the
+// action that creates them, end correctly. Lost requests and answers, ended sessions and stopped
+// workers have the same consequences as for claimed runs.
 func TestREC1_RunsThatWorkersStartLocallyEndRight(t *testing.T) {
 	eachSeed(t, func(a *attack) {
-		a.Near, a.extra, a.witness.late = true, 100, true // with so many runs, answers are late
+		a.Near, a.extra, a.witness.late = true, 100, true // answers are late with so many runs
 		stay := a.worker()
 		var all []*sent
 		for range 4 {
 			r := a.worker()
 			a.homes = []*workflow.Client{r.Client, stay.Client}
 			for _, s := range a.startRuns(2, rand.New(rand.NewPCG(a.seed, 1))) {
-				a.verify(s) // the worker has begun its work by then
+				a.verify(s) // once a run has ended, the worker is executing runs
 			}
 			all = append(all, a.startRuns(10, rand.New(rand.NewPCG(a.seed, uint64(len(all)))))...)
 			r.Stop()
@@ -263,7 +265,7 @@ func TestREC1_RunsThatWorkersStartLocallyEndRight(t *testing.T) {
 	})
 }
 
-// created returns how many of the runs have begun in the action that created them.
+// created returns how many of the runs began in the action that created them.
 func (a *attack) created(all []*sent) (n int) {
 	for _, s := range all {
 		loaded, err := a.Store.Load(a.Ctx, []store.Load{{Run: s.run.ID(), Limit: 1}})
@@ -281,8 +283,9 @@ func (a *attack) created(all []*sent) (n int) {
 	return n
 }
 
-// While the store loses nothing, no commit is refused for its fence or position: a run in memory is
-// resumed only if its log has not changed.
+// TestF4_RunsThatMoveBetweenWorkersMeetNoConflict proves that no commit is refused for its fence or
+// position while the store loses nothing. A run in memory is resumed only if its log has not
+// changed.
 func TestF4_RunsThatMoveBetweenWorkersMeetNoConflict(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		a.faults.calm.Store(true)
@@ -308,7 +311,8 @@ func TestF4_RunsThatMoveBetweenWorkersMeetNoConflict(t *testing.T) {
 	})
 }
 
-// Sessions end so often that runs are quarantined, wait for each other's turns, are taken away
+// TestREC4_QuarantinedRunsEndRightAlthoughTheyAreTakenAway proves that runs end correctly although
+// sessions end so often that runs are quarantined, wait for turns, are claimed by other workers
 // meanwhile, and are set aside.
 func TestREC4_QuarantinedRunsEndRightAlthoughTheyAreTakenAway(t *testing.T) {
 	eachSeed(t, func(a *attack) {
@@ -322,7 +326,8 @@ func TestREC4_QuarantinedRunsEndRightAlthoughTheyAreTakenAway(t *testing.T) {
 	})
 }
 
-// Workers start and stop at random moments; the last one finishes all runs.
+// TestREC7_RunsEndRightAlthoughWorkersComeAndGo proves that all runs end correctly although workers
+// start and stop at random times. The last worker finishes the runs.
 func TestREC7_RunsEndRightAlthoughWorkersComeAndGo(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		var all []*sent
@@ -347,11 +352,12 @@ func TestREC7_RunsEndRightAlthoughWorkersComeAndGo(t *testing.T) {
 	})
 }
 
-// The clock is set forward and back while runs sleep, retry and time out.
+// TestREC6_RunsEndRightAlthoughTheClockIsSet proves that runs end correctly although the clock is
+// set forward and back while they sleep, retry and time out.
 func TestREC6_RunsEndRightAlthoughTheClockIsSet(t *testing.T) {
 	eachSeed(t, func(a *attack) {
 		clock := a.Store.Clock().(*impatient)
-		a.expiry = time.Hour // the engine does not notice a claim that expires because the clock is set
+		a.expiry = time.Hour // so long that no claim expires when the clock is set, which the engine would not notice
 		workers := []*flowtest.Running{a.worker(), a.worker()}
 		stop := make(chan struct{})
 		var jumping sync.WaitGroup

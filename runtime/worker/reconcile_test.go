@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// overcounting is a store whose heartbeats make the worker reconcile the runs that it owns.
+// overcounting is a store whose heartbeats report one owned run too many, which makes the worker
+// reconcile its runs.
 type overcounting struct{ *flowtest.Between }
 
 func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.SessionID) (store.Heartbeat, error) {
@@ -22,8 +23,9 @@ func (s overcounting) Heartbeat(ctx context.Context, partition int, id store.Ses
 	return answer, err
 }
 
-// A late answer names a run that has ended since. This is not a run whose claim was unanswered, and
-// nothing must be given back.
+// TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack proves that a late answer to a reconcile
+// request does not cause a release. The answer names a run that has ended meanwhile. The worker
+// must not treat it as a run whose claim was unanswered.
 func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
 	began, listed, ended, again := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -38,7 +40,7 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 		late := false
 		first.Do(func() { late = true })
 		if !late {
-			second.Do(func() { close(again) }) // the first answer was handled
+			second.Do(func() { close(again) }) // the worker has handled the first answer
 			return err
 		}
 		close(listed)
@@ -55,7 +57,7 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 	if got := flowtest.Result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)
 	}
-	for st.Count("commit") < 2 && w.Ctx.Err() == nil { // until the worker has the answer to the last commit as well
+	for st.Count("commit") < 2 && w.Ctx.Err() == nil { // until the worker has the answer to the last commit
 		w.Healthy()
 	}
 	close(ended)
@@ -69,8 +71,9 @@ func TestReconcile_ARunThatEndsBeforeTheAnswerIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// A late answer does not name a run that was created claimed since. That run was not
-// taken away, and the worker continues it.
+// TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept proves that a worker keeps a run that was
+// created as owned after the reconcile request was sent. The late answer does not name the run, but
+// no other worker has claimed it.
 func TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept(t *testing.T) {
 	began, listed, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var first, second sync.Once
@@ -83,7 +86,7 @@ func TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept(t *testing.T) {
 		late := false
 		first.Do(func() { late = true })
 		if !late {
-			second.Do(func() { close(again) }) // the first answer was handled
+			second.Do(func() { close(again) }) // the worker has handled the first answer
 			return err
 		}
 		close(listed)

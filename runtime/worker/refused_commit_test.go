@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// refusing is a store that answers the first commits with a frame by an error, without executing
+// refusing is a store that answers the first commits with a frame by an error and does not execute
 // them.
 type refusing struct {
 	store.Store
@@ -31,8 +31,9 @@ func (s *refusing) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return s.Store.Commit(ctx, commits)
 }
 
-// The worker drops a run whose commit was refused, with the slots that its steps were about to use.
-// It finds the run again when it reconciles the runs that it owns.
+// TestREC1_RefusedCommitsLoseNeitherTheRunNorTheSlots proves that a worker drops a run whose commit
+// was refused without losing the slots of its steps. The worker finds the run again when it
+// reconciles its runs.
 func TestREC1_RefusedCommitsLoseNeitherTheRunNorTheSlots(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"fenced":   store.ErrFenced,

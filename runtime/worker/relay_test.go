@@ -15,8 +15,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Branches send to a run that never existed. No message may cause another one to be sent again, or
-// they would be sent forever, one after the other.
+// TestRelay_MessagesToARunThatNeverWasAreRefusedAll proves that all messages to a run that never
+// existed are refused. If one message caused another to be sent again, the messages would be sent
+// forever.
 func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
 	const messages, many = 20, 10_000
 	for name, open := range flowtest.Stores {
@@ -57,7 +58,7 @@ func TestRelay_MessagesToARunThatNeverWasAreRefusedAll(t *testing.T) {
 	}
 }
 
-// outboxReads counts the requests of a relay to the store.
+// outboxReads is a store that counts the relay's reads of the outbox.
 type outboxReads struct {
 	store.Store
 	reads, deliveries atomic.Int64
@@ -75,8 +76,9 @@ func (s *outboxReads) Deliver(ctx context.Context, d store.Deliver) (event.RunID
 	return s.Store.Deliver(ctx, d)
 }
 
-// A run starts children one after the other, and each notifies it of its end: the records in the
-// answers to commits are delivered without a read of the outbox.
+// TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox proves that records in the answers to
+// commits are delivered without a read of the outbox. A run starts children one after the other,
+// and each child notifies the run of its end.
 func TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox(t *testing.T) {
 	const children = 30
 	parents := flowtest.Flow[int, int]("delivers")
@@ -92,7 +94,7 @@ func TestREC5_WhatRunsSendIsDeliveredWithoutReadingTheOutbox(t *testing.T) {
 			}
 			return sum, nil
 		}))
-		for _, n := range []int{1, children} { // before the second iteration the relay has begun, and has read the records of others
+		for _, n := range []int{1, children} { // in the first iteration the relay starts and reads the records of others
 			st.reads.Store(0)
 			st.deliveries.Store(0)
 			if got := flowtest.Result(w, flowtest.Start(w, parents, n)); got != 2*n {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// tell sends numbers to a run, each once the previous one is in its log.
+// tell sends numbers to a run. It waits until each number is in the log before it sends the next.
 func tell(w *flowtest.World, run *workflow.Run[[]int], from, to int) {
 	w.T.Helper()
 	for n := from; n < to; n++ {
@@ -25,8 +25,9 @@ func tell(w *flowtest.World, run *workflow.Run[[]int], from, to int) {
 	}
 }
 
-// With two workers, one keeps a run that is woken repeatedly. The run was begun by a claim and
-// given back; the second claim follows the first message.
+// TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs proves that one of two workers keeps a run
+// that is woken repeatedly. The run is claimed at most twice: when it begins, and after the first
+// message.
 func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		const messages = 40
@@ -44,7 +45,8 @@ func TestLinger_ARunThatIsWokenAgainAndAgainStaysWhereItIs(t *testing.T) {
 	})
 }
 
-// The status of the run is waiting, and the run is given back if nothing arrives for it.
+// TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt proves that a run whose release is
+// delayed has the status waiting, and is given back if no item arrives.
 func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)
@@ -58,7 +60,7 @@ func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 		w.Clock.Advance(time.Second)
 		w.Eventually("it was given back", func() bool { return w.Parked(run) })
 		w.Clock.Advance(time.Hour)
-		tell(w, run, 2, 3) // not soon after the previous message
+		tell(w, run, 2, 3) // this message arrives long after the previous one
 		w.Eventually("it was given back at once", func() bool { return w.Parked(run) })
 		tell(w, run, 3, 4)
 		if got := flowtest.Result(w, run); len(got) != 4 {
@@ -68,7 +70,8 @@ func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 	})
 }
 
-// A run with capacity that other runs may need is given back at once.
+// TestLinger_ARunDoesNotStayWithWhatOthersMayNeed proves that a run is given back at once if it
+// holds slots or permits that other runs may need.
 func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	held := limit.New("held", limit.Config{AtOnce: 1})
 	takes := flowtest.LimitedFlow[int, []int]("takes", func(int) []limit.Use { return []limit.Use{held.Use(1)} })
@@ -87,7 +90,7 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg    worker.Config
 		flow   workflow.Definition[int, []int]
-		others int // other runs that the worker executes
+		others int // number of other runs that the worker executes
 	}{
 		"the only place of the worker": {worker.Config{Runs: 1, NoLocalStart: true}, flowtest.Collects, 0},
 		"the second of three places":   {worker.Config{Runs: 3, NoLocalStart: true}, flowtest.Collects, 1},
@@ -101,7 +104,7 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 				<-over
 				return n, nil
 			}))
-			t.Cleanup(func() { close(over) }) // before the worker stops
+			t.Cleanup(func() { close(over) }) // runs before the cleanup that stops the worker
 			for n := range tt.others {
 				w.Reach(flowtest.Start(w, busy, n), event.StepStarted, 1)
 			}
@@ -113,7 +116,8 @@ func TestLinger_ARunDoesNotStayWithWhatOthersMayNeed(t *testing.T) {
 	}
 }
 
-// A stopping worker does not wait for the delayed release.
+// TestLinger_ARunIsGivenBackWhenTheWorkerStops proves that a stopping worker gives a run back
+// without waiting for the delayed release.
 func TestLinger_ARunIsGivenBackWhenTheWorkerStops(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		r := w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)

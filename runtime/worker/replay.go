@@ -20,12 +20,13 @@ func (t *runLoop) replay(got *store.Loaded) {
 		return
 	}
 	t.goLive(events, got.Inbox)
-	if t.run != nil && t.fence.Epoch > 1 { // it has been given back before; for the first claim, the log may be a copy from another run
+	if t.run != nil && t.fence.Epoch > 1 { // The run was given back before. At the first claim, the log may be a copy of another run's log.
 		t.wake(events[len(events)-1].Time, t.since)
 	}
 }
 
-// goLive makes a run live, with the given log events and inbox items.
+// goLive executes or replays the code of the run with the given log events, and applies the given
+// inbox items.
 func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 	t.state, t.inbox.recent = stateLive, nil
 	if !t.serves[t.route] {
@@ -34,7 +35,7 @@ func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 	}
 	program, short, ok := t.code.Program(t.route.Workflow, t.client, t.log)
 	if !ok {
-		t.lose(&t.fence) // not served here
+		t.lose(&t.fence) // this worker does not serve the route
 		return
 	}
 	t.run = replay.New(t.id, short, program, &t.exec.pool)
@@ -57,7 +58,7 @@ func (t *runLoop) goLive(events []event.Event, inbox []store.Item) {
 	t.block(t.inbox.takeItems(inbox))
 }
 
-// onStray handles a durable operation that user code called on a goroutine of its own. It wakes a
+// onStray handles a durable operation that user code has called on another goroutine. It wakes a
 // waiting run, which would otherwise be blocked only at its next event.
 func (t *runLoop) onStray(e *replay.StrayError) {
 	t.log.Error("durable operation called on a goroutine of its own: the goroutine was ended", "run", t.id, "workflow", t.route.Workflow, "error", e)
@@ -66,7 +67,7 @@ func (t *runLoop) onStray(e *replay.StrayError) {
 	}
 }
 
-// executeUnserved ends a run of a route that is not served here, or gives it back.
+// executeUnserved ends a run whose route this worker does not serve, or gives the run back.
 func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
 	_, remote := event.StepOfRun(t.route.Workflow)
 	begun := len(events) != 1
@@ -86,7 +87,7 @@ func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
 		return
 	}
 	t.inbox.pending = inbox
-	for more := true; more && len(t.inbox.pending) > 0; { // all at once: no code runs, and the item that ends the run may be the last
+	for more := true; more && len(t.inbox.pending) > 0; { // all items at once, because no code runs and the last item may end the run
 		more, err = t.inbox.applyNext()
 	}
 	t.block(err)
@@ -108,7 +109,7 @@ func (t *runLoop) executeUnserved(events []event.Event, inbox []store.Item) {
 	}
 }
 
-// poison ends a run that has killed too many workers, without running its code.
+// poison ends a run that has reached Recoveries, without executing its code.
 func (t *runLoop) poison(events []event.Event, inbox []store.Item) {
 	if err := t.run.Skip(events); err != nil {
 		t.block(err)
@@ -123,7 +124,7 @@ func (t *runLoop) poison(events []event.Event, inbox []store.Item) {
 	}
 }
 
-// poisonFailure returns a failure with all known facts about a run that kills workers.
+// poisonFailure returns the failure of a poisoned run with all known facts.
 func poisonFailure(f *event.LogState, recoveries int) *event.Failure {
 	var b strings.Builder
 	fmt.Fprintf(&b, "its workers died %d times without any progress in between; its log ends at event %d (%s)", recoveries, f.Seq, f.Last)

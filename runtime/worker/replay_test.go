@@ -63,7 +63,7 @@ func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	first := w.Work(worker.Config{}, code)
 	run := flowtest.Start(w, naps, workflow.None{})
-	w.Reach(run, event.WaitCreated, 1) // the others needed no replay
+	w.Reach(run, event.WaitCreated, 1) // the other runs were not replayed
 	first.Stop()
 	w.Clock.Advance(50 * time.Hour)
 	w.Work(worker.Config{}, code)
@@ -75,7 +75,7 @@ func TestFLOW3_AnElapsedSleepCompletesAtOnce(t *testing.T) {
 	}
 }
 
-// values has the values that workflow code gets from the engine.
+// values contains the values that workflow code gets from the engine.
 type values struct {
 	Now, Later    string
 	Numbers       []int
@@ -111,7 +111,7 @@ func TestFLOW4_ValuesAreTheSameInEveryReplay(t *testing.T) {
 			first := w.Work(worker.Config{Parked: 1}, code...)
 			run := flowtest.Start(w, valued, workflow.None{})
 			w.Reach(run, event.WaitCreated, 2)
-			for range 3 { // evicts it from memory
+			for range 3 { // evicts the run from memory
 				w.Reach(flowtest.Start(w, flowtest.Parker, "x"), event.WaitCreated, 1)
 			}
 			first.Stop()
@@ -141,7 +141,7 @@ func TestFLOW4_ValuesAreTheSameInEveryReplay(t *testing.T) {
 
 var valued = flowtest.Flow[workflow.None, values]("valued")
 
-// look reads everything that could differ between two executions.
+// look reads all values that could differ between two executions.
 func look(ctx workflow.Context, recorded *int) values {
 	v := values{Now: workflow.Now(ctx).String(), ID: workflow.UUID(ctx)}
 	for range 5 {
@@ -157,7 +157,7 @@ func look(ctx workflow.Context, recorded *int) values {
 	return v
 }
 
-// zoned is a clock whose times are in a time zone, as the times of a machine's clock are.
+// zoned is a clock whose times are in a time zone, like those of a machine's clock.
 type zoned struct{ store.Clock }
 
 func (z zoned) Now() time.Time { return z.Clock.Now().In(time.FixedZone("X", 3*3600)) }
@@ -184,8 +184,9 @@ func TestFLOW4_RandomNumbersDifferBetweenRunsAndBranches(t *testing.T) {
 	}
 }
 
-// Code that draws one more UUID, or one more random number, changes no other value in existing
-// runs: neither the other kind, nor the values of other branches.
+// TestFLOW4_UUIDsAndRandomNumbersAreSeparate proves that code which draws an additional UUID or
+// random number changes no other value in existing runs. The other kind and the values of other
+// branches remain the same.
 func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
 	drawn := flowtest.Flow[int, int]("drawn")
 	type draws struct{ first, number, uuid, branch string }
@@ -216,7 +217,7 @@ func TestFLOW4_UUIDsAndRandomNumbersAreSeparate(t *testing.T) {
 			if i == 0 {
 				run = flowtest.Start(w, drawn, 0)
 			} else {
-				w.Send(run, i) // so that this worker claims it
+				w.Send(run, i) // the message makes this worker claim the run
 			}
 			w.Reach(run, event.WaitCreated, i+1)
 			worker.Stop()
@@ -265,8 +266,8 @@ func TestFLOW12_EachReplaySeesTheOriginalInput(t *testing.T) {
 	}
 }
 
-// A line is logged once: not again by a replay, and not by code that is only unwound because its
-// run leaves the memory.
+// TestFLOW4_TheLoggerIsSilentInReplay proves that workflow code logs a line once. Neither a replay
+// nor the unwinding of code that leaves the memory repeats the line.
 func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 	chatty := flowtest.Flow[workflow.None, int]("chatty")
 	w := flowtest.NewMemory(t)
@@ -282,7 +283,7 @@ func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 			if _, err := flowtest.Wake.Receive(ctx); err != nil {
 				return err
 			}
-			workflow.Logger(ctx).Info("line two") // nothing durable follows
+			workflow.Logger(ctx).Info("line two") // no durable operation follows this line
 			_, err := end.Get(ctx)
 			return err
 		})
@@ -290,7 +291,7 @@ func TestFLOW4_TheLoggerIsSilentInReplay(t *testing.T) {
 		return 1, err
 	})}
 	run := flowtest.Start(w, chatty, workflow.None{})
-	for i := range 4 { // each of them executes the code anew
+	for i := range 4 { // each message causes a new execution of the code
 		wk := w.Work(worker.Config{Parked: 1}, code...)
 		if i == 1 {
 			if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {

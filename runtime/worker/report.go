@@ -12,11 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A reporter logs failures of runs, and only once the commit that holds them was confirmed: a
-// commit that is lost is made again by the next worker, which then logs it, and a replay commits
-// nothing. So one worker logs each line, unless it dies between the answer and the line.
+// A reporter logs a failure of a run only after the commit that contains the failure was confirmed.
+// If the commit is lost, the next worker makes it again and logs the failure. A replay commits
+// nothing and logs nothing. So exactly one worker logs each line, unless the worker dies between
+// the answer and the line.
 
-// report is a log line about an event that is not in a confirmed commit yet.
+// report is a log line about an event that no confirmed commit contains yet.
 type report struct {
 	seq   uint64 // sequence number of the event
 	level slog.Level
@@ -44,12 +45,12 @@ func (r *report) to(log *slog.Logger) {
 type reporter struct {
 	*execution
 	*heldClaim
-	waiting []report // reports whose events are not committed yet
+	waiting []report // reports whose events are not committed
 }
 
-// step prepares the line about the end of an attempt. Its event will be the next one of the run,
-// and the time of a retry is the start of its backoff. A canceled attempt is not reported, because
-// the code requested the cancel.
+// step prepares the line about a failed attempt. e is the event that records the failure, which
+// must be the next event of the run; its time is the start of the backoff. A canceled attempt is
+// not reported, because the code requested the cancel.
 func (r *reporter) step(op *replay.Op, e *event.Event) {
 	if e.Failure.Code == event.CodeCanceled {
 		return
@@ -69,8 +70,8 @@ func (r *reporter) step(op *replay.Op, e *event.Event) {
 	r.waiting = append(r.waiting, line)
 }
 
-// commit logs the reports of a confirmed commit. last is the commit's last event, if it ended the
-// run.
+// commit logs the reports of a confirmed commit. last is the event that ended the run, or nil if
+// the run has not ended.
 func (r *reporter) commit(c *commit, last *event.Event) {
 	n := 0
 	for n < len(r.waiting) && r.waiting[n].seq <= c.req.Last && c.req.Frame != nil {
@@ -85,7 +86,7 @@ func (r *reporter) commit(c *commit, last *event.Event) {
 		r.ofRun("run is blocked", slog.String("error", c.why))
 	case last == nil || last.Type != event.RunFailed:
 	case r.remote() && last.Failure.Code != event.CodePoisoned:
-		// The failure of its step was logged already.
+		// The failure of the step was logged before.
 	default:
 		line := report{}
 		line.addFailure(last.Failure)
@@ -93,7 +94,7 @@ func (r *reporter) commit(c *commit, last *event.Event) {
 	}
 }
 
-// remote reports whether the run only executes a step for another run.
+// remote reports whether the run executes a step for another run.
 func (r *reporter) remote() bool {
 	_, remote := event.StepOfRun(r.route.Workflow)
 	return remote
@@ -106,10 +107,10 @@ func (r *reporter) ofRun(text string, attrs ...slog.Attr) {
 	line.to(r.log)
 }
 
-// longLog is the length, in events, at which the first warning about a long log is written.
+// longLog is the length, in events, at which the first warning about a long log is logged.
 const longLog = 10_000
 
-// length warns of a long log when its length passes longLog, and at each doubling of it.
+// length logs a warning when the length of the log passes longLog, and at each further doubling.
 func (r *reporter) length(before, after uint64, bytes int) {
 	reached := uint64(0)
 	for n := uint64(longLog); n <= after; n *= 2 {

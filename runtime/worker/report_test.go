@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ails is a step that fails twice, and panics if its input requests it.
+// ails is a step that fails twice. It panics if its input requests a panic.
 var (
 	ails     = flowtest.AStep[string, int]("ails", shim.Policy{Retry: flowtest.Quick})
 	ailing   = flowtest.Flow[string, int]("ailing")
@@ -42,7 +42,7 @@ func ail(_ context.Context, how string) (int, error) {
 	return 1, nil
 }
 
-// ailBinding calls the step, and then waits for a message.
+// ailBinding is workflow code that calls the step and then waits for a message.
 var ailBinding = flowtest.As(ailing, func(ctx workflow.Context, how string) (int, error) {
 	if _, err := ails.Call(ctx, how); err != nil {
 		return 0, err
@@ -57,7 +57,7 @@ func TestLog_EachFailedAttemptIsALineThatNoReplayRepeats(t *testing.T) {
 		run := flowtest.Start(w, ailing, "twice")
 		w.Reach(run, event.WaitCreated, 1)
 		first.Stop()
-		w.Work(worker.Config{}, ailBinding, ails.As(ail)) // replays
+		w.Work(worker.Config{}, ailBinding, ails.As(ail)) // the second worker replays the run
 		w.Send(run, 7)
 		if got := flowtest.Result(w, run); got != 7 {
 			t.Errorf("got %d", got)
@@ -108,7 +108,7 @@ func TestLog_APanicSaysTheUsersLine(t *testing.T) {
 		t.Errorf("want 3 attempts at %s, got:\n%s", ailsAt, strings.Join(lines, ""))
 	}
 	flowtest.Failure(w, flowtest.Start(w, blows, 1))
-	// The lines of two runs may come in any order.
+	// The lines of the two runs may have any order.
 	w.Eventually("the run's panic is logged", func() bool {
 		return slices.ContainsFunc(w.Lines("run failed"), func(line string) bool {
 			return strings.Contains(line, "workflow=test.blows") && strings.Contains(line, "at="+at)

@@ -28,7 +28,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 		w.Work(worker.Config{}, flowtest.Parks)
 		run := flowtest.Start(w, flowtest.Parker, "x", workflow.WithID("order-1"), workflow.WithTags(map[string]string{"customer": "7"}))
 		w.Reach(run, event.WaitCreated, 1)
-		w.Clock.Advance(30 * 24 * time.Hour) // the run lives for longer than its retention
+		w.Clock.Advance(30 * 24 * time.Hour) // the run takes longer than its retention
 		w.Look(p)
 		if err := flowtest.Wake.Send(w.Ctx, run, "up"); err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestRUN13_AFinishedRunIsKeptSevenDaysAndThenNothingOfItIsLeft(t *testing.T)
 		w.Clock.Advance(flowtest.ProbeAtMost)
 		w.Look(p)
 		left := w.Snapshot()
-		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Entries: left.Entries} // the limits that the program declares stay
+		want := &store.Snapshot{Now: left.Now, Leases: left.Leases, Wakes: left.Wakes, Limits: left.Limits, Entries: left.Entries} // the limits that the program declares remain
 		if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("left behind (-want +got)\n%s", diff)
 		}
@@ -163,13 +163,13 @@ func TestRUN13_AWorkerThatCannotPurgeSaysSoAndTriesAgain(t *testing.T) {
 		if w.Kept()[run.ID()] {
 			t.Error("the run is still there")
 		}
-		if n, want := w.Logs.Count("struck by lightning"), bits.Len(uint(fails)); n != want { // at powers of two
+		if n, want := w.Logs.Count("struck by lightning"), bits.Len(uint(fails)); n != want { // logged at powers of two
 			t.Errorf("%d failures were logged %d times, want %d", fails, n, want)
 		}
 	})
 }
 
-// forgetless is a store that cannot purge.
+// forgetless is a store that does not support purging.
 type forgetless struct{ store.Store }
 
 func TestRUN13_AStoreThatCannotPurgeKeepsEverything(t *testing.T) {

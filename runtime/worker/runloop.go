@@ -23,18 +23,18 @@ type loopParts struct {
 	loader    *loader
 	steps     *steps
 	ready     *queue[runnable]
-	// outbox notifies the relay of a partition about new outbox records of sender.
+	// outbox notifies the relay of a partition about new outbox records of sender. all reports
+	// whether sent contains every new record.
 	outbox func(partition int, sender event.RunID, sent []store.Outgoing, all bool)
 }
 
-// runLoop is the work on one run on this worker. It is driven by inputs: other goroutines post
-// them, and an executor handles them. Everything but the inputs belongs to the executor that has
-// the run loop.
+// runLoop executes one run on this worker. Other goroutines post inputs to the loop, and an
+// executor handles them. All fields except inputs belong to the executor that handles the loop.
 //
-// A run loop is new; loading: the run was claimed and its log is being read; live: its code is in
-// memory and matches its log, or the run must still be created with the events of its code;
-// waiting: a quarantined run that must wait for another one; or away: given back, with its code
-// perhaps kept in memory for the next claim.
+// A run loop has one of five states. New: no claim was handled. Loading: the run was claimed and
+// its log is being read. Live: the code is in memory and matches the log, or the run is about to be
+// created with the events of its code. Waiting: the run is quarantined and waits for its turn.
+// Away: the run was given back; its code may be kept in memory for the next claim.
 type runLoop struct {
 	inputs
 	execution
@@ -51,10 +51,10 @@ type runLoop struct {
 	alarm     alarm
 
 	left     time.Time   // when the commit that gave the run back was made
-	start    *localStart // how the run will be created; nil if it exists
+	start    *localStart // the local start that creates the run; nil if the run exists
 	inflight *commit
 	next     *claimed        // a claim that arrived while a commit was in flight
-	ended    *localstart.End // the end of the run, set as the run leaves
+	ended    *localstart.End // the end of the run; set when the run leaves the worker
 }
 
 type loopState uint8
@@ -86,18 +86,18 @@ func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
 func (t *runLoop) schedule()      { t.loopParts.ready.push(t) }
 func (t *runLoop) shown() *inputs { return &t.inputs }
 
-// leaving reports whether a commit that gives the run back is in flight. Meanwhile nothing is
-// begun, because another worker may own the run already.
+// leaving reports whether a commit that gives the run back is in flight. During this time the loop
+// begins nothing, because another worker may own the run.
 func (t *runLoop) leaving() bool {
 	return t.inflight != nil && t.inflight.req.Effect != store.EffectNone
 }
 
-// block stops the work on a run that this worker's code does not match, or whose log is damaged.
-// The run is given back as blocked once its running steps have ended. The store records that this
-// session could not replay it. It gives the run to sessions with other code, at once if they are
-// alive, and to a session with the same code only when this session is over. So a run that no code
-// matches, such as one with a damaged log, is read and reported once per build and incarnation of a
-// worker. A nil error does nothing.
+// block stops the work on a run whose log does not match this worker's code or is damaged. When the
+// running steps have ended, the run is given back as blocked, and the store records that this
+// session could not replay it. The store then offers the run to live sessions with other code at
+// once. It offers the run to a session with the same code only after this session has ended. So a
+// run that no code matches, such as one with a damaged log, is read and reported once per build and
+// incarnation of a worker. block does nothing if err is nil.
 func (t *runLoop) block(err error) {
 	if err == nil || t.blocked != nil {
 		return
@@ -107,12 +107,12 @@ func (t *runLoop) block(err error) {
 	}
 	t.blocked = err
 	t.stepping.interrupted = nil
-	if len(t.stepping.attempts) > 0 { // their outcome may end the run
+	if len(t.stepping.attempts) > 0 { // the outcomes of these attempts may end the run
 		t.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.route.Workflow, "error", err)
 	}
 }
 
-// forget drops the run's state in memory. Everything of it that was visible outside is in the log.
+// forget drops the run's state in memory. All effects that were visible outside are in the log.
 func (t *runLoop) forget() {
 	if t.start != nil {
 		t.start.Decline()
@@ -127,8 +127,8 @@ func (t *runLoop) forget() {
 	t.reporter.waiting, t.size = nil, logSize{}
 }
 
-// lose drops the run, because another worker owns it now or because its state in memory is wrong.
-// If give is not nil, the run is given back under that fence.
+// lose drops the run, because another worker owns it or because its state in memory is wrong. If
+// give is not nil, the run is given back under that fence.
 func (t *runLoop) lose(give *store.Fence) {
 	if t.state == stateAway {
 		return
@@ -141,7 +141,8 @@ func (t *runLoop) lose(give *store.Fence) {
 	t.leave(false)
 }
 
-// leave ends the ownership. A run whose memory is kept is parked until its next claim.
+// leave ends the ownership of the run. If keep is true and there is space, the run stays in memory
+// until its next claim.
 func (t *runLoop) leave(keep bool) {
 	t.state = stateAway
 	t.alarm.clear()
@@ -163,7 +164,8 @@ func (t *runLoop) leave(keep bool) {
 	t.notifyFollowers(end)
 }
 
-// read requests the log and the inbox of a claimed run, unless got contains them already.
+// read requests the log and the inbox of a claimed run. If got is not nil, it contains both, and no
+// request is made.
 func (t *runLoop) read(got *store.Loaded) {
 	t.state = stateLoading
 	if got != nil {
@@ -173,30 +175,30 @@ func (t *runLoop) read(got *store.Loaded) {
 	t.loader.load(&load{by: &t.inputs, run: t.id, fence: t.fence, partition: t.partition, bytes: t.bytes})
 }
 
-// send sends the commit of the run.
+// send sends a commit of the run.
 func (t *runLoop) send(c *commit) {
 	t.inflight = c
 	t.claimNext(c)
 	t.committer.commit(c)
 }
 
-// alarm wakes a run loop when something in the run becomes due.
+// alarm posts a tick to a run loop when an operation of the run becomes due.
 type alarm struct {
 	*env
-	in   *inputs // of the run loop
+	in   *inputs // inputs of the run loop
 	at   time.Time
 	stop func() bool
 }
 
-// overdue is how often a run loop retries due work that it could not do.
+// overdue is the interval at which a run loop retries due work that it could not do.
 const overdue = 20 * time.Millisecond
 
-// recheck bounds how long a run loop relies on an alarm before it rechecks, because the clock may
-// be set or the machine may sleep.
+// recheck bounds how long a run loop relies on an alarm. The clock may be set or the machine may
+// sleep, so the loop checks the time again after this interval.
 const recheck = time.Minute
 
-// set schedules a wake of the run loop at due, while other work keeps the loop busy. The zero time
-// cancels the wake. The run loop last checked for due work at looked.
+// set schedules a tick at due. A zero due cancels the tick. The run loop has handled everything
+// that was due at looked.
 func (a *alarm) set(due, looked time.Time) {
 	if due.Equal(a.at) {
 		return
@@ -205,12 +207,13 @@ func (a *alarm) set(due, looked time.Time) {
 	if due.IsZero() {
 		return
 	}
-	// Work that is already due waits for something else, such as a slot.
+	// Due work that the loop could not do waits, for example for a slot. It is retried after
+	// overdue.
 	wait := min(max(due.Sub(a.clock.Now()), overdue), a.recheck)
 	a.at = due
 	a.stop = a.clock.AfterFunc(wait, func() { a.in.post(input{kind: inputTick}) })
 	if looked.Before(due) && !a.clock.Now().Before(due) {
-		a.in.post(input{kind: inputTick}) // it has become due since the check at looked
+		a.in.post(input{kind: inputTick}) // it became due after looked
 	}
 }
 

@@ -14,29 +14,29 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// runs is the table of the runs that a worker owns and of those that it keeps in memory. It decides
-// whether there is free capacity for another run.
+// runs is the table of the runs that a worker owns or keeps in memory. It decides whether there is
+// free capacity for another run.
 type runs struct {
 	*env
-	// freed is notified when capacity was freed or a new due time is known.
+	// freed is notified when capacity was freed or a new due time was reported.
 	freed wait.Notifier
-	// idle is closed when the worker stops and no run is left.
+	// idle is closed when the worker is stopping and has given back all runs.
 	idle     chan struct{}
 	claimSeq atomic.Uint64
 
 	mu        sync.Mutex
 	owned     map[event.RunID]*inputs
 	parked    *parkedRuns
-	behind    []bool         // by partition: runs may wait in it for a slot of this worker
+	behind    []bool         // by partition: whether ready runs of the partition may wait for a slot of this worker
 	turns     turns          // turns of quarantined runs
-	promised  map[string]int // slots, by queue with a bound, reserved for claims in flight
-	releasing int            // runs that are being given back without a commit
-	reserved  int            // slots reserved for runs that commits claim
-	limited   []store.Route  // routes of runs with permits that have ended or waited here
+	promised  map[string]int // slots reserved for claims in flight, by queue with a bound
+	releasing int            // number of runs that are being given back without a commit
+	reserved  int            // number of slots reserved for runs that commits claim
+	limited   []store.Route  // routes of runs with permits that have ended or waited on this worker
 	aside     map[event.RunID]*asideRun
-	// passed contains the routes of which a claim has skipped a run, and when. never contains the
-	// routes with a run for which this worker can never have the capacity, and since when; see
-	// passOver.
+	// passed maps a route to the time at which a claim last skipped a run of the route. never maps
+	// a route with a run that needs more capacity than this worker has in total to the time at
+	// which it was first skipped; see passOver.
 	passed, never map[store.Route]time.Time
 }
 
@@ -51,9 +51,9 @@ func newRuns(e *env) *runs {
 	return r
 }
 
-// admit adds a run that is started on this worker, unless the run must wait among the ready runs:
-// because others wait for a slot, or because no slot is free. The start is posted under the lock,
-// so that no other input precedes it.
+// admit adds a run that is started on this worker. It reports false if the run must wait among the
+// ready runs, because other runs wait for a slot or no slot is free. The start is posted under the
+// lock, so that it is the first input of the loop.
 func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	case r.openIn(start.Create.Route.Queue) == 0:
 		return false
 	case r.occupied() >= r.cfg.Runs:
-		r.behind[start.partition] = true // this one waits among the ready runs, and precedes the next one
+		r.behind[start.partition] = true // the run waits among the ready runs, and later starts must not overtake it
 		return false
 	}
 	in := loop()
@@ -73,21 +73,21 @@ func (r *runs) admit(start *localStart, loop func() *inputs) bool {
 	return true
 }
 
-// setBehind records whether runs may wait in a partition for a slot of this worker. If so, runs
-// that are started on this worker wait after them.
+// setBehind records whether ready runs of a partition may wait for a slot of this worker. If so,
+// runs that are started on this worker wait behind them.
 func (r *runs) setBehind(partition int, behind bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.behind[partition] = behind
 }
 
-// adopt adds a claimed run and posts the claim to its run loop, which is the one in memory or a new
-// one. It does nothing if the claim is over.
+// adopt adds a claimed run and posts the claim to its run loop, which is in memory or is created by
+// loop. It does nothing if holds reports that the session of the claim is over.
 func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !holds() || r.stopping.Load() {
-		return // the session is over, or soon will be, and the run is recovered with all that it owned
+		return // the session is over or will soon be closed, and the store recovers all its runs
 	}
 	in := r.owned[c.Run]
 	if in == nil {
@@ -97,9 +97,9 @@ func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 		r.owned[c.Run] = in
 	}
 	in.uses, in.queue = c.Uses, c.Route.Queue
-	// An existing run loop waits for the answer of its last commit, which has given the run back,
-	// and handles the new claim after that. The claim is posted under the lock, so that the run
-	// loop cannot leave in between.
+	// If the run loop exists, it waits for the answer of the commit that has given the run back,
+	// and handles the new claim after that. The claim is posted under the lock, so the run loop
+	// cannot leave in between.
 	c.seq = r.claimSeq.Add(1)
 	if c.N == 1 {
 		in.unbegun.Store(c)
@@ -107,8 +107,8 @@ func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 	in.post(input{kind: inputClaimed, claimed: c})
 }
 
-// own adds a run to the owned runs, unless it is there already. It reports false if another run
-// loop has the run.
+// own adds a run to the owned runs if it is not among them. It reports false if another run loop
+// owns the run.
 func (r *runs) own(in *inputs) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,21 +120,21 @@ func (r *runs) own(in *inputs) bool {
 	return true
 }
 
-// disown removes a run from the owned runs, unless it was claimed again meanwhile. It keeps the
-// run's memory, of the given number of branches, if there is space; 0 branches means that it must
-// not be kept. It reports whether the memory is kept.
+// disown removes a run from the owned runs, unless the run was claimed again. It keeps the run in
+// memory, with the given number of branches, if there is space; with 0 branches it does not. It
+// reports whether the run is kept.
 func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 	r.mu.Lock()
 	keep := branches > 0
 	var evicted []*inputs
 	switch {
 	case r.owned[in.id] != in:
-		keep = false // another run loop has the run
+		keep = false // another run loop owns the run
 	case claimedAgain || in.claimedAgain():
-		keep = true // the pending claim decides
+		keep = true // the run loop keeps the run and handles the pending claim
 	default:
 		delete(r.owned, in.id)
-		clear(r.passed) // there may be enough capacity now
+		clear(r.passed) // skipped runs may fit into the freed capacity
 		if keep {
 			evicted = r.parked.put(in, branches)
 		}
@@ -149,11 +149,11 @@ func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 	return keep
 }
 
-// release gives a run back outside of a commit, in the background. If it fails, the next
+// release gives a run back without a commit, in the background. If the request fails, the next
 // reconciliation finds the run.
 func (r *runs) release(run event.RunID, fence store.Fence) {
 	if r.hard.Load() {
-		return // closing the session gives back the remaining runs
+		return // closing the session gives back the run
 	}
 	r.mu.Lock()
 	r.releasing++
@@ -164,11 +164,11 @@ func (r *runs) release(run event.RunID, fence store.Fence) {
 		defer r.released()
 		ctx, cancel := context.WithTimeout(r.io, 5*time.Second)
 		defer cancel()
-		_ = r.store.Release(ctx, run, fence) // if fenced, another worker owns the run already
+		_ = r.store.Release(ctx, run, fence) // if the release is fenced, another worker owns the run
 	})
 }
 
-// released records that a run was given back.
+// released records that a release was answered or has failed.
 func (r *runs) released() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +177,8 @@ func (r *runs) released() {
 	r.checkIdle()
 }
 
-// checkIdle closes idle if no run is left. It must be called with the lock held.
+// checkIdle closes idle if the worker is stopping and no run is left. The caller must hold the
+// lock.
 func (r *runs) checkIdle() {
 	if !r.stopping.Load() || len(r.owned) > 0 || r.releasing > 0 {
 		return
@@ -189,18 +190,18 @@ func (r *runs) checkIdle() {
 	}
 }
 
-// occupied returns the number of runs that the worker works on, without the waiting quarantined
-// runs. It must be called with the lock held.
+// occupied returns the number of slots in use. Quarantined runs that wait for their turn use none.
+// The caller must hold the lock.
 func (r *runs) occupied() int { return len(r.owned) + r.reserved - len(r.turns.waiting) }
 
-// full reports whether there is no free slot for a run.
+// full reports whether no slot for a run is free.
 func (r *runs) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.occupied() >= r.cfg.Runs
 }
 
-// capacity returns the number of free slots for runs.
+// capacity returns the number of free slots for runs, or 0 during the turn of a quarantined run.
 func (r *runs) capacity() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,14 +211,14 @@ func (r *runs) capacity() int {
 	return r.cfg.Runs - r.occupied()
 }
 
-// all returns the owned runs, and the parked runs, which it removes.
+// all returns the owned runs and the parked runs. It removes the parked runs from the table.
 func (r *runs) all() (owned, parked []*inputs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.owned)), r.parked.all()
 }
 
-// stop makes all runs leave, and returns a channel that is closed once they have.
+// stop makes all runs leave, and returns a channel that is closed once all have left.
 func (r *runs) stop() <-chan struct{} {
 	r.mu.Lock()
 	r.checkIdle()
@@ -247,7 +248,7 @@ func (r *runs) postTo(partition int, what input) {
 	}
 }
 
-// A lease calls the remaining methods.
+// The following methods implement [lease.Owner].
 
 func (r *runs) Owned(partition int) []event.RunID {
 	var all []event.RunID
@@ -284,8 +285,8 @@ func (r *runs) OnOpened() { r.freed.Notify() }
 
 func (r *runs) OnLate(partition int) { r.postTo(partition, input{kind: inputTick}) }
 
-// follow waits for the end of an owned run. The end that it returns is durable: the commit that
-// ends the run was answered.
+// follow waits for the end of an owned run. The returned end is durable: the commit that ends the
+// run was confirmed. follow reports false if the run leaves the worker without ending.
 func (r *runs) follow(ctx context.Context, run event.RunID) (*localstart.End, bool) {
 	told := make(chan *localstart.End, 1)
 	r.mu.Lock()
@@ -310,10 +311,10 @@ func (r *runs) follow(ctx context.Context, run event.RunID) (*localstart.End, bo
 	return nil, false
 }
 
-// A run that is so damaged that the store cannot even record it as blocked stays owned by the
-// session of the worker. The worker sets it aside and does nothing for it, so it takes no slots
-// here. After a while it is given back and claimed again, in case that it was repaired, at growing
-// intervals. A worker that stops gives back all runs of its sessions.
+// If a run is so damaged that the store cannot even record it as blocked, the session of the worker
+// continues to own it. The worker sets the run aside and does no work for it, so the run takes no
+// slot. After a while the run is given back and claimed again, at growing intervals, because it may
+// have been repaired. A stopping worker gives back all runs of its sessions.
 
 // asideRun is a run that is set aside.
 type asideRun struct {
@@ -326,7 +327,7 @@ const (
 	asideMost  = 10 * time.Minute
 )
 
-// setAside keeps a run from being given back at once.
+// setAside records that a run is set aside and not given back at once.
 func (r *runs) setAside(run event.RunID, workflow string, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -343,7 +344,7 @@ func (r *runs) setAside(run event.RunID, workflow string, why error) {
 	r.log.Error("run is set aside: not even that it is blocked can be written", "run", run, "workflow", workflow, "again", a.delay, "error", why)
 }
 
-// isAside reports whether a run is currently set aside. It must be called with the lock held.
+// isAside reports whether a run is set aside. The caller must hold the lock.
 func (r *runs) isAside(run event.RunID) bool {
 	a := r.aside[run]
 	return a != nil && r.clock.Now().Before(a.until)

@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Each worker lives for less than the expiry, so that none of them observes a whole one.
+// TestREC2_WorkersThatLiveForLessThanTheExpiryTakeOverADeadOnesRuns proves that the runs of a dead
+// worker are recovered even if no later worker runs for a whole expiry.
 func TestREC2_WorkersThatLiveForLessThanTheExpiryTakeOverADeadOnesRuns(t *testing.T) {
 	const expiry = time.Second
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

@@ -18,13 +18,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// declareAgain is how long a worker waits before it retries the creation of schedules from
-// directives.
+// declareAgain is the delay before a worker retries a failed declaration of schedules.
 const declareAgain = 5 * time.Second
 
-// declare creates or updates the schedules that the directives of the worker's workflows declare,
-// until that succeeds or ctx ends. Every worker calls it at its start. A declaration carries the
-// start time of its worker, and the latest declaration wins.
+// declare creates or updates the schedules that the directives of the worker's workflows declare.
+// It retries until it succeeds or ctx ends. Every worker calls it at its start. A declaration
+// contains the start time of its worker, and the latest declaration takes precedence.
 func (w *Worker) declare(ctx context.Context, began time.Time) {
 	for {
 		err := w.loop.client.Declare(ctx, w.code, began)
@@ -32,7 +31,7 @@ func (w *Worker) declare(ctx context.Context, began time.Time) {
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return
-		case refused: // the generator used another version of the rules
+		case refused: // the generator used another version of the schedule rules
 			w.log.Error("a schedule of a directive is not valid", "worker", w.cfg.Name, "schedule", bad.Name, "error", err)
 			return
 		}
@@ -46,9 +45,9 @@ func (w *Worker) declare(ctx context.Context, began time.Time) {
 // doctorPatience bounds how long a starting worker's check of its store may take.
 const doctorPatience = 10 * time.Second
 
-// consult logs the warnings of the store's doctor, if the store has one, in one line. The worker
-// does not wait for it. The check waits until a partition answers. A check that the worker lacks
-// the permission for is not logged, because that would repeat at every start.
+// consult logs the warnings of the store's doctor in one line, if the store has a doctor. It runs
+// in the background and waits until a partition answers. If the worker lacks the permission for a
+// check, the check is not logged, because the line would repeat at every start.
 func (e *env) consult(ctx context.Context, answers func() bool) {
 	doctor, ok := store.As[store.Doctor](e.store)
 	if !ok {
@@ -57,14 +56,14 @@ func (e *env) consult(ctx context.Context, answers func() bool) {
 	e.work.Go(func() {
 		for !answers() {
 			if !wait.For(ctx, e.clock, time.Second) {
-				return // the worker stops before any partition has answered
+				return // the worker stopped before any partition has answered
 			}
 		}
 		ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 		defer cancel()
 		report, err := doctor.Examine(ctx)
 		if err != nil {
-			return // outages are logged elsewhere
+			return // outages are logged by the outage log
 		}
 		var warnings []string
 		for _, f := range report.Findings {
@@ -79,7 +78,7 @@ func (e *env) consult(ctx context.Context, answers func() bool) {
 }
 
 // executableSum identifies the running program by a hash of its executable. If the file cannot be
-// read, each process counts as another program: each then retries a blocked run once.
+// read, every process counts as a different program, and each retries a blocked run once.
 var executableSum = sync.OnceValue(func() []byte {
 	h := sha256.New()
 	path, err := os.Executable()
@@ -97,8 +96,8 @@ var executableSum = sync.OnceValue(func() []byte {
 	return h.Sum(nil)
 })
 
-// fingerprint identifies the code that a worker runs. A run that a worker has blocked is retried by
-// workers with another fingerprint.
+// fingerprint identifies the code of a worker. A run that one worker has blocked is retried by
+// workers with other fingerprints.
 func fingerprint(r engine.Registry) string {
 	h := sha256.New()
 	h.Write(executableSum())

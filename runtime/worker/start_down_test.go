@@ -18,7 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A worker waits for a store that cannot be reached, and nothing has to be restarted afterwards.
+// TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere proves that a worker waits
+// for a store that cannot be reached, and works without a restart once the store answers.
 func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *testing.T) {
 	for _, parameters := range []string{"", "?partitions=1"} {
 		t.Run(parameters, func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *tes
 	}
 }
 
-// Errors that waiting does not change are returned at once.
+// TestREC10_AWorkerThatTheStoreRefusesDoesNotStart proves that Run returns an error at once if
+// waiting cannot remove its cause.
 func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
 	server := redistest.Start(t)
 	root := server.Client(t)
@@ -77,7 +79,8 @@ func TestREC10_AWorkerThatTheStoreRefusesDoesNotStart(t *testing.T) {
 	}
 }
 
-// A client logs an outage as a worker does, however many callers wait for runs.
+// TestLog_AnOutageIsALineAtPowersOfTwoForAllWhoWait proves that a client logs an outage like a
+// worker, however many callers wait for runs.
 func TestLog_AnOutageIsALineAtPowersOfTwoForAllWhoWait(t *testing.T) {
 	const waiters = 50
 	st := &severed{Store: memstore.New()}

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run whose code hangs before its first commit has the status of a running run, not of one that
-// waits for a worker.
+// TestStatus_OfARunWhoseCodeHangsIsRunning proves that a run whose code hangs before its first
+// commit has the status running and not pending.
 func TestStatus_OfARunWhoseCodeHangsIsRunning(t *testing.T) {
 	for name, localstart := range map[string]bool{"claimed": false, "handed over": true} {
 		t.Run(name, func(t *testing.T) {

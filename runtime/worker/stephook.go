@@ -19,25 +19,25 @@ import (
 )
 
 // An attempt may be finished from outside, by any holder of the token of a hook that its code has
-// opened. Two events record this: step_hook_created, durable before the code gets the token, so
-// that a token that is known outside is always known to the store; and step_pending when the code
-// has returned. From the first event on, what is sent with the token is the outcome of the attempt,
-// even if the code still runs or its worker has died, until the next attempt begins. The commit
-// that records an outcome, of either kind, closes the hook.
+// opened. Two events record this. step_hook_created is durable before the code gets the token, so
+// the store can resolve every token that has left the worker. step_pending is recorded when the
+// code has returned. From step_hook_created until the next attempt begins, a payload sent with the
+// token is the outcome of the attempt. This holds even if the code is still running or its worker
+// has died. The commit that records an outcome, from the code or from outside, closes the hook.
 //
 // A pending step is only a log entry with a due time: its run is parked, and wakes when the outcome
-// arrives or the time has come.
+// arrives or the attempt times out.
 
-// opening is a hook that an attempt opens.
+// opening is a request of an attempt to open its hook, with the result.
 type opening struct {
 	attempt *attempt
 	hook    at.Hook
-	done    chan struct{} // closed when the hook is durable, or will never be
+	done    chan struct{} // closed when the hook is durable or cannot become durable
 	token   string
 	err     error
 }
 
-// end ends the opening with its result.
+// end completes the request with err, which is nil if the hook is durable.
 func (o *opening) end(err error) {
 	o.err = err
 	close(o.done)
@@ -45,7 +45,7 @@ func (o *opening) end(err error) {
 
 var errFinished = errors.New("the attempt was finished from outside")
 
-// OpenHook opens the hook of the attempt. The attempt's code calls it.
+// OpenHook opens the hook of the attempt and returns the token. It is called by the attempt's code.
 func (a *attempt) OpenHook(ctx context.Context, h at.Hook) (string, error) {
 	o, err := a.openingOf(h)
 	if err != nil {
@@ -56,12 +56,13 @@ func (a *attempt) OpenHook(ctx context.Context, h at.Hook) (string, error) {
 		return o.token, o.err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case <-a.ending().Done(): // ctx need not be derived from this context
+	case <-a.ending().Done(): // ctx may be a context that is not derived from the attempt's
 		return "", a.endCause()
 	}
 }
 
-// openingOf returns the hook of the attempt, and requests it from the run loop if it is new.
+// openingOf returns the hook of the attempt. At the first call it requests the hook from the run
+// loop.
 func (a *attempt) openingOf(h at.Hook) (*opening, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +78,8 @@ func (a *attempt) openingOf(h at.Hook) (*opening, error) {
 	return a.hook, nil
 }
 
-// leaves reports whether an error of the code leaves the outcome to the holder of the token.
+// leaves reports whether err, which the code has returned, leaves the outcome to the holder of the
+// token.
 func (a *attempt) leaves(err error) bool {
 	p, ok := errors.AsType[*at.PendingError](err)
 	a.mu.Lock()
@@ -98,7 +100,7 @@ func (a *attempt) closedStreams() []string {
 	return slices.Clone(p.closed)
 }
 
-// open records the hook that an attempt opens. The code gets its token once that is durable.
+// open records the hook that an attempt opens. The code gets the token once the event is durable.
 func (s *stepping) open(o *opening) {
 	a := o.attempt
 	if s.attempts[a.ref] != a || a.finished {
@@ -119,8 +121,8 @@ func (s *stepping) open(o *opening) {
 	s.opened = append(s.opened, o)
 }
 
-// leave records that the code of an attempt has returned and left the outcome to the token's
-// holder.
+// leave records that the code of an attempt has returned and has left the outcome to the holder of
+// the token.
 func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 	if op.CancelWanted() {
 		s.cancelStep(op, a.number)
@@ -128,15 +130,15 @@ func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 	}
 	e := event.Event{Type: event.StepPending, Ref: a.ref, Attempt: a.number, Due: a.started.Add(engine.PlanOf(op).Timeout)}
 	if len(closes) > 0 {
-		e.Payload, _ = json.Marshal(closes) // strings always encode
+		e.Payload, _ = json.Marshal(closes) // encoding strings cannot fail
 	}
 	s.apply(e)
 	op.Closes = closes
 }
 
-// outcomeMayWait reports whether an attempt that timed out may have an outcome from outside in the
-// inbox, accepted before the timeout. Such an attempt is treated as pending: the inbox is read
-// before it times out.
+// outcomeMayWait reports whether the inbox may contain an outcome, accepted before the timeout, of
+// an attempt that has timed out. Such an attempt is recorded as pending, and the inbox is read
+// before the attempt times out.
 func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool {
 	a.mu.Lock()
 	opened := a.hook != nil && a.hook.token != ""
@@ -151,7 +153,7 @@ func (s *stepping) cancelStep(op *replay.Op, attempt int) {
 }
 
 // cancel ends the attempt of a step whose scope has ended. A running attempt is canceled once the
-// reason is durable; a pending one ends at once.
+// reason is durable. A pending attempt ends at once.
 func (s *stepping) cancel(op *replay.Op) {
 	if o := s.run.State().Open(op.Ref); o != nil && o.State == event.StateWaiting {
 		s.cancelStep(op, o.Attempt)
@@ -160,12 +162,13 @@ func (s *stepping) cancel(op *replay.Op) {
 	s.cancels = append(s.cancels, op.Ref)
 }
 
-// finish makes what was sent with a hook's token the outcome of the step's attempt. Code of the
-// attempt that still runs is canceled, and the next attempt does not begin before it has ended.
+// finish records a payload sent with a hook's token as the outcome of the step's attempt. If the
+// code of the attempt is still running, it is canceled, and the next attempt does not begin before
+// the code has returned.
 func (s *stepping) finish(ref uint64, e *event.Event) {
 	op, o := s.run.Op(ref), s.run.State().Open(ref)
 	if op == nil {
-		return // its outcome is in the log, and takes effect when the run is resumed
+		return // the outcome is in the log and takes effect when the run is resumed
 	}
 	closes := op.Closes
 	if a := s.attempts[ref]; a != nil {
@@ -178,8 +181,9 @@ func (s *stepping) finish(ref uint64, e *event.Event) {
 	s.settle(op, o.Attempt, &out)
 }
 
-// sentOutcome returns the outcome that was sent. A payload that does not decode as the step's
-// result is a failed attempt, because its sender knows only the shape of the result.
+// sentOutcome returns the outcome that a sender has sent. If the payload cannot be decoded as the
+// step's result, the attempt fails: the sender has only the shape of the result, which does not
+// exclude every wrong payload.
 func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
 	spec := engine.PlanOf(op).Spec
 	var out outcome
@@ -201,11 +205,11 @@ func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
 	return out
 }
 
-// sentError returns the error with which a sender has failed an attempt.
+// sentError returns the error with which a sender has made an attempt fail.
 func sentError(e *event.Event) error {
 	var err error = &failure.StoredError{F: e.Failure}
 	var hint effects.RetryHint
-	_ = json.Unmarshal(e.Payload, &hint) // written by a later release: the policy decides
+	_ = json.Unmarshal(e.Payload, &hint) // a hint that a later release has written is ignored, and the retry policy decides
 	if hint.After != nil {
 		err = &at.RetryAfterError{Err: err, Delay: max(*hint.After, 0), Hold: hint.Hold}
 	}
@@ -215,7 +219,7 @@ func sentError(e *event.Event) error {
 	return err
 }
 
-// checkResult returns why a sent payload cannot be decoded as the result of a step, or nil.
+// checkResult returns the error of decoding a sent payload as the result of a step.
 func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
 	if spec.Result == nil {
 		return nil
@@ -228,8 +232,8 @@ func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
 	return engine.DecodePayload("result of step ", spec.Name, payload, reflect.New(spec.Result).Interface())
 }
 
-// overdue returns the latest due time of a pending attempt that has timed out, or zero if there is
-// none.
+// overdue returns the latest due time of the pending attempts that have timed out. It returns zero
+// if there is none.
 func (s *stepping) overdue() (since time.Time) {
 	for _, o := range s.run.State().DueBy(s.clock.Now()) {
 		if o.Entity == event.EntityStep && o.State == event.StateWaiting && o.Due.After(since) {
@@ -239,8 +243,8 @@ func (s *stepping) overdue() (since time.Time) {
 	return since
 }
 
-// timeOut ends the pending attempts that had timed out at the given time. All items accepted before
-// that time were taken.
+// timeOut ends the pending attempts that had timed out at the given time. The caller has applied
+// all items accepted before that time.
 func (s *stepping) timeOut(at time.Time) {
 	for _, o := range s.run.State().DueBy(at) {
 		if o.Entity != event.EntityStep || o.State != event.StateWaiting || s.run.State().Open(o.Ref) != o {

@@ -28,26 +28,26 @@ type stepping struct {
 
 // underWay holds the attempts and steps of a run that are in progress.
 type underWay struct {
-	attempts    map[uint64]*attempt // by step; from step_started on
-	starts      []*attempt          // to start once their step_started is durable
-	held        []*attempt          // durable, to start once the lease is alive again
-	gaveWay     bool                // a step was not started because other runs wait for a slot
+	attempts    map[uint64]*attempt // attempts by step, from step_started on
+	starts      []*attempt          // attempts to launch once their step_started is durable
+	held        []*attempt          // attempts with a durable step_started that wait until the lease is alive
+	gaveWay     bool                // whether a step was not started because other runs wait for a slot
 	cancels     []uint64            // steps to cancel once the reason is durable
-	opened      []*opening          // hooks to return to the code once they are durable
-	interrupted []uint64            // steps whose attempt died with another worker
-	holdBack    holdBack            // closes rates of the run, with the commit of its event
+	opened      []*opening          // hooks whose tokens the code gets once they are durable
+	interrupted []uint64            // steps whose attempts ended with their worker
+	holdBack    holdBack            // the closing of rates that the next commit requests
 }
 
-// holdBack makes the commit of an event close rates.
+// holdBack is a request to close the rates of the run, which the commit of an event makes.
 type holdBack struct {
-	seq uint64 // sequence number of the event; the last one, if there are several
+	seq uint64 // sequence number of the last event that requests it
 	d   time.Duration
 }
 
-// forget drops the state of the attempts in progress.
+// forget drops the state of all attempts.
 func (s *stepping) forget() { s.underWay = underWay{gaveWay: s.gaveWay} }
 
-// drop cancels the running attempts and frees the slots of those that never began.
+// drop cancels the launched attempts and frees the slots of the others.
 func (s *stepping) drop(cause error) {
 	for _, a := range s.attempts {
 		if a.launched {
@@ -59,20 +59,21 @@ func (s *stepping) drop(cause error) {
 	s.attempts, s.starts, s.held = nil, nil, nil
 }
 
-// unknownStepError is the error of a workflow that calls a step that the worker does not have.
+// unknownStepError is the error of a run that calls a step which the worker has not registered.
 type unknownStepError struct {
 	Run            event.RunID
 	Workflow, Step string
 }
 
-// Error names the step and the fix.
+// Error names the missing step and how to fix the error.
 func (e *unknownStepError) Error() string {
 	return fmt.Sprintf("run %s of %s calls step %s, which this worker does not know: call the generated Register of its package before Run; "+
 		"the run is blocked until a worker comes that knows it", e.Run, e.Workflow, e.Step)
 }
 
-// start begins attempts while there are slots for them: of interrupted steps, of steps whose
-// backoff is over, and of new steps. It returns an error if the run cannot go on here.
+// start begins attempts while slots are free: first of interrupted steps, then of steps whose
+// backoff is over, then of new steps. It returns an error if the run cannot continue on this
+// worker.
 func (s *stepping) start() error {
 	s.gaveWay = false
 	if s.stopping.Load() || !s.alive() || s.run.State().StandsStill() {
@@ -117,8 +118,8 @@ func (s *stepping) start() error {
 	return nil
 }
 
-// nextStep returns the step to start next. On the way it ends interrupted steps that may not be
-// started again.
+// nextStep returns the step to start next. It also ends interrupted steps that may not be started
+// again.
 func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 	for len(s.interrupted) > 0 {
 		ref := s.interrupted[0]
@@ -132,10 +133,10 @@ func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 	}
 	for len(*retries) > 0 {
 		ref := (*retries)[0]
-		if s.run.State().StateOf(ref) == event.StatePending && s.attempts[ref] == nil { // otherwise the code of the previous attempt still runs
+		if s.run.State().StateOf(ref) == event.StatePending && s.attempts[ref] == nil { // otherwise the code of the previous attempt is still running
 			return ref, true
 		}
-		*retries = (*retries)[1:] // started already
+		*retries = (*retries)[1:] // the step was started before
 	}
 	if op := s.run.Startable(); op != nil {
 		return op.Ref, true
@@ -152,12 +153,13 @@ func (s *stepping) wanted() bool {
 	return !due.IsZero() && !due.After(s.clock.Now())
 }
 
-// overBudget reports whether the run has used up its budget while other runs wait.
+// overBudget reports whether the run has used up its budget while other runs wait for a slot.
 func (s *stepping) overBudget() bool {
 	return s.clock.Now().Sub(s.since) >= s.cfg.RunBudget && s.runs.full()
 }
 
-// saved carries out the effects of a durable commit: it starts attempts, and cancels others.
+// saved carries out the effects of a durable commit: it launches attempts, returns tokens of hooks,
+// and cancels attempts.
 func (s *stepping) saved(c *commit) {
 	for _, a := range c.starts {
 		s.launch(a)
@@ -172,7 +174,7 @@ func (s *stepping) saved(c *commit) {
 	}
 }
 
-// resume starts the attempts that were held because the lease was not alive.
+// resume launches the attempts that were held because the lease was not alive.
 func (s *stepping) resume() {
 	if len(s.held) == 0 || !s.alive() {
 		return
@@ -184,28 +186,28 @@ func (s *stepping) resume() {
 	}
 }
 
-// launch starts an attempt whose step_started is durable.
+// launch starts the code of an attempt whose step_started is durable.
 func (s *stepping) launch(a *attempt) {
 	op := s.run.Op(a.ref)
 	if op == nil || s.run.Ended() || s.attempts[a.ref] != a {
-		return // the slot is freed with the run
+		return // the slot was freed when the run was dropped
 	}
 	if s.ending.Load() {
 		s.giveBack(a)
 		return
 	}
-	if !s.alive() { // another worker may have claimed the run, with this attempt
+	if !s.alive() { // another worker may have claimed the run and begun its own attempt
 		s.held = append(s.held, a)
 		return
 	}
 	a.launched, a.lease, a.session = true, s.lease, s.session
-	if op.CancelWanted() { // canceled before it could begin
+	if op.CancelWanted() { // the step was canceled before its code was called
 		s.steps.slots.release()
 		a.outcome = failed(op.CancelCause(), event.CodeCanceled)
-		_ = s.record(a, &a.outcome) // returns nil, because the step's code was not called
+		_ = s.record(a, &a.outcome) // record returns an error only for the outcome of called code
 		return
 	}
-	fn, _ := s.code.Step(op.Name) // startSteps has checked that it exists
+	fn, _ := s.code.Step(op.Name) // start has checked that the step exists
 	plan := engine.PlanOf(op)
 	spec := s.run.State().Spec
 	a.info = at.Attempt{Run: s.in.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: s.in.id, LogKey: op.Key}
@@ -222,10 +224,11 @@ func (s *stepping) launch(a *attempt) {
 	s.steps.launch(a)
 }
 
-// record applies the outcome of an attempt. It returns an error if the run cannot go on here.
+// record applies the outcome of an attempt. It returns an error if the run cannot continue on this
+// worker.
 func (s *stepping) record(a *attempt, out *outcome) error {
 	if s.attempts[a.ref] != a {
-		return nil // the run was lost, or ended before the attempt
+		return nil // the run was lost, or ended before the attempt did
 	}
 	if out.stopped && !a.finished {
 		s.giveBack(a)
@@ -236,7 +239,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	if op == nil || a.finished || s.run.Ended() || s.run.Err() != nil {
 		return nil //nolint:nilerr // the run ends with that error
 	}
-	if out.unfit != nil { // the step's code was not called, so the attempt does not count
+	if out.unfit != nil { // the code was not called, so the attempt does not count
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
 		return out.unfit
 	}
@@ -248,7 +251,7 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 	return nil
 }
 
-// settle records the outcome of an attempt, and its consequence for the step.
+// settle records the outcome of an attempt and its consequence for the step.
 func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 	if out.failure == nil {
 		for _, name := range out.closes {
@@ -266,8 +269,8 @@ func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 	s.fail(op, e)
 }
 
-// fail records that an attempt of a step has failed, and whether it may have had an effect that
-// must not be repeated.
+// fail records that an attempt of a step has failed. If the step is not idempotent and the attempt
+// may have had an effect, the event records that too.
 func (s *stepping) fail(op *replay.Op, e event.Event) {
 	if e.Type == event.StepFailed && engine.PlanOf(op).Spec.NonIdempotent {
 		switch e.Failure.Code {
@@ -278,14 +281,15 @@ func (s *stepping) fail(op *replay.Op, e event.Event) {
 	s.apply(e)
 }
 
-// verdict returns the event that follows a failed attempt.
+// verdict returns the event that records a failed attempt: step_retrying or step_failed.
 func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event {
 	plan := engine.PlanOf(op)
 	retry := workflow.RetryPolicy(plan.Retry)
 	f, o := out.failure, s.run.State().Open(op.Ref)
 	failed := event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: f}
-	// A busy service is no evidence against the step: waiting for it does not count as an attempt,
-	// up to a limit. The log records which attempts count, so every worker counts the same.
+	// If a busy service asks for a delay, the failure proves nothing about the step. So the attempt
+	// does not count, up to a limit. The log records which attempts count, so every worker counts
+	// the same attempts.
 	waits := out.after != nil && f.Code == event.CodeError && o.Waited < retry.MaxWaits()
 	switch {
 	case op.CancelWanted():
@@ -297,7 +301,7 @@ func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event
 		f.Code = event.CodeFatal
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
-		return failed // its effect may have happened, or may still happen
+		return failed // the effect of the attempt may have happened, or may happen later
 	case !waits && o.Counted() >= retry.MaxAttempts():
 		return failed
 	}
@@ -318,8 +322,8 @@ func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event
 }
 
 // outOfTotal returns the failure of a step that has no time for another attempt and whose last
-// attempt has failed with f. It has the code and the stack of f, and f as its cause, so errors.Is
-// and errors.As find what the step returned.
+// attempt has failed with f. It has the code and the stack of f, and f as its cause. So errors.Is
+// and errors.As find the error that the step returned.
 func outOfTotal(total time.Duration, f *event.Failure) *event.Failure {
 	cause := *f
 	cause.Stack = ""
@@ -329,8 +333,8 @@ func outOfTotal(total time.Duration, f *event.Failure) *event.Failure {
 	}
 }
 
-// Texts for how a worker left an attempt, and for why a step that is not idempotent gets no other
-// one.
+// These texts describe how a worker has left an attempt, and why a step that is not idempotent gets
+// no further attempt.
 const (
 	died      = "the worker died, or lost the run, during"
 	stopped   = "the worker stopped during"
@@ -338,16 +342,16 @@ const (
 )
 
 // giveBack ends an attempt because the worker stops. The attempt does not count, because the step
-// did not cause it. The death of a worker cannot be recorded in advance, and does count: a step
-// that kills its process must run out of attempts. A step that is not idempotent is not started
-// again once an attempt was launched.
+// has not caused the stop. In contrast, the death of a worker cannot be recorded in advance and
+// counts as an attempt, so that a step that kills its process runs out of attempts. A step that is
+// not idempotent is not started again after its attempt was launched.
 func (s *stepping) giveBack(a *attempt) {
 	delete(s.attempts, a.ref)
 	if a.finished {
 		return
 	}
 	if a.launched {
-		a.stop(ErrStopping) // it may still be running; then it is abandoned
+		a.stop(ErrStopping) // if the code is still running, it is canceled and abandoned
 	} else {
 		s.steps.slots.release()
 	}
@@ -370,8 +374,8 @@ func (s *stepping) giveBack(a *attempt) {
 	}
 }
 
-// endInterrupted ends a step whose attempt died with its worker, if it may not be started again,
-// and reports whether it did.
+// endInterrupted ends a step whose attempt ended with its worker, if the step may not be started
+// again. It reports whether it has ended the step.
 func (s *stepping) endInterrupted(ref uint64) bool {
 	o := s.run.State().Open(ref)
 	op := s.run.Op(ref)
@@ -396,8 +400,9 @@ func (s *stepping) endInterrupted(ref uint64) bool {
 	return true
 }
 
-// end ends the attempts of the run once the grace period is over. First they are canceled, and
-// their outcomes count; after the hard stop they are given back and abandoned.
+// end ends the attempts of the run when the grace period is over. First the attempts are canceled,
+// and their outcomes count. After the hard stop the remaining attempts are given back and
+// abandoned.
 func (s *stepping) end() {
 	if !s.ending.Load() {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Code that blocks outside of the durable operations is abandoned when the worker stops. If it
-// returns later, it must have no effect.
+// TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree proves that a stopping worker abandons code
+// that blocks outside of durable operations. If the code returns later, it has no effect.
 func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	stuck, unwound := newBarrier(), make(chan struct{})
@@ -40,7 +40,8 @@ func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	w.Healthy()
 }
 
-// A worker whose session is over and that cannot open another one can be stopped.
+// TestStop_WorkerThatCannotOpenASessionStops proves that a worker can be stopped after its session
+// has expired and it cannot open another one.
 func TestStop_WorkerThatCannotOpenASessionStops(t *testing.T) {
 	for name, failure := range map[string]error{"unreachable": errors.New("no route to the store"), "closed": store.ErrClosed} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,8 @@ func TestStop_WorkerThatCannotOpenASessionStops(t *testing.T) {
 	}
 }
 
-// Calls that never return do not keep the worker from stopping.
+// TestStop_WorkerStopsAlthoughTheStoreDoesNotAnswer proves that calls to the store that never
+// return do not prevent a worker from stopping.
 func TestStop_WorkerStopsAlthoughTheStoreDoesNotAnswer(t *testing.T) {
 	for _, hangs := range []string{"commit", "load", "heartbeat", "claim", "wait"} {
 		t.Run(hangs, func(t *testing.T) {
@@ -137,7 +139,8 @@ func TestStop_WorkerStopsAlthoughTheStoreDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A context that has ended already, or ends while Run starts, is a graceful stop.
+// TestStop_ContextThatEndsAtTheStartIsNoError proves that Run returns nil if its context has ended
+// before or ends while Run starts.
 func TestStop_ContextThatEndsAtTheStartIsNoError(t *testing.T) {
 	for _, at := range []string{"before", "open", "claim", "wait"} {
 		t.Run(at, func(t *testing.T) {
@@ -176,7 +179,8 @@ func TestStop_ContextThatEndsAtTheStartIsNoError(t *testing.T) {
 	}
 }
 
-// If the store is closed while the worker runs, Run returns an error.
+// TestStop_StoreThatIsClosedEndsTheWorker proves that Run returns an error if the store is closed
+// while the worker runs.
 func TestStop_StoreThatIsClosedEndsTheWorker(t *testing.T) {
 	st := memstore.New()
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// refusal returns a store's error as its type E, with its fields.
+// refusal returns err as an error of type E. It fails the test if err has another type.
 func refusal[E error](t *testing.T, what string, err error) E {
 	t.Helper()
 	typed, ok := errors.AsType[E](err)
@@ -22,7 +22,7 @@ func refusal[E error](t *testing.T, what string, err error) E {
 	return typed
 }
 
-// only returns the single answer to a single request.
+// only returns the answer to a single request.
 func only[T any](answers []T, err error) (answer T, _ error) {
 	if err != nil {
 		return answer, err

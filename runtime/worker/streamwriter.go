@@ -16,39 +16,39 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// These limit one publication.
+// These constants bound one publication.
 const (
 	pageChunks = 256
 	pageBytes  = 1 << 20
 )
 
-// streamWriter writes to streams for one attempt. Chunks that goroutines write while one call is in
-// flight are collected for the next call. A call is repeated until it is answered.
+// streamWriter writes to streams for one attempt. While a call to the store is in flight, further
+// chunks are collected for the next call. A call is repeated until it is answered.
 type streamWriter struct {
 	*env
 	client  engine.Client
 	attempt stopper
-	name    string        // name of the writer, by which the store recognizes repeats
-	by      effects.Chunk // origin of the chunks; without a value
-	run     event.RunID   // the run that the worker owns
+	name    string        // name of the writer, by which the store recognizes repeated calls
+	by      effects.Chunk // origin of the chunks, without a value
+	run     event.RunID   // the run that the worker owns and that executes the step
 	fence   store.Fence
-	caller  *engine.Caller  // the run to whose streams the chunks go, if the owned run executes a step for it; nil for the run's own streams
+	caller  *engine.Caller  // the run that owns the streams, if the owned run executes a step for it; nil if the owned run owns them
 	ctx     context.Context // context of the attempt
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 
 	mu      sync.Mutex
 	pending []*line
-	busy    bool // a goroutine is publishing
+	busy    bool // whether a goroutine is publishing
 	ended   bool
-	pages   map[string]uint64 // number of chunks written so far, by stream
+	pages   map[string]uint64 // number of chunks written, by stream
 	closed  []string          // closed streams, in the order in which they were closed
 }
 
-// stopper is an attempt, which the writer stops when its claim is lost.
+// stopper is an attempt. The writer stops it when the claim of the run is lost.
 type stopper interface{ stop(cause error) }
 
-// line is one chunk that is being written.
+// line is one chunk that a caller of write waits for.
 type line struct {
 	stream string
 	body   []byte
@@ -56,18 +56,18 @@ type line struct {
 	done   chan error // receives the result
 }
 
-// page is a unit of publication: chunks of one stream, of which all or none are written.
+// page is a unit of publication: chunks of one stream, all or none of which are written.
 type page struct {
 	stream string
 	keep   int
 	lines  []*line
-	first  uint64 // number of the first line among the chunks of the attempt
+	first  uint64 // number of the first line among all chunks of the attempt
 }
 
-// errAttemptEnded is the error of a write after the step has returned.
+// errAttemptEnded is returned by a write after the step's code has returned.
 var errAttemptEnded = errors.New("the attempt has ended")
 
-// write adds a chunk, and returns once it is durable or refused, or once ctx has ended.
+// write adds a chunk. It returns once the chunk is durable or refused, or when ctx ends.
 func (p *streamWriter) write(ctx context.Context, stream string, value []byte, keep int) error {
 	if err := p.client.CheckPayload("chunk of stream ", stream, len(value)); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (p *streamWriter) write(ctx context.Context, stream string, value []byte, k
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-l.done: // both channels were ready
+	case err := <-l.done: // select chose one of two ready channels
 		return err
 	default:
 		return context.Cause(ctx)
@@ -100,7 +100,7 @@ func (p *streamWriter) add(l *line) error {
 	case slices.Contains(p.closed, l.stream):
 		return fmt.Errorf("%w by this attempt", workflow.ErrStreamClosed)
 	}
-	if p.cancel == nil { // created on first use, because most attempts write nothing
+	if p.cancel == nil { // the context is created on first use, because most attempts write nothing
 		p.ctx, p.cancel = context.WithCancel(p.ctx)
 		p.pages = map[string]uint64{}
 	}
@@ -125,7 +125,7 @@ func (p *streamWriter) close(stream string) error {
 	return nil
 }
 
-// drain publishes until nothing is pending.
+// drain publishes until no chunk is pending.
 func (p *streamWriter) drain() {
 	for {
 		next := p.next()
@@ -139,7 +139,7 @@ func (p *streamWriter) drain() {
 	}
 }
 
-// next takes the chunks of the stream that has waited longest.
+// next takes the pending chunks of the stream whose first chunk has waited longest.
 func (p *streamWriter) next() *page {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,8 @@ func (p *streamWriter) next() *page {
 	return next
 }
 
-// deliver publishes until there is an answer. If the attempt is over, it returns the reason.
+// deliver publishes a page and retries until there is an answer. If the attempt has ended, it
+// returns the reason.
 func (p *streamWriter) deliver(next *page) error {
 	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		if p.ctx.Err() != nil {
@@ -188,7 +189,7 @@ func (p *streamWriter) deliver(next *page) error {
 	}
 }
 
-// over returns why nothing is written any more.
+// over returns why the attempt may not write, or nil if it may.
 func (p *streamWriter) over() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,8 +199,8 @@ func (p *streamWriter) over() error {
 	return context.Cause(p.ctx)
 }
 
-// end is called when the code of the attempt has returned. It waits for the call in flight, and
-// returns the streams that the attempt has closed.
+// end ends the writer after the code of the attempt has returned. It waits for the call in flight
+// and returns the streams that the attempt has closed.
 func (p *streamWriter) end() []string {
 	p.mu.Lock()
 	p.ended = true
@@ -212,7 +213,7 @@ func (p *streamWriter) end() []string {
 	return p.closed
 }
 
-// publish publishes a page. A repeated call with the same page writes no chunk twice.
+// publish publishes a page. Repeated calls with the same page write each chunk once.
 func (p *streamWriter) publish(ctx context.Context, next *page) error {
 	if p.caller != nil {
 		return p.post(ctx, next)
@@ -229,8 +230,8 @@ func (p *streamWriter) publish(ctx context.Context, next *page) error {
 	return err
 }
 
-// post sends a page to another run, for which a run of this worker executes the step: the chunks go
-// into the inbox of that run, under an id of their own.
+// post sends a page to the run for which a run of this worker executes the step. The page is an
+// item in the inbox of that run, with its own ID.
 func (p *streamWriter) post(ctx context.Context, next *page) error {
 	to := p.caller.Run
 	state, err := p.store.ReadStream(ctx, store.ReadStream{Run: to, Stream: effects.UserStream(next.stream), Limit: -1})
@@ -260,8 +261,8 @@ func (p *streamWriter) post(ctx context.Context, next *page) error {
 // postWindow bounds how late chunks for another run may arrive.
 const postWindow = time.Minute
 
-// leftQueue turns a permanent refusal into ErrClaimLost, because the other run no longer waits for
-// the step.
+// leftQueue replaces a permanent refusal by ErrClaimLost, because the other run does not wait for
+// the step any longer.
 func leftQueue(err error) error {
 	var ended *store.TerminalError
 	if errors.As(err, &ended) || errors.Is(err, store.ErrRunNotFound) {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// press is a store that records publications, and answers each only when the test allows it.
+// press is a store that records publications. It answers each only when the test permits it.
 type press struct {
 	store.Store
 	begun   chan struct{}
@@ -24,7 +24,7 @@ type press struct {
 	printed []printed
 }
 
-// printed is one publication.
+// printed is a recorded publication.
 type printed struct {
 	Stream string
 	Chunks int
@@ -42,7 +42,8 @@ func (s *press) Publish(_ context.Context, _ event.RunID, _ store.Fence, chunks 
 	return nil
 }
 
-// Chunks that goroutines write while a call is in flight are sent with the next call.
+// TestStreamWriter_GathersWhatIsWrittenMeanwhile proves that chunks which goroutines write while a
+// call is in flight are sent with the next call.
 func TestStreamWriter_GathersWhatIsWrittenMeanwhile(t *testing.T) {
 	st := &press{Store: memstore.New(), begun: make(chan struct{}, 100), hears: make(chan struct{})}
 	w := New(workflow.NewClient(st, workflow.ClientConfig{WarnPayload: 1 << 20}), Config{})

@@ -12,15 +12,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A run whose code was never executed needs no code to end: if it was canceled or has timed out,
-// any worker can end it, whatever it serves. The same holds for a run that executes a step for
-// another one, even if its attempt was begun: step code does not clean up after a dead worker, and
-// its caller has given up. The answers to heartbeats name such runs that no live session serves.
-// The worker reads the beginning of each, and claims by name those that must end. The fence decides
-// if a worker that serves the run claims it at the same time. A queue that is unserved only for a
-// moment causes no harm, because these runs end with the same event that their own worker would
-// have written. A run of user code that has begun is left to the workers that serve it, because
-// only they have the code that cleans up and compensates.
+// A run whose code was never executed can end without its code. If such a run was canceled or has
+// timed out, any worker can end it, even a worker that does not serve it. The same holds for a run
+// that executes a step for another run, even if an attempt was begun: step code does not clean up
+// after a dead worker, and the caller of the step has given up.
+//
+// The answers to heartbeats name such runs that no live session serves. The worker reads the
+// beginning of each run, and claims by name the runs that must end. If a worker that serves the run
+// claims it at the same time, the fence decides. A queue that is unserved only for a moment causes
+// no harm, because the run ends with the same event that its own worker would have written. If user
+// code of a run has begun, only workers that serve the run may end it, because only they have the
+// code that cleans up and compensates.
 
 // unserved ends runs of a partition that no live session serves.
 type unserved struct {
@@ -28,14 +30,14 @@ type unserved struct {
 	outage    *outage.Log
 	partition int
 	claim     func(ctx context.Context, run event.RunID) error
-	told      *sync.Map // routes for which a warning was written
+	told      *sync.Map // routes for which a warning was logged
 
 	looking atomic.Bool
 	looks   sync.WaitGroup
 }
 
-// look ends the runs among the given ones that must end. It does not delay the heartbeats, and
-// returns at once if an earlier call is still busy.
+// look ends those of the given runs that must end. It works in the background, so it does not delay
+// heartbeats. If an earlier call is still at work, it does nothing.
 func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	if len(runs) == 0 || u.stopping.Load() || !u.looking.CompareAndSwap(false, true) {
 		return
@@ -46,7 +48,7 @@ func (u *unserved) look(ctx context.Context, runs []event.RunID) {
 	})
 }
 
-// end claims the runs among the given ones that must end.
+// end claims those of the given runs that must end.
 func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	loads := make([]store.Load, len(runs))
 	for i, run := range runs {
@@ -59,7 +61,7 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	for i := range loaded {
 		got := &loaded[i]
 		if got.Err != nil || got.Record.QueueState != store.StateReady || u.serves[got.Record.Route] {
-			continue // it was removed, or its own worker reports the error
+			continue // the run was removed, or a worker that serves it reports the error
 		}
 		u.tellUnserved(&got.Record)
 		if u.over(got) {
@@ -74,8 +76,8 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 // unservedAfter is how long a run waits for its first worker before other workers warn about it.
 const unservedAfter = time.Minute
 
-// tellUnserved warns, once per route, of a run that has waited for long and that no worker serves.
-// Usually a call of Register is missing, or a queue has another name.
+// tellUnserved logs a warning, once per route, about a run that has waited for long and that no
+// worker serves. A common cause is a missing call of Register or a queue with another name.
 func (u *unserved) tellUnserved(r *store.Record) {
 	waited := u.clock.Now().Sub(r.CreatedAt)
 	if waited < unservedAfter {
@@ -103,7 +105,7 @@ func (u *unserved) over(got *store.Loaded) bool {
 	}
 	f, err := event.DecodeFrame(got.Frames[0])
 	if err != nil || len(f.Events) != 1 {
-		return false // it has begun, or its own worker reports the error
+		return false // the run has begun, or a worker that serves it reports the error
 	}
 	var state event.LogState
 	if state.Apply(&f.Events[0]) != nil {

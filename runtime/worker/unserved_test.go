@@ -17,7 +17,7 @@ import (
 // often is the configuration of a worker that checks for unserved runs about twice a second.
 var often = worker.Config{Queues: []string{workflow.DefaultQueue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 2 * time.Second}
 
-// askToEnd delivers a cancel as a client does that leaves the rest to workers.
+// askToEnd delivers a cancel like a client that does not end the run itself.
 func askToEnd(w *flowtest.World, run event.RunID) {
 	w.T.Helper()
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "enough"})
@@ -27,7 +27,8 @@ func askToEnd(w *flowtest.World, run event.RunID) {
 	flowtest.Order(w.T, err)
 }
 
-// Any worker ends a canceled run that no worker serves and that was never executed.
+// TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker proves that any worker ends a
+// canceled run that no worker serves and whose code was never executed.
 func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		other := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"))
@@ -42,22 +43,23 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByAnyWorker(t *testing
 			}
 			flowtest.Order(t, ops.New(w.Client).Delete(w.Ctx, r.ID()))
 		}
-		w.Status(other, workflow.StatusPending) // it was not canceled
+		w.Status(other, workflow.StatusPending) // this run was not canceled
 		if info, err := other.Info(w.Ctx); err != nil || len(w.Log(other)) != 1 {
 			t.Errorf("it was touched: %v, %v", info, err)
 		}
 	})
 }
 
-// Without any worker the client itself ends canceled runs that have not begun, and its error names
-// what is missing for the others.
+// TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone proves that without any
+// worker the client ends canceled runs that have not begun. For the other runs its error names the
+// missing worker.
 func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		other := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"))
 		run := flowtest.Start(w, killerFlow, 1)
 		late := flowtest.Start(w, killerFlow, 2, workflow.WithDelay(time.Hour))
 		asked := flowtest.Start(w, killerFlow, 3)
-		askToEnd(w, asked.ID()) // no worker could handle it
+		askToEnd(w, asked.ID()) // no worker exists that could end the run
 		flowtest.Order(t, run.Cancel(w.Ctx, "enough"))
 		flowtest.Order(t, run.Cancel(w.Ctx, "again"))
 		flowtest.Order(t, late.Cancel(w.Ctx, "enough"))
@@ -92,7 +94,8 @@ func TestRUN8_ARunThatNobodyServesAndHasNotBegunIsCanceledByTheClientAlone(t *te
 	})
 }
 
-// The client leaves runs that have begun to a worker that serves them, because their code cleans
+// TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers proves that a client does not end a
+// canceled run that has begun. The run is left to a worker that serves it, because its code cleans
 // up.
 func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -113,7 +116,7 @@ func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 		w.Work(often, flowtest.As(flowtest.Flow[int, int]("other"), func(workflow.Context, int) (int, error) { return 0, nil }))
 		gone := flowtest.Start(w, killerFlow, 1)
 		askToEnd(w, gone.ID())
-		flowtest.Failure(w, gone) // the other worker has checked
+		flowtest.Failure(w, gone) // after this run has failed, the other worker has also checked the first run
 		if info, err := run.Info(w.Ctx); err != nil || info.Status.Terminal() {
 			t.Errorf("somebody has ended it without its code: got %+v, %v", info, err)
 		}
@@ -124,7 +127,8 @@ func TestRUN8_TheClientLeavesRunsThatHaveBegunToTheirWorkers(t *testing.T) {
 	})
 }
 
-// A step whose workers are gone ends with the run that waits for it, even if it was begun.
+// TestRUN8_ACancelReachesAStepWhoseWorkersAreGone proves that a step without a worker ends together
+// with the run that waits for it, even if the step was begun.
 func TestRUN8_ACancelReachesAStepWhoseWorkersAreGone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		begun := make(chan int, 1)
@@ -150,7 +154,8 @@ func TestRUN8_ACancelReachesAStepWhoseWorkersAreGone(t *testing.T) {
 	})
 }
 
-// Unserved runs time out as well, and so do the runs that wait for them.
+// TestRUN9_TimeoutsHoldForWhatNobodyServes proves that unserved runs time out, and that the runs
+// which wait for them then continue.
 func TestRUN9_TimeoutsHoldForWhatNobodyServes(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	waits := flowtest.Flow[int, string]("waits")

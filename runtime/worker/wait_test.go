@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run whose attempt was interrupted waits for a slot like any other: it is not repeatedly given
-// back and claimed meanwhile.
+// TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore proves that a run whose attempt was
+// interrupted waits for a slot without being given back and claimed repeatedly.
 func TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -42,7 +42,8 @@ func TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore(t *testing.T) {
 	w.Healthy()
 }
 
-// An idle worker sends no requests but those that keep its sessions alive.
+// TestREC5_IdleWorkerDoesNotPoll proves that an idle worker sends only the requests that keep its
+// sessions alive.
 func TestREC5_IdleWorkerDoesNotPoll(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -77,8 +78,9 @@ func TestREC5_IdleWorkerDoesNotPoll(t *testing.T) {
 	}
 }
 
-// The clock is set forward, or the machine slept, while a step runs: a timer that is due by the
-// clock fires without waiting for its full duration.
+// TestREC6_TimerOfABusyRunFollowsAClockThatWasSet proves that a timer fires when it is due by the
+// clock, even if the clock was set forward or the machine slept while a step runs. The run does not
+// wait for the timer's full duration.
 func TestREC6_TimerOfABusyRunFollowsAClockThatWasSet(t *testing.T) {
 	clock := &impatient{}
 	w := flowtest.NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
@@ -105,7 +107,7 @@ func TestREC6_TimerOfABusyRunFollowsAClockThatWasSet(t *testing.T) {
 	w.Healthy()
 }
 
-// alwaysDue is a store in which a run has always become due.
+// alwaysDue is a store whose claims always report a due time that has passed.
 type alwaysDue struct {
 	store.Store
 
@@ -126,8 +128,9 @@ func (s *alwaysDue) Wait(ctx context.Context, w store.Wait) (store.Woken, error)
 	return s.Store.Wait(ctx, w)
 }
 
-// Collecting wakes costs as much as several claims, but ready runs and messages must not wait until
-// no run is due.
+// TestREC5_AWorkerForWhichRunsAreAlwaysDueAsksNowAndThenWhatElseThereIs proves that a worker for
+// which runs are always due collects wakes at intervals. Collecting wakes costs as much as several
+// claims, but ready runs and messages must not wait until no run is due.
 func TestREC5_AWorkerForWhichRunsAreAlwaysDueAsksNowAndThenWhatElseThereIs(t *testing.T) {
 	s := &alwaysDue{Store: memstore.New()}
 	w := flowtest.NewWorld(t, s.Store, workflow.ClientConfig{})

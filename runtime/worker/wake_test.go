@@ -20,8 +20,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// forgotten reports whether a run is ready and its wake is taken, so that no worker will be woken
-// for it.
+// forgotten reports whether a run is ready although its wake was taken, so that no worker will be
+// woken for the run.
 func forgotten(ctx context.Context, st store.Store) bool {
 	inspector, _ := store.As[store.Inspector](st)
 	snap, err := inspector.Inspect(ctx)
@@ -36,9 +36,10 @@ func forgotten(ctx context.Context, st store.Store) bool {
 	return false
 }
 
-// The worker has capacity for one run. It is woken for two partitions, is full after the first, and
-// has free capacity again before it waits: it must not wait for wakes while it has taken one that
-// no claim has followed.
+// TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim proves that a worker does not wait for wakes
+// before it has claimed for every wake that it has taken. The worker has capacity for one run and
+// is woken for two partitions. It becomes full after the first, and has free capacity again before
+// it waits.
 func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.NewWith(memstore.Config{Partitions: 2})}
 	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
@@ -55,7 +56,7 @@ func TestWake_ThatAFullWorkerHasTakenIsFollowedByAClaim(t *testing.T) {
 				t.Error("the worker waits for a wake, and a run is ready whose wake it has taken")
 			}
 		case "due":
-			if partitions.Add(1) == 2 { // the second partition is not claimed from, for lack of capacity
+			if partitions.Add(1) == 2 { // the worker cannot claim from the second partition, because it is full
 				step.open()
 				for ctx.Err() == nil && r.Capacity() == 0 {
 					runtime.Gosched()
@@ -90,10 +91,11 @@ func startIn(w *flowtest.World, partition, n int) *workflow.Run[int] {
 	}
 }
 
-// deaf is a store whose wakes of partition 1 go to workers that die before they claim.
+// deaf is a store that loses the wakes of partition 1, as if workers took them and died before they
+// claimed.
 type deaf struct{ store.Store }
 
-// Unwrap returns the store, for its optional interfaces.
+// Unwrap returns the wrapped store, which provides its optional interfaces.
 func (l deaf) Unwrap() store.Store { return l.Store }
 
 func (l deaf) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
@@ -102,7 +104,9 @@ func (l deaf) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return woken, err
 }
 
-// Other runs are ready all the time, so that no wait of the worker ends by its timeout.
+// TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost proves that a busy worker claims
+// from each partition although a wake was lost. Other runs are always ready, so no wait of the
+// worker ends by its timeout.
 func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) {
 	w := flowtest.NewWorld(t, deaf{memstore.NewWith(memstore.Config{Partitions: 2})}, workflow.ClientConfig{})
 	flow := flowtest.Flow[int, int]("busy")
@@ -125,19 +129,19 @@ func TestREC5_ABusyWorkerClaimsFromEachPartitionThoughAWakeIsLost(t *testing.T) 
 	}
 }
 
-// hinting is a store whose hinted Wait takes no wake; the claim does.
+// hinting is a store whose hinted Wait takes no wake. The claim that follows takes it.
 type hinting struct {
 	store.Store
 
 	t      *testing.T
 	clock  *storetest.Clock
-	each   bool // the wakes of the store are lost, but there is one each second
-	others bool // another worker takes these
+	each   bool // the wakes of the store are lost, and instead there is one wake each second
+	others bool // another worker takes the wakes
 
 	mu    sync.Mutex
-	wake  bool // no worker has taken it
-	lose  int  // number of hinted claims that take the wake and fail
-	lost  bool // the last claim has failed
+	wake  bool // whether there is a wake that no worker has taken
+	lose  int  // number of further hinted claims that take the wake and fail
+	lost  bool // whether the last claim has failed
 	hints int  // number of hinted claims
 	inRow int  // longest sequence of hinted claims
 	row   int
@@ -196,8 +200,9 @@ func (s *hinting) get(n *int) int {
 	return *n
 }
 
-// A hinted claim that fails may have taken the wake, and no other worker is woken for the run. So
-// the worker claims again, whether there is a wake or not.
+// TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother proves that a worker claims again after a
+// failed hinted claim, even without another wake. The failed claim may have taken the wake, and no
+// other worker is woken for the run.
 func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
 	st := &hinting{Store: memstore.New(), t: t, lose: 1}
 	w := flowtest.NewWorld(t, st.Store, workflow.ClientConfig{})
@@ -219,8 +224,9 @@ func TestWake_TakenByAClaimThatHasFailedIsFollowedByAnother(t *testing.T) {
 	}
 }
 
-// A hinted claim does not count as a claim of its partition, whether it has found something or not:
-// the worker claims in time, however many hints there are.
+// TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime proves that a hinted claim does not count as an
+// examination of its partition. The worker makes a full claim in time, however many hints there
+// are.
 func TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime(t *testing.T) {
 	for name, others := range map[string]bool{"in vain": true, "at runs": false} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +245,7 @@ func TestREC5_AWorkerThatIsHintedAllTheTimeLooksInTime(t *testing.T) {
 					return st.get(&st.hints) > before
 				})
 			}
-			if n := st.get(&st.inRow); n > 10 { // it claims every 5 s
+			if n := st.get(&st.inRow); n > 10 { // the worker makes a full claim every 5 s
 				t.Errorf("the worker has followed %d hints, one each second, and not looked once", n)
 			}
 		})

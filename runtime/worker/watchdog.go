@@ -27,7 +27,7 @@ func newWatchdog(e *env, all *executors, s *slots) *watchdog {
 
 func (w *watchdog) run() {
 	defer close(w.done)
-	// The machine's clock, because real time is measured even in tests with a clock of their own.
+	// The watchdog measures real time, even in tests with their own clock.
 	tick := time.NewTicker(min(w.cfg.BlockedAfter, spareAfter*2) / 4)
 	defer tick.Stop()
 	for {
@@ -36,7 +36,7 @@ func (w *watchdog) run() {
 			return
 		case <-tick.C:
 			w.check()
-			w.slots.offer() // in case an earlier offer went to a stuck run
+			w.slots.offer() // an earlier offer may have notified a stuck run
 		}
 	}
 }
@@ -47,22 +47,23 @@ func (w *watchdog) stop() {
 }
 
 const (
-	// spareAfter is how long user code may occupy an executor that another run waits for before the
-	// watchdog adds an executor.
+	// spareAfter is how long user code may occupy an executor while another run waits for one.
+	// After that time the watchdog adds an executor.
 	spareAfter = 50 * time.Millisecond
-	// mostSpare bounds how many executors are occupied for longer than that and not reported yet.
+	// mostSpare bounds how many executors may be occupied for longer than spareAfter without being
+	// reported.
 	mostSpare = 256
 )
 
 // check replaces each executor that has been in user code for too long. The code cannot be stopped:
-// it keeps its run and its goroutine, and continues if it ever returns. The other runs continue
-// without it.
+// it keeps its run and its goroutine, and continues if it ever returns. The other runs continue on
+// the new executor.
 //
-// While runs wait for an executor, the threshold is spareAfter. So n runs with blocking code, on a
-// worker with p executors, delay another run by about n/p times spareAfter, plus half as much for
-// the interval of the checks. Beyond mostSpare executors the threshold is BlockedAfter. Code that
-// only computes for longer than the threshold is treated as blocking: it shares the processors with
-// one more goroutine, which ends when the code returns.
+// While runs wait for an executor, the threshold is spareAfter. With p executors, n runs with
+// blocking code delay another run by about n/p times spareAfter, plus half as much for the interval
+// of the checks. If more than mostSpare executors are occupied, the threshold is BlockedAfter. Code
+// that computes for longer than the threshold is treated like blocking code. It then shares the
+// processors with one more goroutine, which ends when the code returns.
 func (w *watchdog) check() {
 	all := w.executors.list()
 	spare := 0
@@ -95,9 +96,9 @@ func (w *watchdog) check() {
 }
 
 // tellBegun sets the status of a run to running if its code has not reached its first commit.
-// Otherwise the run would look like one that waits for a worker. The commit has no frame. It names
-// the claim and the frame of the creation, so it does nothing once the run has progressed or has
-// another owner.
+// Otherwise the status would be that of a run that waits for a worker. The commit has no frame. It
+// contains the claim and the frame of the creation, so it has no effect once the run has progressed
+// or has another owner.
 func (w *watchdog) tellBegun(t *inputs) {
 	if t == nil {
 		return
@@ -111,7 +112,7 @@ func (w *watchdog) tellBegun(t *inputs) {
 		defer cancel()
 		_, err := w.store.Commit(ctx, []store.Commit{{Run: c.Run, WorkflowID: c.WorkflowID, Fence: c.Fence, Prev: c.Last, Status: event.StatusRunning}})
 		if err != nil {
-			t.unbegun.CompareAndSwap(nil, c) // retried by the next check
+			t.unbegun.CompareAndSwap(nil, c) // the next check retries
 		}
 	})
 }
@@ -119,28 +120,28 @@ func (w *watchdog) tellBegun(t *inputs) {
 func (w *watchdog) reportStuck(e *executor, text string) {
 	t := e.run.Load()
 	if t == nil {
-		return // it has returned meanwhile
+		return // the code has returned since the check
 	}
 	w.log.Error(text, "run", t.id, "workflow", t.name(), "fix", "wait with workflow.Sleep, Receive or a Future instead of channels, locks and loops",
 		"stack", stackInWorkflow())
 }
 
-// stackInWorkflow returns the stacks of workflow code that is running, or blocked outside of
-// durable operations. These are the coroutines that are not suspended.
+// stackInWorkflow returns the stacks of workflow code that is running or is blocked outside of
+// durable operations. These are the stacks of the coroutines that are not suspended.
 func stackInWorkflow() string {
 	return stacks(func(s string) bool {
 		return strings.Contains(s, "internal/replay.(*coroutine).run") && !strings.Contains(s, "internal/replay.(*coroutine).suspend")
 	})
 }
 
-// stackOf returns the stacks of goroutines with a label.
+// stackOf returns the stacks of goroutines with the given label.
 func stackOf(label, value string) string {
 	want := fmt.Sprintf("%q:%q", label, value)
 	return stacks(func(s string) bool { return strings.Contains(s, want) })
 }
 
-// stacks returns the matching stacks of the goroutine profile. The profile merges equal stacks, and
-// stops the world only briefly.
+// stacks returns the matching stacks of the goroutine profile, which stops the world only briefly.
+// The profile merges equal stacks.
 func stacks(match func(string) bool) string {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {

@@ -13,15 +13,16 @@ func (s stuck) execute(e *executor) { e.inUserCode(func() { <-s.free }) }
 
 func (s stuck) shown() *inputs { return nil }
 
-// passing is a run that reports when it is executed.
+// passing is a run that sends the time at which it is executed.
 type passing struct{ at chan time.Time }
 
 func (p passing) execute(*executor) { p.at <- time.Now() }
 
 func (p passing) shown() *inputs { return nil }
 
-// waitsBehind returns how long a run waits for an executor behind the given number of runs whose
-// code blocks, which began at the given time after a check of the watchdog.
+// waitsBehind returns how long a run waits for an executor behind runs whose code blocks. The
+// parameter blocked is the number of these runs. Their code began the duration after later than a
+// check of the watchdog.
 func waitsBehind(t *testing.T, executing, blocked int, after, blockedAfter time.Duration) (took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -45,8 +46,9 @@ func waitsBehind(t *testing.T, executing, blocked int, after, blockedAfter time.
 	return took
 }
 
-// The bound stated in docs/use/workers.md: n runs whose code blocks, on p executors, delay another
-// run by n/p times 50 ms, plus the interval of the checks, 25 ms; beyond 256 by BlockedAfter.
+// TestREC11_BlockedCodeDelaysOthersByAsMuchAsIsStated proves the bound stated in
+// docs/use/workers.md. With p executors, n runs whose code blocks delay another run by n/p times 50
+// ms, plus the interval of the checks, 25 ms. Beyond 256 runs the delay is BlockedAfter.
 func TestREC11_BlockedCodeDelaysOthersByAsMuchAsIsStated(t *testing.T) {
 	const blockedAfter = 5 * time.Second
 	for blocked, rounds := range map[int]int{3: 0, 4: 1, 8: 2, 40: 10, 256: 64} {

@@ -32,18 +32,18 @@ type Worker struct {
 	loop      *loopParts
 	outage    *outage.Log
 	registry  *workflow.Registry
-	code      engine.Registry // the code of registry, except in a test kit
-	queues    []string        // served in addition to the configured queues
+	code      engine.Registry // the code in registry, or the code of a test kit
+	queues    []string        // queues to serve in addition to the configured ones
 	runs      *runs
 	leases    lease.Set
-	outboxes  []*outbox.Relay // by partition
+	outboxes  []*outbox.Relay // indexed by partition
 	claimer   *claimer
 	committer *committer
 	loader    *loader
 	steps     *steps
 	executors *executors
-	unserved  []*unserved // by partition
-	declares  bool        // creates the schedules of directives and writes the catalogue
+	unserved  []*unserved // indexed by partition
+	declares  bool        // whether the worker creates the schedules of directives and writes the catalogue
 	watchdog  *watchdog
 	ran       atomic.Bool
 }
@@ -87,22 +87,23 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	return w
 }
 
-// newLoop returns the inputs of a new run loop.
+// newLoop returns the inputs of a new run loop for the run.
 func (w *Worker) newLoop(run event.RunID) *inputs { return &newRunLoop(w.env, w.loop, run).inputs }
 
 // Registry returns the registry in which generated Register functions register workflows and steps.
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
 
-// Run creates or updates the schedules that directives declare, and works until ctx ends. Then it
-// claims no more runs, lets running steps continue for the grace period, gives its runs back and
-// returns nil. Run waits for a store that cannot be reached, also at the start. It logs an outage
-// once, then at growing intervals, and at its end. Run returns an error if nothing is registered,
-// if the store refuses the worker at the start (see [store.ErrRefused]), if it is not a flowgen
-// store (see [store.ErrForeign]) or has the format of another release, or if it is closed. Run must
-// be called at most once.
+// Run creates or updates the schedules that directives declare, and executes runs until ctx ends.
+// Then it claims no more runs, permits running steps to continue for the grace period, gives its
+// runs back and returns nil. If the store cannot be reached, Run waits, even at the start. It logs
+// an outage once, then at growing intervals, and at its end.
+//
+// Run returns an error if nothing is registered, or if the store refuses the worker at the start
+// (see [store.ErrRefused]), is not a flowgen store (see [store.ErrForeign]), has the format of
+// another release, or is closed. Run must be called at most once.
 func (w *Worker) Run(ctx context.Context) error {
 	err := w.run(ctx)
-	if err != nil { // the caller may drop it, as a go statement does
+	if err != nil { // the caller may ignore the error, as a go statement does
 		w.log.Error("worker does not run", "worker", w.cfg.Name, "error", err)
 	}
 	return err
@@ -134,7 +135,7 @@ func (w *Worker) run(ctx context.Context) error {
 		return fmt.Errorf("worker: open session: %w", err)
 	}
 	for p, l := range w.leases {
-		if l.Current() != "" { // the partition answers
+		if l.Current() != "" { // this partition has answered
 			w.loop.unbounded.look(ctx, p)
 		}
 	}
@@ -153,7 +154,7 @@ func (w *Worker) run(ctx context.Context) error {
 	return failed
 }
 
-// partition creates the parts that exist once per partition.
+// partition creates the parts that exist for each partition.
 func (w *Worker) partition() {
 	told := &sync.Map{}
 	for p := range w.store.Partitions() {
@@ -188,7 +189,7 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	for p, l := range w.leases {
 		go l.Run()
 		go w.outboxes[p].Run()
-		w.outboxes[p].Notify() // records of earlier workers
+		w.outboxes[p].Notify() // delivers the records of earlier workers
 	}
 	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
 	if w.declares && w.code.Scheduled() {
@@ -219,12 +220,12 @@ func (w *Worker) servedRoutes() []store.Route {
 			add(store.Route{Queue: q, Workflow: c.Workflow})
 		}
 	}
-	for _, c := range slices.Clone(all) { // runs that hold a token or permits, or that start runs by the clock, use the queue of those runs
+	for _, c := range slices.Clone(all) { // runs that hold a token or permits, or that start runs by the clock, are in the queue of the runs they belong to
 		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.PermitRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})
 	}
-	for _, name := range w.code.LimitedSteps() { // they are executed on the queue of the run that calls them
+	for _, name := range w.code.LimitedSteps() { // limited steps are executed in the queue of the run that calls them
 		for _, c := range slices.Clone(all) {
 			add(store.Route{Queue: c.Queue, Workflow: event.StepRun(name)})
 		}
@@ -240,13 +241,13 @@ func (w *Worker) servedRoutes() []store.Route {
 	return all
 }
 
-// host implements [handover.Host], the interface of the worker for clients of its process.
+// host implements [localstart.Host], the interface of the worker for clients of its process.
 type host struct{ *Worker }
 
-// Take begins the run that a client starts. It declines a run that has to wait: for its start time,
+// Take begins a run that a client starts. It declines a run that has to wait for its start time,
 // for an earlier run, or for a slot that other runs wait for. It also declines a run that is
-// created with messages, because the code must not begin before it has them, and a run that is
-// created claimed has none.
+// created with messages: a run that the worker creates has no inbox, and the code must not begin
+// without the messages.
 func (h host) Take(s *localstart.Start) bool {
 	w, c := h.Worker, &s.Create
 	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.serves[c.Route] || store.LocalOf(c.Uses) != nil {
@@ -261,12 +262,12 @@ func (h host) Take(s *localstart.Start) bool {
 	return w.runs.admit(start, func() *inputs { return w.newLoop(c.Run) })
 }
 
-// Follow waits for the end of a run that this worker works on.
+// Follow waits for the end of a run that this worker owns.
 func (h host) Follow(ctx context.Context, run event.RunID) (*localstart.End, bool) {
 	return h.runs.follow(ctx, run)
 }
 
-// env is the environment that the parts of a worker share. It refers to none of them.
+// env is the environment that the parts of a worker share. It does not refer to any of them.
 type env struct {
 	lifecycle
 	cfg      Config
@@ -274,28 +275,28 @@ type env struct {
 	clock    store.Clock
 	log      *slog.Logger
 	damage   store.DamageTeller // nil if the store reports no damage
-	base     context.Context    // parent of the steps' contexts
+	base     context.Context    // parent of the contexts of steps
 	activity *activity.Counter  // nil except in a test kit
-	chance   func() float64     // in [0, 1)
+	chance   func() float64     // returns a random number in [0, 1)
 
-	// Bounds that only tests and the test kit change.
-	recheck  time.Duration // how long a run loop relies on an alarm
-	waitMost time.Duration // how long the claim loop sleeps
-	obeys    time.Duration // how long the worker waits for code that was canceled
+	// These bounds have other values only in tests and in the test kit.
+	recheck  time.Duration // how long a run loop relies on an alarm before it checks the time again
+	waitMost time.Duration // longest sleep of the claim loop
+	obeys    time.Duration // how long a stopping worker waits for canceled code
 
 	fit    string // fingerprint of the code
-	build  string // the build that events name; empty if it does not identify the program
+	build  string // the build named in events; empty if it does not identify the program
 	routes []store.Route
 	serves map[store.Route]bool
 }
 
 // lifecycle is the state of a worker's shutdown.
 type lifecycle struct {
-	stopping atomic.Bool     // the worker claims nothing more and gives back its runs
+	stopping atomic.Bool     // the worker claims no runs and gives back its runs
 	ending   atomic.Bool     // the grace period is over
-	hard     atomic.Bool     // nothing waits for steps, and nothing is retried, any more
-	killed   atomic.Bool     // see engine.Kill
-	io       context.Context // ends when the worker no longer waits for the store
+	hard     atomic.Bool     // the worker does not wait for steps and does not retry requests
+	killed   atomic.Bool     // set by [engine.Kill]
+	io       context.Context // ends when the worker does not wait for the store any longer
 	cutOff   context.CancelFunc
 	work     sync.WaitGroup // goroutines that use the store
 }
@@ -303,11 +304,11 @@ type lifecycle struct {
 // hardStop bounds how long the worker waits for work that should end at once.
 const hardStop = 2 * time.Second
 
-// partitionOf returns the partition that a run belongs to.
+// partitionOf returns the partition of a run.
 func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.store.Partitions() }
 
-// logRestored logs runs that the store had lost and a heartbeat has restored. It names the first
-// ten; their audit trails have the rest.
+// logRestored logs runs that the store had lost and a heartbeat has restored. The line names the
+// first ten; the audit trail of every restored run records the restore.
 func (e *env) logRestored(partition int, runs []event.RunID) {
 	if len(runs) > 0 {
 		e.log.Warn("runs were put back that no worker would have found: the store has lost keys", "worker", e.cfg.Name, "partition", partition,
@@ -315,13 +316,13 @@ func (e *env) logRestored(partition int, runs []event.RunID) {
 	}
 }
 
-// tellDamage logs damaged data that the store has found and skipped.
+// tellDamage logs damaged data that the store has found and skipped since the last call.
 func (e *env) tellDamage() { outage.LogDamage(e.log, e.damage, slog.String("worker", e.cfg.Name)) }
 
-// stop gives all runs back. Running steps may end within the grace period, and their outcomes are
-// committed. Then their contexts are canceled. Outcomes within hardStop after that are committed as
-// well: a result counts, and an error gives the attempt back. Steps that still do not end are given
-// back and abandoned, and a log line shows where they hang.
+// stop gives all runs back. Steps may end within the grace period, and their outcomes are
+// committed. Then the contexts of the remaining steps are canceled. Outcomes within hardStop after
+// that are committed as well: a result counts, and an error gives the attempt back. Steps that do
+// not end are given back and abandoned, and a log line shows their stacks.
 func (w *Worker) stop() {
 	w.stopping.Store(true)
 	switch {
@@ -338,7 +339,7 @@ func (w *Worker) stop() {
 	}
 	w.awaitAttempts()
 	w.endLeases()
-	w.hard.Store(true) // no more retries
+	w.hard.Store(true) // no request is retried from here on
 	w.cutOff()
 	w.forgetAll()
 	w.watchdog.stop()
@@ -361,8 +362,8 @@ func (w *Worker) endLeases() {
 	w.leases.Close(context.Background(), w.log)
 }
 
-// forgetAll unwinds the code of the runs that are still in memory: runs that wait, and runs that
-// could not be given back because the store does not answer.
+// forgetAll unwinds the code of the runs that are in memory: runs that wait, and runs that could
+// not be given back because the store does not answer.
 func (w *Worker) forgetAll() {
 	owned, parked := w.runs.all()
 	for _, t := range parked {
@@ -370,11 +371,12 @@ func (w *Worker) forgetAll() {
 	}
 	for _, t := range owned {
 		t.post(input{kind: inputLost})
-		t.post(input{kind: inputEvict}) // it may leave before it handles the first input
+		t.post(input{kind: inputEvict}) // needed if the run leaves before it handles the first input
 	}
 }
 
-// leaveAll makes all runs leave and waits until they have, for at most d.
+// leaveAll makes all runs leave and waits until all have left, for at most d. It reports whether
+// all have.
 func (w *Worker) leaveAll(d time.Duration) bool {
 	idle := w.runs.stop()
 	expired := make(chan struct{})
@@ -397,8 +399,8 @@ func (w *Worker) reportAttempts() {
 }
 
 // hardStop returns a channel that is closed when the worker has waited long enough for work that
-// should end at once. If the worker was killed, the channel is never closed, because the caller of
-// Kill waits for every goroutine and bounds the time itself.
+// should end at once. If the worker was killed, the channel is never closed: the caller of Kill
+// waits for every goroutine and bounds the time itself.
 func (w *Worker) hardStop() (expired chan struct{}, stop func() bool) {
 	expired = make(chan struct{})
 	if w.killed.Load() {
@@ -417,7 +419,8 @@ func (w *Worker) awaitAttempts() {
 	}
 }
 
-// awaitExecutors waits for the executors, but not forever for those that are stuck in user code.
+// awaitExecutors waits for the executors. It does not wait for executors that are stuck in user
+// code.
 func (w *Worker) awaitExecutors() {
 	expired, stop := w.hardStop()
 	defer stop()
@@ -428,7 +431,7 @@ func (w *Worker) awaitExecutors() {
 		case <-expired:
 		}
 		select {
-		case <-e.done: // both channels were ready
+		case <-e.done: // select chose one of two ready channels
 		default:
 			w.watchdog.reportStuck(e, "left behind: a run's code does not return")
 		}
@@ -448,5 +451,5 @@ func init() {
 func (w *Worker) instrument(h engine.TestHooks) {
 	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
 	w.loop.code, w.recheck = h.Registry, math.MaxInt64
-	w.declares = false // a test that waits for all activity to end would wait for the clock
+	w.declares = false // A test that waits for all activity to end would otherwise have to advance the clock.
 }

@@ -1,6 +1,6 @@
-// Package lease manages a worker's sessions on the partitions of a store: it renews them by
-// heartbeats, compares the runs that they own according to the store with the runs that the worker
-// has, and opens a new session after one has expired.
+// Package lease manages a worker's sessions on the partitions of a store. It renews sessions by
+// heartbeats, reconciles the owned runs with the store, and opens a new session after one has
+// expired.
 package lease
 
 import (
@@ -17,22 +17,22 @@ import (
 
 // Owner is the table of the runs that are owned under a lease.
 type Owner interface {
-	// Owned returns the runs of a partition that the owner has.
+	// Owned returns the runs of a partition that the worker owns.
 	Owned(partition int) []event.RunID
-	// Knows reports whether the owner has a run, or has set it aside.
+	// Knows reports whether the worker owns a run or has set it aside.
 	Knows(run event.RunID) bool
 	// Claims returns the sequence number of the last claim.
 	Claims() uint64
-	// OnOwned receives the runs that the session owns according to the store. The answer includes
-	// at least the claims up to number claims.
+	// OnOwned receives the runs that the session owns according to the store. The answer covers at
+	// least the claims up to the sequence number claims.
 	OnOwned(partition int, fences map[event.RunID]store.Fence, claims uint64)
 	// OnUnread is called with a run whose inbox has unread items.
 	OnUnread(run event.RunID)
-	// OnLost is called when everything owned in a partition is lost.
+	// OnLost is called when all runs of a partition are lost.
 	OnLost(partition int)
 	// OnOpened is called when a new session follows one that was lost.
 	OnOpened()
-	// OnLate is called when a lease is alive again that was not renewed in time.
+	// OnLate is called when a lease that was not renewed in time is alive again.
 	OnLate(partition int)
 }
 
@@ -43,15 +43,15 @@ type Params struct {
 	Log       *slog.Logger
 	Partition int
 	Worker    string        // name of the worker
-	Expiry    time.Duration // of a session without heartbeats
+	Expiry    time.Duration // time after which a session without heartbeats expires
 	Heartbeat time.Duration
-	// Routes and Fingerprint describe what the worker can execute.
+	// Routes and Fingerprint describe the code that the worker can execute.
 	Routes      []store.Route
 	Fingerprint string
-	// Limits are the limits declared by the code whose permits are in the partition.
+	// Limits are the limits that the code declares and whose permits are in the partition.
 	Limits []store.SetLimit
 	Owner  Owner
-	// OnHeartbeat is called with the answers to heartbeats. Its context ends with Stop.
+	// OnHeartbeat receives the answers to heartbeats. Its context ends with Stop.
 	OnHeartbeat func(ctx context.Context, answer store.Heartbeat)
 }
 
@@ -68,9 +68,9 @@ type Lease struct {
 
 	mu       sync.Mutex
 	id       store.SessionID
-	over     bool      // the session has expired and there is no new one yet
-	renewed  time.Time // when the last successful request was sent, by the monotonic clock of the process
-	claiming int       // number of claim calls in flight, whose runs are not known yet
+	over     bool      // whether the session has expired and no new session was opened
+	renewed  time.Time // when the last successful request was sent, by the monotonic clock
+	claiming int       // number of claim calls in flight
 }
 
 // New returns a lease without a session.
@@ -80,8 +80,8 @@ func New(p Params) *Lease {
 	return l
 }
 
-// Open begins a new session. Its id is never reused. Limits are configured first, so that nothing
-// is claimed without them, which also restores limits that a failover has lost.
+// Open begins a new session, whose ID is never reused. It configures the limits first, so that
+// nothing is claimed without them. This also restores limits that a failover has lost.
 func (l *Lease) Open(ctx context.Context) error {
 	if limiter, ok := store.As[store.Limiter](l.Store); ok && len(l.Limits) > 0 {
 		if err := limiter.SetLimits(ctx, l.Partition, l.Limits); err != nil {
@@ -103,22 +103,23 @@ func (l *Lease) Open(ctx context.Context) error {
 	return nil
 }
 
-// Current returns the id of the session, or "" if none was opened yet.
+// Current returns the ID of the session, or "" if none was opened.
 func (l *Lease) Current() store.SessionID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
 }
 
-// Holds reports whether the worker still owns what was claimed under the id.
+// Holds reports whether id is the current session and the store has not reported its expiry. If it
+// reports false, the worker has lost the runs claimed under id.
 func (l *Lease) Holds(id store.SessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id == id && !l.over
 }
 
-// Alive reports whether the worker certainly still owns what was claimed under the id. A worker
-// that has not reached the store for a whole expiry starts nothing.
+// Alive reports whether the worker is certain to own the runs claimed under the session. If the
+// store has not answered for a whole expiry, the worker is not certain and starts nothing.
 func (l *Lease) Alive(id store.SessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +129,8 @@ func (l *Lease) Alive(id store.SessionID) bool {
 // recheck is the interval at which AwaitAlive rechecks the lease.
 const recheck = 20 * time.Millisecond
 
-// AwaitAlive waits until the worker certainly owns what was claimed under the id, or until ctx
-// ends. ctx ends once the claim is known to be lost; AwaitAlive then returns the cause.
+// AwaitAlive waits until the worker is certain to own the runs claimed under the session, or until
+// ctx ends. ctx must end when the claim is found to be lost. AwaitAlive then returns the cause.
 func (l *Lease) AwaitAlive(ctx context.Context, id store.SessionID) error {
 	for !l.Alive(id) {
 		if !wait.For(ctx, l.Clock, recheck) {
@@ -161,22 +162,22 @@ func (l *Lease) beat() {
 	l.mu.Lock()
 	claiming := l.claiming
 	l.mu.Unlock()
-	if id == "" { // it could not be opened yet
+	if id == "" { // no session could be opened so far
 		_ = l.Renew(l.ctx, id)
 		return
 	}
-	sent := time.Now() // the lease begins after this time
+	sent := time.Now() // the expiry is counted from this time
 	answer, err := l.Store.Heartbeat(l.ctx, l.Partition, id)
 	switch {
 	case errors.Is(err, store.ErrExpired):
-		_ = l.Renew(l.ctx, id) // logged; the next heartbeat retries
+		_ = l.Renew(l.ctx, id) // Renew logs its errors, and the next heartbeat retries.
 	case err != nil: // the next heartbeat retries
 	default:
 		l.mu.Lock()
 		gap := time.Since(l.renewed) >= l.Expiry
 		l.renewed = sent
 		l.mu.Unlock()
-		if gap { // runs have held back their steps
+		if gap { // runs have delayed their steps
 			l.Owner.OnLate(l.Partition)
 		}
 		for _, run := range answer.Unread {
@@ -189,7 +190,7 @@ func (l *Lease) beat() {
 	}
 }
 
-// Renew drops what the expired session owned and opens a new session. It retries until ctx ends or
+// Renew drops the runs of the expired session and opens a new session. It retries until ctx ends or
 // the store is closed.
 func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 	select {
@@ -199,13 +200,13 @@ func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 		return ctx.Err()
 	}
 	if l.Current() != expired {
-		return nil // renewed already
+		return nil // another goroutine has renewed it
 	}
 	if expired != "" {
 		l.Log.Warn("worker session expired: its runs may belong to others", "session", expired)
 	}
 	l.mu.Lock()
-	l.over = true // runs that a claim under the expired session still returns are not adopted
+	l.over = true // Runs that a claim under the expired session returns later are not adopted.
 	l.mu.Unlock()
 	l.Owner.OnLost(l.Partition)
 	for {
@@ -221,10 +222,11 @@ func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 }
 
 // reconcile compares the runs that the session owns according to the store with the runs of the
-// worker. The answer of a claim may have been lost, or a run may have been taken away.
+// worker. They differ if the answer of a claim was lost or if another worker has claimed a run.
 func (l *Lease) reconcile(id store.SessionID) {
 	asked := l.Owner.Claims()
-	// A run that is here now may end before the answer arrives, which then still names it.
+	// A run that the worker owns at this time may end before the answer arrives. The answer then
+	// contains it although the worker does not own it.
 	here := map[event.RunID]bool{}
 	for _, run := range l.Owner.Owned(l.Partition) {
 		here[run] = true
@@ -232,7 +234,7 @@ func (l *Lease) reconcile(id store.SessionID) {
 	owned, err := l.Store.Reconcile(l.ctx, l.Partition, id)
 	if err != nil {
 		if errors.Is(err, store.ErrExpired) {
-			_ = l.Renew(l.ctx, id) // logged; the next heartbeat retries
+			_ = l.Renew(l.ctx, id) // Renew logs its errors, and the next heartbeat retries.
 		}
 		return
 	}
@@ -240,14 +242,14 @@ func (l *Lease) reconcile(id store.SessionID) {
 	busy := l.claiming > 0
 	l.mu.Unlock()
 	if busy || l.Current() != id {
-		return // the answer of a claim is in flight: recheck at the next heartbeat
+		return // a claim is in flight, so the next heartbeat compares again
 	}
 	known := map[event.RunID]store.Fence{}
 	for _, o := range owned {
 		known[o.Run] = o.Fence
 		if !here[o.Run] && !l.Owner.Knows(o.Run) {
 			l.Log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
-			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // if fenced, another worker owns the run already
+			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // if the release is fenced, another worker owns the run
 		}
 	}
 	l.Owner.OnOwned(l.Partition, known, asked)
@@ -260,11 +262,11 @@ func (l *Lease) Stop() {
 	<-l.done
 }
 
-// Close closes the session. The store recovers at once what it still owns.
+// Close closes the session. The store recovers the runs of the session at once.
 func (l *Lease) Close(ctx context.Context) error {
 	id := l.Current()
 	if id == "" {
-		return nil // it was never opened
+		return nil // no session was opened
 	}
 	err := l.Store.CloseSession(ctx, l.Partition, id)
 	if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrExpired) {
@@ -274,15 +276,15 @@ func (l *Lease) Close(ctx context.Context) error {
 }
 
 // Claim calls f, which claims runs under the session and passes them to the owner. Until f returns,
-// the set of owned runs is uncertain.
+// runs without an owner are not given back.
 func (l *Lease) Claim(f func()) {
 	answered := l.Claiming()
 	f()
 	answered()
 }
 
-// Claiming records that a claim under the session begins. The caller must call answered after the
-// claimed runs were passed to the owner.
+// Claiming records that a claim under the session begins. The caller must call answered after it
+// has passed the claimed runs to the owner.
 func (l *Lease) Claiming() (answered func()) {
 	l.claims(1)
 	return func() { l.claims(-1) }

@@ -11,15 +11,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Set contains the leases of a worker, by partition.
+// Set contains the leases of a worker, indexed by partition.
 type Set []*Lease
 
-// openingMost bounds how many sessions are opened at the same time.
+// openingMost bounds how many sessions are opened in parallel.
 const openingMost = 16
 
-// Open begins a session on each partition, on many at the same time. Partitions that do not answer,
-// even if none does, are opened later, as after an outage, so the worker starts nevertheless. Open
-// returns an error if the store refuses the worker, permanently or until its permissions change.
+// Open begins a session on each partition, many in parallel. If partitions do not answer, the
+// worker starts without them, even if none answers, and their sessions are opened later, as after
+// an outage. Open returns an error if the store refuses the worker, permanently or until its
+// permissions change.
 func (s Set) Open(ctx context.Context) error {
 	failed := make([]error, len(s))
 	var opening sync.WaitGroup
@@ -44,13 +45,13 @@ func (s Set) Open(ctx context.Context) error {
 	return nil
 }
 
-// Answer reports whether a partition has answered.
+// Answer reports whether any partition has answered.
 func (s Set) Answer() bool {
 	return slices.ContainsFunc(s, func(l *Lease) bool { return l.Current() != "" })
 }
 
-// Stop ends the heartbeats of all leases at once, so that the wait for an unresponsive store
-// happens only once.
+// Stop ends the heartbeats of all leases in parallel, so that the worker waits only once for a
+// store that does not answer.
 func (s Set) Stop() {
 	var all sync.WaitGroup
 	for _, l := range s {
@@ -62,8 +63,7 @@ func (s Set) Stop() {
 // closePatience bounds how long the worker waits for the store to close its sessions.
 const closePatience = 5 * time.Second
 
-// Close closes the sessions that were opened. The store recovers at once what they
-// still own.
+// Close closes the sessions that were opened. The store recovers their runs at once.
 func (s Set) Close(ctx context.Context, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()

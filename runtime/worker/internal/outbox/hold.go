@@ -13,10 +13,10 @@ type recordKey struct {
 	id   event.ItemID
 }
 
-// holds contains the records that could not be delivered. Each waits by itself, for longer with
-// each failure, and is logged once and then at growing intervals. A record that is damaged, or
-// whose receiver is in a partition that does not answer, delays no other pair. The later records of
-// its pair wait with it, to keep their order.
+// holds contains the records that could not be delivered. Each record waits separately, longer
+// after each failure. It is logged at the first failure and then at growing intervals. A damaged
+// record, or one whose receiver is in a partition that does not answer, delays only the later
+// records of the same pair, which must keep their order.
 type holds struct {
 	clock store.Clock
 	held  map[recordKey]*hold
@@ -25,22 +25,23 @@ type holds struct {
 type hold struct {
 	failures int
 	until    time.Time
-	seen     bool // it was in the outbox at the last read
+	seen     bool // whether the last read of the outbox contained the record
 }
 
 const (
 	holdFirst   = 100 * time.Millisecond
 	holdMost    = 5 * time.Second
-	damagedMost = 10 * time.Minute // for an unreadable record, which another release may be able to read
+	damagedMost = 10 * time.Minute // maximum for an unreadable record, which another release may be able to read
 )
 
-// waits reports whether it is too early to retry a record.
+// waits reports whether a record must wait longer before its next delivery.
 func (h *holds) waits(o *store.Outgoing) bool {
 	k := h.held[recordKey{o.From, o.ID}]
 	return k != nil && h.clock.Now().Before(k.until)
 }
 
-// fail makes a record wait, and reports whether to log that.
+// fail makes a record wait. The time grows with each failure and is bounded by most. fail reports
+// whether the failure should be logged.
 func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
 	if h.held == nil {
 		h.held = map[recordKey]*hold{}
@@ -56,8 +57,8 @@ func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
 	return k.failures&(k.failures-1) == 0
 }
 
-// sweep drops records that are no longer in the outbox, given all of its records, or a part of
-// them.
+// sweep drops held records that the outbox does not contain. If all is false, records is only a
+// part of the outbox, and sweep drops none.
 func (h *holds) sweep(records []store.Outgoing, all bool) {
 	if len(h.held) == 0 {
 		return
@@ -77,8 +78,8 @@ func (h *holds) sweep(records []store.Outgoing, all bool) {
 	}
 }
 
-// next returns the earliest time at which the wait of a held record in the outbox ends, or zero if
-// none waits.
+// next returns the earliest end of the waits of the records in the outbox. It returns zero if no
+// record waits.
 func (h *holds) next() time.Time {
 	var next time.Time
 	for _, k := range h.held {

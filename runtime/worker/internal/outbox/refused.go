@@ -12,10 +12,10 @@ import (
 // recordOf returns the key of a record in refused.
 func recordOf(o *store.Outgoing) string { return string(o.From) + " " + string(o.ID) }
 
-// toTheEnd returns marks that move a record past the phase that recorded its refusal, and remove
-// it. A record is normally sent again after a Horizon, because a failover may have lost what the
-// receiver accepted. A refused start has nothing to lose. If it were sent again when its workflow
-// id is free, a run would exist that the sender believes not to exist.
+// toTheEnd returns marks that move a record past the phase in which its refusal was recorded, and
+// remove it. An accepted record is sent again after a Horizon, because a failover may have lost its
+// effect. A refused start has no effect that could be lost. If it were sent again after its
+// workflow ID became free, a run would exist that the sender considers refused.
 func toTheEnd(o *store.Outgoing) (marks []store.Mark) {
 	for phase := o.Phase + 1; phase <= store.PhaseSettled; phase++ {
 		marks = append(marks, store.Mark{From: o.From, ID: o.ID, Phase: phase})
@@ -23,9 +23,9 @@ func toTheEnd(o *store.Outgoing) (marks []store.Mark) {
 	return marks
 }
 
-// released reports whether a refused token is about to become free: its hook is closed, but the run
-// that held it has not ended yet. Otherwise the answer names the run whose hook has the token, not
-// the run that holds it on behalf of the hook.
+// released reports whether the token that caused a refusal will soon be free: its hook is closed,
+// but the run that held it has not ended. The record is then delivered again. Otherwise the answer
+// names the run that opened the hook instead of the run that holds the token for the hook.
 func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Created) bool {
 	var active *store.ActiveError
 	if c.Route.Workflow != event.HookRun || !errors.As(answer.Err, &active) {
@@ -34,11 +34,11 @@ func (r *Relay) released(ctx context.Context, c *store.Create, answer *store.Cre
 	st := r.Store
 	loaded, err := st.Load(ctx, []store.Load{{Run: active.Run, Limit: -1}})
 	if err != nil || loaded[0].Err != nil {
-		return true // the run is gone, or cannot be loaded now: the record is delivered again
+		return true // The run is deleted or cannot be loaded at present, so the record is delivered again.
 	}
 	holder := &loaded[0].Record
 	if holder.Route.Workflow != event.HookRun {
-		return false // the workflow id belongs to another kind of run
+		return false // the workflow ID belongs to a run of another kind
 	}
 	page, err := st.ReadStream(ctx, store.ReadStream{
 		Run: holder.Parent, Stream: effects.HookStream(event.TokenOfRun(c.WorkflowID)), Limit: -1,

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// relayBatch bounds one read of an outbox.
+	// relayBatch bounds the records of one read of an outbox.
 	relayBatch = 512
-	// relayCalls bounds how many deliveries of one pass run at once.
+	// relayCalls bounds the number of deliveries in parallel.
 	relayCalls = 16
 )
 
@@ -37,47 +37,47 @@ type Params struct {
 	// Name and Heartbeat are the worker's name and heartbeat interval.
 	Name      string
 	Heartbeat time.Duration
-	// Silent reports whether a partition currently does not answer.
+	// Silent reports whether a partition does not answer at present.
 	Silent func(partition int) bool
-	// Paused is called with the receiver of a pause, once the pause is in its inbox. It may be nil.
+	// Paused is called with the receiver of a pause after the pause is in its inbox. It may be nil.
 	Paused func(ctx context.Context, run event.RunID)
-	// Rerun creates the rerun of a failed run, at the latest by deadline. If none can be made, it
-	// returns the reason.
+	// Rerun creates the rerun of a failed run, by the deadline at the latest. If the run cannot be
+	// rerun, it returns the reason.
 	Rerun func(ctx context.Context, run event.RunID, deadline time.Time) (why string, err error)
 }
 
 // stopPatience bounds how long Stop waits for a store that does not answer.
 const stopPatience = 2 * time.Second
 
-// Relay delivers the messages of the runs of a partition to others. Any worker of the partition may
-// do so at any time, because each of its actions is idempotent. So it holds no lock, and keeps no
-// state that correctness depends on.
+// Relay delivers the messages that the runs of a partition send to other runs. Any worker may
+// deliver a message at any time, because every action of a relay is idempotent. So a Relay holds no
+// lock and keeps no state that correctness depends on.
 //
-// The worker that has written records delivers them at once, and no others; otherwise each of
-// several workers would deliver the records of all. Most records are in the answer to their commit
-// and need not be read. A worker delivers the records of others when it starts, and later only
-// overdue ones, which the answers to heartbeats indicate. That is how the records of a dead worker
-// are found.
+// A worker delivers the records of its own runs at once. If it delivered all records, several
+// workers would deliver the same ones. Most records are in the answer to their commit and do not
+// have to be read. A worker delivers the records of other workers when it starts, and later only if
+// they are overdue, which the answers to heartbeats indicate. So the records of a dead worker are
+// delivered as well.
 type Relay struct {
 	Params
 	wake    wait.Notifier
 	alarm   func() bool
-	due     time.Time // when it next reads the outbox without a notification, as far as it knows
+	due     time.Time // when the alarm makes the relay read the outbox; zero if no alarm is set
 	stopped chan struct{}
 	done    chan struct{}
-	late    bool               // a record was due at the last heartbeat
-	lost    map[pair]time.Time // receivers that were unknown, and when; see mayBeLost
-	refused map[string]bool    // records of this pass whose receivers were not created, by sender and id
-	ctx     context.Context    // of all its store calls
+	late    bool               // whether a record was due at the last heartbeat
+	lost    map[pair]time.Time // receivers that were unknown, with the time of that answer; see mayBeLost
+	refused map[string]bool    // keys of the records of this pass whose receivers were not created; see recordOf
+	ctx     context.Context    // context of all store calls
 	cutOff  context.CancelFunc
 
-	mu    sync.Mutex // guards holds while the records of a round are being delivered
+	mu    sync.Mutex // guards holds while a round delivers records
 	holds holds
 
 	asked   sync.Mutex
 	sent    []store.Outgoing     // records that the next pass delivers without reading them
 	senders map[event.RunID]bool // senders whose records the next pass reads and delivers
-	all     bool                 // deliver the records of all senders, because Notify was called
+	all     bool                 // whether the next pass delivers the records of all senders
 }
 
 // New returns a relay. Its owner must call Run and Stop, each once.
@@ -91,7 +91,7 @@ func New(p Params) *Relay {
 	return r
 }
 
-// Notify makes the relay read the outbox and deliver all records that are due.
+// Notify makes the relay read the outbox and deliver all due records.
 func (r *Relay) Notify() {
 	r.asked.Lock()
 	r.all = true
@@ -99,9 +99,9 @@ func (r *Relay) Notify() {
 	r.notify()
 }
 
-// Sent makes the relay deliver the records that a commit of a run has written. It delivers the
-// records that the store has returned without reading them. Unless these are all, it also reads the
-// due records of the run.
+// Sent makes the relay deliver the records that a commit of a run has written. Records in sent,
+// which the store has returned, are delivered without a read. If all is false, the relay also reads
+// the due records of the run.
 func (r *Relay) Sent(run event.RunID, sent []store.Outgoing, all bool) {
 	r.asked.Lock()
 	r.sent = append(r.sent, sent...)
@@ -115,12 +115,12 @@ func (r *Relay) Sent(run event.RunID, sent []store.Outgoing, all bool) {
 func (r *Relay) notify() {
 	r.Activity.Begin()
 	if !r.wake.Notify() {
-		r.Activity.End() // the relay is notified already
+		r.Activity.End() // the relay has a pending notification
 	}
 }
 
-// Heard takes the due time of the outbox from the answer to a heartbeat. A record that is due at
-// two heartbeats in a row is overdue: its writer has died, or is slow.
+// Heard receives the due time of the outbox from the answer to a heartbeat. A record that is due at
+// two consecutive heartbeats is overdue: the worker that wrote it is dead or slow.
 func (r *Relay) Heard(due time.Time) {
 	waits := !due.IsZero() && !due.After(r.Clock.Now())
 	if waits && r.late {
@@ -129,7 +129,7 @@ func (r *Relay) Heard(due time.Time) {
 	r.late = waits
 }
 
-// Run delivers records until Stop, and finally those that were written last.
+// Run delivers records until Stop is called. It then delivers the records of the last notification.
 func (r *Relay) Run() {
 	defer close(r.done)
 	defer r.cutOff()
@@ -139,7 +139,7 @@ func (r *Relay) Run() {
 		case <-r.stopped:
 			select {
 			case <-r.wake:
-				r.look() // the remaining records are overdue soon, for other workers
+				r.look() // without this pass the records would wait until another worker finds them overdue
 			default:
 			}
 			return
@@ -149,7 +149,7 @@ func (r *Relay) Run() {
 	}
 }
 
-// look delivers the due records, and sets the alarm for the others.
+// look delivers the due records and sets the alarm for the next due time.
 func (r *Relay) look() {
 	defer r.Activity.End()
 	next, err := r.pass(r.ctx)
@@ -161,15 +161,15 @@ func (r *Relay) look() {
 	}
 }
 
-// Stop ends Run. It waits for an unresponsive store for stopPatience.
+// Stop ends Run. It waits at most stopPatience for a store that does not answer.
 func (r *Relay) Stop() {
 	close(r.stopped)
 	defer time.AfterFunc(stopPatience, r.cutOff).Stop()
 	<-r.done
 }
 
-// setAlarm wakes the relay at t. Several workers may know of the same later due time. Each adds a
-// different delay, so that most of them find nothing left to do.
+// setAlarm sets the alarm of the relay to t. Relays of several workers may set it to the same time.
+// Each adds a different delay, so that most of them find no records left.
 func (r *Relay) setAlarm(t time.Time) {
 	if r.alarm != nil {
 		r.alarm()
@@ -188,7 +188,7 @@ func (r *Relay) setAlarm(t time.Time) {
 	r.alarm = r.Clock.AfterFunc(max(wait, time.Millisecond), r.Notify)
 }
 
-// pass delivers the due records that were requested, and returns the time of the next pass. A retry
+// pass delivers the requested records that are due, and returns the time of the next pass. A retry
 // after an error delivers the records of all senders.
 func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 	r.asked.Lock()
@@ -202,14 +202,14 @@ func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 		}
 	}
 	for {
-		limit := relayBatch + len(r.holds.held) // records that are held must not displace others
+		limit := relayBatch + len(r.holds.held) // held records must not displace others
 		records, next, err := r.Store.Outbox(ctx, r.Partition, limit)
 		if err != nil {
 			return time.Time{}, err
 		}
 		whole := len(records) < limit
 		r.holds.sweep(records, whole)
-		if !all && whole { // otherwise the requested records may come later, and the records before them are delivered as well
+		if !all && whole { // If the read was cut off at limit, requested records may follow, so the records before them are delivered as well.
 			records = slices.DeleteFunc(records, func(o store.Outgoing) bool { return !senders[o.From] })
 		}
 		marks, later := r.carry(ctx, records)
@@ -224,19 +224,20 @@ func (r *Relay) pass(ctx context.Context) (time.Time, error) {
 			return now.Add(relayRetry), nil
 		case len(marks) > 0 && (!whole || slices.ContainsFunc(marks, func(m store.Mark) bool { return m.Unknown })):
 			// There may be more records, or the record that created the receiver is fresh again.
+			// Read the outbox again.
 		case !held.IsZero():
 			return held, nil
 		case len(marks) > 0 && (next.IsZero() || next.After(now.Add(store.Horizon))):
-			return now.Add(store.Horizon), nil // marked records are due then
+			return now.Add(store.Horizon), nil // the marked records are due at that time
 		default:
 			return next, nil
 		}
 	}
 }
 
-// passOn delivers records that were just sent, and returns the time of the next pass, which is no
-// later than already scheduled. The store has reported that no records precede them. Records that
-// are not delivered are read again like all due records.
+// passOn delivers records that a commit has just written. It returns the time of the next pass,
+// which is not later than the alarm already set. The store has reported that no other records
+// precede them. Records that are not delivered are read again like all due records.
 func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, error) {
 	again := false
 	for some := range slices.Chunk(sent, relayBatch) {
@@ -250,7 +251,7 @@ func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, e
 		again = again || later || slices.ContainsFunc(marks, func(m store.Mark) bool { return m.Unknown })
 	}
 	now := r.Clock.Now()
-	next := now.Add(store.Horizon) // marked records are due then
+	next := now.Add(store.Horizon) // the marked records are due at that time
 	if again {
 		next = now.Add(relayRetry)
 	}
@@ -262,8 +263,8 @@ func (r *Relay) passOn(ctx context.Context, sent []store.Outgoing) (time.Time, e
 	return next, nil
 }
 
-// mark moves records to their next phase. If the store refuses some of them, the others are moved
-// nevertheless, and the refused ones are held.
+// mark moves records to their next phase. If the store rejects some of the marks, the other records
+// are moved nevertheless, and the records of the rejected marks are held.
 func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 	if len(marks) == 0 {
 		return nil
@@ -297,18 +298,19 @@ func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 	return nil
 }
 
-// markTries is how many records in a row may fail to be moved before the failure is treated as an
-// outage of the store.
+// markTries is how many marks in a row may fail before the failure is treated as an outage of the
+// store.
 const markTries = 3
 
-// relayRetry is the delay after which a receiver that has answered "later" is tried again.
+// relayRetry is the delay before a record is delivered again to a receiver that has answered
+// "later".
 const relayRetry = 20 * time.Millisecond
 
-// pair is a sender and a receiver, whose records are delivered in order.
+// pair is a sender and a receiver. The records of a pair are delivered in order.
 type pair struct{ from, to event.RunID }
 
-// carry processes each record according to its phase. later reports that some records could not be
-// delivered yet.
+// carry processes each record according to its phase. It returns the marks of the processed
+// records, and reports in later whether some records must be retried soon.
 func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
 	r.refused = map[string]bool{}
 	queues := map[pair][]*store.Outgoing{}
@@ -321,8 +323,8 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 		}
 		queues[p] = append(queues[p], o)
 	}
-	// Deliver the first record of each pair, then the second, and so on. A pair whose record was
-	// not delivered stops there.
+	// Deliver the first record of each pair, then the second, and so on. If a record is not
+	// delivered, the later records of its pair are not delivered.
 	for len(order) > 0 {
 		heads, ready := make([]*store.Outgoing, 0, len(order)), order[:0]
 		for _, p := range order {
@@ -344,7 +346,7 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 				marks = append(marks, toTheEnd(heads[i])...)
 			}
 			if round[i].Unknown {
-				continue // the record that created the receiver is delivered first
+				continue // the record that created the receiver is delivered again first
 			}
 			if queues[p] = queues[p][1:]; len(queues[p]) > 0 {
 				rest = append(rest, p)
@@ -355,29 +357,29 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 	return marks, later
 }
 
-// waits reports whether it is too early to deliver a record.
+// waits reports whether a record must not be delivered at this time.
 func (r *Relay) waits(o *store.Outgoing) bool {
 	if r.holds.waits(o) {
 		return true
 	}
-	if to := int(o.To.Slot()) % r.Store.Partitions(); to != r.Partition && r.Silent(to) { // it would delay the others
+	if to := int(o.To.Slot()) % r.Store.Partitions(); to != r.Partition && r.Silent(to) { // the silent partition would delay the others
 		r.fail(o, holdMost)
 		return true
 	}
 	return false
 }
 
-// fail makes a record wait, and reports whether to log that.
+// fail makes a record wait; see holds.fail. It reports whether the failure should be logged.
 func (r *Relay) fail(o *store.Outgoing, most time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.holds.fail(o, most)
 }
 
-// mayBeLost reports whether a failover may have lost an unknown receiver, so that the record which
-// created it must be sent again. It reports true at most once per pair and Horizon: a receiver that
-// never existed stays unknown, and the records of a pair must not cause each other to be sent
-// forever.
+// mayBeLost reports whether a failover may have lost a receiver that the store does not find, so
+// that the record that created the receiver must be sent again. It reports true at most once per
+// pair and Horizon. A receiver that never existed is never found, and without the bound its records
+// would cause each other to be sent forever.
 func (r *Relay) mayBeLost(p pair) bool {
 	now := r.Clock.Now()
 	for other, at := range r.lost {
@@ -392,8 +394,8 @@ func (r *Relay) mayBeLost(p pair) bool {
 	return true
 }
 
-// round delivers records of different pairs, and returns a mark for each; nil for a record that
-// must be retried.
+// round delivers records of different pairs. It returns a mark for each record, or nil for a record
+// that must be retried.
 func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.Mark {
 	marks := make([]*store.Mark, len(records))
 	var starts []int
@@ -410,7 +412,7 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 			}
 		}
 		if o.Phase != store.PhaseSettled && err != nil {
-			// It is damaged, or of a newer release, whose workers can read it.
+			// The record is damaged or was written by a newer release, whose workers can read it.
 			if r.fail(o, damagedMost) {
 				r.Log.Error("a record of the outbox cannot be read: it is set aside", "from", o.From, "to", o.To, "record", o.ID, "error", err)
 			}
@@ -443,7 +445,7 @@ func (r *Relay) round(ctx context.Context, records []*store.Outgoing) []*store.M
 	return marks
 }
 
-// confirm makes the receiver forget that it has seen the record.
+// confirm removes the receiver's entry that marks the record as accepted.
 func (r *Relay) confirm(ctx context.Context, o *store.Outgoing) *store.Mark {
 	if err := r.Store.Confirm(ctx, o.To, o.ID); err != nil {
 		r.failed(ctx, o, err)
@@ -456,8 +458,9 @@ func mark(o *store.Outgoing) *store.Mark {
 	return &store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Deadline: o.Deadline}
 }
 
-// failed makes a record wait that could not be delivered. A closed store ends the worker. A failure
-// of many records is reported as an outage; damage of a single receiver is logged here.
+// failed makes a record wait after a failed delivery. It returns without an effect if the store is
+// closed, which ends the worker. It reports an error that affects many records as an outage, and
+// logs an error of a single receiver.
 func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	damaged, ok := errors.AsType[*store.DamagedError](err)
 	switch {
@@ -471,7 +474,7 @@ func (r *Relay) failed(ctx context.Context, o *store.Outgoing, err error) {
 	}
 }
 
-// create creates the runs that the records at the indexes starts request.
+// create creates the runs that the records at the indexes in starts request.
 func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []int, requests []store.Create, marks []*store.Mark) {
 	answers, err := r.Store.Create(ctx, requests)
 	if err != nil {
@@ -492,7 +495,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 		if errors.Is(answer.Err, store.ErrStale) || r.released(ctx, &requests[n], &answer) {
 			continue
 		}
-		p, _ := effects.DecodeOutboxMessage(records[i].Body) // it was decoded before
+		p, _ := effects.DecodeOutboxMessage(records[i].Body) // the record was decoded before
 		m := mark(records[i])
 		if m.Phase == store.PhaseFresh || answer.Err != nil {
 			m.Refusal = r.answer(records[i], p, answer.Err)
@@ -507,7 +510,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 	}
 }
 
-// deliver puts an item into an inbox.
+// deliver puts the item of a record into the receiver's inbox.
 func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.OutboxMessage) *store.Mark {
 	_, err := r.Store.Deliver(ctx, p.Deliver(o))
 	var ended *store.TerminalError
@@ -533,8 +536,9 @@ func (r *Relay) deliver(ctx context.Context, o *store.Outgoing, p *effects.Outbo
 	return m
 }
 
-// answer returns the item that answers the sender, or nil if the sender needs no answer. Its id is
-// derived from the record, so the sender gets one answer however often the record is delivered.
+// answer returns the item that answers the sender, or nil if the sender expects no answer. The ID
+// of the item is derived from the record. So the sender receives one answer, however often the
+// record is delivered.
 func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal error) *store.Item {
 	if p.Answer == effects.Nothing || p.Answer == effects.OnRefusal && refusal == nil {
 		return nil
@@ -560,8 +564,9 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	return r.item(o, mark, &e)
 }
 
-// refusalCode returns the code of a refusal. A run that uses more of a limit than its bound fails
-// with the same code whether the limit was lowered before the run was created or while it waited.
+// refusalCode returns the failure code for a refusal. A run that uses more of a limit than its
+// bound fails with the same code in two cases: the bound was lowered before the run was created, or
+// while it waited.
 func refusalCode(p *effects.OutboxMessage, refusal error) string {
 	if p.Start != nil && errors.As(refusal, new(*store.LimitError)) {
 		return event.CodeOverLimit
@@ -569,8 +574,8 @@ func refusalCode(p *effects.OutboxMessage, refusal error) string {
 	return event.CodeRefused
 }
 
-// tellWait returns the item that notifies a run that the run which it has created, to execute a
-// step or to take permits, waits for limits.
+// tellWait returns the item that notifies a run that its child waits for limits. The child is a run
+// that executes a step or takes permits.
 func (r *Relay) tellWait(o *store.Outgoing, p *effects.OutboxMessage, c *store.Create, since time.Time) *store.Item {
 	e := event.Event{Type: event.ResourceWait, Key: p.Key, Next: o.To, From: since}
 	for _, u := range c.Uses {
@@ -579,7 +584,7 @@ func (r *Relay) tellWait(o *store.Outgoing, p *effects.OutboxMessage, c *store.C
 	return r.item(o, "~", &e)
 }
 
-// item returns an item for the sender of a record.
+// item returns an item for the inbox of a record's sender.
 func (r *Relay) item(o *store.Outgoing, mark string, e *event.Event) *store.Item {
 	id := event.DerivedItemID(o.From, "answer:"+string(o.ID)) + event.ItemID(mark)
 	body, err := event.AppendItem(nil, e)

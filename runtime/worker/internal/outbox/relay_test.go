@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// office is a store with runs that send to one run, and a relay of this store.
+// office is a store in which several runs send to one run, and a relay of this store.
 type office struct {
 	*testing.T
 	store.Store
@@ -32,7 +32,7 @@ type office struct {
 	sent     []store.Outgoing // records in the answer to the last commit
 
 	mu      sync.Mutex
-	failing error // error of Deliver
+	failing error // error that Deliver returns; nil if it succeeds
 	carried map[event.ItemID]int
 	created []int // number of runs in each Create request
 }
@@ -68,7 +68,7 @@ func (o *office) start() *storetest.Log {
 	return l
 }
 
-// send writes a record from a new run.
+// send writes a record of a new run.
 func (o *office) send() (sender event.RunID, record event.ItemID) {
 	o.Helper()
 	l := o.start()
@@ -110,7 +110,7 @@ func (o *office) Create(ctx context.Context, runs []store.Create) ([]store.Creat
 	return o.Store.Create(ctx, runs)
 }
 
-// pass runs one pass of the relay, and checks how often it reads the outbox.
+// pass runs one pass of the relay and checks how often the pass reads the outbox.
 func (o *office) pass(reads int) (next time.Time) {
 	o.Helper()
 	o.reads = 0
@@ -128,8 +128,9 @@ func (o *office) want(record event.ItemID, times int) {
 	}
 }
 
-// A worker delivers only what its own runs have sent, because otherwise several workers would
-// deliver the same records. A pass over all senders finds what another worker has left.
+// TestRelay_DeliversWhatItsOwnRunsHaveSent proves that a pass delivers only the records of the
+// worker's own runs, so that several workers do not deliver the same records. A pass over all
+// senders delivers the records that another worker has left.
 func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o := newOffice(t)
 	own, first := o.send()
@@ -147,8 +148,8 @@ func TestRelay_DeliversWhatItsOwnRunsHaveSent(t *testing.T) {
 	o.want(others, 1)
 }
 
-// Records of the worker's own runs do not wait behind the records that other workers have left,
-// however many there are.
+// TestRelay_HelpsWithWhatStandsBeforeItsOwn proves that records of the worker's own runs do not
+// wait behind records of other workers, however many there are.
 func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 	o := newOffice(t)
 	var left []event.ItemID
@@ -165,7 +166,8 @@ func TestRelay_HelpsWithWhatStandsBeforeItsOwn(t *testing.T) {
 	}
 }
 
-// A pass that marks nothing keeps the due time of another record as the time of the next pass.
+// TestRelay_KeepsTheTimeOfWhatIsDueLater proves that a pass without marks returns the due time of
+// another record as the time of the next pass.
 func TestRelay_KeepsTheTimeOfWhatIsDueLater(t *testing.T) {
 	o := newOffice(t)
 	own, record := o.send()
@@ -186,8 +188,9 @@ func TestRelay_KeepsTheTimeOfWhatIsDueLater(t *testing.T) {
 	o.want(record, 1)
 }
 
-// Records in the answer to a commit are delivered without a read. They are settled when due, and
-// the outbox is read no later than already scheduled.
+// TestRelay_DeliversWhatACommitAnswersWithoutReadingIt proves that records in the answer to a
+// commit are delivered without a read. They are settled when due, and the outbox is read no later
+// than scheduled.
 func TestRelay_DeliversWhatACommitAnswersWithoutReadingIt(t *testing.T) {
 	o := newOffice(t)
 	own, first := o.send()
@@ -212,7 +215,8 @@ func TestRelay_DeliversWhatACommitAnswersWithoutReadingIt(t *testing.T) {
 	o.want(second, 1)
 }
 
-// If the answer to a commit contains only a part of its records, the rest is read.
+// TestRelay_ReadsWhatACommitDoesNotAnswer proves that the relay reads the remaining records if the
+// answer to a commit contains only some of them.
 func TestRelay_ReadsWhatACommitDoesNotAnswer(t *testing.T) {
 	o := newOffice(t)
 	own, record := o.send()
@@ -224,7 +228,8 @@ func TestRelay_ReadsWhatACommitDoesNotAnswer(t *testing.T) {
 	o.want(record, 1)
 }
 
-// A record that was not delivered stays in the outbox, and is read like all due records.
+// TestRelay_ReadsAgainWhatDidNotGetThrough proves that a record that was not delivered stays in the
+// outbox and is read like all due records.
 func TestRelay_ReadsAgainWhatDidNotGetThrough(t *testing.T) {
 	for name, failure := range map[string]error{"the receiver wants to be asked later": store.ErrLater, "the store fails": errors.New("no connection")} {
 		t.Run(name, func(t *testing.T) {
@@ -249,8 +254,8 @@ func TestRelay_ReadsAgainWhatDidNotGetThrough(t *testing.T) {
 	}
 }
 
-// A run may start any number of other runs at once; the relay creates at most relayBatch per
-// request.
+// TestRelay_CreatesNoMoreRunsAtOnceThanItReads proves that the relay creates at most relayBatch
+// runs per request, even if a run starts more runs at once.
 func TestRelay_CreatesNoMoreRunsAtOnceThanItReads(t *testing.T) {
 	o := newOffice(t)
 	l := o.start()
@@ -274,8 +279,8 @@ func TestRelay_CreatesNoMoreRunsAtOnceThanItReads(t *testing.T) {
 	}
 }
 
-// The sender of a refused start gets one refusal. The start is not sent again when the workflow id
-// is free.
+// TestRelay_SendsARefusedStartOnlyOnce proves that the sender of a refused start gets one refusal,
+// and that the start is not sent again when the workflow ID becomes free.
 func TestRelay_SendsARefusedStartOnlyOnce(t *testing.T) {
 	o := newOffice(t)
 	named := event.Spec{Workflow: o.route.Workflow, Queue: o.route.Queue, WorkflowID: "order"}

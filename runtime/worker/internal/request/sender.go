@@ -1,4 +1,5 @@
-// Package request sends requests to a store in batches until they are answered.
+// Package request sends batches of requests to a store and repeats each request until it is
+// answered.
 package request
 
 import (
@@ -14,8 +15,8 @@ import (
 
 // Params configure a [Sender].
 type Params[T any] struct {
-	// Ask sends requests, handles the answered ones, and returns the others, in the same buffer,
-	// with the error of one of them.
+	// Ask sends a batch of requests and handles the answers. It returns the unanswered requests, in
+	// the same buffer, with the error of one of them.
 	Ask func(batch []T) (unknown []T, err error)
 	// GiveUp handles a request that will never be answered.
 	GiveUp func(v T, err error)
@@ -25,33 +26,34 @@ type Params[T any] struct {
 	Bytes func(v T) int
 
 	Clock store.Clock
-	// Context ends the pauses between retries.
+	// Context ends the pauses between retries when it ends.
 	Context context.Context
-	// Last reports whether retries have ended.
+	// Last reports whether requests must not be retried any longer.
 	Last func() bool
-	// Work counts the goroutines that retry.
+	// Work counts the goroutines of the lanes.
 	Work *sync.WaitGroup
 }
 
 // Sender sends requests about runs to a store until they are answered. Unanswered requests wait in
-// the lane of their partition, apart from all others, so that a partition that does not answer does
-// not delay the others.
+// the lane of their partition. So a partition that does not answer does not delay requests to the
+// other partitions.
 type Sender[T any] struct {
 	Params[T]
 
 	mu    sync.Mutex
 	lanes map[int]*lane[T]
-	some  atomic.Bool // there are lanes
+	some  atomic.Bool // whether lanes is not empty
 }
 
-// NewSender returns a sender.
+// NewSender returns a Sender without lanes.
 func NewSender[T any](p Params[T]) *Sender[T] { return &Sender[T]{Params: p} }
 
-// sendBytes bounds how much is sent, or read, at once: a request that takes longer than the store's
-// timeout would never succeed, however often it is sent. A single request may be longer.
+// sendBytes bounds the size of one request to the store. A batch that takes longer than the store's
+// timeout would fail at each retry. A batch of one request may exceed the bound.
 const sendBytes = 4 << 20
 
-// Send sends a batch once. The sender owns the batch until Send returns.
+// Send sends a batch once. Requests without an answer are retried in the background. The caller may
+// reuse the slice when Send returns.
 func (s *Sender[T]) Send(batch []T) {
 	for batch = s.divert(batch, nil); len(batch) > 0; batch = s.divert(batch, nil) {
 		n := s.fit(batch)
@@ -61,7 +63,7 @@ func (s *Sender[T]) Send(batch []T) {
 	}
 }
 
-// fit returns how many requests are sent at once.
+// fit returns how many requests of the batch are sent in one call.
 func (s *Sender[T]) fit(batch []T) int {
 	bytes := 0
 	for i := range batch {
@@ -72,8 +74,9 @@ func (s *Sender[T]) fit(batch []T) int {
 	return len(batch)
 }
 
-// divert moves requests into the lanes of their partitions, and returns those without a lane. With
-// an error, the requests were not answered, and each of them gets a lane.
+// divert moves requests into the lanes of their partitions, and returns the requests of partitions
+// without a lane. If failed is not nil, the requests were not answered, and divert creates the
+// missing lanes.
 func (s *Sender[T]) divert(batch []T, failed error) []T {
 	if failed == nil && !s.some.Load() {
 		return batch
@@ -103,36 +106,36 @@ func (s *Sender[T]) divert(batch []T, failed error) []T {
 	return left
 }
 
-// lane contains the unanswered requests of one partition, and all that follow them. The number of
-// requests sent at once is halved with each failure and doubled with each answer, so that a batch
-// that cannot succeed gets smaller. A request that fails alone while others are answered is sent
-// alone from then on, at growing intervals.
+// lane contains the unanswered requests of one partition and all later requests of the partition.
+// The number of requests in one call is halved if none is answered and doubled if all are. So a
+// batch that is too large to succeed gets smaller. If a request fails alone while others are
+// answered, it is sent alone at growing intervals.
 type lane[T any] struct {
 	s         *Sender[T]
 	partition int
 	waiting   []*waiting[T] // guarded by Sender.mu
 	limit     int
 	answers   int           // number of answered requests
-	arrived   wait.Notifier // waiting may contain a request that run has not seen
+	arrived   wait.Notifier // notified when a request was added to waiting
 	failed    error
 }
 
-// waiting is a request in a lane.
+// waiting is a request that waits in a lane.
 type waiting[T any] struct {
 	v       T
-	alone   bool // the request has failed alone
-	answers int  // answers of the lane when the request failed
+	alone   bool // whether the request has failed when it was sent alone
+	answers int  // the lane's answers when the request failed
 	delay   time.Duration
 	until   time.Time
 }
 
-// mostAtOnce bounds how many requests of a lane are sent at once.
+// mostAtOnce bounds how many requests of a lane are sent in one call.
 const mostAtOnce = 256
 
 const (
 	retryFirst = 10 * time.Millisecond
 	retryMost  = time.Second
-	aloneMost  = 30 * time.Second // of a request that fails while others succeed
+	aloneMost  = 30 * time.Second // longest delay of a request that fails while others succeed
 )
 
 // run sends the waiting requests until none is left.
@@ -149,7 +152,7 @@ func (l *lane[T]) run() {
 		}
 		batch, rest := l.take()
 		switch {
-		case rest > 0: // requests that arrive meanwhile need not wait for those that rest
+		case rest > 0: // Requests that arrive meanwhile do not wait for the delayed ones.
 			pause = 0
 			l.rest(min(rest, retryMost))
 			continue
@@ -173,7 +176,7 @@ func (l *lane[T]) run() {
 	}
 }
 
-// rest waits for d, or until something has arrived.
+// rest waits for d, or until a request arrives.
 func (l *lane[T]) rest(d time.Duration) {
 	ctx, cancel := context.WithCancel(l.s.Context)
 	defer cancel()
@@ -187,8 +190,8 @@ func (l *lane[T]) rest(d time.Duration) {
 	wait.For(ctx, l.s.Clock, d)
 }
 
-// take returns the requests to send now, or how long to wait if all must wait. It ends the lane if
-// nothing is left.
+// take returns the requests to send. If all requests are delayed, it returns the time until the
+// first delay ends. If no request is left, it removes the lane from the sender.
 func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 	s := l.s
 	s.mu.Lock()
@@ -226,7 +229,8 @@ func (l *lane[T]) take() (batch []*waiting[T], wait time.Duration) {
 	return batch, wait
 }
 
-// settle moves the unanswered requests of a batch behind the others.
+// settle appends the unanswered requests of a batch to the lane and adjusts the size of the next
+// batches.
 func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -256,7 +260,7 @@ func (l *lane[T]) settle(batch []*waiting[T], unknown []T) {
 	}
 }
 
-// abandon ends the lane, because there will be no answers.
+// abandon removes the lane and gives up its requests, because they will not be answered.
 func (l *lane[T]) abandon() {
 	l.s.mu.Lock()
 	left := l.waiting
@@ -268,8 +272,8 @@ func (l *lane[T]) abandon() {
 	}
 }
 
-// Gather waits for a value and collects it and the further available ones, at most limit, in
-// buffer. It returns an empty slice once ctx has ended.
+// Collect waits for a value and appends it and the values that are available at once to buffer, at
+// most limit in total. It returns an empty slice if ctx ends first.
 func Collect[T any](ctx context.Context, from <-chan T, buffer []T, limit int) []T {
 	batch := buffer[:0]
 	select {

@@ -1,5 +1,4 @@
-// Package wait contains the two ways in which the parts of a worker wait: for a duration, and for a
-// notification.
+// Package wait contains the two kinds of wait in a worker: for a duration, and for a notification.
 package wait
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// For waits for d by the clock and reports whether ctx has not ended.
+// For waits for d by the given clock. It reports false if ctx ended.
 func For(ctx context.Context, clock store.Clock, d time.Duration) bool {
 	done := make(chan struct{})
 	stop := clock.AfterFunc(d, func() { close(done) })
@@ -22,14 +21,14 @@ func For(ctx context.Context, clock store.Clock, d time.Duration) bool {
 	}
 }
 
-// Notifier wakes a goroutine that receives from it. Several notifications before it receives count
-// as one.
+// Notifier wakes a goroutine that receives from it. Notifications that arrive before the goroutine
+// receives are merged into one.
 type Notifier chan struct{}
 
 // NewNotifier returns a Notifier without a pending notification.
 func NewNotifier() Notifier { return make(Notifier, 1) }
 
-// Notify never blocks. It reports false if a notification is already pending.
+// Notify notifies the receiver without blocking. It reports false if a notification is pending.
 func (n Notifier) Notify() bool {
 	select {
 	case n <- struct{}{}:
