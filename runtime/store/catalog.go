@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// CatalogSpace is the space of the entries that contain the catalogue: the descriptions of workflows
-// that workers report when they start, for readers that have only the names of workflows. The key
-// is the name of the workflow. Runs never write them.
+// CatalogSpace is the space of the entries of the workflow catalogue. A worker writes the
+// descriptions of its workflows when it starts. Programs that have only the name of a workflow read
+// them. The key of an entry is the name of the workflow. Runs write no entries.
 const CatalogSpace = "catalog"
 
-// describeTries is how often Describe tries to write an entry that others write at the same time.
+// describeTries is the maximum number of times that Describe tries to write an entry that is
+// changed concurrently.
 const describeTries = 100
 
-// Describe records the description of a workflow by a build, with the current time of the store's
-// clock. It does not write a description that the entry already contains: see describeIn. It
-// returns an *InvalidError if CheckCatalog refuses the description, and an error that matches
-// ErrEntryChanged if others describe the workflow all the time.
+// Describe records the description of a workflow by a build, with the current time of the clock of
+// the store. It writes nothing if the entry already contains the description: see describeIn. It
+// returns an *InvalidError if CheckCatalog refuses the description. It returns an error that
+// matches ErrEntryChanged if the entry is changed concurrently during every attempt.
 func Describe(ctx context.Context, s Entries, workflow string, v CatalogVersion) error {
 	err := ErrEntryChanged
 	for n := 0; n < describeTries && errors.Is(err, ErrEntryChanged); n++ {
@@ -32,8 +33,8 @@ func Describe(ctx context.Context, s Entries, workflow string, v CatalogVersion)
 	return nil
 }
 
-// describe replaces the entry only as it was read, so that of several workers that report
-// descriptions at once none overwrites another one.
+// describe replaces the entry only if it has not changed since it was read. Otherwise one of
+// several workers that write at the same time would overwrite the description of another.
 func describe(ctx context.Context, s Entries, workflow string, v CatalogVersion) error {
 	found, err := s.Entries(ctx, entryOf(CatalogSpace, workflow))
 	if err != nil {
@@ -50,8 +51,7 @@ func describe(ctx context.Context, s Entries, workflow string, v CatalogVersion)
 	return s.WriteEntry(ctx, EntryWrite{Entry: Entry{CatalogSpace, workflow, packed}, Match: true, Old: kept})
 }
 
-// Catalog returns the entries of workflows, ordered by name. It leaves out entries that cannot be
-// read.
+// Catalog returns the entries of workflows, ordered by name. It omits entries that cannot be read.
 func Catalog(ctx context.Context, s Entries, q CatalogQuery) ([]CatalogEntry, error) {
 	found := []CatalogEntry{}
 	entries := EntryQuery{Space: CatalogSpace, Limit: q.Limit}
@@ -78,13 +78,13 @@ func Catalog(ctx context.Context, s Entries, q CatalogQuery) ([]CatalogEntry, er
 
 // CatalogVersion is the description of a workflow by a build.
 type CatalogVersion struct {
-	Build  string          `json:"build"`            // the newest build with this description
-	At     time.Time       `json:"at"`               // when Build reported it first, to the millisecond
-	Queue  string          `json:"queue"`            // the queue of the workflow's directive
+	Build  string          `json:"build"`            // newest build with this description
+	At     time.Time       `json:"at"`               // time at which Build first reported the description, in whole milliseconds
+	Queue  string          `json:"queue"`            // queue in the directive of the workflow
 	Input  json.RawMessage `json:"input,omitempty"`  // JSON Schema of the stored input; empty if there is no input or no schema
-	Output json.RawMessage `json:"output,omitempty"` // JSON Schema of the result
-	Limits []string        `json:"limits,omitempty"` // names of the limits that its runs use, sorted; empty if there are none or the build does not report them
-	Graph  *CatalogGraph   `json:"graph,omitempty"`  // nil if the graph is not known before a run, or the build does not report it
+	Output json.RawMessage `json:"output,omitempty"` // JSON Schema of the result; empty if there is none
+	Limits []string        `json:"limits,omitempty"` // names of the limits that the runs use, sorted; empty if there are none or the build does not report them
+	Graph  *CatalogGraph   `json:"graph,omitempty"`  // nil if only the runs determine the graph, or if the build does not report it
 }
 
 // Same reports whether two versions have the same description. It ignores Build and At.
@@ -92,23 +92,23 @@ func (v *CatalogVersion) Same(o *CatalogVersion) bool {
 	return v.Queue == o.Queue && string(v.Input) == string(o.Input) && string(v.Output) == string(o.Output) && slices.Equal(v.Limits, o.Limits) && v.Graph.Same(o.Graph)
 }
 
-// CatalogEntry contains the known descriptions of a workflow.
+// CatalogEntry contains the descriptions of a workflow by its builds.
 type CatalogEntry struct {
 	Workflow string
 	Versions []CatalogVersion // different descriptions, newest first; 1 to MaxCatalogVersions
 }
 
-// MaxCatalogVersions is the maximum number of versions kept of a workflow. Builds that are deployed
-// beside each other may have different descriptions.
+// MaxCatalogVersions is the maximum number of descriptions of a workflow that are kept. Builds that
+// are deployed at the same time may have different descriptions.
 const MaxCatalogVersions = 4
 
 // MaxCatalogSchema is the maximum size of a schema, in bytes.
 const MaxCatalogSchema = 64 << 10
 
-// CatalogQuery selects entries. The zero value selects the first 100.
+// CatalogQuery selects entries of the catalogue. The zero value selects the first 100.
 type CatalogQuery struct {
-	Workflow string // empty selects all
-	After    string // selects names after this one, in byte order
+	Workflow string // name of a workflow; empty selects all
+	After    string // selects names greater than this one, in byte order
 	Limit    int    // maximum number of entries; 100 if not positive
 }
 
@@ -142,10 +142,11 @@ func CheckCatalog(workflow string, v *CatalogVersion) error {
 	return v.Graph.Check()
 }
 
-// pack returns the value of the entry. It does not contain the name of the workflow.
+// pack encodes the value of the entry. The value does not contain the name of the workflow, which
+// is the key.
 func (e *CatalogEntry) pack() ([]byte, error) { return json.Marshal(e.Versions) }
 
-// unpackCatalog decodes the entry of a workflow. It returns an error if body was not written by
+// unpackCatalog decodes the entry of a workflow. It returns an error if body is not the result of
 // pack.
 func unpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	e := CatalogEntry{Workflow: workflow}
@@ -164,22 +165,21 @@ func unpackCatalog(workflow string, body []byte) (CatalogEntry, error) {
 	return e, nil
 }
 
-// describeIn adds the description v to the stored entry of a workflow and returns the new entry. It
-// returns false if the entry stays as it is. kept is the stored entry, nil if there is none. An
-// entry that cannot be read counts as missing, because every worker reports its descriptions again
-// when it starts.
+// describeIn adds description v to the entry of a workflow and returns the new value of the entry.
+// It returns false if the entry does not change. kept is the stored value, or nil if there is none.
+// A value that cannot be decoded is replaced, because every worker reports its descriptions when it
+// starts.
 //
-// Versions are distinguished by their descriptions. So a build with a known description costs only
-// a name, and an old build that starts again beside a newer one changes nothing. A build that
-// reports a description for the first time makes it the newest, even if an older build has reported
-// the same description.
+// The entry contains each description only once. If a build reports a description that the entry
+// contains for another build, the description gets the name of the reporting build and becomes the
+// newest. A build that already has a description in the entry changes nothing by reporting it.
 func describeIn(kept []byte, workflow string, v CatalogVersion, now time.Time) ([]byte, bool, error) {
 	if err := CheckCatalog(workflow, &v); err != nil {
 		return nil, false, err
 	}
 	for _, schema := range []*json.RawMessage{&v.Input, &v.Output} {
 		if len(*schema) > 0 {
-			*schema, _ = json.Marshal(*schema) // the stored form; CheckCatalog has checked that it is JSON
+			*schema, _ = json.Marshal(*schema) // the stored form; CheckCatalog has verified that the schema is JSON
 		}
 	}
 	e, err := unpackCatalog(workflow, kept)

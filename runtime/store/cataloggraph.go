@@ -6,27 +6,29 @@ import (
 	"slices"
 )
 
-// CatalogGraph contains the nodes of a workflow that is a graph, as the generator knows them. The
-// logs of runs record what a run does, but not which node needs which. A workflow that builds its
-// graph from data has no CatalogGraph, because only its runs know the nodes.
+// CatalogGraph contains the nodes of a workflow that is a graph. The generator determines them from
+// the source code. The log of a run records the executed nodes, but not the dependencies between
+// nodes. A workflow that builds its graph from data has no CatalogGraph, because only its runs
+// determine the nodes.
 type CatalogGraph struct {
-	Nodes []CatalogNode `json:"nodes,omitempty"` // each node after the nodes that it needs
-	// TooMany is the number of nodes of a graph that is longer than MaxCatalogGraph. Nodes is then
-	// empty.
+	Nodes []CatalogNode `json:"nodes,omitempty"` // each node comes after the nodes that it needs
+	// TooMany is the number of nodes if the graph is larger than MaxCatalogGraph. Nodes is empty
+	// then.
 	TooMany int `json:"tooMany,omitempty"`
 }
 
-// CatalogNode is a node of a graph. It begins when all nodes in Each, Needs and Maybe have ended.
+// CatalogNode is a node of a graph. The node begins when all nodes in Each, Needs and Maybe have
+// ended.
 type CatalogNode struct {
-	ID      string   `json:"id"`                // part of the keys of the node's operations
-	Each    string   `json:"each,omitempty"`    // node for each element of whose result it runs; it runs once if empty
-	Needs   []string `json:"needs,omitempty"`   // nodes without which it is skipped
+	ID      string   `json:"id"`                // used in the keys of the operations of the node
+	Each    string   `json:"each,omitempty"`    // node whose result is a list, for each element of which this node runs; empty if this node runs once
+	Needs   []string `json:"needs,omitempty"`   // nodes without which this node is skipped
 	Maybe   []string `json:"maybe,omitempty"`   // nodes that may have been skipped
-	If      bool     `json:"if,omitempty"`      // the node has a condition that may skip it
-	MayFail bool     `json:"mayFail,omitempty"` // the node counts as skipped if it fails
+	If      bool     `json:"if,omitempty"`      // whether a condition of the node may skip it
+	MayFail bool     `json:"mayFail,omitempty"` // whether the node counts as skipped if it fails
 }
 
-// Before returns the IDs of all nodes that must have ended before the node begins.
+// Before returns the IDs of the nodes that must end before n begins.
 func (n *CatalogNode) Before() []string {
 	var each []string
 	if n.Each != "" {
@@ -35,12 +37,12 @@ func (n *CatalogNode) Before() []string {
 	return slices.Concat(each, n.Needs, n.Maybe)
 }
 
-// MaxCatalogGraph is the maximum size of the JSON encoding of a graph in bytes, which is about
-// 1,000 nodes.
+// MaxCatalogGraph is the maximum size in bytes of the JSON encoding of a graph. This is sufficient
+// for about 1,000 nodes.
 const MaxCatalogGraph = 64 << 10
 
-// NewCatalogGraph returns a graph of the nodes, or only their number if the graph would be too
-// large. It returns nil if there are no nodes.
+// NewCatalogGraph returns a graph with the given nodes. If the graph would be larger than
+// MaxCatalogGraph, it contains only the number of nodes. It returns nil if there are no nodes.
 func NewCatalogGraph(nodes []CatalogNode) *CatalogGraph {
 	if len(nodes) == 0 {
 		return nil
@@ -63,8 +65,8 @@ func (g *CatalogGraph) Same(o *CatalogGraph) bool {
 	})
 }
 
-// Check returns an *InvalidError for a node whose ID is invalid or not unique, for a node that
-// needs a node which does not precede it, and for a graph longer than MaxCatalogGraph.
+// Check returns an *InvalidError if the ID of a node is invalid or not unique, if a node needs a
+// node that does not precede it, or if the graph is larger than MaxCatalogGraph.
 func (g *CatalogGraph) Check() error {
 	if g == nil {
 		return nil

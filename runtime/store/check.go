@@ -9,35 +9,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// InvalidError reports that a name or a number is not accepted by every store. The request was
-// refused and nothing was written.
+// InvalidError reports a name or a number that some stores cannot keep. Every store refuses the
+// request and writes nothing.
 type InvalidError struct {
 	What   string // for example "queue" or "value of a tag"
-	Value  string // only the beginning if it is too long
+	Value  string // only the beginning if the value is too long
 	Reason string
 }
 
 // Error returns the refused value and the reason.
 func (e *InvalidError) Error() string { return fmt.Sprintf("%s %q %s", e.What, e.Value, e.Reason) }
 
-// Permanent returns true, because the same request will be refused again.
+// Permanent returns true, because a store always refuses the same request.
 func (e *InvalidError) Permanent() bool { return true }
 
-// The limits of names, in bytes. MaxName applies to the queue, workflow and workflow ID of a run
-// and to the name and value of each tag. MaxTags applies to all tags of a run together.
+// Limits of names, in bytes. MaxName applies to the queue, the workflow and the workflow ID of a
+// run, and to the name and the value of each tag. MaxTags applies to all tags of a run together.
 const (
 	MaxName = 1 << 10
 	MaxTags = 16 << 10
 )
 
-// CheckName returns an *InvalidError for a name of more than MaxName bytes and for a name that some
-// store cannot keep: see [CheckText]. All stores refuse the same names, so that a program can
-// change its store.
+// CheckName returns an *InvalidError if name is longer than MaxName bytes, or if some stores cannot
+// keep it: see [CheckText]. All stores refuse the same names, so a program can change its store.
 func CheckName(what, name string) error { return CheckText(what, name, MaxName) }
 
-// CheckText returns an *InvalidError for a text of more than limit bytes, a text that is not valid
-// UTF-8, which JSON and SQL text would change, and a text with a zero byte, which stores use to
-// join names.
+// CheckText returns an *InvalidError if text is longer than limit bytes, is not valid UTF-8, or
+// contains a zero byte. JSON and SQL would change text that is not UTF-8, and stores use zero bytes
+// to join names.
 func CheckText(what, text string, limit int) error {
 	switch {
 	case len(text) > limit:
@@ -62,13 +61,14 @@ func (c Route) Check() error {
 	return CheckName("workflow", c.Workflow)
 }
 
-// Check returns an *InvalidError if the route or a tag is not a valid name, or if the priority does
-// not fit into 32 bits, because a store may keep priorities as floating-point numbers. It refuses
-// two items with one ID, because an item is accepted only once, and any items beside an Owner,
-// because the owner would begin the run before it has read them. A workflow ID may consist of any
-// bytes, up to MaxName, because the tokens of hooks come from outside.
+// Check returns an *InvalidError if some stores cannot keep the run. The route and each tag must be
+// valid names. The priority must fit into 32 bits, because a store may keep priorities as
+// floating-point numbers. Items must have different IDs, because an item is accepted only once.
+// Items must not be combined with an Owner, because the owner would begin the run before it has
+// read them. A workflow ID may contain any bytes, up to MaxName, because tokens of hooks are chosen
+// by other systems.
 //
-// A store returns this error in Created.Err before it examines anything else.
+// A store returns this error in Created.Err before it checks anything else.
 func (c *Create) Check() error {
 	if err := c.Route.Check(); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (c *Create) checkItems() error {
 	return nil
 }
 
-// Check returns an *InvalidError if a route of the session is not valid.
+// Check returns an *InvalidError if a route of the session is invalid.
 func (s *Session) Check() error {
 	for _, c := range s.Routes {
 		if err := c.Check(); err != nil {

@@ -6,21 +6,20 @@ import (
 	"slices"
 )
 
-// Doctor is a store that can report how its database is configured and what is wrong with the
-// configuration.
+// Doctor is a store that can examine the configuration of its database.
 type Doctor interface {
-	// Examine checks every server of the store and returns its findings. It changes no data. A
-	// check that fails because access is forbidden or a server does not answer is a finding.
-	// Examine returns an error only if it found out nothing.
+	// Examine checks every server of the store and returns the findings. It changes no data. If a
+	// check is impossible because of a missing permission or a server that does not answer, this is
+	// a finding. Examine returns an error only if it could check nothing.
 	Examine(ctx context.Context) (Report, error)
 }
 
-// Report contains the findings of a doctor, ordered by node, and for each node by check.
+// Report contains the findings of a doctor, ordered by node and then by check.
 type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Worst returns the highest severity of the report, SeverityOK if the report is empty.
+// Worst returns the highest severity of the findings. It returns SeverityOK if there are none.
 func (r Report) Worst() Severity {
 	worst := SeverityOK
 	for _, f := range r.Findings {
@@ -34,13 +33,14 @@ type Finding struct {
 	// Check is the name of the check, such as "eviction".
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	// Node is the address of the server; empty if the finding is about all of them.
+	// Node is the address of the server. It is empty if the finding concerns all servers.
 	Node string `json:"node,omitempty"`
 	// Found is the current value or state.
 	Found string `json:"found"`
-	// Want is the recommended value or state; empty if there is none.
+	// Want is the recommended value or state. It is empty if there is none.
 	Want string `json:"want,omitempty"`
-	// Fix is a sentence that describes what to do; empty if nothing needs to be done.
+	// Fix is a sentence that describes how to correct the finding. It is empty if there is nothing
+	// to correct.
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -60,20 +60,20 @@ func (f Finding) String() string {
 	return text
 }
 
-// CheckSight is the name of the check that reports what the doctor has no permission to examine.
+// CheckSight is the name of the check that reports missing permissions of the doctor.
 const CheckSight = "sight"
 
-// Severity is the importance of a finding. Its JSON encoding is a word.
+// Severity is the importance of a finding. In JSON it is a word.
 type Severity uint8
 
-// The severities, in rising order.
+// Severities, in rising order.
 const (
-	// SeverityOK means that the state is as it should be.
+	// SeverityOK means that there is no problem.
 	SeverityOK Severity = iota
-	// SeverityInfo is information; the state may be intended.
+	// SeverityInfo means that the state may be intended.
 	SeverityInfo
-	// SeverityWarn means that something will be lost or will fail in the future, or could not be
-	// examined.
+	// SeverityWarn means that the state may cause a loss or a failure in the future, or could not
+	// be examined.
 	SeverityWarn
 	// SeverityFail means that the store does not work or that runs are being lost.
 	SeverityFail
@@ -81,7 +81,7 @@ const (
 
 var severities = []string{"ok", "info", "warn", "fail"}
 
-// String returns the word for the severity.
+// String returns the severity as a word, such as "warn".
 func (s Severity) String() string {
 	if int(s) < len(severities) {
 		return severities[s]
@@ -89,7 +89,7 @@ func (s Severity) String() string {
 	return fmt.Sprintf("severity %d", uint8(s))
 }
 
-// MarshalText returns the word for the severity.
+// MarshalText returns the severity as a word.
 func (s Severity) MarshalText() ([]byte, error) {
 	if int(s) >= len(severities) {
 		return nil, fmt.Errorf("encode severity %d: there is none", uint8(s))
@@ -97,7 +97,7 @@ func (s Severity) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText reads the word for a severity.
+// UnmarshalText parses the word for a severity.
 func (s *Severity) UnmarshalText(text []byte) error {
 	n := slices.Index(severities, string(text))
 	if n < 0 {

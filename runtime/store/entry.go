@@ -6,83 +6,84 @@ import (
 	"errors"
 )
 
-// Entries is a store that keeps named entries: small values beside the runs, such as the views that
-// operators share, the catalogue of workflows and the journal. A store knows nothing of their
-// meaning. Everything that a kind of entries needs (encoding, checks, order of pages) is written
-// once, in this package, on top of this interface; a further kind of entries changes no store.
+// Entries is a store that keeps named entries: small values that belong to no run, such as the
+// views that operators share, the workflow catalogue and the journal. Stores do not interpret the
+// values. This package implements the encoding, the checks and the pages of each kind of entry on
+// top of this interface, so a new kind of entry requires no change of a store.
 //
-// Entries belong to no run. Data of a step do not fit here: they are written under the fence of a
-// run, may count as its progress in the same action, and end with it. See [StepDataStore].
+// Do not use entries for data of a step. Those are written under the fence of a run, may count as
+// progress of the run in the same action, and are removed with its end. See [StepDataStore].
 type Entries interface {
-	// Clock returns the clock of the store, which dates entries.
+	// Clock returns the clock of the store. It determines the times in entries.
 	Clock() Clock
-	// WriteEntry writes or removes an entry, in one action with the conditions and the retention of
-	// w. When it returns nil, the change is as durable as a commit. Otherwise it returns an
-	// *InvalidError from [EntryWrite.Check] or an error of [EntryWrite.Refused], and nothing was
-	// changed.
+	// WriteEntry writes or removes an entry. In the same action it checks the conditions and
+	// applies the retention of w. If it returns nil, the change is as durable as a commit.
+	// Otherwise nothing was changed, and it returns an *InvalidError from [EntryWrite.Check] or an
+	// error from [EntryWrite.Refused].
 	WriteEntry(ctx context.Context, w EntryWrite) error
-	// Entries returns entries of a space in the order of their keys.
+	// Entries returns the entries that q selects, in the order of their keys.
 	Entries(ctx context.Context, q EntryQuery) ([]Entry, error)
 }
 
 // Entry is a value under a key of a space.
 type Entry struct {
-	Space string // the kind of the entry, for example [ViewSpace]
+	Space string // kind of the entry, such as [ViewSpace]
 	Key   string
 	Value []byte // not empty
 }
 
-// The limits of entries, in bytes. A key is at most MaxName long.
+// Limits of entries, in bytes. A key has at most MaxName bytes.
 const (
 	MaxEntrySpace = 40
 	MaxEntryValue = 1 << 20
 )
 
-// EntryTrim is the maximum number of entries that one write removes for their number, and for their
-// keys: a space whose retention was shortened shrinks with each write.
+// EntryTrim is the maximum number of entries that one write removes because of EntryKeep.Most, and
+// also because of EntryKeep.From. If the retention of a space was shortened, each write removes
+// some entries until the space complies.
 const EntryTrim = 1000
 
 // EntryWrite is a change of an entry.
 type EntryWrite struct {
-	// Entry is the entry to write. An empty value removes the entry of the key.
+	// Entry is the entry to write. An empty value removes the entry with this key.
 	Entry
-	// If Match is set, the value must be Old, or there must be no entry if Old is empty. A value
-	// serves as its own version: one that was changed and changed back counts as unchanged.
+	// If Match is set, the write succeeds only if the current value is Old, or if there is no entry
+	// and Old is empty. A value that was changed and changed back counts as unchanged.
 	Match bool
 	Old   []byte
-	// Limit is the number of entries in the space from which no further key is accepted; 0 means
-	// any number.
+	// Limit is the maximum number of entries in the space. If the space has this many entries, a
+	// write with a new key fails. 0 means no maximum.
 	Limit int
-	// Keep removes other entries of the space after the write, those with the least keys first, at
-	// most EntryTrim for either reason.
+	// Keep removes other entries of the space after the write, those with the lowest keys first. It
+	// removes at most EntryTrim entries because of each of its fields.
 	Keep EntryKeep
 }
 
-// EntryKeep defines which entries of a space are kept. The zero value keeps all.
+// EntryKeep defines which entries of a space are kept. The zero value keeps all entries.
 type EntryKeep struct {
-	Most int    // entries; 0 means any number
-	From string // the least key
+	Most int    // maximum number of entries; 0 means no maximum
+	From string // lowest key
 }
 
 // EntryQuery selects entries of a space.
 type EntryQuery struct {
 	Space string
-	From  string // the least key
-	Below string // a key that is greater than all; empty for no bound
-	// Newest reverses the order: the greatest key comes first.
+	From  string // lowest key
+	Below string // exclusive upper bound of the keys; empty means no bound
+	// Newest reverses the order, so that the highest key comes first.
 	Newest bool
-	Limit  int // the maximum number of entries; 100 if not positive
+	Limit  int // maximum number of entries; 100 if not positive
 }
 
-// The errors of writes of entries.
+// Errors of writes of entries.
 var (
 	ErrEntryChanged  = errors.New("the entry was changed")
 	ErrEntryNotFound = errors.New("there is no such entry")
 	ErrEntriesFull   = errors.New("there are as many entries as there may be")
 )
 
-// Check returns an *InvalidError for a space, a key or a value that is not accepted by every store.
-// It accepts every removal, so that entries that were damaged can be removed.
+// Check returns an *InvalidError if some stores cannot keep the space, the key or the value. It
+// accepts every removal, so that a damaged entry can be removed.
 func (w *EntryWrite) Check() error {
 	if len(w.Value) == 0 {
 		return nil
@@ -106,9 +107,10 @@ func checkSpace(space string) error {
 	return CheckText("space of an entry", space, MaxEntrySpace)
 }
 
-// Refused returns the reason for which a store must not make the change: ErrEntryChanged,
-// ErrEntryNotFound or ErrEntriesFull. found reports whether the key has an entry, old is its value,
-// and count returns the number of entries in the space.
+// Refused returns the error with which a store must refuse the write: ErrEntryChanged,
+// ErrEntryNotFound or ErrEntriesFull. It returns nil if the write is permitted. found reports
+// whether the key has an entry, and old is the value of the entry. count returns the number of
+// entries in the space.
 func (w *EntryWrite) Refused(old []byte, found bool, count func() (int, error)) error {
 	switch {
 	case w.Match && !bytes.Equal(old, w.Old):
@@ -135,16 +137,17 @@ func (q *EntryQuery) Max() int {
 	return q.Limit
 }
 
-// spaces contains the check of each space of this release. It returns an error for a key and a
-// value that the functions of the space have not written, which those that read it leave out.
+// spaces contains the spaces that this release uses, each with the check of an entry. The check
+// returns an error for an entry that was not written by the functions of this package. Readers omit
+// such entries.
 var spaces = map[string]func(key string, value []byte) error{
 	ViewSpace:    func(name string, value []byte) error { _, err := unpackView(name, value); return err },
 	CatalogSpace: func(name string, value []byte) error { _, err := unpackCatalog(name, value); return err },
 	JournalSpace: func(id string, value []byte) error { _, err := unpackJournal(id, value); return err },
 }
 
-// Damage returns an error if the entry cannot be read. An entry of a space that this release does
-// not know, which a newer release may have written, is not damaged.
+// Damage returns an error if the entry cannot be decoded. An entry of an unknown space may have
+// been written by a newer release, so it is not damaged unless the name of the space is invalid.
 func (e *Entry) Damage() error {
 	if check := spaces[e.Space]; check != nil {
 		return check(e.Key, e.Value)
@@ -152,13 +155,15 @@ func (e *Entry) Damage() error {
 	return checkSpace(e.Space)
 }
 
-// entryOf returns the query that finds the entry of a key, or else the one after it.
+// entryOf returns a query for the entry with the given key. If there is none, the query selects the
+// entry with the next higher key.
 func entryOf(space, key string) EntryQuery { return EntryQuery{Space: space, From: key, Limit: 1} }
 
-// afterKey returns the least key that is greater than a key.
-func afterKey(key string) string { return key + "\x01" } // a key has no zero byte
+// afterKey returns a lower bound for the keys that are greater than key.
+func afterKey(key string) string { return key + "\x01" } // a key contains no zero byte
 
-// eachEntry calls f for the selected entries until f returns false. It reads q.Limit at a time.
+// eachEntry calls f for the selected entries until f returns false. It reads q.Limit entries at a
+// time.
 func eachEntry(ctx context.Context, s Entries, q EntryQuery, f func(e *Entry) bool) error {
 	for {
 		page, err := s.Entries(ctx, q)

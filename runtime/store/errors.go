@@ -9,56 +9,58 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The errors that every store returns.
+// Errors that every store returns.
 var (
-	// ErrClosed: the store has been closed.
+	// ErrClosed means that the store has been closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrRunNotFound: the run does not exist. It was never created, or it was purged after its
-	// retention.
+	// ErrRunNotFound means that the run does not exist: it was never created, or was purged after
+	// its retention.
 	ErrRunNotFound = errors.New("run not found")
-	// ErrFenced: the claim is lost, and another worker may own the run. An earlier try of the same
-	// commit may have been applied.
+	// ErrFenced means that the claim is lost and another worker may own the run. An earlier call
+	// with the same commit may have been successful.
 	ErrFenced = errors.New("claim lost: the run is no longer owned by this worker")
-	// ErrUnread: the run cannot be parked or ended because its inbox contains items that it has not
-	// read.
+	// ErrUnread means that the run cannot be parked or ended because its inbox contains unread
+	// items.
 	ErrUnread = errors.New("inbox holds items that the commit does not consume")
-	// ErrExpired: the session has ended.
+	// ErrExpired means that the session has ended.
 	ErrExpired = errors.New("session expired: its runs may belong to others")
-	// ErrOwned: a session owns the run.
+	// ErrOwned means that a session owns the run.
 	ErrOwned = errors.New("run is owned by a worker")
-	// ErrNotClaimable: the run waits for the run before it, for its start time, or for permits.
+	// ErrNotClaimable means that the run waits for the preceding run of its workflow ID, for its
+	// start time, or for permits.
 	ErrNotClaimable = errors.New("run must wait: it cannot be claimed now")
-	// ErrLater: the run is about to end; the caller sends the same item again shortly.
+	// ErrLater means that the run is about to end. The caller must send the same item again after a
+	// short time.
 	ErrLater = errors.New("run is about to end: send again")
-	// ErrStale: the request arrived after its deadline and was not executed.
+	// ErrStale means that the request arrived after its deadline and was not executed.
 	ErrStale = errors.New("request arrived after its deadline")
-	// ErrStreamClosed: the stream is closed and accepts no more chunks.
+	// ErrStreamClosed means that the stream is closed and accepts no chunks.
 	ErrStreamClosed = errors.New("stream is closed")
-	// ErrRefused: the database refuses the user's login or denies a required operation. The
-	// permission may be granted later, so a running worker retries; a worker that starts returns
-	// the error.
+	// ErrRefused means that the database refuses the login of the user or denies a required
+	// operation. An administrator may grant the permission later, so a running worker retries. A
+	// worker that starts returns the error.
 	ErrRefused = errors.New("the store refuses the user")
-	// ErrNoLimits: the store does not support limits and creates no run that uses a limit or has a
-	// fairness key.
+	// ErrNoLimits means that the store does not support limits and refuses runs that use a limit or
+	// a fairness key.
 	ErrNoLimits = errors.New("the store keeps no limits")
-	// ErrViewNotFound: the store has no view of that name.
+	// ErrViewNotFound means that the store has no view with the given name.
 	ErrViewNotFound = errors.New("there is no view of that name")
-	// ErrViewsFull: the store already has the maximum number of views, [MaxViews].
+	// ErrViewsFull means that the store has the maximum number of views, [MaxViews].
 	ErrViewsFull = fmt.Errorf("there are %d views: that is the limit", MaxViews)
-	// ErrForeign: the opened database or file is not a store of this kind.
+	// ErrForeign means that the opened database or file is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )
 
 // PermanentError is an error that may be permanent. If Permanent returns true, the same request
-// will fail later as well, and callers that wait for the end of an outage do not retry it.
+// fails at any later time. Callers that wait for the end of an outage do not retry such a request.
 type PermanentError interface {
 	error
 	Permanent() bool
 }
 
-// Unknown reports whether err leaves open whether the operation was executed; the caller may then
-// repeat it with the same arguments. It returns false for nil, for the errors of this package, and
-// for a [PermanentError] whose Permanent method returns true.
+// Unknown reports whether it is unknown, because of err, whether the operation was executed. If so,
+// the caller may repeat the operation with the same arguments. Unknown returns false for nil, for
+// the errors of this package, and for a [PermanentError] whose Permanent method returns true.
 func Unknown(err error) bool {
 	if err == nil {
 		return false
@@ -88,16 +90,16 @@ func Unknown(err error) bool {
 		!errors.As(err, &limit) && !errors.As(err, &refused)
 }
 
-// DamagedError reports that the stored data of a run cannot be read, are wrong, or are missing. It
-// concerns that run alone. The same request returns the same error until the store is repaired: see
-// package fsck. It matches [event.ErrCorrupt].
+// DamagedError reports that stored data of a run are missing, wrong or unreadable. It affects only
+// this run. The same request returns the same error until the store is repaired: see package fsck.
+// The error matches [event.ErrCorrupt].
 type DamagedError struct {
-	Run   event.RunID // empty if not known
-	Frame uint64      // number of the damaged or missing frame of its log; 0 for other damage
-	Err   error       // the cause
+	Run   event.RunID // empty if unknown
+	Frame uint64      // number of the damaged or missing frame in the log; 0 for other damage
+	Err   error       // cause
 }
 
-// Error returns the run, the frame if there is one, and the cause.
+// Error returns the run, the frame if known, and the cause.
 func (e *DamagedError) Error() string {
 	what := "what is stored"
 	if e.Frame > 0 {
@@ -112,17 +114,17 @@ func (e *DamagedError) Error() string {
 // Unwrap returns the cause and [event.ErrCorrupt].
 func (e *DamagedError) Unwrap() []error { return []error{e.Err, event.ErrCorrupt} }
 
-// Permanent is true.
+// Permanent returns true.
 func (e *DamagedError) Permanent() bool { return true }
 
-// TooLargeError reports that a request is larger than the database allows. Nothing was written.
+// TooLargeError reports that a request is larger than the database permits. Nothing was written.
 type TooLargeError struct {
 	Run   event.RunID
 	Bytes int
-	Err   error // the error of the database
+	Err   error // error of the database
 }
 
-// Error names the run and the size.
+// Error returns the run and the size of the request.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("write to run %s: %d bytes are more than the store takes: %v", e.Run, e.Bytes, e.Err)
 }
@@ -130,16 +132,17 @@ func (e *TooLargeError) Error() string {
 // Unwrap returns the error of the database.
 func (e *TooLargeError) Unwrap() error { return e.Err }
 
-// Permanent is true.
+// Permanent returns true.
 func (e *TooLargeError) Permanent() bool { return true }
 
-// ConflictError reports that a commit does not continue the stored log: another commit was first,
-// or the store has lost writes. The caller drops its state of the run and claims the run again.
+// ConflictError reports that a commit does not continue the stored log, because another commit was
+// stored first or the store has lost writes. The caller must discard its state of the run and claim
+// the run again.
 type ConflictError struct {
 	Run       event.RunID
-	Seq       uint64         // first event of the commit
-	StoredSeq uint64         // last event of the log
-	Prev      event.CommitID // the frame that the commit continues
+	Seq       uint64         // number of the first event of the commit
+	StoredSeq uint64         // number of the last event of the log
+	Prev      event.CommitID // frame that the commit continues
 	Stored    event.CommitID // last frame of the log
 	Reason    string
 }
@@ -155,7 +158,7 @@ type ActiveError struct {
 	Run        event.RunID
 }
 
-// Error names the active run.
+// Error returns the workflow ID and the active run.
 func (e *ActiveError) Error() string {
 	return fmt.Sprintf("workflow id %q is already active: run %s", event.ShownID(e.WorkflowID), e.Run)
 }
@@ -167,47 +170,47 @@ type FinishedError struct {
 	Status     event.Status
 }
 
-// Error names the finished run.
+// Error returns the workflow ID and the finished run.
 func (e *FinishedError) Error() string {
 	return fmt.Sprintf("workflow id %q was used by run %s, which is %s", event.ShownID(e.WorkflowID), e.Run, e.Status)
 }
 
-// WorkflowIDMismatchError reports that the workflow ID of a commit is not that of its run.
+// WorkflowIDMismatchError reports that a commit names a workflow ID that the run does not have.
 type WorkflowIDMismatchError struct {
 	Run       event.RunID
 	Got, Want string
 }
 
-// Error names both workflow ids.
+// Error returns both workflow IDs.
 func (e *WorkflowIDMismatchError) Error() string {
 	return fmt.Sprintf("commit to run %s names workflow id %q, the run has %q", e.Run, e.Got, e.Want)
 }
 
-// TerminalError reports that a run has ended and accepts no more changes.
+// TerminalError reports that a run cannot be changed because it has ended.
 type TerminalError struct {
 	Run    event.RunID
 	Status event.Status
 }
 
-// Error names the run and how it ended.
+// Error returns the run and its status.
 func (e *TerminalError) Error() string { return fmt.Sprintf("run %s is %s", e.Run, e.Status) }
 
-// VersionError reports that a store has a format version that this release does not support.
-// Nothing was changed.
+// VersionError reports that this release does not support the format version of a store. Nothing
+// was changed.
 type VersionError struct {
-	What       string // for example the path of a file
+	What       string // store, such as the path of a file
 	Got, Known int
 }
 
-// Permanent is true: waiting changes nothing.
+// Permanent returns true, because waiting does not help.
 func (e *VersionError) Permanent() bool { return true }
 
-// Error names both versions and the fix.
+// Error returns both versions and the fix.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s has format version %d, this release works with version %d only: %s", e.What, e.Got, e.Known, e.Fix())
 }
 
-// Fix returns what the operator must do.
+// Fix returns the action that the operator must take.
 func (e *VersionError) Fix() string {
 	if e.Got > e.Known {
 		return "use a newer release of flowgen"
@@ -217,27 +220,27 @@ func (e *VersionError) Fix() string {
 
 // MissingError reports that [OpenExisting] found no store.
 type MissingError struct {
-	What string // for example the path of a file
+	What string // store, such as the path of a file
 }
 
-// Permanent is true: waiting changes nothing.
+// Permanent returns true, because waiting does not help.
 func (e *MissingError) Permanent() bool { return true }
 
-// Error returns what is missing and the fix.
+// Error returns the missing store and the fix.
 func (e *MissingError) Error() string { return e.What + " does not exist: " + e.Fix() }
 
-// Fix returns what the operator must do.
+// Fix returns the action that the operator must take.
 func (e *MissingError) Fix() string {
 	return "look at the URL; the first program that works with a store makes it"
 }
 
-// ReadOnlyError reports that a store can only be read. Nothing was changed.
+// ReadOnlyError reports that a change was refused because the store can only be read.
 type ReadOnlyError struct {
-	What string // for example the path of a file
-	Op   string // the requested operation, such as "start runs"
+	What string // store, such as the path of a file
+	Op   string // requested operation, such as "start runs"
 }
 
-// Permanent is true: waiting changes nothing.
+// Permanent returns true, because waiting does not help.
 func (e *ReadOnlyError) Permanent() bool { return true }
 
 // Error returns the refused operation and the fix.
@@ -245,34 +248,34 @@ func (e *ReadOnlyError) Error() string {
 	return fmt.Sprintf("%s: %s can only be read: %s", e.Op, e.What, e.Fix())
 }
 
-// Fix returns what the operator must do.
+// Fix returns the action that the operator must take.
 func (e *ReadOnlyError) Fix() string {
 	return "do it in the store that the runs come from, or import them into another one: flowctl import FILE --into URL"
 }
 
 // LimitError reports that a run can never get its permits, because its weight exceeds the capacity
-// of a limit. Its creation fails with this error, or the run ends with it if the limit was lowered
-// after its creation.
+// of a limit. The creation of the run fails with this error. If the limit was lowered after the
+// creation, the run ends with this error.
 type LimitError struct {
 	Limit  LimitID
 	Weight int
 	AtOnce int
 }
 
-// Error names the limit and both numbers.
+// Error returns the limit, the weight and the capacity.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("a weight of %d can never be held of limit %s, which is %d at once: raise the limit, or use less of it", e.Weight, e.Limit, e.AtOnce)
 }
 
-// StartRefusedError reports that a limit refuses a start instead of making it wait.
+// StartRefusedError reports that a limit refuses a start instead of making the run wait.
 type StartRefusedError struct {
 	Limit LimitID
-	// RetryAfter is the duration after which the rate of the limit may admit the start; 0 if not
-	// known.
+	// RetryAfter is the time after which the rate of the limit may permit the start. It is 0 if
+	// unknown.
 	RetryAfter time.Duration
 }
 
-// Error names the limit.
+// Error returns the limit.
 func (e *StartRefusedError) Error() string {
 	text := fmt.Sprintf("limit %s refuses the start: it has no free capacity, and its queue is full", e.Limit)
 	if e.RetryAfter > 0 {
@@ -281,18 +284,20 @@ func (e *StartRefusedError) Error() string {
 	return text
 }
 
-// Damages collects the damage that a store has found, for a [DamageTeller]. The zero value is ready
-// for use.
+// Damages collects damage that a store has found. It helps to implement a [DamageTeller]. The zero
+// value is ready for use.
 type Damages struct {
 	mu    sync.Mutex
 	told  map[string]time.Time
 	fresh []*DamagedError
 }
 
-// mostDamages is the maximum number of remembered names and of unreported damages.
+// mostDamages is the maximum number of recorded names, and the maximum number of unreported
+// damages.
 const mostDamages = 1000
 
-// Note adds damage, unless damage was noted under the same name within the last hour.
+// Note records damage under a name. It does nothing if damage was recorded under the same name
+// within the last hour.
 func (d *Damages) Note(name string, damage *DamagedError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -309,7 +314,7 @@ func (d *Damages) Note(name string, damage *DamagedError) {
 	}
 }
 
-// Damage returns the damage noted since the last call.
+// Damage returns the damage that was recorded since the last call of Damage.
 func (d *Damages) Damage() []*DamagedError {
 	d.mu.Lock()
 	defer d.mu.Unlock()

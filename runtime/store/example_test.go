@@ -8,8 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Open finds a store by the scheme of its URL, so that a flag or an environment
-// variable can choose it.
+// The scheme of the URL selects the store, so a flag or an environment variable can choose it.
 func ExampleOpen() {
 	st, err := store.Open(context.Background(), "memory:")
 	if err != nil {
@@ -21,7 +20,7 @@ func ExampleOpen() {
 	// Output: 1
 }
 
-// counting is a store that counts the commits of the one it wraps.
+// counting wraps a store and counts its commits.
 type counting struct {
 	store.Store
 	commits int
@@ -32,10 +31,10 @@ func (c *counting) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return c.Store.Commit(ctx, commits)
 }
 
-// Unwrap lets the optional abilities of the wrapped store be found.
+// Unwrap returns the wrapped store, so that As finds its optional interfaces.
 func (c *counting) Unwrap() store.Store { return c.Store }
 
-// As finds an optional ability behind a wrapper.
+// As finds an optional interface of a wrapped store.
 func ExampleAs() {
 	st := &counting{Store: memstore.New()}
 	defer st.Close()

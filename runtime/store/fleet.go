@@ -9,20 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// FleetTeller is a store that reports its sessions and routes. The cost grows with the number of
-// sessions, routes and limiter queues, not with the number of runs: see FleetBudget.
+// FleetTeller is a store that can report its sessions and routes. The cost depends on the number of
+// sessions, routes and limiter queues, but not on the number of runs: see FleetBudget.
 type FleetTeller interface {
-	// Fleet returns all sessions, and all routes that they serve or that have runs which have not
-	// ended. Each partition is read as of one moment. Fleet changes nothing.
+	// Fleet returns all sessions. It also returns all routes that a session serves or that have
+	// runs which have not ended. The data of each partition are consistent. Fleet changes nothing.
 	Fleet(ctx context.Context) (Fleet, error)
 }
 
-// FleetBudget is the maximum number of runs and limiter queues that a store reads for a Fleet if it
-// does not keep their number.
+// FleetBudget is the maximum number of runs and limiter queues that a store reads for a call of
+// Fleet, if it does not maintain their number.
 const FleetBudget = 100_000
 
-// FleetFirst is the maximum number of priorities for which a partition reports the first ready run
-// of a route.
+// FleetFirst is the maximum number of priorities of a route for which a partition reports the first
+// ready run.
 const FleetFirst = 4
 
 // Fleet contains the sessions and routes of a store.
@@ -36,37 +36,37 @@ type Fleet struct {
 type FleetSession struct {
 	Lease
 
-	Routes []Route // the served routes, ordered by CompareRoutes
-	Owned  int     // number of runs that it owns
+	Routes []Route // served routes, ordered by CompareRoutes
+	Owned  int     // number of runs that the session owns
 }
 
-// Live reports whether the lease of the session has not expired at now and its recovery has not
-// begun.
+// Live reports whether the session is alive at the time now: its lease has not expired and its
+// recovery has not begun.
 func (l *Lease) Live(now time.Time) bool { return !l.Recovering && !l.Expires.Before(now) }
 
-// RouteLoad contains the numbers of runs of a route that have not ended.
+// RouteLoad contains the numbers of runs of a route that have not ended, by queue state.
 type RouteLoad struct {
 	Route
 
-	// Ready is the number of runs that wait for a worker. Of each limiter queue the first run
-	// counts as Ready if its limits have free capacity; all other runs of limiter queues count as
-	// Waiting.
+	// Ready is the number of runs that wait for a worker. The first run of a limiter queue counts
+	// as Ready if its limits have free capacity. All other runs of limiter queues count as Waiting.
 	Ready, Waiting int
 	Owned          int
 	Blocked        int
-	// Parked is the number of runs that wait for a time, for an item, or for the end of the run
-	// before them.
+	// Parked is the number of runs that wait for a time, for an item, or for the end of the
+	// preceding run of their workflow ID.
 	Parked int
-	// Inexact reports that the budget was exhausted: Waiting and Owned may be too low, and so may
-	// Ready, Blocked and Parked if the store does not keep their numbers. Parked may be too high by
-	// the runs missing from Waiting and Owned.
+	// Inexact reports that the budget was exhausted. Waiting and Owned may be too low. Ready,
+	// Blocked and Parked may be too low if the store does not maintain their numbers. Parked may
+	// include the runs that are missing from Waiting and Owned.
 	Inexact bool
-	// First contains runs that are Ready, sorted: for each partition and each of its FleetFirst
-	// highest priorities the run that has been ready for longest, and possibly others.
+	// First contains ready runs, sorted. For each partition and each of its FleetFirst highest
+	// priorities, it contains the run that has been ready for longest. It may contain further ready
+	// runs.
 	First []event.RunID
 }
 
-// sort orders the sessions, their routes, the routes and the first runs.
+// sort sorts the sessions, the routes of each session, all routes, and the first runs.
 func (f *Fleet) sort() {
 	slices.SortFunc(f.Sessions, func(a, b FleetSession) int {
 		return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Session, b.Session))
@@ -81,8 +81,9 @@ func (f *Fleet) sort() {
 	}
 }
 
-// FleetOf adds up the loads that partitions report for the same routes. It adds routes that only
-// sessions have, with zeros, and leaves out routes that have no runs and that no session serves.
+// FleetOf builds a Fleet from the loads that partitions report. It adds the loads of the same
+// route. It includes routes with zero runs that a session serves, and omits routes without runs
+// that no session serves.
 func FleetOf(now time.Time, sessions []FleetSession, loads []RouteLoad) Fleet {
 	all := map[Route]*RouteLoad{}
 	load := func(c Route) *RouteLoad {
@@ -113,7 +114,7 @@ func (l *RouteLoad) idle() bool {
 	return l.Ready+l.Waiting+l.Owned+l.Parked+l.Blocked == 0
 }
 
-// add adds the load of the route in another partition.
+// add adds the load of the same route in another partition.
 func (l *RouteLoad) add(o *RouteLoad) {
 	l.Ready, l.Waiting, l.Owned = l.Ready+o.Ready, l.Waiting+o.Waiting, l.Owned+o.Owned
 	l.Parked, l.Blocked = l.Parked+o.Parked, l.Blocked+o.Blocked
@@ -121,7 +122,7 @@ func (l *RouteLoad) add(o *RouteLoad) {
 	l.First = append(l.First, o.First...)
 }
 
-// UnservedMost is the maximum number of unserved runs that a heartbeat reports.
+// UnservedMost is the maximum number of unserved runs that the answer to a heartbeat contains.
 const UnservedMost = 100
 
 // CompareRoutes orders routes by queue, then by workflow.
@@ -129,16 +130,16 @@ func CompareRoutes(a, b Route) int {
 	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
 }
 
-// UnservedTurn is the position of a store in reporting the runs of routes that no session serves.
-// It is for implementations of stores and is not safe for concurrent use.
+// UnservedTurn is the position of a store in its rounds over the ready runs of routes that no
+// session serves. It helps to implement a store, and is not safe for concurrent use.
 type UnservedTurn struct {
 	route Route
 	rank  int
 }
 
-// Next returns the next runs of the routes, which must be sorted. ready returns up to limit ready
-// runs of a route after skipping the first skip. A run that becomes ready or leaves meanwhile may
-// move another run past the current position; the next round reports that run.
+// Next returns the next runs of the given routes, which must be sorted. ready returns at most limit
+// ready runs of a route after the first skip runs. If a run enters or leaves the ready runs between
+// two calls, another run may be passed over until the next round.
 func (t *UnservedTurn) Next(routes []Route, ready func(c Route, skip, limit int) ([]event.RunID, error)) ([]event.RunID, error) {
 	at, same := slices.BinarySearchFunc(routes, t.route, CompareRoutes)
 	if !same {

@@ -13,70 +13,72 @@ import (
 
 // Importer is a store that can import runs which have ended in another store.
 //
-// An imported run has the same state as if it had ended in this store: its ID, log, times, tags and
-// label, and its entries in all lists and counts. Its workflow ID resolves to it unless a later run
-// has ended. Items that it sent or received are not imported, because they concern runs of the
-// store that executed it: it has no records in the outbox and remembers no items. Its audit trail
-// has an entry with ReasonImported.
+// An imported run has the same state as if it had ended in this store. This includes its ID, log,
+// times, tags and label, and its entries in all lists and counts. Its workflow ID resolves to the
+// run unless a later run has ended. The items that it sent or received are not imported, because
+// they concern runs of the other store. Therefore it has no outbox records and no IDs of accepted
+// items. Its audit trail has an entry with ReasonImported.
 //
-// Its retention counts from the import, because a run that ended long ago would otherwise be purged
-// at once. Its end time is unchanged, so its Retention is extended by the time between its end and
-// the import.
+// The retention counts from the import. Otherwise a run that ended long ago would be purged at
+// once. The end time does not change, so the Retention of the record is extended by the time
+// between the end and the import.
 type Importer interface {
-	// Import adds one run in one atomic action and reports whether it is new. A run that exists
-	// with the same log is left unchanged, whatever else the request contains, so an interrupted
-	// import can be repeated. The first run of a chain must be imported before the others, together
-	// with the streams of the chain. Import returns an *InvalidError, a *DamagedError or an
-	// [event.VersionError] from Import.Check, an *ImportError, or a *TooLargeError.
+	// Import adds one run in one atomic action. fresh reports whether the run is new. If the run
+	// exists with the same log, Import changes nothing, whatever else the request contains.
+	// Therefore an interrupted import can be repeated. The first run of a chain must be imported
+	// before the others, together with the streams of the chain. Import returns an *InvalidError, a
+	// *DamagedError or an [event.VersionError] from Import.Check, an *ImportError, or a
+	// *TooLargeError.
 	Import(ctx context.Context, m Import) (fresh bool, err error)
 }
 
-// Import is an ended run, as read from a store.
+// Import is an ended run that was read from another store.
 type Import struct {
-	// Record is the record returned by Load. It must agree with the log. Owner, Token, Recoveries
-	// and CreatedBy are ignored.
+	// Record is the record as Load returns it. It must be consistent with the log. Owner, Token,
+	// Recoveries and CreatedBy are ignored.
 	Record Record
-	Frames [][]byte // the whole log
-	// Streams are the streams of the chain. Only its first run has any.
+	Frames [][]byte // complete log
+	// Streams contains the streams of the chain if the run is the first of its chain. It is empty
+	// for all other runs.
 	Streams []ImportedStream
-	// FailureGroup is the failure group of the record; the zero value means none.
+	// FailureGroup is the failure group in the record. The zero value means no group.
 	FailureGroup FailureGroup
-	By           SessionID // the importing session, for the audit trail
+	By           SessionID // importing session, for the audit trail
 }
 
-// ImportedStream is a stream of a chain. Its chunks are those up to Last that are kept, in order.
+// ImportedStream is a stream of a chain with its kept chunks. The index of the last chunk is Last.
 type ImportedStream struct {
 	Name   string
 	Chunks [][]byte
-	Last   uint64 // index of the last written chunk, kept or not; 0 if there was none
+	Last   uint64 // index of the last chunk that was written, even if it is not kept; 0 if none was written
 	Closed bool
 }
 
-// First returns the index of the first chunk that is kept, or Last + 1 if none is kept.
+// First returns the index of the first kept chunk, or Last + 1 if no chunk is kept.
 func (s *ImportedStream) First() uint64 { return s.Last + 1 - uint64(len(s.Chunks)) }
 
-// ReasonImported: the run has ended in another store and was imported into this one.
+// ReasonImported means that the run was imported after it had ended in another store.
 const ReasonImported Reason = "imported"
 
-// ImportError reports why a run cannot be imported. Nothing was written.
+// ImportError reports the reason why a run cannot be imported. Nothing was written.
 type ImportError struct {
 	Run   event.RunID
 	Why   ImportRefusal
-	Other event.RunID // the conflicting or the missing run
+	Other event.RunID // the conflicting or missing run
 }
 
 // ImportRefusal is a reason not to import a run.
 type ImportRefusal string
 
-// The reasons.
+// Reasons for which a run cannot be imported.
 const (
-	ImportOpen    ImportRefusal = "open"     // it has not ended
-	ImportGoesOn  ImportRefusal = "goes on"  // it exists in this store and has not ended
-	ImportOther   ImportRefusal = "other"    // another run with its ID exists
-	ImportHidden  ImportRefusal = "hidden"   // it exists and was deleted
-	ImportNoChain ImportRefusal = "no chain" // Other, the first run of its chain, does not exist
-	ImportEnds    ImportRefusal = "ends"     // its chain ends with Other
-	ImportRound   ImportRefusal = "round"    // it is its own ancestor or continuation, directly or indirectly
+	ImportOpen    ImportRefusal = "open"     // the run has not ended
+	ImportGoesOn  ImportRefusal = "goes on"  // the run exists in this store and has not ended
+	ImportOther   ImportRefusal = "other"    // another run with the same ID exists
+	ImportHidden  ImportRefusal = "hidden"   // the run exists in this store and was deleted
+	ImportNoChain ImportRefusal = "no chain" // Other, the first run of the chain, does not exist
+	ImportEnds    ImportRefusal = "ends"     // the chain has ended with run Other
+	ImportRound   ImportRefusal = "round"    // the run is its own ancestor or continuation, directly or indirectly
 )
 
 // refusals contains the problem and the fix for each reason.
@@ -90,7 +92,7 @@ var refusals = map[ImportRefusal][2]string{
 	ImportRound:   {"it is below itself, or continues as a run before it", "leave it out: no store has written this"},
 }
 
-// Error names the run, the reason and the fix.
+// Error returns the run, the reason and the fix.
 func (e *ImportError) Error() string {
 	other := ""
 	if e.Other != "" {
@@ -99,13 +101,13 @@ func (e *ImportError) Error() string {
 	return fmt.Sprintf("import run %s: %s%s: %s", e.Run, refusals[e.Why][0], other, e.Fix())
 }
 
-// Permanent is true: the same request will be refused again.
+// Permanent returns true, because a store always refuses the same request.
 func (e *ImportError) Permanent() bool { return true }
 
-// Fix returns what the operator must do.
+// Fix returns the action that the operator must take.
 func (e *ImportError) Fix() string { return refusals[e.Why][1] }
 
-// Retention returns the retention of a run imported at now, in whole milliseconds.
+// Retention returns the retention of a run that is imported at the time now, in whole milliseconds.
 func (m *Import) Retention(now time.Time) time.Duration {
 	const most = math.MaxInt64 - time.Millisecond
 	keep := min(m.Record.Retention, most)
@@ -121,8 +123,7 @@ func (m *Import) Retention(now time.Time) time.Duration {
 	return keep
 }
 
-// Create returns the request with which the run could have been created, without a deadline or an
-// owner.
+// Create returns a request that would create the run, without a deadline and an owner.
 func (m *Import) Create() Create {
 	rec := &m.Record
 	return Create{
@@ -131,9 +132,9 @@ func (m *Import) Create() Create {
 	}
 }
 
-// Check reads the log. It returns an error if the run has not ended, if the record does not agree
-// with the log, or if some store cannot keep a value. Stores call it first, because the import
-// comes from a file of unknown origin.
+// Check reads the log. It returns an error if the run has not ended, if the record is not
+// consistent with the log, or if some stores cannot keep a value. Stores must call Check before
+// anything else, because the data come from a file of unknown origin.
 func (m *Import) Check() error {
 	create := m.Create()
 	if err := create.Check(); err != nil {
@@ -167,12 +168,12 @@ func (m *Import) Check() error {
 	return m.checkStreams()
 }
 
-// differs returns the error for a run whose record or streams contradict its log.
+// differs returns the error for a run whose record or streams contradict the log.
 func (m *Import) differs(format string, args ...any) error {
 	return &DamagedError{Run: m.Record.Run, Err: fmt.Errorf(format, args...)}
 }
 
-// checkLog reads the log from its beginning to its end.
+// checkLog reads the whole log and checks it.
 func (m *Import) checkLog() error {
 	var state event.LogState
 	var last *event.Frame
@@ -206,7 +207,7 @@ func (m *Import) checkLog() error {
 	return m.checkRecord(&state)
 }
 
-// checkRecord compares the record with the state computed from the log.
+// checkRecord compares the record with the state that results from the log.
 func (m *Import) checkRecord(log *event.LogState) error {
 	rec, spec := &m.Record, log.Spec
 	for _, c := range []struct {
@@ -248,8 +249,8 @@ func (m *Import) checkFailureGroup() error {
 	}
 }
 
-// checkRerun checks the fields about reruns. These are in the log of the rerun, which need not be
-// in the store.
+// checkRerun checks the fields about reruns. Their values are in the log of the rerun, which may be
+// missing in the store, so they cannot be compared with the log of this run.
 func (m *Import) checkRerun() error {
 	switch rec := &m.Record; {
 	case rec.Rerun == "":

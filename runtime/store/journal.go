@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// A journal records the requests that people and programs have made about the runs of a store. It
-// is not part of any run: a store keeps entries up to a number and an age, and workers never read
+// A journal records the requests of people and programs about the runs of a store. It is not part
+// of any run. A store keeps a limited number of entries for a limited time, and workers never read
 // them.
 //
 // The caller writes an entry without an outcome before the action, and the same entry with the
-// outcome afterwards. So the journal contains every action: an entry without an outcome belongs to
-// an action that was interrupted and may have been carried out.
+// outcome afterwards. So the journal contains every action. If an entry has no outcome, the action
+// was interrupted and may have been carried out.
 
-// JournalSpace is the space of the entries that contain the journal. The key is the ID.
+// JournalSpace is the space of the entries of the journal. The key of an entry is its ID.
 const JournalSpace = "journal"
 
-// WriteJournal writes an entry, or replaces the entry of the same ID. When it returns nil, the entry
-// is as durable as a commit. It then deletes some of the entries that exceed the number or the age
-// in keep: see EntryTrim. It returns an *InvalidError if the ID of the entry is invalid.
+// WriteJournal writes an entry, or replaces the entry with the same ID. If it returns nil, the
+// entry is as durable as a commit. After the write, it deletes some of the entries that exceed the
+// number or the age in keep: see EntryTrim. It returns an *InvalidError if the ID of the entry is
+// invalid.
 func WriteJournal(ctx context.Context, s Entries, e JournalEntry, keep JournalKeep) error {
 	body, err := e.pack()
 	if err == nil {
@@ -41,40 +42,40 @@ func WriteJournal(ctx context.Context, s Entries, e JournalEntry, keep JournalKe
 	return nil
 }
 
-// JournalEntry is a request and its outcome. Texts are cut to MaxJournalText bytes each, and
-// invalid text in them is replaced.
+// JournalEntry is a request and its outcome. Each text is cut to MaxJournalText bytes, and invalid
+// text is replaced.
 type JournalEntry struct {
-	ID        string    `json:"-"`           // as returned by NewJournalID; contains the time
-	Time      time.Time `json:"-"`           // the time in the ID
-	Principal string    `json:"p"`           // the principal that made the request
-	Owner     string    `json:"b,omitempty"` // owner to whose runs the principal is restricted; empty if unrestricted
-	Face      string    `json:"f"`           // interface of the request: cli, api, console, …
+	ID        string    `json:"-"`           // result of NewJournalID, which contains the time
+	Time      time.Time `json:"-"`           // time in the ID
+	Principal string    `json:"p"`           // principal that has made the request
+	Owner     string    `json:"b,omitempty"` // owner to whose runs the principal is restricted; empty if there is no restriction
+	Face      string    `json:"f"`           // interface of the request, such as cli, api or console
 	Action    string    `json:"a"`
-	Target    string    `json:"t,omitempty"` // target as named in the request
-	Run       string    `json:"r,omitempty"` // run that the request concerns; empty if none or not known
-	New       string    `json:"n,omitempty"` // the created run
-	Detail    string    `json:"d,omitempty"` // a workflow, a step, a topic
+	Target    string    `json:"t,omitempty"` // target as given in the request
+	Run       string    `json:"r,omitempty"` // run that the request concerns; empty if there is none or it is unknown
+	New       string    `json:"n,omitempty"` // run that the request has created
+	Detail    string    `json:"d,omitempty"` // additional value, such as a workflow, a step or a topic
 	Reason    string    `json:"w,omitempty"`
-	Key       string    `json:"k,omitempty"` // key of the request
-	// Outcome is JournalOK or the code of a problem; empty while it is not known.
+	Key       string    `json:"k,omitempty"` // idempotency key of the request
+	// Outcome is JournalOK or the code of a problem. It is empty until the outcome is known.
 	Outcome string `json:"o,omitempty"`
 }
 
 // JournalOK is the outcome of a successful action.
 const JournalOK = "ok"
 
-// JournalKeep defines which entries of a journal are kept. The zero value keeps all.
+// JournalKeep defines which entries of a journal are kept. The zero value keeps all entries.
 type JournalKeep struct {
-	Most int           // maximum number of entries; not positive means any number
-	For  time.Duration // maximum age relative to the entry that is written; not positive means any age
+	Most int           // maximum number of entries; no maximum if not positive
+	For  time.Duration // maximum age relative to the written entry; no maximum if not positive
 }
 
 // MaxJournalText is the maximum length of each text of an entry, in bytes.
 const MaxJournalText = 1024
 
-// NewJournalID returns an ID for an entry with a time: its milliseconds since 1970 in 12 hex
-// digits, a counter in 4 digits, and 12 random ones. So IDs are sorted by time, and those of one
-// process and one millisecond in the order of their creation.
+// NewJournalID returns an ID for an entry with the time now. The ID contains the milliseconds since
+// 1970 in 12 hex digits, a counter in 4 digits, and 12 random digits. IDs sort by time. IDs of the
+// same process and millisecond sort in the order of their creation.
 func NewJournalID(now time.Time) string {
 	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -84,17 +85,18 @@ func NewJournalID(now time.Time) string {
 
 var journalIDs journalCounter
 
-// journalCounter counts the IDs of a process.
+// journalCounter is the counter of the IDs of a process.
 type journalCounter struct {
 	mu    sync.Mutex
-	begin string // the greatest prefix
+	begin string // greatest prefix so far
 	n     uint16
 }
 
-// next returns a number for an ID with the prefix begin. It is greater than the numbers of preceding
-// IDs with this prefix, also if IDs of other times were created in between: callers take the time
-// before they call, and two stores may have different clocks. So the count begins again only with a
-// later time, and only once it nears its end. IDs beyond its range are sorted at random.
+// next returns the counter for an ID with the prefix begin. It is greater than the counters of all
+// earlier IDs with this prefix. IDs with other prefixes may be created in between, because callers
+// read the time before they call next, and two stores may have different clocks. Therefore the
+// counter restarts only with a later prefix and only if it is close to its end. IDs beyond the end
+// have a random order.
 func (c *journalCounter) next(begin string) uint16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,13 +112,13 @@ func (c *journalCounter) next(begin string) uint16 {
 	return c.n
 }
 
-// journalIDAt returns the prefix of the IDs of entries with a time: it is less than each of them,
-// and greater than those of earlier entries.
+// journalIDAt returns the prefix of the IDs of entries with the time t. It is less than each of
+// these IDs, and greater than the IDs of earlier entries.
 func journalIDAt(t time.Time) string {
 	return fmt.Sprintf("%012x", min(max(t.UnixMilli(), 0), math.MaxInt64>>16))
 }
 
-// CheckJournalID returns the time of an ID, or an *InvalidError.
+// CheckJournalID returns the time in an ID. It returns an *InvalidError if the ID is invalid.
 func CheckJournalID(id string) (time.Time, error) {
 	if len(id) == 28 && strings.Trim(id, "0123456789abcdef") == "" {
 		ms, err := strconv.ParseInt(id[:12], 16, 64)
@@ -127,7 +129,7 @@ func CheckJournalID(id string) (time.Time, error) {
 	return time.Time{}, &InvalidError{What: "id of a journal entry", Value: strings.ToValidUTF8(id[:min(len(id), 100)], ""), Reason: "is not 28 hex digits"}
 }
 
-// pack returns the value of the entry. It does not contain the ID.
+// pack encodes the value of the entry. The value does not contain the ID, which is the key.
 func (e *JournalEntry) pack() ([]byte, error) {
 	if _, err := CheckJournalID(e.ID); err != nil {
 		return nil, err
@@ -139,7 +141,7 @@ func (e *JournalEntry) pack() ([]byte, error) {
 	return json.Marshal(&kept)
 }
 
-// unpackJournal decodes the entry that is stored under an ID.
+// unpackJournal decodes the entry with the given ID.
 func unpackJournal(id string, body []byte) (JournalEntry, error) {
 	var e JournalEntry
 	at, err := CheckJournalID(id)
@@ -153,8 +155,8 @@ func unpackJournal(id string, body []byte) (JournalEntry, error) {
 	return e, nil
 }
 
-// oldest returns the lowest ID that is not too old when the entry written is stored; empty if there
-// is no maximum age.
+// oldest returns the lowest ID that is kept when the entry with the ID written is stored. It is
+// empty if there is no maximum age.
 func (k JournalKeep) oldest(written string) string {
 	at, err := CheckJournalID(written)
 	if err != nil || k.For <= 0 {
@@ -163,33 +165,34 @@ func (k JournalKeep) oldest(written string) string {
 	return journalIDAt(at.Add(-k.For))
 }
 
-// JournalQuery selects entries. The zero value selects all; all fields must match.
+// JournalQuery selects entries of the journal. An entry must match all fields. The zero value
+// selects all entries.
 type JournalQuery struct {
-	Principals []string // any of these
-	Owner      string   // of the principal; empty selects all
+	Principals []string // principals, any of which matches; empty selects all
+	Owner      string   // owner of the principal; empty selects all
 	Actions    []string
-	Target     string // target as named in the request, or a run of the entry
+	Target     string // target as given in the request, or a run of the entry
 	Outcomes   []string
-	From, To   time.Time // in [From, To), in milliseconds
-	// Cursor continues after the page that returned it: it is the ID of the last entry that was
-	// read.
+	From, To   time.Time // entries from From until before To, in whole milliseconds
+	// Cursor is the cursor of the previous page: the ID of the last entry that was read.
 	Cursor string
-	Limit  int // entries per page; not positive means 100
-	// Budget is the maximum number of entries to read; not positive means DefaultBudget.
+	Limit  int // maximum number of entries of the page; 100 if not positive
+	// Budget is the maximum number of entries to read. If it is not positive, DefaultBudget is
+	// used.
 	Budget int
 }
 
 // JournalPage is a page of a journal.
 type JournalPage struct {
 	Entries []JournalEntry
-	Cursor  string // of the next page; empty for the last page
+	Cursor  string // cursor for the next page; empty for the last page
 	// Partial reports that the budget was exhausted before the page was full. The next page
-	// continues from there.
+	// continues after the last entry that was read.
 	Partial bool
 }
 
-// Range returns the range of the IDs of the next page: from low, inclusive, to high, exclusive; an
-// empty high means no bound.
+// Range returns the range of the IDs of the next page: from low, inclusive, to high, exclusive. An
+// empty high means no upper bound.
 func (q *JournalQuery) Range() (low, high string, err error) {
 	if !q.From.IsZero() {
 		low = journalIDAt(q.From)
@@ -208,18 +211,18 @@ func (q *JournalQuery) Range() (low, high string, err error) {
 	return low, high, nil
 }
 
-// matches reports whether the query selects an entry in its range.
+// matches reports whether the query selects an entry within its range of IDs.
 func (q *JournalQuery) matches(e *JournalEntry) bool {
 	one := func(all []string, is string) bool { return len(all) == 0 || slices.Contains(all, is) }
 	return one(q.Principals, e.Principal) && (q.Owner == "" || q.Owner == e.Owner) && one(q.Actions, e.Action) && one(q.Outcomes, e.Outcome) &&
 		(q.Target == "" || q.Target == e.Target || q.Target == e.Run || q.Target == e.New)
 }
 
-// journalRead bounds how many entries of a journal are read at once.
+// journalRead is the maximum number of entries of a journal in one read.
 const journalRead = 1000
 
-// Journal returns a page of the journal, newest entry first. It leaves out entries that cannot be
-// read.
+// Journal returns a page of the journal, newest entry first. It omits entries that cannot be
+// decoded.
 func Journal(ctx context.Context, s Entries, q JournalQuery) (JournalPage, error) {
 	low, high, err := q.Range()
 	if err != nil {
@@ -233,7 +236,7 @@ func Journal(ctx context.Context, s Entries, q JournalQuery) (JournalPage, error
 		budget = DefaultBudget
 	}
 	var page JournalPage
-	n := min(budget+1, limit+1, journalRead) // one more, to find out whether there are more
+	n := min(budget+1, limit+1, journalRead) // one more than needed, to detect whether there are further entries
 	err = eachEntry(ctx, s, EntryQuery{Space: JournalSpace, From: low, Below: high, Newest: true, Limit: n}, func(found *Entry) bool {
 		if budget == 0 {
 			page.Cursor, page.Partial = high, true

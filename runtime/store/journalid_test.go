@@ -16,7 +16,7 @@ func TestNewJournalID_OrdersThoseOfAMillisecondBesideOtherTimes(t *testing.T) {
 			t.Fatalf("entry %d: got ID %s after %s, want a greater one", i, id, last)
 		}
 		last = id
-		store.NewJournalID(now.Add(-time.Hour)) // of another store
+		store.NewJournalID(now.Add(-time.Hour)) // an ID with the time of another store
 		if i%1000 == 999 {
 			now = now.Add(time.Millisecond)
 		}
