@@ -1,4 +1,5 @@
-// Command bench measures flowgen, and disturbs it to test its resilience. See -help.
+// Command bench measures flowgen, and tests its resilience under disturbances. Run it with -help
+// for a list of commands.
 package main
 
 import (
@@ -34,7 +35,7 @@ bench COMMAND -help says more.
 
 const exitUsage = 2
 
-// commands are the subcommands by name.
+// commands contains the subcommands by name.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
 	"admin":  admin.Main,
 	"chaos":  chaos.Command.Main,

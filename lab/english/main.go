@@ -1,7 +1,7 @@
-// Command english finds phrases in comments, and words, that this project does not use.
+// Command english finds forbidden phrases in comments and forbidden words in the source.
 //
 //	go run ./lab/english               check the Go files that differ from the last commit but one
-//	go run ./lab/english -since v0.1.0 check those that differ from that revision
+//	go run ./lab/english -since v0.1.0 check the Go files that differ from the revision
 //	go run ./lab/english -all          check all files and count the findings
 //
 // For each finding it prints file:line:col, the phrase, and a suggestion. The exit status is 1 if
@@ -50,7 +50,7 @@ func run(since string, all bool) (int, error) {
 	left := 0
 	for _, file := range files {
 		src, err := os.ReadFile(file)
-		if os.IsNotExist(err) { // removed after the revision
+		if os.IsNotExist(err) { // The file was removed after the revision.
 			continue
 		}
 		if err != nil {
@@ -64,7 +64,7 @@ func run(since string, all bool) (int, error) {
 	return left, nil
 }
 
-// changed returns the Go files that differ from a revision.
+// changed returns the Go files that differ from the revision since.
 func changed(since string) ([]string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command("git", "diff", "--name-only", "--relative", since, "--", "*.go")
@@ -77,7 +77,7 @@ func changed(since string) ([]string, error) {
 	return slices.DeleteFunc(files, exempt), nil
 }
 
-// every returns all Go files in a directory and below.
+// every returns all Go files in a directory and its subdirectories.
 func every(root string) (files []string, err error) {
 	err = filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(at, ".go") && !exempt(at) {
@@ -88,23 +88,23 @@ func every(root string) (files []string, err error) {
 	return files, err
 }
 
-// exempt reports whether a file quotes the phrases or contains intentional mistakes.
+// exempt reports whether a file quotes the phrases on purpose or contains intentional mistakes.
 func exempt(file string) bool {
 	return strings.Contains(file, "lab/english/") || strings.Contains(file, "testdata/")
 }
 
-// finding is a phrase at a position.
+// finding is a forbidden phrase at a position.
 type finding struct {
 	pos token.Position
 	phrase
 	found string
 }
 
-// String returns the finding as a line of a report.
+// String returns the finding as one line of the report.
 func (f finding) String() string { return fmt.Sprintf("%s: %q: %s", f.pos, f.found, f.advice) }
 
-// check returns the findings in a file: phrases in comments, and words everywhere except in string
-// literals of tests. It ignores a file that does not parse.
+// check returns the findings in a file. Phrases are searched in comments, and words everywhere
+// except in string literals of tests. check ignores a file that does not parse.
 func check(name string, src []byte) (found []finding) {
 	set := token.NewFileSet()
 	file := set.AddFile(name, -1, len(src))
@@ -132,7 +132,7 @@ type phrase struct {
 	advice  string
 }
 
-// phrases contains patterns that are matched within a line, ignoring case.
+// phrases contains the patterns. A pattern is matched within a line without regard to case.
 var phrases = []phrase{
 	say(`(is|are) what`, "let the noun do something: not “X is what Y does” but “Y does X”"),
 	say(`(is|are) to [a-z]+`, "write must, will, or the verb alone"),
@@ -154,7 +154,7 @@ var phrases = []phrase{
 	say(`lends?|lent`, "write reuse"),
 }
 
-// say returns a phrase whose pattern matches only whole words.
+// say returns a phrase with a pattern that matches only whole words.
 func say(pattern, advice string) phrase {
 	return phrase{regexp.MustCompile(`(?i)\b(` + pattern + `)\b`), advice}
 }

@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// Compiling a package with its tests takes ten times as long as most tests. Therefore a single
-// program is built for all mutants of a package's tests. It contains two versions of each function
-// that a mutant changes, the original and the mutated one. The original calls the mutated one if
-// the environment variable names the mutant.
+// mutantEnv is the environment variable that selects a mutant in a bundle. Compiling a package with
+// its tests takes ten times as long as most tests. Therefore all mutants of a package's tests share
+// one program. For each function that a mutant changes, the program contains the original and the
+// mutated function. The original function calls the mutated one if the variable names the mutant.
 const mutantEnv = "FLOWGEN_MUTANT"
 
-// bundle is a program that contains many mutants.
+// bundle is a test program that contains many mutants.
 type bundle struct {
 	program string
-	holds   map[string]bool // by ID
+	holds   map[string]bool // whether the program contains a mutant, by ID
 }
 
-// bundleOf returns the program for the mutants of a package's tests. It does not contain mutants
-// that change code outside of functions, or with which the program does not build. These are
+// bundleOf returns the program for the mutants of a package's tests. The program omits mutants that
+// change code outside of functions, and mutants with which it does not build. These mutants are
 // compiled separately.
 func (c *campaign) bundleOf(ctx context.Context, pkg string) (*bundle, error) {
 	if b := c.bundles[pkg]; b != nil {
@@ -74,8 +74,8 @@ func (c *campaign) bundleOf(ctx context.Context, pkg string) (*bundle, error) {
 	return b, nil
 }
 
-// bundled returns the source with mutants in it, its package name, and the IDs of the included
-// mutants. It omits mutants that do not match the source.
+// bundled returns the source of a file with mutants in it, its package name, and the IDs of the
+// included mutants. It omits mutants that do not match the source.
 func bundled(root, file string, mutants []*Mutant) (text, pkg string, held []string, err error) {
 	b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 	if err != nil {
@@ -114,11 +114,11 @@ func bundled(root, file string, mutants []*Mutant) (text, pkg string, held []str
 	return source + copies.String(), parsed.Name.Name, held, nil
 }
 
-// offset returns the offset of a position in a file that was parsed alone.
+// offset returns the byte offset of a position in a file that was parsed without other files.
 func offset(p token.Pos) int { return int(p) - 1 }
 
-// enclosing returns the function whose body contains the text from..to. It returns nil if there is
-// none or if not all of its parameters have names.
+// enclosing returns the function whose body contains the text from offset from to offset to. It
+// returns nil if there is none, or if a parameter of the function has no name.
 func enclosing(file *ast.File, from, to int) *ast.FuncDecl {
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
@@ -140,7 +140,7 @@ func enclosing(file *ast.File, from, to int) *ast.FuncDecl {
 	return nil
 }
 
-// call returns the source of a call of another function with the same type.
+// call returns the source of a call of the function name with the parameters of f.
 func call(f *ast.FuncDecl, name string) string {
 	var args []string
 	for _, field := range f.Type.Params.List {

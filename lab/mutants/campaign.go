@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// Result is the verdict on a mutant with its evidence.
+// Result is the verdict on a mutant, with the evidence.
 type Result struct {
 	ID      string        `json:"id"`
 	Verdict Verdict       `json:"verdict"`
 	Killer  string        `json:"killer,omitempty"`
 	Took    time.Duration `json:"took_ns"`
-	Detail  string        `json:"detail,omitempty"` // for a finding
+	Detail  string        `json:"detail,omitempty"` // output of the tests; empty if the mutant was killed
 }
 
-// campaign tests mutants one at a time, because tests that are slow on a small machine prove less.
+// campaign tests mutants one after the other. Concurrent tests would be slow on a small machine,
+// and a slow test may fail for another reason than the mutant.
 type campaign struct {
 	root    string        // root directory of the module
 	scratch string        // temporary directory
@@ -31,17 +32,17 @@ type campaign struct {
 	notes   io.Writer     // progress messages
 	verbose bool
 	all     bool            // run all tests of the package
-	sound   map[string]bool // tests that pass without mutants, with their package as prefix
-	// scripted is the path of the test program that reads scripts from files. It is empty until
-	// built.
+	sound   map[string]bool // tests that pass without mutants; the key is the package and the name of the test
+	// scripted is the path of the test program that reads scripts from files. It is empty until the
+	// program has been built.
 	scripted string
-	built    int                // number of built programs
-	bundles  map[string]*bundle // by package
+	built    int                // number of programs that were built
+	bundles  map[string]*bundle // bundles by package
 	mutants  []Mutant           // all mutants to test
 }
 
-// baseline runs every test that must kill a mutant on the unchanged source. A test that fails there
-// proves nothing about a mutant.
+// baseline runs on the unchanged source all tests that must kill a mutant. A test that fails
+// without mutants proves nothing about a mutant.
 func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
 	tests := map[string][]string{}
 	for i := range mutants {
@@ -65,7 +66,7 @@ func (c *campaign) baseline(ctx context.Context, mutants []Mutant) error {
 	return nil
 }
 
-// fits returns an error if a mutant cannot be tested because one of its tests does not exist.
+// fits returns an error if a test of the mutant does not exist.
 func (c *campaign) fits(m *Mutant) error {
 	for _, name := range m.Tests {
 		if !c.all && !c.sound[m.Package+" "+name] {
@@ -75,7 +76,7 @@ func (c *campaign) fits(m *Mutant) error {
 	return nil
 }
 
-// try applies a mutant and runs its tests.
+// try applies a mutant, runs its tests and returns the result.
 func (c *campaign) try(ctx context.Context, m *Mutant) Result {
 	start := time.Now()
 	r := Result{ID: m.ID}
@@ -125,8 +126,8 @@ func (c *campaign) testMutant(ctx context.Context, m *Mutant, mutated string, te
 	return c.test(ctx, m.Package, tests, overlay, c.limit)
 }
 
-// overlay writes an overlay file with which the go command reads texts instead of files, which need
-// not exist, and returns its name.
+// overlay writes an overlay file and returns its name. With the overlay, the go command reads the
+// given texts instead of the files with the same paths. The files need not exist.
 func (c *campaign) overlay(texts map[string]string) (string, error) {
 	replace := map[string]string{}
 	for i, file := range sortedKeys(texts) {
@@ -147,7 +148,7 @@ func (c *campaign) overlay(texts map[string]string) (string, error) {
 	return name, nil
 }
 
-// build builds the tests of a package with texts instead of files.
+// build builds the tests of a package with the overlay of texts.
 func (c *campaign) build(ctx context.Context, pkg string, texts map[string]string) (program string, err error) {
 	overlay, err := c.overlay(texts)
 	if err != nil {
@@ -165,7 +166,7 @@ func (c *campaign) build(ctx context.Context, pkg string, texts map[string]strin
 	return program, nil
 }
 
-// testProgram runs tests of an existing test program.
+// testProgram runs tests of a test program that has been built.
 func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests []string, env string) (*testLog, bool, error) {
 	args := []string{"tool", "test2json", program, "-test.v=test2json", "-test.timeout=" + c.limit.String()}
 	if len(tests) > 0 {
@@ -174,18 +175,18 @@ func (c *campaign) testProgram(ctx context.Context, program, pkg string, tests [
 	return c.listen(ctx, 2*c.limit, filepath.Join(c.root, filepath.FromSlash(pkg)), []string{env}, args...)
 }
 
-// patience makes a test fail before the time limit if it waits for something that a mutant
-// prevents. Package flowtest, on which the tests of the engine are based, reads the variable.
+// patience makes a test fail before the time limit if a mutant prevents the event for which the
+// test waits. Package flowtest, which the tests of the engine use, reads the variable.
 const patience = "FLOWTEST_PATIENCE=20s"
 
-// buildTime is the time limit for the compiler, in addition to that for the tests.
+// buildTime is the time limit for the compiler. The time limit for the tests is added to it.
 const buildTime = 5 * time.Minute
 
-// fastCompile disables expensive compiler passes, because the tests of a mutant take less time than
-// these.
+// fastCompile disables expensive compiler passes, because they take more time than the tests of a
+// mutant.
 const fastCompile = "-N -l"
 
-// test runs the named tests of a package, or all of them if names is empty.
+// test runs the named tests of a package. If names is empty, it runs all tests.
 func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay string, limit time.Duration) (*testLog, bool, error) {
 	args := []string{"test", "-json", "-vet=off", "-gcflags=" + fastCompile, "-count=1", "-timeout=" + limit.String()}
 	if overlay != "" {
@@ -200,14 +201,14 @@ func (c *campaign) test(ctx context.Context, pkg string, names []string, overlay
 	return c.listen(ctx, limit+buildTime, c.root, nil, append(args, "./"+pkg)...)
 }
 
-// listen runs a go command that prints the output of go test -json. It returns the parsed output
+// listen runs a go command that prints the output of go test -json. It returns the parsed output,
 // and whether the command succeeded.
 func (c *campaign) listen(ctx context.Context, limit time.Duration, dir string, env []string, args ...string) (*testLog, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(append(os.Environ(), patience), env...), os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // also ends the tests
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // The interrupt also ends the tests.
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -73,7 +73,8 @@ func TestJudge_TakesNothingForAKillButATestThatFails(t *testing.T) {
 	}
 }
 
-// module creates a module with a package, its test, and everything that the mutants need.
+// module creates a module with a package, a test of the package, and all files that the mutants
+// need.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,16 +10,16 @@ import (
 // Verdict is the result of testing a mutant.
 type Verdict string
 
-// The verdicts. All except Killed are findings.
+// The verdicts. All verdicts except Killed are findings.
 const (
-	Killed   Verdict = "killed"   // a test has failed
-	Survived Verdict = "survived" // all its tests have passed
-	Hung     Verdict = "hung"     // its tests did not end, and the mutant has no Hangs
-	Broken   Verdict = "broken"   // it does not compile, so nothing is proved
-	Stale    Verdict = "stale"    // its text does not occur exactly once
+	Killed   Verdict = "killed"   // a test failed
+	Survived Verdict = "survived" // all tests of the mutant passed
+	Hung     Verdict = "hung"     // the tests did not end, and Hangs is false
+	Broken   Verdict = "broken"   // the mutant does not compile, so its tests prove nothing
+	Stale    Verdict = "stale"    // the text of the mutant does not occur exactly once in the file
 )
 
-// testEvent contains the used fields of a line of go test -json.
+// testEvent contains the fields of a line of go test -json that listen uses.
 type testEvent struct {
 	Action      string `json:"Action"`
 	Test        string `json:"Test"`
@@ -27,18 +27,18 @@ type testEvent struct {
 	FailedBuild string `json:"FailedBuild"`
 }
 
-// testLog is the output of a run of go test.
+// testLog is the parsed output of go test.
 type testLog struct {
 	Passed  map[string]bool
-	Failed  []string // subtests before their parents
+	Failed  []string // names of the failed tests; subtests precede their parents
 	Timeout bool
-	NoBuild bool // also set for a script that the server could not compile or execute
+	NoBuild bool // also true for a script that the server could not compile or execute
 	Output  string
-	tests   map[string]string // output by test
+	tests   map[string]string // output by test name
 }
 
-// brokenScript contains texts with which Redis reports an invalid script. A test that fails for
-// this reason proves nothing about the rule.
+// brokenScript contains texts with which Redis reports an invalid script. A test that fails with
+// such a text proves nothing about the mutant.
 var brokenScript = []string{"Error compiling script", "nonexistent global variable", ": attempt to "}
 
 // read parses the output of go test -json.
@@ -52,7 +52,7 @@ func (l *testLog) read(r io.Reader) error {
 		switch {
 		case len(line) == 0:
 		case json.Unmarshal(line, &e) != nil:
-			text.Write(line) // output of the go command itself
+			text.Write(line) // The line is output of the go command itself.
 		default:
 			l.take(&e, &text)
 		}
@@ -85,7 +85,7 @@ func (l *testLog) take(e *testEvent, text *strings.Builder) {
 	}
 }
 
-// failures returns the output of the tests that failed, or all output if none did.
+// failures returns the output of the failed tests. If no test failed, it returns all output.
 func (l *testLog) failures() string {
 	var b strings.Builder
 	for _, name := range l.Failed {
@@ -97,7 +97,8 @@ func (l *testLog) failures() string {
 	return b.String()
 }
 
-// judge returns the verdict of the tests on a mutant, and the test that killed it.
+// judge returns the verdict on a mutant and the name of the test that killed it. ok reports whether
+// the tests passed.
 func judge(m *Mutant, l *testLog, ok bool) (v Verdict, killer string) {
 	switch {
 	case l.NoBuild:
@@ -109,5 +110,5 @@ func judge(m *Mutant, l *testLog, ok bool) (v Verdict, killer string) {
 	case ok:
 		return Survived, ""
 	}
-	return Broken, "" // the program ended without a failed test
+	return Broken, "" // The program ended without a failed test.
 }

@@ -1,18 +1,16 @@
 package main
 
-// limitOnRedis returns a limit mutant of the shared part of the Redis scripts that keeps the state
-// of limits.
+// limitOnRedis returns a mutant of the Redis script part that keeps the state of limits.
 func limitOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/limit.lua", before, after, behaviors...)
 }
 
-// lineOnRedis returns a mutant of the script part for limiter queues, joinOnRedis one of the part
-// that adds runs to them, and guardOnRedis one of the part that rejects starts.
+// lineOnRedis returns a mutant of the Redis script part for limiter queues.
 func lineOnRedis(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/limiter_queue.lua", before, after, behaviors...)
 }
 
-// handing returns a mutant of the transfer of permits by commits.
+// handing returns a mutant of the code with which a commit transfers permits to waiting runs.
 func handing(what, disabled, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/"+what, disabled, "lua/part/hand.lua", before, after, behaviors...)
 }

@@ -2,15 +2,15 @@ package main
 
 import "strings"
 
-// paged returns a mutant of package paging that behaviors of the conformance suite on the memory
-// store must kill.
+// paged returns a mutant of package paging. The given behaviors of the conformance suite on the
+// memory store must kill it.
 func paged(id, disabled, before, after string, behaviors ...string) Mutant {
 	m := memory(id, disabled, "", before, after, behaviors...)
 	m.File = "runtime/store/paging/page.go"
 	return m
 }
 
-// tested returns a mutant of a package that the named tests of the package must kill.
+// tested returns a mutant of a package. The named tests of the same package must kill it.
 func tested(id, disabled, file, before, after string, tests ...string) Mutant {
 	pkg, _, _ := strings.Cut(file, "/")
 	return Mutant{ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: pkg, Tests: tests}

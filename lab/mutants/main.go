@@ -1,25 +1,26 @@
-// Command mutants disables the guards of the engine one at a time, and verifies for each that a
+// Command mutants disables the guards of the engine one at a time, and verifies for each guard that a
 // test fails.
 //
-// The table lists the mutants: the rules F1 to L12 of the store contract in the stores with code of
-// their own for them, and the decisions of the engine that keep runs safe. A mutant replaces a text
-// in one file. The compiler receives the mutated file as an overlay, so that the tree is not
-// modified. A mutant whose tests all pass has survived, which means that a test is missing. A
-// mutant whose text does not occur exactly once, or that does not compile, is stale, and the table
-// must be corrected.
+// The table contains two groups of mutants. The first disables the rules F1 to L12 of the store
+// contract in each store with its own code for the rule. The second disables the decisions of the
+// engine that keep runs safe. A mutant replaces a text in one file. The compiler receives the
+// mutated file as an overlay, so that the tree is not modified. A mutant whose tests all pass has
+// survived, which means that a test is missing. A mutant whose text does not occur exactly once, or
+// that does not compile, is stale, and the table must be corrected.
 //
 // # Two proofs of each guard
 //
-//   - A guard of package protocol, which the memory and SQLite stores use, has a seeded bug in
-//     protocol/check, if the model checker covers the operation, and a behavior of the conformance
-//     suite. The faulty stores in the tests of package storetest prove that these behaviors fail, even
-//     for a third-party store. Both take seconds and are part of every test run.
-//   - A guard of a Redis script or of the worker has a mutant here, and the named test. All of them
-//     take half an hour, so make mutants runs them.
+//   - A guard of package protocol, which the memory and SQLite stores use, has a behavior in the
+//     conformance suite. If the model checker covers the operation, the guard also has a seeded bug
+//     in protocol/check. The faulty stores in the tests of package storetest prove that these
+//     behaviors fail for any faulty store. All of these tests take seconds and are part of every
+//     test run.
+//   - A guard of a Redis script or of the worker has a mutant in the table, with the names of the
+//     tests. All mutants together take half an hour, so only make mutants runs them.
 //
-// Read mutant.go for the definition of a mutant and the rules to cover, and campaign.go
-// for the execution; memory.go and the files beside it contain the table. make mutants writes the
-// results to build/mutants.md.
+// Read mutant.go for the definition of a mutant and the rules to cover, and campaign.go for the
+// execution. memory.go and the files beside it contain the table. make mutants writes the results
+// to build/mutants.md.
 package main
 
 import (
@@ -62,7 +63,7 @@ func main() {
 	os.Exit(code)
 }
 
-// options contains the flags.
+// options contains the flags of the command.
 type options struct {
 	only    *regexp.Regexp
 	list    bool
@@ -154,7 +155,7 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 	for i := range chosen {
 		r := c.try(ctx, &chosen[i])
 		if ctx.Err() != nil {
-			break // earlier results are kept
+			break // The earlier results are kept.
 		}
 		if r.Verdict != Killed {
 			found++
@@ -169,7 +170,7 @@ func conduct(ctx context.Context, o options, stdout, stderr io.Writer) (found in
 	return found, errors.Join(ctx.Err(), err)
 }
 
-// report prints the line of a mutant.
+// report prints a line for the result of mutant n.
 func report(o options, stdout io.Writer, r Result, n, of int) {
 	if o.json {
 		b, err := json.Marshal(r)

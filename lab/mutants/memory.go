@@ -1,6 +1,6 @@
 package main
 
-// contract returns the test names of behaviors of the conformance suite for a store.
+// contract returns the test names of behaviors in the conformance suite of a store.
 func contract(suite string, behaviors []string) []string {
 	names := make([]string, len(behaviors))
 	for i, b := range behaviors {
@@ -9,15 +9,15 @@ func contract(suite string, behaviors []string) []string {
 	return names
 }
 
-// waiting returns a mutant of package notify that behaviors of the conformance suite on the memory
-// store must kill.
+// waiting returns a mutant of package notify. The given behaviors of the conformance suite on the
+// memory store must kill it.
 func waiting(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	m := memory(id, disabled, file, before, after, behaviors...)
 	m.File = "runtime/store/notify/" + file
 	return m
 }
 
-// memory returns a mutant of memstore that behaviors of the conformance suite must kill.
+// memory returns a mutant of memstore. The given behaviors of the conformance suite must kill it.
 func memory(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "memstore/" + file, Old: before, New: after,
@@ -25,13 +25,13 @@ func memory(id, disabled, file, before, after string, behaviors ...string) Mutan
 	}
 }
 
-// behind restricts the search to the text after another one, which occurs once.
+// behind returns the mutant with After set to text.
 func (m Mutant) behind(text string) Mutant {
 	m.After = text
 	return m
 }
 
-// by adds other tests of the package that must kill the mutant.
+// by returns the mutant with additional tests of the same package that must kill it.
 func (m Mutant) by(tests ...string) Mutant {
 	m.Tests = tests
 	return m

@@ -8,35 +8,35 @@ import (
 	"strings"
 )
 
-// Mutant is a change of the source that breaks one guarantee of the engine, so that its tests must
-// fail.
+// Mutant is a change of the source that breaks one guarantee of the engine. The tests of the mutant
+// must fail.
 type Mutant struct {
-	// ID has the form subject/place/what. The subject is a rule, "streams", "limits", "lists" or
-	// "engine". The place is a store or a package.
+	// ID has the form subject/place/what. The subject is the name of a rule, "streams", "limits",
+	// "lists" or "engine". The place is a store or a package.
 	ID string
 	// Disabled describes in one sentence the guarantee that the mutant breaks.
 	Disabled string
-	// File is a path relative to the module.
+	// File is the path of the changed file relative to the module.
 	File string
-	// After is a text that occurs once in the file. The search for Old begins after it. If it is
-	// empty, Old itself must occur once.
+	// After is a text that occurs once in the file. The search for Old begins after this text. If
+	// After is empty, Old itself must occur once.
 	After string
-	// Old is replaced by New.
+	// Old is the text that New replaces.
 	Old, New string
-	// Package contains the tests that must fail. Tests contains their names.
+	// Package is the package with the tests that must fail. Tests contains their names.
 	Package string
 	Tests   []string
 	// Hangs reports whether the tests kill the mutant by not ending.
 	Hangs bool
 }
 
-// Subject returns the rule that the mutant violates, "streams", "limits", "lists", or "engine".
+// Subject returns the first part of the ID.
 func (m *Mutant) Subject() string {
 	subject, _, _ := strings.Cut(m.ID, "/")
 	return subject
 }
 
-// Place returns the store or the package that is mutated.
+// Place returns the second part of the ID, which is the mutated store or package.
 func (m *Mutant) Place() string {
 	parts := strings.SplitN(m.ID, "/", 3)
 	if len(parts) < 2 {
@@ -45,17 +45,17 @@ func (m *Mutant) Place() string {
 	return parts[1]
 }
 
-// StaleError reports that a mutant does not match the source.
+// StaleError is returned for a mutant that does not match the source.
 type StaleError struct {
 	ID, File, Reason string
 }
 
-// Error returns the mutant and how to repair it.
+// Error returns the ID of the mutant and an instruction to repair it.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("mutant %s is stale: %s: %s: give it what is there now", e.ID, e.File, e.Reason)
 }
 
-// Apply returns the mutated source.
+// Apply returns source with the change of the mutant. The error is a *StaleError.
 func (m *Mutant) Apply(source string) (string, error) {
 	at, err := m.place(source)
 	if err != nil {
@@ -64,7 +64,7 @@ func (m *Mutant) Apply(source string) (string, error) {
 	return source[:at] + m.New + source[at+len(m.Old):], nil
 }
 
-// place returns the offset of the text to replace.
+// place returns the offset in source of the text to replace.
 func (m *Mutant) place(source string) (int, error) {
 	stale := func(format string, args ...any) error {
 		return &StaleError{m.ID, m.File, fmt.Sprintf(format, args...)}
@@ -88,7 +88,7 @@ func (m *Mutant) place(source string) (int, error) {
 	return from + at, nil
 }
 
-// ApplyIn is like Apply for the file in the directory root.
+// ApplyIn is like Apply, but reads the source from the mutant's file in the directory root.
 func (m *Mutant) ApplyIn(root string) (string, error) {
 	source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.File)))
 	if err != nil {
@@ -108,10 +108,10 @@ func Table() []Mutant {
 	return all
 }
 
-// inMemory returns the subtest of a worker test on the memory store, which is the fastest.
+// inMemory returns the name of the subtest on the memory store, which is the fastest store.
 func inMemory(test string) string { return test + "/memory" }
 
-// throughWorker returns the mutant with tests in package worker.
+// throughWorker returns the mutant with its tests in package worker.
 func (m Mutant) throughWorker() Mutant { return m.in("runtime/worker") }
 
 // Rule is a rule that a store and its workers must not violate.
@@ -144,7 +144,7 @@ var Rules = []Rule{
 	{"L12", "Starts gather until the claim; a start is first asked whether it was here."},
 }
 
-// Elsewhere contains the rules that no store implements, with the reason.
+// Elsewhere contains the reason for each rule that no store implements.
 var Elsewhere = map[string]string{
 	"F4": "Stores cache no state of code: the worker does, and compares the cid of the claim with its own.",
 }

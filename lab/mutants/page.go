@@ -12,7 +12,8 @@ What happens if a guard of the engine is taken away: each line is a guard, and t
 as it is: the compiler reads the broken file in place of the right one. Times are seconds for compiling and testing.
 `
 
-// Page returns the result page for the tested mutants of a table, in table order.
+// Page returns the page with the results of the tested mutants. The mutants are in the order of the
+// table.
 func Page(table []Mutant, results []Result) string {
 	tried, killed := map[string]Result{}, 0
 	for _, r := range results {

@@ -1,7 +1,7 @@
 package main
 
-// onRedis returns a mutant of a script or of its callers that behaviors of the conformance suite
-// must kill.
+// onRedis returns a mutant of a Redis script or of its callers. The given behaviors of the
+// conformance suite must kill it.
 func onRedis(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "redisstore/" + file, Old: before, New: after,
@@ -9,7 +9,7 @@ func onRedis(id, disabled, file, before, after string, behaviors ...string) Muta
 	}
 }
 
-// onRedisNotify returns a mutant of package notify that tests of redisstore must kill.
+// onRedisNotify returns a mutant of package notify. Tests of redisstore must kill it.
 func onRedisNotify(id, disabled, file, before, after string) Mutant {
 	m := onRedis(id, disabled, file, before, after)
 	m.File = "runtime/store/notify/" + file

@@ -1,6 +1,6 @@
 package main
 
-// replaying returns a mutant of package replay that its own tests must kill.
+// replaying returns a mutant of package replay. The named tests of the package must kill it.
 func replaying(id, disabled, file, before, after string, tests ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "runtime/internal/replay/" + file, Old: before, New: after,

@@ -1,7 +1,6 @@
 package main
 
-// sayMutants disable guards of the communication with runs and their steps: streams, values, hooks
-// and asks.
+// sayMutants disable guards of streams, values, hooks and asks.
 var sayMutants = []Mutant{
 	working("engine/worker/publish", "what the code writes is not published", "nextcommit.go",
 		"if req.Publish, err = publications(", "if _, err = publications(", inMemory("TestFLOW8_StreamsThatNobodyClosesEndWithTheRun")).in("runtime/promises/streams"),

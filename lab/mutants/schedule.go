@@ -1,12 +1,13 @@
 package main
 
-// scheduled returns a mutant of schedules that their tests on the memory store must kill.
+// scheduled returns a mutant of the code for schedules. The named test of schedules must kill it on
+// the memory store.
 func scheduled(id, disabled, file, before, after, test string) Mutant {
 	return working(id, disabled, "runtime/"+file, before, after, inMemory(test)).in("runtime/promises/schedules").hanging()
 }
 
-// scheduleMutants disable the guards by which each tick starts one run and orders apply from the
-// time at which they were given.
+// scheduleMutants disable two groups of guards. With the first, each tick starts exactly one run.
+// With the second, an order applies from the time at which it was given.
 var scheduleMutants = []Mutant{
 	scheduled("engine/schedule/tick", "a tick that is asked for again is another run", "event/id.go",
 		`[]byte("schedule\x00" + schedule + "\x00" + tick)`, "[]byte(NewItemID())", "TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore"),

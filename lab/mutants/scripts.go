@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Scripts are embedded in the program, and compiling and linking it takes ten times as long as the
-// tests. Therefore a single program is built for all mutants of scripts, which reads the scripts
-// from a directory instead. Each mutant is then a file in the directory.
+// The names of the files for mutants of scripts. Scripts are embedded in the program, and compiling
+// and linking it takes ten times as long as the tests. Therefore all mutants of scripts share one
+// program that reads the scripts from a directory. Each mutant is then a file in the directory.
 const (
 	scriptDir  = "redisstore/lua"
 	scriptHost = "redisstore/script.go"
 	scriptEnv  = "FLOWGEN_MUTANT_SCRIPTS"
 )
 
-// hosting contains the changes of the file that embeds the scripts.
+// hosting contains the mutants with which the program reads the scripts from the directory.
 var hosting = []Mutant{
 	{ID: "scripts/import", File: scriptHost, Old: `"embed"`, New: "\"io/fs\"\n\t\"os\""},
 	{
@@ -26,10 +26,11 @@ var hosting = []Mutant{
 	},
 }
 
-// isScript reports whether the mutant changes a script.
+// isScript reports whether the mutant changes a Redis script.
 func (m *Mutant) isScript() bool { return strings.HasPrefix(m.File, scriptDir+"/") }
 
-// buildScripted builds, once, the tests of the package so that they read scripts from a directory.
+// buildScripted builds a test program that reads the scripts from a directory. It does so only
+// once.
 func (c *campaign) buildScripted(ctx context.Context) error {
 	if c.scripted != "" {
 		return nil
@@ -49,7 +50,7 @@ func (c *campaign) buildScripted(ctx context.Context) error {
 	return err
 }
 
-// testScript runs tests with one script replaced.
+// testScript runs tests with the text mutated instead of the script of m.
 func (c *campaign) testScript(ctx context.Context, m *Mutant, mutated string, tests []string) (*testLog, bool, error) {
 	if err := c.buildScripted(ctx); err != nil {
 		return nil, false, err

@@ -1,6 +1,6 @@
 package main
 
-// shareOnRedis returns a mutant of fair shares in the Redis scripts.
+// shareOnRedis returns a mutant of the fair distribution of permits in the Redis scripts.
 func shareOnRedis(what, disabled, file, before, after string, behaviors ...string) Mutant {
 	return onRedis("limits/redis/share-"+what, disabled, "lua/"+file, before, after, behaviors...)
 }
@@ -9,19 +9,20 @@ func localOnRedis(what, disabled, file, before, after string, behaviors ...strin
 	return onRedis("limits/redis/local-"+what, disabled, "lua/"+file, before, after, behaviors...)
 }
 
-// standing returns a mutant of the order of limiter queues, which all stores except Redis share.
+// standing returns a mutant of the order of limiter queues in the code that all stores except Redis
+// share.
 func standing(id, disabled, before, after string, behaviors ...string) Mutant {
 	m := memory(id, disabled, "", before, after, behaviors...)
 	m.File = "runtime/store/limit.go"
 	return m
 }
 
-// ownLimit returns a mutant of the count that a worker keeps for its local limits.
+// ownLimit returns a mutant of the counter that a worker keeps for each of its local limits.
 func ownLimit(what, disabled, before, after, test string) Mutant {
 	return working("limits/worker/"+what, disabled, "runtime/worker/capacity.go", before, after, inMemory(test)).in("runtime/promises/limits").hanging()
 }
 
-// shareMutants disable the order of fairness keys and the local limits of a worker.
+// shareMutants disable the order of fairness keys and the local limits of workers.
 var shareMutants = []Mutant{
 	memory("limits/memory/share-arrival", "the order of arrivals runs away from the passes", "limit.go",
 		"t.p.order++", "t.p.order += store.Pace", "Shares_KeysThatAlwaysWaitDoNotKeepARunWithoutAKey"),

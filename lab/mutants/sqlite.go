@@ -1,6 +1,7 @@
 package main
 
-// sqlite returns a mutant of sqlitestore that behaviors of the conformance suite must kill.
+// sqlite returns a mutant of sqlitestore. The given behaviors of the conformance suite must kill
+// it.
 func sqlite(id, disabled, file, before, after string, behaviors ...string) Mutant {
 	return Mutant{
 		ID: id, Disabled: disabled, File: "sqlitestore/" + file, Old: before, New: after,

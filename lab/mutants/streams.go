@@ -1,6 +1,6 @@
 package main
 
-// streamMutants disable the guarantees of stores about streams and their waiting readers.
+// streamMutants disable the guarantees of stores about streams and their readers.
 var streamMutants = []Mutant{
 	memory("P1/memory/streams", "the streams of a run are left behind", "tx.go",
 		"delete(p.streams, chain)", "", "P1_PurgeRemovesTheStreamsOfARun"),

@@ -74,7 +74,8 @@ func TestTable_BreaksEveryRuleOnRedis(t *testing.T) {
 	}
 }
 
-// A mutant whose test was renamed is tested without effect.
+// The test proves that every test in the table exists. If a test was renamed, testing its mutants
+// would have no effect.
 func TestTable_NamesTestsThatExist(t *testing.T) {
 	known := map[string]map[string]bool{}
 	behaviors := stringsIn(t, filepath.Join(root, "runtime", "store", "storetest", "behavior", "*"))
@@ -96,7 +97,7 @@ func TestTable_NamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// each calls visit for every node of the Go files of a directory.
+// each calls visit for every node of the matching Go files in a directory.
 func each(t *testing.T, dir, files string, visit func(n ast.Node)) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, files))

@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// working returns a mutant of the worker or its parts that tests of the worker must kill. The file
-// is in the worker's package unless its path contains a directory.
+// working returns a mutant of the worker. The named tests of the worker must kill it. The file is
+// in the worker's package unless its path contains a directory.
 func working(id, disabled, file, before, after string, tests ...string) Mutant {
 	m := Mutant{
 		ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: "runtime/worker", Tests: tests,
@@ -14,13 +14,14 @@ func working(id, disabled, file, before, after string, tests ...string) Mutant {
 	return m
 }
 
-// in sets another package, whose tests must kill the mutant.
+// in returns the mutant with tests in another package.
 func (m Mutant) in(pkg string) Mutant {
 	m.Package = pkg
 	return m
 }
 
-// workerMutants disable the rules that the worker adds, and its own decisions.
+// workerMutants disable the rules that the worker implements in addition to the store, and its own
+// decisions.
 var workerMutants = []Mutant{
 	working("M4/worker/gives-none", "an ended run waits for room in its log for what comes too late", "inbox.go",
 		"|| b.givesNone(&b.pending[0])) {", ") {", inMemory("TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce")).in("runtime/promises/flows").hanging(),
@@ -149,8 +150,8 @@ var workerMutants = []Mutant{
 		"s.starts = append(s.starts, a)", "s.launch(a)", "TestEngine_NothingIsDoneBeforeItsCauseIsDurable"),
 	working("engine/worker/cause-before-effect", "what is sent to others is not written with its cause", "nextcommit.go",
 		"req.Send, err = d.sends(events)", "_, err = d.sends(events)", "TestFLOW9_AChildReturnsItsTypedResult").in("runtime/promises/flows"),
-	// The checks in launch and startSteps only save work: the attempt itself waits for a live
-	// lease, and nothing that was recorded without one is committed.
+	// The checks in launch and startSteps only save work. The guards are that an attempt waits for
+	// a live lease, and that no record made without a live lease is committed.
 	working("engine/worker/start-without-lease", "a step starts although the lease may be over", "runtime/worker/internal/lease/lease.go",
 		"for !l.Alive(id) {", "for false {", "TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease", "TestW2_AttemptIsNotBegunAfterTheClaimHasRunOut"),
 	working("engine/worker/commit-without-lease", "something new is committed although the lease may be over", "handle.go",
@@ -248,8 +249,8 @@ var workerMutants = []Mutant{
 		"store.ScopeRun)", "store.ScopeChain)", "TestSends_TheEndOfAChildIsForTheRunThatStartedItAlone").behind("sendItem(EndID(run), ").in("runtime/internal/effects"),
 }
 
-// localStartMutants disable the guards that make a run created and begun by the same worker as safe
-// as a claimed run.
+// localStartMutants disable the guards of local starts. With these guards, a run that is created
+// and begun by the same worker is as safe as a claimed run.
 var localStartMutants = []Mutant{
 	working("engine/worker/local-start-messages", "a worker takes a start that has messages", "worker.go",
 		"len(c.Items) > 0 || ", "", "TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins/memory").in("runtime/promises/runs"),
@@ -272,8 +273,8 @@ var localStartMutants = []Mutant{
 		"if s.Withdraw() {", "if false {", "TestRUN1_StartDoesNotWaitForCodeThatHangs").hanging(),
 }
 
-// gatherMutants disable the guards of starts that share a run: each start joins exactly one run,
-// which no worker has claimed.
+// gatherMutants disable the guards of starts that share a run. With these guards, each start joins
+// exactly one run, which no worker has claimed.
 var gatherMutants = []Mutant{
 	memory("L12/memory/last", "the first start counts, and not the last", "create.go",
 		"r.inbox[0] = item", "_ = item", "L12_OnlyTheItemOfTheLastStartIsKept"),

@@ -15,12 +15,13 @@ import (
 
 // client sends requests to the library.
 type client struct {
-	base string // base URL
+	base string // base URL of the library
 	http *http.Client
 }
 
-// ask requests a path for a question. It converts failures of the library to step errors: retry
-// later, delay all users of the limit, or fail permanently.
+// ask requests a path of the library for a question and decodes the answer into into. It converts a
+// failure of the library to an error with which the step is retried later, delays all users of the
+// limit, or fails permanently.
 func (c *client) ask(ctx context.Context, path, question string, into any) (err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?q="+url.QueryEscape(question), http.NoBody)
 	if err != nil {
@@ -45,8 +46,8 @@ func (c *client) ask(ctx context.Context, path, question string, into any) (err 
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 
-// after returns the delay that the library requests. Unlike in HTTP, its Retry-After may contain a
-// fraction of a second, so that the example does not take long.
+// after returns the delay that the library requests. Its Retry-After header may contain a fraction
+// of a second, unlike in HTTP, so that the example does not take long.
 func after(answer *http.Response) time.Duration {
 	seconds, err := strconv.ParseFloat(answer.Header.Get("Retry-After"), 64)
 	if err != nil {

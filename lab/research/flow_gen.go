@@ -82,8 +82,8 @@ func Register(r workflow.Registrar, library *client) {
 }
 
 // Research answers a question. It requests a list of sources from the library, fetches them in
-// parallel as far as the library allows, and summarizes each when all of them have arrived. If the
-// reader is strict, a reviewer examines the summaries. Finally it writes a report, with or without
+// parallel as far as the library allows, and summarizes all pages when they have arrived. If the
+// reader is strict, a reviewer examines the summaries. Finally, it writes a report with or without
 // a review.
 //
 // It starts and awaits runs of the graph [research].

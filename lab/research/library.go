@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// library is a typical web service: it is slow, it fails, and it allows only a limited number of
-// concurrent requests.
+// library is a typical web service. It is slow, some requests fail, and it allows only a limited
+// number of concurrent requests.
 type library struct {
 	mu       sync.Mutex
 	asked    map[string]int
-	under    int // requests in progress
-	refusals int // rejections because the rate was too high
-	crowds   int // rejections because of too many concurrent requests
+	under    int // number of requests in progress
+	refusals int // number of rejections because of a too high rate of requests
+	crowds   int // number of rejections because of too many concurrent requests
 }
 
 // atATime is the number of concurrent page requests that the library allows.
@@ -27,7 +27,7 @@ var pages = map[string]string{
 
 func newLibrary() *library { return &library{asked: map[string]int{}} }
 
-// ServeHTTP serves /sources, /page and /review.
+// ServeHTTP handles the paths /sources, /page and /review.
 func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	question := r.URL.Query().Get("q")
 	if r.URL.Path == "/page" && !l.enter() {
@@ -39,9 +39,9 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer l.leave()
 	}
 	switch {
-	case question == "newspaper" && times == 1: // unavailable on the first request
+	case question == "newspaper" && times == 1: // The library is unavailable for the first request.
 		refuse(w, http.StatusServiceUnavailable, "0.03")
-	case question == "diary" && times <= 2: // allows no request at first
+	case question == "diary" && times <= 2: // The first two requests exceed the allowed rate.
 		l.count(&l.refusals)
 		refuse(w, http.StatusTooManyRequests, "0.05")
 	case r.URL.Path == "/sources":
@@ -64,7 +64,7 @@ func refuse(w http.ResponseWriter, code int, after string) {
 
 func answer(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-// times returns the number of requests for something, including this one.
+// times returns the number of requests for what, including the current one.
 func (l *library) times(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,8 @@ func (l *library) count(what *int) {
 	*what++
 }
 
-// enter admits a request unless there are too many.
+// enter admits a request and reports whether it did. It rejects the request if too many are in
+// progress.
 func (l *library) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +97,7 @@ func (l *library) leave() {
 	l.under--
 }
 
-// refused returns the numbers of rejected requests.
+// refused returns the numbers of rejected requests, by rate and by concurrency.
 func (l *library) refused() (often, tooMany int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

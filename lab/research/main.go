@@ -1,6 +1,7 @@
-// Research answers a question with a graph of steps: it fetches sources in parallel as far as a
-// limit allows, from a local HTTP server that fails and rejects requests. If it is killed at any
-// moment and restarted, it continues, and no completed step runs twice.
+// Command research answers a question with a graph of steps. It fetches sources in parallel as far
+// as a limit allows, from a local HTTP server that rejects some of the requests. The program can be
+// killed at any moment. After a restart it continues the run, and no completed step is executed
+// twice.
 //
 //	go run ./lab/research
 //
@@ -43,8 +44,8 @@ func main() {
 	}
 }
 
-// run serves the library, answers the question or continues the run of an earlier process, and
-// prints the report.
+// run serves the library and answers the question. If an earlier process has started the run, it
+// continues that run. It prints the report.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("research", flag.ContinueOnError)
 	url := f.String("store", "sqlite:research.db", "`URL` of where the run is kept: memory:, sqlite:PATH or redis://HOST:PORT")
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return err
 }
 
-// serve serves the library on a free port.
+// serve starts the library on a free port.
 func serve(l *library) (base string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it listens at once
 	if err != nil {
@@ -98,7 +99,7 @@ func serve(l *library) (base string, stop func(), err error) {
 	return "http://" + listener.Addr().String(), func() { _ = s.Close() }, nil
 }
 
-// follow starts the run, or finds the existing one, and prints the steps that end.
+// follow starts the run, or finds the existing one, and prints each step when it ends.
 func follow(ctx context.Context, c *workflow.Client, in ResearchInput, out io.Writer) error {
 	run, err := Research.Start(ctx, c, in, workflow.WithID(in.Question))
 	if done, ok := errors.AsType[*workflow.FinishedRunError](err); ok {

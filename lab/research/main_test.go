@@ -22,7 +22,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// TestMain runs the test binary as the program, so that a real process is killed.
+// TestMain runs the test binary as the program if a test requests that, so that tests can kill a
+// real process.
 func TestMain(m *testing.M) {
 	if os.Getenv("RESEARCH_MAIN") == "1" {
 		main()
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program executes the program. It reports whether the program was killed.
+// program executes the program in a process. It reports whether the process was killed.
 func program(t *testing.T, args ...string) (out string, killed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -91,11 +92,11 @@ func TestResearch_IsWrittenWithoutAReviewIfNobodyIsStrict(t *testing.T) {
 	}
 }
 
-// After a kill at any event and a restart, the program produces the same report.
+// The test proves that the program prints the same report after a kill at any event and a restart.
 func TestDAG4_ResearchKilledAfterEachEventEndsWithTheSameReport(t *testing.T) {
 	var killed, survived atomic.Int32
 	var all sync.WaitGroup
-	slots := make(chan struct{}, 6) // the processes sleep most of the time
+	slots := make(chan struct{}, 6) // Several processes may run at a time, because they sleep most of the time.
 	for n := 1; survived.Load() == 0; n++ {
 		slots <- struct{}{}
 		all.Go(func() {
@@ -116,8 +117,8 @@ func TestDAG4_ResearchKilledAfterEachEventEndsWithTheSameReport(t *testing.T) {
 	}
 }
 
-// killAndRestart reports whether the process was killed, which happens if it writes at least n
-// events.
+// killAndRestart runs the program, which is killed when it has written n events, and then restarts
+// it. It returns false if the program writes fewer than n events and is therefore not killed.
 func killAndRestart(t *testing.T, n int, url string) bool {
 	out, killed := program(t, "-store", url, "-crash-after", fmt.Sprint(n))
 	if killed {
@@ -142,7 +143,7 @@ func TestDAG4_ResearchKilledOnRedisEndsWithTheSameReport(t *testing.T) {
 	}
 }
 
-// inProcess is a RoundTripper that calls a handler without a network.
+// inProcess is an http.RoundTripper that calls a handler without a network.
 type inProcess struct{ http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// Page is the content of a source.
+// Page is the content of a source of the library.
 type Page struct {
 	Source string `json:"source"`
 	Text   string `json:"text"`
@@ -22,13 +22,13 @@ type Report struct {
 	Sources []string `json:"sources"`
 }
 
-// Net is the limit of the library for all clients: two concurrent requests, and fifty requests per
-// second.
+// Net is the limit for requests of all clients to the library. It allows two concurrent requests,
+// and fifty requests per second.
 var Net = limit.New("research.net", limit.Config{AtOnce: 2, Rate: 50, Per: time.Second})
 
 // research answers a question. It requests a list of sources from the library, fetches them in
-// parallel as far as the library allows, and summarizes each when all of them have arrived. If the
-// reader is strict, a reviewer examines the summaries. Finally it writes a report, with or without
+// parallel as far as the library allows, and summarizes all pages when they have arrived. If the
+// reader is strict, a reviewer examines the summaries. Finally, it writes a report with or without
 // a review.
 //
 //flow:dag
@@ -67,7 +67,7 @@ func (r *research) summarise(ctx context.Context, fetch Page) (string, error) {
 // strict reports whether the summaries are reviewed.
 func (r *research) strict() bool { return r.Strict }
 
-// review requests a review. A report without one is better than no report.
+// review requests a review of the summaries. If this fails, the report has no review.
 //
 //flow:step if=strict onfail=skip retries=5 backoff=constant(20ms)
 func (r *research) review(ctx context.Context, summarise []string) (string, error) {
@@ -76,7 +76,7 @@ func (r *research) review(ctx context.Context, summarise []string) (string, erro
 	return opinion, err
 }
 
-// write creates a report from the summaries.
+// write returns a report with the summaries.
 //
 //flow:step
 func (r *research) write(ctx context.Context, plan, summarise []string, review *string) (Report, error) {

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // for the bank
+	_ "modernc.org/sqlite" // registers the SQL driver of the bank
 
 	"github.com/flowgen/flowgen/lab/tour/flows"
 	_ "github.com/flowgen/flowgen/memstore"
@@ -26,7 +26,7 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
-// openBank opens the database in which steps record their effects.
+// openBank opens the database in which the steps record their effects.
 func openBank(ctx context.Context, path string) (*flows.Bank, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)")
 	if err == nil {
@@ -39,7 +39,7 @@ func openBank(ctx context.Context, path string) (*flows.Bank, error) {
 	return &flows.Bank{DB: db}, nil
 }
 
-// duty is the configuration of a worker process, which is passed in its environment.
+// duty is the configuration of a worker process. The process receives it in its environment.
 type duty struct {
 	URL     string `json:"url"`
 	Bank    string `json:"bank"`
@@ -50,7 +50,7 @@ type duty struct {
 
 const dutyVariable = "FLOWGEN_TOUR_WORKER"
 
-// workerWanted reports whether this process must run a worker.
+// workerWanted reports whether this process was started as a worker.
 func workerWanted() bool { return os.Getenv(dutyVariable) != "" }
 
 // workerProcess runs a worker until the process is killed or its context ends.
@@ -77,8 +77,8 @@ func workerProcess(ctx context.Context) (err error) {
 	return newWorker(client, bank, d.Name, d.Queue).Run(ctx)
 }
 
-// newWorker returns a worker for one queue. Its claims expire quickly, so that the runs of a killed
-// worker are recovered soon.
+// newWorker returns a worker for one queue. Its claims expire quickly, so that other workers
+// recover its runs soon after it was killed.
 func newWorker(client *workflow.Client, bank *flows.Bank, name, queue string) *worker.Worker {
 	w := worker.New(client, worker.Config{
 		Name: name, Queues: []string{queue}, Heartbeat: 100 * time.Millisecond, ClaimExpiry: 600 * time.Millisecond, Recoveries: 1000,
@@ -88,7 +88,8 @@ func newWorker(client *workflow.Client, bank *flows.Bank, name, queue string) *w
 	return w
 }
 
-// crew contains the workers of the tour: two for the runs, and one for the queue far.
+// crew contains the workers of the tour. Two of them execute the runs, and one serves the queue
+// far.
 type crew struct {
 	url      string
 	bank     *flows.Bank
@@ -101,11 +102,11 @@ type crew struct {
 	mu    sync.Mutex
 	errs  []error
 	hands []*hand
-	kills atomic.Int64  // number of killed processes
-	peace chan struct{} // closed when the kills end
+	kills atomic.Int64  // number of processes that were killed
+	peace chan struct{} // closed to stop the killing
 }
 
-// hand is a sequence of worker processes, one at a time.
+// hand is a sequence of worker processes, of which only one runs at a time.
 type hand struct {
 	duty duty
 	cmd  *exec.Cmd
@@ -114,7 +115,7 @@ type hand struct {
 
 var queues = []string{workflow.DefaultQueue, workflow.DefaultQueue, "far"}
 
-// begin starts the workers, in this process or in processes of their own.
+// begin starts the workers in this process or, if processes is true, in separate processes.
 func (c *crew) begin(ctx context.Context, processes bool) error {
 	ctx, c.stop = context.WithCancel(ctx)
 	c.peace = make(chan struct{})
@@ -142,7 +143,7 @@ func (c *crew) note(err error) {
 	}
 }
 
-// start starts a new process.
+// start starts the next process.
 func (h *hand) start(logs io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -160,20 +161,20 @@ func (h *hand) start(logs io.Writer) error {
 	}
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the error reports the kill
+		_ = cmd.Wait() // Wait returns an error because the process was killed.
 		close(done)
 	}()
 	h.cmd, h.done = cmd, done
 	return nil
 }
 
-// kill ends the process: no deferred call runs, and nothing is flushed.
+// kill ends the process with SIGKILL. No deferred function is called, and nothing is flushed.
 func (h *hand) kill() {
 	_ = h.cmd.Process.Kill()
 	<-h.done
 }
 
-// harass repeatedly kills and restarts a worker until end is called.
+// harass repeatedly kills a random worker and restarts it until end is called.
 func (c *crew) harass(ctx context.Context, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c.work.Go(func() {
@@ -196,7 +197,7 @@ func (c *crew) harass(ctx context.Context, seed uint64) {
 	})
 }
 
-// end stops the workers.
+// end stops all workers.
 func (c *crew) end() error {
 	c.stop()
 	close(c.peace)

@@ -1,15 +1,14 @@
 // Command tour demonstrates all operations and states of runs on a store of your choice. It
-// executes a series of workflows. For each requirement it prints the requirement, the observation,
-// and its ID:
+// executes a series of workflows. For each requirement it prints the ID, the requirement, and the
+// observation:
 //
 //	go run ./lab/tour                       # in memory
 //	go run ./lab/tour -store sqlite:tour.db
-//	go run ./lab/tour -store redis          # starts a server of its own
+//	go run ./lab/tour -store redis          # starts a server
 //	go run ./lab/tour -store redis://127.0.0.1:6379 -chaos
 //
 // The exit code is 0 only if all requirements are met. With -chaos the workers are separate
-// processes, which are killed at random during the tour. All requirements must be met in this case
-// as well.
+// processes, which are killed at random during the tour.
 package main
 
 import (
@@ -53,7 +52,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// options contains the flags of the command line.
+// options contains the command line flags.
 type options struct {
 	store    string
 	chaos    bool
@@ -91,7 +90,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// run opens the store, starts workers, and visits the stops.
+// run opens the store, starts the workers, and visits the stops.
 func run(ctx context.Context, o options, out, logs io.Writer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// TestMain runs a worker if the environment requests one.
+// TestMain runs a worker if the environment contains the configuration of one.
 func TestMain(m *testing.M) {
 	if workerWanted() {
 		if err := workerProcess(context.Background()); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// resumed continues a canceled play in a new run.
+// resumed cancels a play and continues it in a new run.
 func resumed(t *tour) (string, error) {
 	run, err := t.atCue("resumed", workflow.WithID(t.id("resumed")))
 	if err != nil {
@@ -33,7 +33,7 @@ func resumed(t *tour) (string, error) {
 		errors.Join(err, read, expect("the old run", info.Status, workflow.StatusCanceled), expect("book", lines, []string{"act 0", "sweep the stage", "act 1"}))
 }
 
-// forked forks, restarts and retries runs.
+// forked creates a fork of a run, restarts a run, and retries a run.
 func forked(t *tour) (string, error) {
 	run, err := t.atCue("forked")
 	if err == nil {
@@ -46,7 +46,7 @@ func forked(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got, err := fork.Result(t.ctx) // the fork keeps the message
+	got, err := fork.Result(t.ctx) // The fork keeps the message of the original run.
 	if err := errors.Join(err, expect("the fork", got, acts)); err != nil {
 		return "", err
 	}
@@ -64,7 +64,7 @@ func forked(t *tour) (string, error) {
 	return "forked at a step with what was before it, restarted from the beginning, tried again after a failure", t.retried()
 }
 
-// retried runs a workflow that fails, removes the cause, and retries the run.
+// retried starts a workflow that fails, removes the cause of the failure, and retries the run.
 func (t *tour) retried() error {
 	book := t.id("shop")
 	run, err := flows.OpenShop.Start(t.ctx, t.client, book)

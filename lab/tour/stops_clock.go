@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// schedules starts runs by a schedule, changes the schedule, and counts the runs of each tick.
+// schedules creates a schedule, changes it, and counts the runs of each tick.
 func schedules(t *tour) (string, error) {
 	name, s := t.id("bell"), ops.New(t.client).Schedules()
 	plan := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
@@ -55,7 +55,7 @@ func schedules(t *tour) (string, error) {
 	if err := s.Delete(t.ctx, name); err != nil {
 		return "", err
 	}
-	// The log contains the decisions of the schedule. Its outbox creates the runs.
+	// The log of the schedule contains its decisions. Its outbox creates the runs later.
 	err = t.eventually("23 runs exist", func() (bool, error) {
 		runs, ticks := 0, map[string]int{}
 		for run, err := range t.client.List(t.ctx, workflow.Filter{Tags: map[string]string{workflow.TagSchedule: name}}) {

@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// acts contains the lines of a complete play.
+// acts contains the lines that a complete play writes to its book.
 var acts = []string{"act 0", "cue go", "act 1"}
 
 func (t *tour) play(book string, opts ...workflow.StartOption) (*workflow.Run[[]string], error) {
 	return flows.Perform.Start(t.ctx, t.client, flows.Play{Book: t.id(book), Acts: 2, Cue: 1}, opts...)
 }
 
-// atCue starts a play and returns when it waits for its cue.
+// atCue starts a play. It returns when the play waits for its cue.
 func (t *tour) atCue(book string, opts ...workflow.StartOption) (*workflow.Run[[]string], error) {
 	run, err := t.play(book, opts...)
 	if err != nil {
@@ -27,7 +27,7 @@ func (t *tour) atCue(book string, opts ...workflow.StartOption) (*workflow.Run[[
 	return run, t.standsBy(run.Handle)
 }
 
-// standsBy returns when a run waits for a message.
+// standsBy waits until a run waits for a message.
 func (t *tour) standsBy(run *workflow.Handle) error {
 	for _, err := range run.Events(t.ctx, workflow.Types(event.WaitCreated)) {
 		return err
@@ -35,7 +35,7 @@ func (t *tour) standsBy(run *workflow.Handle) error {
 	return errors.New("the run has ended before it waited")
 }
 
-// ends sends a play its cue and checks the result.
+// ends sends a play its cue and checks its result.
 func (t *tour) ends(run *workflow.Run[[]string]) error {
 	if err := flows.Cue.Send(t.ctx, run, "go", workflow.IdempotencyKey("go")); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (t *tour) ends(run *workflow.Run[[]string]) error {
 	return errors.Join(err, expect("the play", got, acts))
 }
 
-// startOptions starts runs with options and finds them by these options.
+// startOptions starts runs with options and finds the runs by these options.
 func startOptions(t *tour) (string, error) {
 	tag := map[string]string{"tour": t.name}
 	before := time.Now()
@@ -73,7 +73,7 @@ func startOptions(t *tour) (string, error) {
 	return "a delayed run with a workflow id, tags, priority, time limit and retention was started once, and found by its tag", nil
 }
 
-// statuses observes a run in different statuses.
+// statuses checks the status of a run in different states.
 func statuses(t *tour) (string, error) {
 	run, err := t.play("statuses", workflow.WithHold())
 	if err != nil {
@@ -89,7 +89,7 @@ func statuses(t *tour) (string, error) {
 	return fmt.Sprintf("a run was %v", seen), err
 }
 
-// followers follow a run from before it begins.
+// followers follows a run from before its beginning to its end.
 func followers(t *tour) (string, error) {
 	run, err := t.play("followers", workflow.WithHold())
 	if err != nil {
@@ -134,7 +134,7 @@ func followers(t *tour) (string, error) {
 		errors.Join(err, expect("events", len(got[1]), len(got[0])), expect("events", len(got[2]), len(got[0])))
 }
 
-// cancels cancels a play twice. The play cleans up.
+// cancels cancels a play twice and checks that the play cleans up once.
 func cancels(t *tour) (string, error) {
 	run, err := t.atCue("cancels")
 	if err != nil {
@@ -159,7 +159,8 @@ func cancels(t *tour) (string, error) {
 		errors.Join(err, expect("reasons", reasons, []string{"rain"}), expect("book", lines, []string{"act 0", "sweep the stage"}))
 }
 
-// held releases one run and stops another one that waits too long.
+// held checks that a held run begins when it is released, and that another one fails because it is
+// not released in time.
 func held(t *tour) (string, error) {
 	run, err := t.play("held", workflow.WithHold())
 	if err != nil {
@@ -180,7 +181,7 @@ func held(t *tour) (string, error) {
 	return "a held run began when it was released; one that nobody released failed", errors.Join(run.Release(t.ctx), t.ends(run))
 }
 
-// paused pauses one run and executes another one operation by operation.
+// paused pauses a run, and executes another one operation by operation.
 func paused(t *tour) (string, error) {
 	run, err := t.atCue("paused")
 	if err != nil {
@@ -190,7 +191,7 @@ func paused(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, err := range run.Events(t.ctx, workflow.Types(event.MessageReceived)) { // recorded without an effect
+	for _, err := range run.Events(t.ctx, workflow.Types(event.MessageReceived)) { // The message was recorded, but has no effect while the run is paused.
 		if err != nil {
 			return "", err
 		}
@@ -218,7 +219,7 @@ func (t *tour) stepped() (int, error) {
 		if err != nil {
 			return n, err
 		}
-		if info.Status == workflow.StatusWaiting { // waits for its cue
+		if info.Status == workflow.StatusWaiting { // The play waits for its cue.
 			err = flows.Cue.Send(t.ctx, run, "go", workflow.IdempotencyKey("go"))
 		}
 		if err == nil {
@@ -246,7 +247,7 @@ func (t *tour) stepped() (int, error) {
 	}
 }
 
-// moved waits until a run has executed an order and is paused again.
+// moved waits until a run has executed one operation and is paused again.
 func (t *tour) moved(run *workflow.Run[[]string], events uint64) error {
 	return t.eventually("the command is executed", func() (bool, error) {
 		info, err := run.Info(t.ctx)

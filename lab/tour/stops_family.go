@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// children tests child runs: all settled, canceled, abandoned, waited for, and too many.
+// children checks child runs. It covers children that all end, are canceled, are abandoned, are
+// waited for, and are too many.
 func children(t *tour) (string, error) {
 	numbers := []int{2, 4, 5, 6, 7, 8}
 	sum, err := flows.Halves.Execute(t.ctx, t.client, numbers)
@@ -60,7 +61,7 @@ func children(t *tour) (string, error) {
 		errors.Join(err, expect("children in the tree", len(tree.Children), 4))
 }
 
-// continuations sends numbers to a run that continues as a new run after every 100 of them.
+// continuations sends numbers to a run that continues as a new run after every 100 numbers.
 func continuations(t *tour) (string, error) {
 	const senders, each = 4, 100
 	run, err := flows.Count.Start(t.ctx, t.client, flows.Tally{Want: t.messages, Each: each}, workflow.WithID(t.id("count")))
@@ -89,7 +90,8 @@ func continuations(t *tour) (string, error) {
 	return fmt.Sprintf("%d messages, %d continuations, sum right", got.Count, got.Turns), expect("tally", got, want)
 }
 
-// compensations runs a journey that fails and whose parts are canceled in reverse order.
+// compensations starts a journey that fails, and checks that its bookings are canceled in reverse
+// order.
 func compensations(t *tour) (string, error) {
 	book := t.id("journey")
 	_, err := flows.Travel.Execute(t.ctx, t.client, book)

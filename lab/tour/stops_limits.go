@@ -12,15 +12,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// pools runs steps that share saws and benches, and checks the number in concurrent use.
+// pools runs steps that share saws and benches. It checks how many of these were in use at a time.
 func pools(t *tour) (string, error) {
 	const jobs = 12
 	all, err := flows.Carpenter.Execute(t.ctx, t.client, jobs)
 	if err := errors.Join(err, expect("jobs", len(all), jobs)); err != nil {
 		return "", err
 	}
-	// Attempts that died with their workers are unknown. All others held their permits until their
-	// results were recorded.
+	// The intervals of attempts whose workers were killed are unknown. All other attempts held
+	// their permits until their results were recorded.
 	saws, benches := 0, 0
 	for _, one := range all {
 		s, b := 0, 0
@@ -45,7 +45,7 @@ func pools(t *tour) (string, error) {
 	return fmt.Sprintf("of 2 saws and 3 benches, wanted in both orders by %d at once, never more were used", jobs), nil
 }
 
-// cued sends a run its cue.
+// cued sends a run its cue and checks its result.
 func (t *tour) cued(run *workflow.Run[string], cue string) error {
 	if err := flows.Cue.Send(t.ctx, run, cue, workflow.IdempotencyKey(cue)); err != nil {
 		return err
@@ -54,7 +54,8 @@ func (t *tour) cued(run *workflow.Run[string], cue string) error {
 	return errors.Join(err, expect("the result", got, cue))
 }
 
-// customers starts two runs for one customer and one for another, all of which need a counter.
+// customers starts two runs for one customer and one run for another customer. Each of them needs a
+// counter.
 func customers(t *tour) (string, error) {
 	serve := func(customer string) (*workflow.Run[string], error) {
 		return flows.Serve.Start(t.ctx, t.client, t.id(customer))
@@ -94,8 +95,8 @@ func customers(t *tour) (string, error) {
 	return "the second run of a customer said that it waited for " + flows.Counter.All().Name() + ", while that of another one was served", nil
 }
 
-// refusals tests starts that are rejected instead of waiting, and one that expires before it
-// begins.
+// refusals checks starts that are rejected instead of waiting, and a start that expires before its
+// run begins.
 func refusals(t *tour) (string, error) {
 	sell := func() (*workflow.Run[string], error) { return flows.Sell.Start(t.ctx, t.client, t.id("window")) }
 	first, err := sell()
@@ -119,7 +120,7 @@ func refusals(t *tour) (string, error) {
 	return "a start at a window that was taken was refused, and what nobody began in time failed", nil
 }
 
-// turns starts copies that wait for a press, and checks the order in which they are printed.
+// turns starts copies that wait for a press. It checks the order in which they are printed.
 func turns(t *tour) (string, error) {
 	start := func(reader string, rank int, waits bool) (*workflow.Run[int64], error) {
 		return flows.Reprint.Start(t.ctx, t.client, flows.Copy{Press: t.id("press"), Reader: t.id(reader), Rank: rank, Waits: waits})
@@ -149,7 +150,7 @@ func turns(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, next := range []int{4, 0, 3, 1, 2} { // the higher rank first, then the readers in turn
+	for _, next := range []int{4, 0, 3, 1, 2} { // The copy with the higher rank is printed first, and then a copy of each reader in turn.
 		at, err := waiting[next].Result(t.ctx)
 		if err == nil && at <= printed {
 			err = fmt.Errorf("copy %d was printed before its turn", next)
@@ -162,9 +163,9 @@ func turns(t *tour) (string, error) {
 	return "of one press the copy of a higher rank came first, then those of two readers in turn", nil
 }
 
-// gathered tests starts that share a run.
+// collected checks starts that share a run.
 func collected(t *tour) (string, error) {
-	last := map[workflow.RunID]string{} // the text of the last start by run
+	last := map[workflow.RunID]string{} // text of the last start that joined each run
 	var pages []*workflow.Run[string]
 	var letters []*workflow.Run[[]string]
 	for n := range 6 {
@@ -195,7 +196,7 @@ func collected(t *tour) (string, error) {
 	return fmt.Sprintf("6 letters were taken in 2 runs, and 6 changes of a page in %d", len(last)), nil
 }
 
-// singletons starts runs with a key that already has an active run.
+// singletons starts runs with a key that already has an active run, for each policy.
 func singletons(t *tour) (string, error) {
 	key := t.id("singleton")
 	three := func(d workflow.Definition[string, string]) (runs [3]*workflow.Run[string], err error) {
@@ -244,7 +245,7 @@ func singletons(t *tour) (string, error) {
 	return "of three starts of a key one ran, or the last, or the first and the last, or all in turn", nil
 }
 
-// canceled waits for the end of a run that another one has canceled.
+// canceled waits for the end of a run that another run has canceled.
 func (t *tour) canceled(run *workflow.Run[string]) error {
 	_, err := run.Result(t.ctx)
 	if !errors.Is(err, workflow.ErrCanceled) {

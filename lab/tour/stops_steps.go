@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// elsewhere executes steps on other queues.
+// elsewhere checks steps on other queues.
 func elsewhere(t *tour) (string, error) {
 	run, err := flows.Places.Start(t.ctx, t.client, "step")
 	if err != nil {
@@ -32,7 +32,7 @@ func elsewhere(t *tour) (string, error) {
 	return "one step by its directive and one by an option were executed by a worker of another queue; it wrote to the stream of the caller", nil
 }
 
-// deposits writes deposits to a SQL database, each exactly once.
+// deposits checks that each deposit is written to a SQL database exactly once.
 func deposits(t *tour) (string, error) {
 	const runs, parts = 10, 20
 	account := t.id("account")
@@ -54,14 +54,14 @@ func deposits(t *tour) (string, error) {
 	return fmt.Sprintf("%d transactions of steps, each exactly once", runs*parts), errors.Join(err, expect("balance", cents, runs*parts))
 }
 
-// versions follows a run over changes of its code.
+// versions checks that a run keeps its version over changes of its code.
 func versions(t *tour) (string, error) {
 	got, err := flows.Change.Execute(t.ctx, t.client, 3)
 	return "a run kept the version of a change that it had met first, and took the newest of those that came later",
 		errors.Join(err, expect("versions", got, []int{1, 1, 1, 2, 1, 3}))
 }
 
-// toils starts runs whose steps record their effects in order.
+// toils starts runs whose steps record their effects, and checks the order of the effects.
 func toils(t *tour) (string, error) {
 	const runs, steps = 20, 10
 	book := func(i int) string { return t.id(fmt.Sprint("toil-", i)) }

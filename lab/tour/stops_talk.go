@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// messages sends each letter twice, both from outside and from another run.
+// messages sends each letter twice, both from outside and from another run, and checks that it is
+// received once.
 func messages(t *tour) (string, error) {
 	const n = 20
 	run, err := flows.ReadLetters.Start(t.ctx, t.client, 2*n)
@@ -49,7 +50,7 @@ func messages(t *tour) (string, error) {
 		expect("letters", got, want)
 }
 
-// hooks makes two payments with a token and sends each of them twice.
+// hooks sends two payments with the token of a hook, each of them twice.
 func hooks(t *tour) (string, error) {
 	run, err := flows.Collect.Start(t.ctx, t.client, flows.CollectInput{Cents: 30})
 	if err != nil {
@@ -63,7 +64,7 @@ func hooks(t *tour) (string, error) {
 		key := workflow.IdempotencyKey(fmt.Sprint("call ", part))
 		if err := t.client.SendToHook(t.ctx, token, json.RawMessage(strconv.Itoa(part)), key); err != nil {
 			if part == 20 && errors.Is(err, workflow.ErrHookDisposed) {
-				continue // the hook may already be closed at the second delivery
+				continue // The hook may be closed before the second delivery.
 			}
 			return "", err
 		}
@@ -87,7 +88,7 @@ func hooks(t *tour) (string, error) {
 	return "two payloads, each sent twice, arrived once; unknown and closed tokens were refused; a taken token was a conflict", t.conflict()
 }
 
-// stage waits until a run has set its stage to a value.
+// stage waits until a run has published the given value as its stage.
 func (t *tour) stage(run workflow.Target, want string) error {
 	for stage, err := range flows.Stage.Watch(t.ctx, run) {
 		if err != nil || stage == want {
@@ -97,7 +98,7 @@ func (t *tour) stage(run workflow.Target, want string) error {
 	return fmt.Errorf("the run has ended before its stage was %s", want)
 }
 
-// conflict starts two runs that use the same token.
+// conflict starts two runs that open a hook with the same token.
 func (t *tour) conflict() error {
 	token := t.id("door")
 	first, err := flows.Collect.Start(t.ctx, t.client, flows.CollectInput{Token: token, Cents: 5})
@@ -122,7 +123,7 @@ func (t *tour) conflict() error {
 	return errors.Join(err, expect("paid at the door", got, 5))
 }
 
-// values follows the values that a run publishes.
+// values checks the values that a run publishes.
 func values(t *tour) (string, error) {
 	run, err := flows.Collect.Start(t.ctx, t.client, flows.CollectInput{Cents: 1})
 	if err != nil {
@@ -148,7 +149,7 @@ func values(t *tour) (string, error) {
 	return "waited for, followed and read after the end of the run", errors.Join(err, expect("stage", fmt.Sprint(stage, ok), "paidtrue"))
 }
 
-// asks requests discounts from a run.
+// asks sends a run asks about discounts.
 func asks(t *tour) (string, error) {
 	run, err := flows.Haggle.Start(t.ctx, t.client, 1000)
 	if err != nil {
@@ -178,7 +179,7 @@ func asks(t *tour) (string, error) {
 	return "three questions, one of them asked twice, got two answers; one was refused by the run, one came too late", nil
 }
 
-// streams starts three readers that follow the output of goroutines of a step.
+// streams starts three readers that follow the output of a step with several goroutines.
 func streams(t *tour) (string, error) {
 	pages := flows.Pages{Writers: 20, Each: 100}
 	run, err := flows.Publish.Start(t.ctx, t.client, pages)
@@ -219,7 +220,7 @@ func streams(t *tour) (string, error) {
 		errors.Join(err, expect("written", written, pages.Writers*pages.Each))
 }
 
-// lines reads a stream to its end and occasionally switches to a new reader.
+// lines reads a stream to its end. It occasionally continues with a new reader.
 func (t *tour) lines(run workflow.Target, from uint64) (all []workflow.Chunk[string], err error) {
 	for {
 		before := len(all)
@@ -239,8 +240,8 @@ func (t *tour) lines(run workflow.Target, from uint64) (all []workflow.Chunk[str
 	}
 }
 
-// whole checks that each attempt wrote its lines in order, and that the last attempt wrote all of
-// them.
+// whole checks that each attempt wrote its lines in order, and that the last attempt wrote all
+// lines. It returns the number of attempts.
 func whole(chunks []workflow.Chunk[string], pages flows.Pages) (attempts int, err error) {
 	next := map[string]int{}
 	for i, c := range chunks {
@@ -271,7 +272,8 @@ func whole(chunks []workflow.Chunk[string], pages flows.Pages) (attempts int, er
 	return attempts, expect("writers", len(next), pages.Writers)
 }
 
-// laggards reads a stream that keeps only its last chunks.
+// laggards checks that a reader of a stream that keeps only its last chunks is notified of missing
+// chunks.
 func laggards(t *tour) (string, error) {
 	run, err := flows.Publish.Start(t.ctx, t.client, flows.Pages{Writers: 1, Each: 1})
 	if err != nil {

@@ -17,28 +17,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// tour contains the state that the stops share.
+// tour contains the state that all stops share.
 type tour struct {
 	ctx      context.Context
 	client   *workflow.Client
 	store    store.Store
 	bank     *flows.Bank
 	messages int
-	name     string // prefix of all workflow IDs of this tour, because the store may contain others
+	name     string // prefix of the workflow IDs of this tour; the store may contain runs of other tours
 	report   *report
 }
 
-// stop demonstrates that a requirement is met.
+// stop is a part of the tour that demonstrates one requirement.
 type stop struct {
 	row  string
 	what string // description of the requirement
 	show func(t *tour) (observed string, err error)
 }
 
-// newName returns a unique name of a tour.
+// newName returns a unique name for a tour.
 func newName() string { return strings.ToLower(rand.Text()[:10]) }
 
-// visit visits all stops concurrently and reports the results in order. After the first round it
+// visit visits all stops concurrently and reports their results in order. After the first round it
 // reports only failures.
 func (t *tour) visit(stops []stop, round int) {
 	t.name = fmt.Sprintf("tour-%s-%d", newName(), round)
@@ -63,13 +63,13 @@ func (t *tour) visit(stops []stop, round int) {
 	all.Wait()
 }
 
-// row reports an additional row.
+// row reports an additional row, whose result show returns.
 func (t *tour) row(row, what string, show func() (string, error)) {
 	observed, err := show()
 	t.report.line(row, what, observed, err)
 }
 
-// sound checks all invariants of the store.
+// sound checks the invariants of the store with fsck.
 func (t *tour) sound() (string, error) {
 	inspector, ok := store.As[store.Inspector](t.store)
 	if !ok {
@@ -86,7 +86,7 @@ func (t *tour) sound() (string, error) {
 	return fmt.Sprintf("%d runs, and no invariant is broken", len(snap.Runs)), errors.Join(broken...)
 }
 
-// id returns a workflow ID of this tour.
+// id returns the workflow ID with the given name for this tour.
 func (t *tour) id(name string) string { return t.name + "-" + name }
 
 // book returns the lines of a book in the order in which they were written.
@@ -106,7 +106,7 @@ func (t *tour) book(name string) (lines []string, err error) {
 	return lines, rows.Err()
 }
 
-// eventually polls until a condition holds.
+// eventually polls until holds returns true.
 func (t *tour) eventually(what string, holds func() (bool, error)) error {
 	for {
 		ok, err := holds()
@@ -121,7 +121,7 @@ func (t *tour) eventually(what string, holds func() (bool, error)) error {
 	}
 }
 
-// reaches waits until a run has a status.
+// reaches waits until a run has the status want.
 func (t *tour) reaches(run *workflow.Handle, want workflow.Status) error {
 	return t.eventually("the run is "+string(want), func() (bool, error) {
 		info, err := run.Info(t.ctx)
@@ -129,7 +129,7 @@ func (t *tour) reaches(run *workflow.Handle, want workflow.Status) error {
 	})
 }
 
-// expect returns an error if the texts of got and want differ.
+// expect returns an error if got and want differ in their printed form.
 func expect(what string, got, want any) error {
 	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
 		return fmt.Errorf("%s: got %.300s, want %.300s", what, g, w)
@@ -137,17 +137,17 @@ func expect(what string, got, want any) error {
 	return nil
 }
 
-// report prints a line for each row.
+// report prints the rows of the tour.
 type report struct {
 	out    io.Writer
 	json   bool
 	failed []string
-	err    error // the first printing error
+	err    error // first error of the output
 }
 
 func newReport(out io.Writer, json bool) *report { return &report{out: out, json: json} }
 
-// line prints a row: the requirement and the observation or the failure.
+// line prints a row. It consists of the requirement and either the observation or the failure.
 func (r *report) line(row, what, observed string, err error) {
 	text := observed
 	word := "ok    "
@@ -170,7 +170,7 @@ func (r *report) line(row, what, observed string, err error) {
 	r.err = errors.Join(r.err, printed)
 }
 
-// end returns an error that names the requirements that are not met.
+// end returns an error that lists the requirements that were not met.
 func (r *report) end() error {
 	if len(r.failed) > 0 {
 		return errors.Join(fmt.Errorf("this does not hold: %s", strings.Join(r.failed, ", ")), r.err)
@@ -178,7 +178,8 @@ func (r *report) end() error {
 	return r.err
 }
 
-// stops are visited concurrently and reported in this order.
+// stops contains the stops of the tour in the order in which they are reported. They are visited
+// concurrently.
 var stops = []stop{
 	{"FLOW5", "messages arrive once and in order", messages},
 	{"FLOW6", "hooks take what others post to a token", hooks},

@@ -1,5 +1,5 @@
-// Package crash kills the process of an example after an event of a log. It demonstrates the
-// recovery of the SDK. Other programs do not need it.
+// Package crash kills the process of an example after an event of a log, to demonstrate the
+// recovery of runs. Applications do not need it.
 package crash
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// After returns a store that kills the process directly after the commit that increases the number
-// of events written by the process, over all runs, to n. For n = 0 it returns s.
+// After returns a store that counts the events written by this process over all runs. It kills the
+// process directly after the commit with which the count reaches n. For n = 0 it returns s.
 func After(s store.Store, n int64) store.Store {
 	if n == 0 {
 		return s
@@ -25,7 +25,7 @@ type deadly struct {
 	written atomic.Int64
 }
 
-// Unwrap returns the underlying store, which may implement optional interfaces.
+// Unwrap returns the underlying store. That store may implement optional interfaces.
 func (s *deadly) Unwrap() store.Store { return s.Store }
 
 // Create counts the first events of new runs.
@@ -56,10 +56,10 @@ func (s *deadly) wrote(events uint64) {
 	}
 }
 
-// die ends the process with SIGKILL: nothing is flushed, and no deferred function runs.
+// die ends the process with SIGKILL. Nothing is flushed, and no deferred function is called.
 func die() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
 	}
-	select {} // until the signal arrives
+	select {} // Block until the signal arrives.
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Exit codes of the commands.
+// The exit codes of the commands.
 const (
 	ExitSound       = 0
 	ExitBroken      = 1
@@ -20,16 +20,17 @@ const (
 	ExitInterrupted = 130
 )
 
-// Options contains the flags that the experiments have in common.
+// Options contains the flags that all experiments share.
 type Options struct {
 	Workers int
 	Seed    uint64
-	Wait    time.Duration // for the ends of the runs once the fleet is no longer harmed
+	Wait    time.Duration // maximum time until all runs have ended after the last fault
 	dir     string
 	JSON    bool
 }
 
-// Parse parses arguments. add adds flags to the common ones, whose defaults are the values in o.
+// Parse parses args. The function add adds flags to the common ones. The values in o are the
+// defaults.
 func (o *Options) Parse(args []string, add func(*flag.FlagSet)) error {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -51,19 +52,19 @@ func (o *Options) Parse(args []string, add func(*flag.FlagSet)) error {
 	return nil
 }
 
-// Program is an experiment of a command.
+// Program is one experiment of a command.
 type Program interface {
-	// String describes it with its arguments.
+	// String returns a description of the experiment with its arguments.
 	String() string
-	// Run carries it out with logs in a directory.
+	// Run executes the experiment and writes logs to dir.
 	Run(ctx context.Context, dir string) error
-	// Progress describes how far it has come.
+	// Progress returns a description of the current state.
 	Progress() string
-	// Report prints the outcome and reports whether every promise was kept.
+	// Report prints the outcome. sound is true if every promise was kept.
 	Report(stdout io.Writer) (sound bool, err error)
 }
 
-// Command executes experiments.
+// Command is a command line program that executes experiments.
 type Command struct {
 	Name        string
 	Usage, Help string
@@ -71,7 +72,7 @@ type Command struct {
 	Parse func(args []string, stderr io.Writer) (Program, *Options, error)
 }
 
-// Main executes the command and returns its exit code. If ctx ends, it returns early and leaves no
+// Main executes the command and returns its exit code. If ctx ends, it returns early. It leaves no
 // process behind.
 func (c *Command) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p, o, err := c.Parse(args, stderr)
@@ -107,8 +108,8 @@ func (c *Command) Main(ctx context.Context, args []string, stdout, stderr io.Wri
 	return ExitSound
 }
 
-// directory creates the directory for logs and records. It must be empty, because its contents are
-// used as evidence.
+// directory creates the directory for logs and records. An existing directory must be empty,
+// because its contents are used as evidence.
 func directory(dir, name string) (string, error) {
 	if dir == "" {
 		return os.MkdirTemp("", name+"-")

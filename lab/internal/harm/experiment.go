@@ -15,29 +15,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Experiment is the driver of a fleet: it harms workers and servers, and keeps what it did and found
-// as evidence.
+// Experiment drives a fleet. It disturbs workers and servers, and records the faults and the
+// observations as evidence.
 type Experiment struct {
-	*Site // after Open
+	*Site // set by Open
 
-	Role   string // of the workers
+	Role   string // role of the workers
 	Output io.Writer
 	Began  time.Time
 
 	seed uint64
-	self string // path of this program
-	// forgiving reports whether workers may fail to start, because the servers are harmed.
+	self string // path of the executable of this program
+	// forgiving reports whether workers may fail to start, because the servers are disturbed as
+	// well.
 	forgiving bool
 
 	mu     sync.Mutex
-	counts map[string]int // faults by name
-	// The evidence must not be read before Play has returned.
+	counts map[string]int // number of faults by name
+	// Violations must not be read before Play has returned.
 	Violations []Violation
 	Stalls     []Stall
-	Deaths     map[string]time.Time // by worker: the time before it was stopped
+	Deaths     map[string]time.Time // time before each worker was stopped, by worker name
 }
 
-// Stall is an interval in which a worker was suspended.
+// Stall is an interval for which a worker was suspended.
 type Stall struct {
 	Worker   string
 	From, To time.Time
@@ -46,13 +47,13 @@ type Stall struct {
 // Kind is a kind of violation.
 type Kind string
 
-// Unclean is the violation of a process that ended unexpectedly, or could not be stopped.
+// Unclean is the violation of a process that ended unexpectedly or could not be stopped.
 const Unclean Kind = "process"
 
 // Violation is a broken promise.
 type Violation struct {
 	Kind Kind        `json:"kind"`
-	Run  event.RunID `json:"run,omitempty"` // empty if it concerns no particular run
+	Run  event.RunID `json:"run,omitempty"` // empty if the violation concerns no particular run
 	What string      `json:"what"`
 }
 
@@ -84,7 +85,8 @@ func NewExperiment(seed uint64, role string, output io.Writer) *Experiment {
 	return &Experiment{seed: seed, Role: role, Output: output, counts: map[string]int{}, Deaths: map[string]time.Time{}}
 }
 
-// Open opens the store of the experiment, see [Open]. The caller must close it.
+// Open opens the store of the experiment. See the function [Open] for the parameters. The caller
+// must close the experiment.
 func (x *Experiment) Open(ctx context.Context, dir, what string, settings ...string) (err error) {
 	if x.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -98,14 +100,14 @@ func (x *Experiment) Open(ctx context.Context, dir, what string, settings ...str
 	return err
 }
 
-// Notef records a violation.
+// Notef records a violation. run may be empty.
 func (x *Experiment) Notef(kind Kind, run event.RunID, format string, args ...any) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.Violations = append(x.Violations, Violation{Kind: kind, Run: run, What: fmt.Sprintf(format, args...)})
 }
 
-// Count returns the number of faults with a name.
+// Count returns the number of faults with the given name.
 func (x *Experiment) Count(fault string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -118,7 +120,7 @@ func (x *Experiment) add(fault string) {
 	x.counts[fault]++
 }
 
-// Seconds returns the time since the beginning of the experiment in seconds.
+// Seconds returns the time in seconds since the beginning of the experiment.
 func (x *Experiment) Seconds() float64 {
 	if x.Began.IsZero() {
 		return 0
@@ -126,15 +128,16 @@ func (x *Experiment) Seconds() float64 {
 	return time.Since(x.Began).Seconds()
 }
 
-// Chance returns a separate random source for a part of the experiment.
+// Chance returns a random source for one part of the experiment. It depends only on the seed and
+// the part.
 func (x *Experiment) Chance(part uint64) *rand.Rand { return rand.New(rand.NewPCG(x.seed, part)) }
 
-// Random returns a random time below a bound.
+// Random returns a random duration less than below.
 func Random(r *rand.Rand, below time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(max(below, 1))))
 }
 
-// Insist retries f, which may fail while a server is down, until it succeeds or ctx ends.
+// Insist calls f repeatedly until it succeeds or ctx ends. f may fail while a server is down.
 func Insist(ctx context.Context, f func(context.Context) error) {
 	for {
 		try, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -146,7 +149,8 @@ func Insist(ctx context.Context, f func(context.Context) error) {
 	}
 }
 
-// Hire starts a worker with additional arguments and waits until it handles SIGTERM, or has ended.
+// Hire starts a worker with additional arguments. It returns when the worker handles SIGTERM or has
+// ended.
 func (x *Experiment) Hire(name string, args ...string) (*Process, error) {
 	p, err := x.Spawn(name, append([]string{x.self, x.Role, "-name", name, "-store", x.URL, "-records", x.Dir}, args...)...)
 	if err == nil {
@@ -155,8 +159,8 @@ func (x *Experiment) Hire(name string, args ...string) (*Process, error) {
 	return p, err
 }
 
-// stopTime is the time that a worker may take to stop: its grace period, and time for a server that
-// is down.
+// stopTime is the maximum time that a worker takes to stop. It includes the grace period of the
+// worker and the time for which a server may be down.
 const stopTime = time.Minute
 
 // Kill kills a worker.
@@ -165,7 +169,7 @@ func (x *Experiment) Kill(p *Process) {
 	p.Kill()
 }
 
-// Dismiss stops a worker. An unclean exit is a violation.
+// Dismiss stops a worker. It records a violation if the worker does not exit cleanly.
 func (x *Experiment) Dismiss(p *Process) {
 	x.noteDeath(p)
 	if err := p.Stop(stopTime); err != nil && !x.excused(p) {
@@ -179,18 +183,18 @@ func (x *Experiment) noteDeath(p *Process) {
 	x.Deaths[p.Name] = time.Now()
 }
 
-// bury records that a worker has ended unexpectedly.
+// bury records a violation if a worker has ended unexpectedly.
 func (x *Experiment) bury(p *Process) {
 	if !x.excused(p) {
 		x.Notef(Unclean, "", "%v", p.Crashed())
 	}
 }
 
-// excused reports whether a worker was allowed to fail: it could not start because the server was
-// down, and the caller must retry.
+// excused reports whether a worker was allowed to fail, because it could not start while a server
+// was down. The caller must start it again.
 func (x *Experiment) excused(p *Process) bool { return x.forgiving && p.ExitCode() == exitNotStarted }
 
-// stall suspends a worker.
+// stall suspends a worker for the duration d or until ctx ends.
 func (x *Experiment) stall(ctx context.Context, p *Process, d time.Duration) {
 	from := time.Now()
 	if err := p.Stall(ctx, d); err != nil {

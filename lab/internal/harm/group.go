@@ -1,10 +1,10 @@
-// Package harm is the harness of the programs that disturb a fleet: it starts the workers, which run
-// this program in another role, and the servers of their store, harms them on a schedule, and
-// collects what went wrong. Package record contains what the steps of the workers executed.
+// Package harm is the harness of the programs that disturb a fleet. It starts the workers, which
+// run this program in another role, and the servers of their store. It disturbs them on a schedule,
+// and records violations of promises. Package record stores the executions of steps.
 //
-// Reading order: group.go (processes), redis.go and sentinel.go (servers), site.go (the store),
-// role.go (the worker process); experiment.go, schedule.go (faults as data) and command.go for the
-// programs.
+// Read the files in this order: group.go (processes), redis.go and sentinel.go (servers), site.go
+// (the store), role.go (the worker process), experiment.go, schedule.go (faults as data),
+// command.go (the programs).
 package harm
 
 import (
@@ -19,9 +19,10 @@ import (
 	"time"
 )
 
-// Group is a group of processes, whose output is written to files in a directory. All of them end
-// when this program ends for any reason, even if it is killed: a shell, the guard, reads their IDs
-// from a pipe until the pipe is closed, and kills those that are left.
+// Group is a group of processes whose output is written to files in a directory. All processes of
+// the group end when this program ends for any reason, even if this program is killed. A shell
+// process, the guard, ensures this. It reads the IDs of the processes from a pipe until the pipe is
+// closed, and then kills the remaining processes.
 type Group struct {
 	Dir string
 
@@ -31,7 +32,8 @@ type Group struct {
 	all   []*Process
 }
 
-// guard is the program of the guard. It reads process IDs, each after a plus or a minus.
+// guard is the shell script of the guard. It reads process IDs. A plus before an ID adds the
+// process, and a minus removes it.
 const guard = `all=
 while read -r sign pid; do
 	left=
@@ -55,47 +57,48 @@ func NewGroup(dir string) (*Group, error) {
 	return g, nil
 }
 
-// note adds or removes a process. It fails only if the guard has ended, which does not affect other
-// processes.
+// note adds a process to the guard or removes it. An error means that the guard has ended, which
+// does not affect the processes.
 func (g *Group) note(sign string, pid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, _ = fmt.Fprintf(g.in, "%s %d\n", sign, pid)
 }
 
-// Close kills the processes that are left.
+// Close kills the remaining processes of the group.
 func (g *Group) Close() {
 	_ = g.in.Close()
-	_ = g.guard.Wait() // fails if a process ended before it was killed
+	_ = g.guard.Wait() // Wait fails if a process ended before the guard killed it.
 	for _, p := range g.all {
-		_ = p.cmd.Process.Kill() // only if the guard itself was killed
+		_ = p.cmd.Process.Kill() // This has an effect only if the guard itself was killed.
 		<-p.done
 	}
 }
 
 // Process is a process of a group.
 type Process struct {
-	// Name is the name in reports.
+	// Name identifies the process in reports.
 	Name string
-	// Log is the path of the output file.
+	// Log is the path of the file with the output.
 	Log string
 
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // exit error; set before done is closed
+	err  error // error of the exit; set before done is closed
 
 	mu       sync.Mutex
-	expected bool // the program has requested its end
+	expected bool // this program has requested the end of the process
 }
 
-// Spawn starts a process. Its output is appended to a file with the name of the process.
+// Spawn starts a process with the given command. It appends the output of the process to a file
+// named after the process.
 func (g *Group) Spawn(name string, command ...string) (*Process, error) {
 	p := &Process{Name: name, Log: filepath.Join(g.Dir, name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer func() { _ = out.Close() }() // the process has its own descriptor
+	defer func() { _ = out.Close() }() // The process has its own descriptor of the file.
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	detach(p.cmd)
@@ -117,10 +120,11 @@ func (g *Group) Spawn(name string, command ...string) (*Process, error) {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode returns the exit code of a process that has ended, or -1 if it was killed.
+// ExitCode returns the exit code of a process that has ended. It returns -1 if the process was
+// killed.
 func (p *Process) ExitCode() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
@@ -151,7 +155,7 @@ func (p *Process) expect() {
 // have no effect.
 func (p *Process) Kill() {
 	p.expect()
-	_ = p.cmd.Process.Kill() // fails if it has ended
+	_ = p.cmd.Process.Kill() // Kill fails if the process has ended.
 	<-p.done
 }
 
@@ -165,15 +169,15 @@ func (p *Process) Stall(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// ErrStuck reports that a process did not end when requested.
+// ErrStuck is returned if a process did not end when requested and was killed.
 var ErrStuck = errors.New("it has not ended and was killed")
 
-// Stop requests the end of the process and kills it if it has not ended within patience. The error
-// describes an unclean exit.
+// Stop requests the end of the process. It kills the process if it has not ended after the time
+// patience. It returns an error unless the process exited cleanly.
 func (p *Process) Stop(patience time.Duration) error {
 	p.expect()
-	_ = resume(p.cmd.Process)    // fails if it has ended
-	_ = interrupt(p.cmd.Process) // fails if it has ended
+	_ = resume(p.cmd.Process)    // This fails if the process has ended.
+	_ = interrupt(p.cmd.Process) // This fails if the process has ended.
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
@@ -188,10 +192,10 @@ func (p *Process) Stop(patience time.Duration) error {
 	}
 }
 
-// Pause waits and reports whether ctx is still valid.
+// Pause waits for the duration d. It returns false if ctx has ended.
 func Pause(ctx context.Context, d time.Duration) bool { return Rest(ctx, d) == nil }
 
-// Rest waits and returns the cause of the end of ctx, if that comes first.
+// Rest waits for the duration d. If ctx ends before that, Rest returns the cause.
 func Rest(ctx context.Context, d time.Duration) error {
 	end := time.NewTimer(d)
 	defer end.Stop()

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("ready")
 		os.Exit(7)
 	}
-	goleak.VerifyTestMain(m) // a running process has a goroutine that waits for it
+	goleak.VerifyTestMain(m) // For each running process there is a goroutine that waits for its end.
 }
 
 const patience = 20 * time.Second
@@ -105,7 +105,7 @@ func TestGroup_KillsWhatIsLeftWhenTheProgramHasGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed.Kill()
-	g.Close() // like the end of this process
+	g.Close() // Closing the group has the same effect as the end of this process.
 	gone(t, p)
 	gone(t, stalled)
 	if p.Crashed() == nil {
@@ -157,7 +157,7 @@ func TestSpawn_MissingProgramIsAnError(t *testing.T) {
 func TestRedis_KeepsItsDataWhenItIsKilled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	const key = "b" // served by the first node of a cluster of three
+	const key = "b" // The first node of a cluster of three serves this key.
 	for _, kind := range []string{"redis", "redis-cluster"} {
 		site, err := harm.Open(ctx, t.TempDir(), kind, harm.Settings("always")...)
 		if err != nil {
@@ -252,7 +252,7 @@ func TestOpen_WithoutAServerSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// idle is a worker without runs.
+// idle is the role of a worker that executes no runs.
 var idle = harm.Role{Name: "idle-worker", Work: func(*flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
 	return func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
 		return worker.Config{}, func(r workflow.Registrar) {
@@ -262,7 +262,7 @@ var idle = harm.Role{Name: "idle-worker", Work: func(*flag.FlagSet) func(*record
 	}
 }}
 
-// newExperiment opens an experiment on a SQLite file with workers of a role.
+// newExperiment opens an experiment on a SQLite file with workers of the given role.
 func newExperiment(t *testing.T, role string) *harm.Experiment {
 	t.Helper()
 	x, dir := harm.NewExperiment(1, role, io.Discard), t.TempDir()

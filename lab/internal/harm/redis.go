@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a redis-server on this machine with a port of its own.
+// Redis is a redis-server process on this machine with its own port.
 type Redis struct {
-	Addr string // host and port
+	Addr string // host and port of the server
 
 	group    *Group
 	name     string
@@ -27,7 +27,7 @@ type Redis struct {
 	process  *Process
 }
 
-// ServerBinary returns the path of the server. The error explains how to install it.
+// ServerBinary returns the path of redis-server. The error contains an instruction to install it.
 func ServerBinary() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -37,17 +37,17 @@ func ServerBinary() (string, error) {
 	return "", errors.New("there is no redis-server: install Redis 7.0 or later, or name a server by its URL")
 }
 
-// startTime is the maximum time until a started server answers, including the time to load its
-// data.
+// startTime is the maximum time until a started server answers requests. It includes the time to
+// load data.
 const startTime = 30 * time.Second
 
-// StartRedis starts a server that keeps its data in a directory with its name.
+// StartRedis starts a server. The server stores its data in a directory named after it.
 func (g *Group) StartRedis(ctx context.Context, name string, settings ...string) (*Redis, error) {
 	if err := os.MkdirAll(filepath.Join(g.Dir, name), 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	var err error
-	for range 10 { // another process may take the free port
+	for range 10 { // Another process may take a free port before the server does.
 		r := &Redis{group: g, name: name, settings: settings}
 		var port int
 		if port, r.bus, err = freePorts(); err != nil {
@@ -61,24 +61,24 @@ func (g *Group) StartRedis(ctx context.Context, name string, settings ...string)
 	return nil, err
 }
 
-// freePorts returns two different free ports.
+// freePorts returns two different ports that are currently free.
 func freePorts() (port, bus int, err error) {
 	one, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, 0, fmt.Errorf("find a free port: %w", err)
 	}
-	defer func() { _ = one.Close() }() // for the server
+	defer func() { _ = one.Close() }() // The server needs the port.
 	two, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, 0, fmt.Errorf("find a free port: %w", err)
 	}
-	defer func() { _ = two.Close() }() // for the server
+	defer func() { _ = two.Close() }() // The server needs the port.
 	number := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	return number(one), number(two), nil
 }
 
-// Start restarts the server after Kill with its previous data. more contains additional settings
-// for this start.
+// Start starts the server after Kill with its previous data. more contains additional settings for
+// this start.
 func (r *Redis) Start(ctx context.Context, more ...string) error {
 	binary, err := ServerBinary()
 	if err != nil {
@@ -102,7 +102,8 @@ func (r *Redis) Start(ctx context.Context, more ...string) error {
 	return nil
 }
 
-// await blocks until the started server answers, because another one may have taken its port.
+// await blocks until the started server answers. It verifies the identity of the server, because
+// another server may have taken the port.
 func (r *Redis) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -110,7 +111,7 @@ func (r *Redis) await(ctx context.Context) error {
 	defer func() { _ = client.Close() }()
 	mine := fmt.Sprintf("process_id:%d\r\n", r.process.PID())
 	return poll(ctx, r.process.Done(), func() bool {
-		probe, err := net.Dial("tcp", r.Addr) // the client would log the failure
+		probe, err := net.Dial("tcp", r.Addr) // Use a plain connection, because the Redis client would log a failure.
 		if err != nil {
 			return false
 		}
@@ -120,7 +121,8 @@ func (r *Redis) await(ctx context.Context) error {
 	})
 }
 
-// poll calls done until it returns true.
+// poll calls done until it returns true. It returns an error if gone is closed or ctx ends before
+// that.
 func poll(ctx context.Context, gone <-chan struct{}, done func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -146,10 +148,10 @@ func (r *Redis) Kill() {
 // Crashed returns an error if the server has ended unexpectedly.
 func (r *Redis) Crashed() error { return r.process.Crashed() }
 
-// Stats contains the numbers of INFO by their names. Those of commands are numbers of calls.
+// Stats contains numbers from INFO by name. For a command, the number is the number of its calls.
 type Stats map[string]float64
 
-// ReadStats returns what a server has done since its start, and its memory.
+// ReadStats returns the statistics of a server since its start, and its memory.
 func ReadStats(ctx context.Context, c *redis.Client) (Stats, error) {
 	info, err := c.Info(ctx, "cpu", "commandstats", "memory").Result()
 	if err != nil {
@@ -166,12 +168,12 @@ func ReadStats(ctx context.Context, c *redis.Client) (Stats, error) {
 	return s, nil
 }
 
-// CPU returns the CPU time of the server.
+// CPU returns the CPU time that the server has used.
 func (s Stats) CPU() time.Duration {
 	return time.Duration((s["used_cpu_user"] + s["used_cpu_sys"]) * float64(time.Second))
 }
 
-// Calls returns the number of executed commands, including those within scripts, except INFO.
+// Calls returns the number of executed commands without INFO. It includes commands within scripts.
 func (s Stats) Calls() (n float64) {
 	for name, calls := range s {
 		if strings.HasPrefix(name, "cmdstat_") && name != "cmdstat_info" {
@@ -186,8 +188,8 @@ const (
 	slots   = 16384
 )
 
-// StartCluster starts a Redis Cluster of three masters. While a master is killed, its part of the
-// data is unavailable until it is restarted.
+// StartCluster starts a Redis Cluster of three masters. While a master is down, its part of the
+// data is unavailable.
 func (g *Group) StartCluster(ctx context.Context, settings ...string) ([]*Redis, error) {
 	settings = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, settings...)
 	var nodes []*Redis
@@ -204,14 +206,14 @@ func (g *Group) StartCluster(ctx context.Context, settings ...string) ([]*Redis,
 	return nodes, nil
 }
 
-// form assigns slots to each node and introduces it to the first one.
+// form assigns slots to each node and introduces all nodes to the first one.
 func form(ctx context.Context, nodes []*Redis) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	clients := make([]*redis.Client, len(nodes))
 	for i, n := range nodes {
 		clients[i] = redis.NewClient(&redis.Options{Addr: n.Addr})
-		defer func() { _ = clients[i].Close() }() // all requests have been answered
+		defer func() { _ = clients[i].Close() }() // All requests have been answered, so an error of Close is irrelevant.
 		host, port, err := net.SplitHostPort(n.Addr)
 		for _, command := range [][]any{
 			{"cluster", "set-config-epoch", i + 1},

@@ -17,20 +17,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Role is a role in which a program starts itself: a worker process.
+// Role describes a worker process that a program starts by executing itself.
 type Role struct {
 	// Name is the first argument of the process.
 	Name string
-	// Work adds flags to those of every worker. Once they are parsed, the result is called with the
-	// records of the worker. It returns the configuration of the worker, and registers its code.
+	// Work adds the flags of the role to the flags of every worker. After the flags have been
+	// parsed, the returned function is called with the writer for the records of the worker. It
+	// returns the configuration of the worker and a function that registers the code.
 	Work func(flags *flag.FlagSet) func(steps *record.Writer) (worker.Config, func(workflow.Registrar))
 }
 
-// exitNotStarted is the exit code of a worker whose Run returned an error. The code after a panic
-// differs.
+// exitNotStarted is the exit code of a worker whose Run returned an error. It differs from the exit
+// code after a panic.
 const exitNotStarted = 3
 
-// Play runs the role that args name. ok is false if they name none.
+// Play executes the role that args name. ok is false if they name no role.
 func Play(args []string, stderr io.Writer, roles ...Role) (code int, ok bool) {
 	i := slices.IndexFunc(roles, func(r Role) bool { return len(args) > 0 && args[0] == r.Name })
 	if i < 0 {
@@ -43,7 +44,8 @@ func Play(args []string, stderr io.Writer, roles ...Role) (code int, ok bool) {
 	return 0, true
 }
 
-// run runs a worker until SIGTERM. Its records exist when it handles that.
+// run runs a worker until it receives SIGTERM. The record file of the worker exists as soon as the
+// worker handles the signal.
 func (r *Role) run(args []string, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet(r.Name, flag.ContinueOnError)
 	name, url, records := flags.String("name", "", ""), flags.String("store", "", ""), flags.String("records", "", "")
@@ -61,7 +63,7 @@ func (r *Role) run(args []string, stderr io.Writer) (err error) {
 	st, err := store.Open(ctx, *url)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // stopped before it began
+			return nil // The worker was stopped before it began.
 		}
 		return err
 	}

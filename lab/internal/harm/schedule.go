@@ -12,62 +12,65 @@ import (
 
 // Schedule is the timeline of an experiment.
 type Schedule struct {
-	For    time.Duration // the fleet is harmed
-	Within time.Duration // the experiment is given up after that; 0 for no bound
+	For    time.Duration // time for which the fleet is disturbed
+	Within time.Duration // time after which the experiment is aborted; 0 for no limit
 	Fleet  Fleet
 	Faults []Fault
-	// Forgiving reports whether workers may fail to start, because the servers are harmed.
+	// Forgiving reports whether workers may fail to start, because the servers are disturbed as
+	// well.
 	Forgiving bool
 }
 
-// Fleet describes the workers and how they are harmed, each on its own. A worker is replaced when it
-// has ended.
+// Fleet describes the workers and their faults. Each place of the fleet has one worker at a time,
+// with its own faults. A worker that has ended is replaced.
 type Fleet struct {
 	Workers int
-	// After and Spread are the time between two faults of a worker: After and a random part of
-	// Spread. Zero is for no faults. The first fault of place n comes after n times Stagger instead,
-	// unless Stagger is zero.
+	// After and Spread determine the time between two faults of a worker, which is After plus a
+	// random part of Spread. If both are zero, there are no faults. If Stagger is not zero, the
+	// first fault of place n occurs after n times Stagger instead.
 	After, Spread, Stagger time.Duration
-	// Kill, Stop and Stall are the shares of the faults: SIGKILL, SIGTERM, and SIGSTOP for StallFor
-	// and a random part of StallSpread.
+	// Kill, Stop and Stall are the relative frequencies of the faults. They are SIGKILL, SIGTERM,
+	// and SIGSTOP for the duration StallFor plus a random part of StallSpread.
 	Kill, Stop, Stall     int
 	StallFor, StallSpread time.Duration
-	// Down is the maximum time until a worker is replaced.
+	// Down is the maximum time until a worker that has ended is replaced.
 	Down time.Duration
-	// Args returns arguments of a worker. build is the number of workers that were hired on purpose
-	// for its place.
+	// Args returns additional arguments of a worker. build is the number of workers of the same
+	// place that were replaced deliberately.
 	Args func(build int) []string
 }
 
-// Names of the faults of workers.
+// The names of the faults of workers.
 const (
 	Kills  = "kills"
 	Stops  = "stops"
 	Stalls = "stalls"
 )
 
-// Fault is a disturbance that is repeated while the fleet is harmed.
+// Fault is a disturbance that is repeated while the fleet is disturbed.
 type Fault struct {
 	Name string
-	// After and Spread are the time before each one: After and a random part of Spread.
+	// After and Spread determine the time before each repetition, which is After plus a random part
+	// of Spread.
 	After, Spread time.Duration
-	Times         int // 0 for no bound
-	// Always repeats it until the fleet is dismissed.
+	Times         int // maximum number of repetitions; 0 for no limit
+	// Always repeats the fault until the workers are stopped at the end.
 	Always bool
-	// Do is the disturbance. Its waits end with harm, everything that must be put back uses ctx.
+	// Do performs the disturbance. It stops waiting when harm ends, and must use ctx to undo its
+	// effect.
 	Do func(ctx, harm context.Context, r *rand.Rand) error
-	// Undo is called after the last one. It may be nil.
+	// Undo is called after the last repetition. It may be nil.
 	Undo func(ctx context.Context)
 }
 
-// The causes of the ends of contexts.
+// The causes with which contexts are canceled.
 var (
 	errLate = errors.New("the runs did not end in time")
 	errOver = errors.New("the experiment is over")
 )
 
-// Play harms the fleet until drive has returned or the time is over. The fleet is stopped when it
-// returns. It returns an error if the experiment could not be carried out.
+// Play disturbs the fleet until drive has returned or the time is over, and then stops the workers.
+// It returns an error if the experiment could not be executed.
 func (x *Experiment) Play(ctx context.Context, s *Schedule, drive func(ctx, harm context.Context)) error {
 	x.forgiving = s.Forgiving
 	first, err := x.hireAll(&s.Fleet)
@@ -84,7 +87,7 @@ func (x *Experiment) Play(ctx context.Context, s *Schedule, drive func(ctx, harm
 	defer fail(nil)
 	harm, calm := context.WithTimeout(ctx, s.For)
 	defer calm()
-	work, leave := context.WithCancelCause(ctx) // until the fleet is dismissed
+	work, leave := context.WithCancelCause(ctx) // The context is valid until the workers are stopped.
 	defer leave(nil)
 	var crew sync.WaitGroup
 	part := func(f func() error) {
@@ -111,11 +114,11 @@ func (x *Experiment) Play(ctx context.Context, s *Schedule, drive func(ctx, harm
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errLate) {
 		return err
 	}
-	return nil // active runs are reported as lost
+	return nil // Runs that are active at the end are reported as lost.
 }
 
-// hireAll starts the first workers. The time of the disturbances begins after they have started,
-// because starting takes longer than that on a busy machine.
+// hireAll starts the first workers. The time for the faults begins only after that, because on a
+// busy machine the start of the workers may take longer than the whole experiment.
 func (x *Experiment) hireAll(f *Fleet) ([]*Process, error) {
 	all, errs := make([]*Process, f.Workers), make([]error, f.Workers)
 	var hiring sync.WaitGroup
@@ -126,8 +129,9 @@ func (x *Experiment) hireAll(f *Fleet) ([]*Process, error) {
 	return all, errors.Join(errs...)
 }
 
-// occupy keeps one place of the fleet occupied and disturbs its worker, at first p, until harm ends.
-// The last worker then works until work ends. It is killed if the experiment was given up.
+// occupy keeps one place of the fleet occupied and performs the faults of its worker until harm
+// ends. The first worker is p. The last worker continues until work ends. If the experiment was
+// aborted, occupy kills it.
 func (x *Experiment) occupy(work, harm context.Context, f *Fleet, place int, p *Process) error {
 	r := x.Chance(100 + uint64(place))
 	next := f.Stagger * time.Duration(place)
@@ -152,7 +156,7 @@ func (x *Experiment) occupy(work, harm context.Context, f *Fleet, place int, p *
 				x.bury(p)
 				alive = false
 			case <-harm.Done():
-				select { // an undisturbed period
+				select { // Wait for the time of the next fault.
 				case <-work.Done():
 				case <-p.Done():
 				}
@@ -170,7 +174,7 @@ func (x *Experiment) occupy(work, harm context.Context, f *Fleet, place int, p *
 	}
 }
 
-// hurt performs one disturbance and reports whether the worker is still running.
+// hurt performs one fault and reports whether the worker is still running.
 func (x *Experiment) hurt(harm context.Context, f *Fleet, p *Process, r *rand.Rand) (alive bool) {
 	switch n := r.IntN(f.Kill + f.Stop + f.Stall); {
 	case n < f.Kill:
@@ -187,7 +191,7 @@ func (x *Experiment) hurt(harm context.Context, f *Fleet, p *Process, r *rand.Ra
 	return false
 }
 
-// inflict repeats a fault until its time is over.
+// inflict repeats a fault until the context until ends.
 func (x *Experiment) inflict(ctx, until context.Context, f *Fault, r *rand.Rand) error {
 	for n := 0; (f.Times == 0 || n < f.Times) && Pause(until, f.After+Random(r, f.Spread)); n++ {
 		if err := f.Do(ctx, until, r); err != nil {
@@ -201,11 +205,11 @@ func (x *Experiment) inflict(ctx, until context.Context, f *Fault, r *rand.Rand)
 	return nil
 }
 
-// Restarts is the name of [Experiment.RestartServer].
+// Restarts is the name of the fault that [Experiment.RestartServer] returns.
 const Restarts = "restarts"
 
-// RestartServer returns a fault that kills one of the servers, and restarts it with its data after a
-// random part of down.
+// RestartServer returns a fault that kills one of the servers. It restarts the server with its data
+// after a random part of down.
 func (x *Experiment) RestartServer(after, spread, down time.Duration) Fault {
 	return Fault{Name: Restarts, After: after, Spread: spread, Do: func(ctx, _ context.Context, r *rand.Rand) error {
 		server := x.Servers[r.IntN(len(x.Servers))]

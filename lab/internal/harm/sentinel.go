@@ -13,19 +13,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Pair is a master with a replica, and a Sentinel that promotes the replica when the master fails.
+// Pair is a master with a replica and a Sentinel. The Sentinel promotes the replica when the master
+// fails.
 type Pair struct {
-	// Sentinel is the address of the Sentinel.
+	// Sentinel is the address of the Sentinel process.
 	Sentinel string
 
 	master, replica *Redis
 	watcher         *Process
 }
 
-// pairName is the name of the pair for the Sentinel.
+// pairName is the name by which the Sentinel identifies the pair.
 const pairName = "main"
 
-// StartPair starts both servers and the Sentinel.
+// StartPair starts a master, a replica and a Sentinel.
 func (g *Group) StartPair(ctx context.Context, settings ...string) (p *Pair, err error) {
 	p = &Pair{}
 	settings = append([]string{"--repl-diskless-sync-delay", "0"}, settings...)
@@ -35,7 +36,7 @@ func (g *Group) StartPair(ctx context.Context, settings ...string) (p *Pair, err
 	if p.replica, err = g.StartRedis(ctx, "redis-2", append(settings, replicaOf(p.master)...)...); err != nil {
 		return nil, err
 	}
-	p.replica.settings = settings // its master is set at each start
+	p.replica.settings = settings // Each start of the replica sets the address of its master.
 	if err := p.watch(g); err != nil {
 		return nil, err
 	}
@@ -43,11 +44,11 @@ func (g *Group) StartPair(ctx context.Context, settings ...string) (p *Pair, err
 }
 
 func replicaOf(master *Redis) []string {
-	host, port, _ := net.SplitHostPort(master.Addr) // created by JoinHostPort
+	host, port, _ := net.SplitHostPort(master.Addr) // The address was created by JoinHostPort, so it can be split.
 	return []string{"--replicaof", host, port}
 }
 
-// watch starts the Sentinel, which keeps its state in its configuration file.
+// watch starts the Sentinel. It stores its state in its configuration file.
 func (p *Pair) watch(g *Group) error {
 	binary, err := ServerBinary()
 	if err != nil {
@@ -72,12 +73,12 @@ func (p *Pair) watch(g *Group) error {
 	return err
 }
 
-// await blocks until the Sentinel knows the master and a healthy replica.
+// await blocks until the Sentinel has discovered the master and a healthy replica.
 func (p *Pair) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
-	defer func() { _ = sentinel.Close() }() // all requests have been answered
+	defer func() { _ = sentinel.Close() }() // All requests have been answered, so an error of Close is irrelevant.
 	master := redis.NewClient(&redis.Options{Addr: p.master.Addr})
 	defer func() { _ = master.Close() }()
 	err := poll(ctx, p.watcher.Done(), func() bool {
@@ -98,8 +99,8 @@ func (p *Pair) await(ctx context.Context) error {
 	return nil
 }
 
-// Failover kills the master, waits until the Sentinel has promoted the replica, and restarts the
-// killed server without data as a replica of the new master.
+// Failover kills the master and waits until the Sentinel has promoted the replica. Then it restarts
+// the killed server without data as a replica of the new master.
 func (p *Pair) Failover(ctx context.Context) error {
 	if err := errors.Join(p.master.Crashed(), p.replica.Crashed()); err != nil {
 		return err

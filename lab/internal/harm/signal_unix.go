@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// detach prevents signals of the terminal, such as Ctrl-C, from reaching the process, because the
-// program decides when it ends.
+// detach prevents signals of the terminal, such as Ctrl-C, from reaching the process. The program
+// itself decides when the process ends.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func suspend(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }

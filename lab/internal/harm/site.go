@@ -19,36 +19,37 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 
-	_ "github.com/flowgen/flowgen/redisstore"  // for redis://…
-	_ "github.com/flowgen/flowgen/sqlitestore" // for sqlite:…
+	_ "github.com/flowgen/flowgen/redisstore"  // registers the scheme redis:
+	_ "github.com/flowgen/flowgen/sqlitestore" // registers the scheme sqlite:
 )
 
-// Site is the store of an experiment, with the processes on it.
+// Site is the store of an experiment with its server processes.
 type Site struct {
 	*Group
 
-	// URL opens the store.
+	// URL is the address for [store.Open].
 	URL string
-	// Servers contains the servers that the experiment has started and may kill.
+	// Servers contains the servers that the experiment has started. It may kill them.
 	Servers []*Redis
-	// Pair is a master with a replica, or nil.
+	// Pair is a master with a replica, or nil if the store has none.
 	Pair *Pair
-	// Store and Client are those of the driver, after Connect.
+	// Store and Client belong to the driver. Connect sets them.
 	Store  store.Store
 	Client *workflow.Client
 
 	disconnect func()
-	temporary  string // the directory that Close removes
-	prefix     string // key prefix on an external server; empty if the store is removed with the experiment
+	temporary  string // directory that Close removes; empty if there is none
+	prefix     string // key prefix on an external server; empty for all other stores
 }
 
-// Own reports whether what selects a store whose servers the program starts.
+// Own reports whether what names a kind of store whose servers the program starts.
 func Own(what string) bool { return what == "redis" || what == "redis-cluster" }
 
-// Paired selects a store on a master and a replica that the program starts.
+// Paired is the kind of a store on a master and a replica that the program starts.
 const Paired = "redis-sentinel"
 
-// Check returns an error if a store cannot be used. It does not connect to the store.
+// Check returns an error if the store that what names cannot be used. It does not connect to the
+// store.
 func Check(what string) error {
 	scheme, rest, _ := strings.Cut(what, ":")
 	switch {
@@ -68,7 +69,8 @@ func Check(what string) error {
 	return fmt.Errorf("%q is none of redis, redis-cluster, redis-sentinel, sqlite:PATH, redis://…, redis+cluster://…, redis+sentinel://…", what)
 }
 
-// absent returns an error if a file exists, because its contents would be included in the check.
+// absent returns an error if a file exists, because the contents of an existing store would be part
+// of the evidence.
 func absent(path string) error {
 	switch _, err := os.Stat(path); {
 	case err == nil:
@@ -79,13 +81,14 @@ func absent(path string) error {
 	return nil
 }
 
-// Settings returns settings with which servers keep their data when killed.
+// Settings returns settings with which servers keep their data when they are killed.
 func Settings(appendfsync string) []string {
 	return []string{"--appendonly", "yes", "--appendfsync", appendfsync}
 }
 
-// Open prepares a store of the given kind: it starts servers in dir, or chooses a new key prefix on
-// an external server. Without a dir it uses a temporary directory, which Close removes.
+// Open prepares a store of the kind that what names. It starts servers in dir, or chooses a new key
+// prefix on an external server. If dir is empty, it uses a temporary directory, which Close
+// removes.
 func Open(ctx context.Context, dir, what string, settings ...string) (_ *Site, err error) {
 	if err := Check(what); err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ func (s *Site) start(ctx context.Context, what string, settings []string) (err e
 			return fmt.Errorf("read the URL of the store: %w", err)
 		}
 		var random [4]byte
-		_, _ = rand.Read(random[:]) // never fails
+		_, _ = rand.Read(random[:]) // Read never fails.
 		query := u.Query()
 		s.prefix = query.Get("prefix") + "bench-" + hex.EncodeToString(random[:])
 		query.Set("prefix", s.prefix)
@@ -147,7 +150,7 @@ func (s *Site) start(ctx context.Context, what string, settings []string) (err e
 	return nil
 }
 
-// Connect opens the store for the driver of an experiment, which logs to driver.log.
+// Connect opens the store and the client of the driver. They log to driver.log.
 func (s *Site) Connect(ctx context.Context) error {
 	f, err := os.OpenFile(filepath.Join(s.Dir, "driver.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -156,7 +159,7 @@ func (s *Site) Connect(ctx context.Context) error {
 	if s.Store, err = store.Open(ctx, s.URL); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	redis.SetLogger(redisLog{f}) // it reports servers that are down
+	redis.SetLogger(redisLog{f}) // The client logs a line for each server that is down.
 	s.Client = workflow.NewClient(s.Store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f, nil))})
 	s.disconnect = func() {
 		_ = s.Client.Close()
@@ -169,12 +172,13 @@ func (s *Site) Connect(ctx context.Context) error {
 // redisLog writes the log lines of go-redis to a file.
 type redisLog struct{ w io.Writer }
 
-// Printf writes a line.
+// Printf writes a line to the file.
 func (l redisLog) Printf(_ context.Context, format string, args ...any) {
 	fmt.Fprintf(l.w, format+"\n", args...)
 }
 
-// Patient returns a URL with longer timeouts, for reading all data in one request.
+// Patient returns the URL of the store with longer timeouts, with which all data can be read in one
+// request.
 func (s *Site) Patient() string {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Scheme == "sqlite" {
@@ -189,7 +193,7 @@ func (s *Site) Patient() string {
 // Prefix returns the key prefix on an external server, or "" for other stores.
 func (s *Site) Prefix() string { return s.prefix }
 
-// Close disconnects the driver and kills the processes that are left.
+// Close disconnects the driver and kills the remaining processes.
 func (s *Site) Close() {
 	if s.disconnect != nil {
 		s.disconnect()
@@ -198,6 +202,6 @@ func (s *Site) Close() {
 		s.Group.Close()
 	}
 	if s.temporary != "" {
-		_ = os.RemoveAll(s.temporary) // in the directory for temporary files
+		_ = os.RemoveAll(s.temporary) // The directory is temporary, so the removal may fail.
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ring returns the tick for which it was started, or "" without a tick.
+// ring returns the tick for which it was started, or "" if there is none.
 //
 //flow:workflow
 func ring(ctx workflow.Context, bell string) (string, error) {

@@ -8,11 +8,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Play is a performance: acts that are noted in a book, with a wait for a cue in between.
+// Play is the input of perform. A play consists of acts that are noted in a book, and of a wait for
+// a cue between two acts.
 type Play struct {
 	Book string `json:"book"`
 	Acts int    `json:"acts"`
-	Cue  int    `json:"cue"` // the act before which it waits; negative for no wait
+	Cue  int    `json:"cue"` // the act before which the play waits; negative if it does not wait
 }
 
 // perform performs a play.
@@ -24,7 +25,7 @@ func perform(ctx workflow.Context, p Play) ([]string, error) {
 		if act == p.Cue {
 			cue, err := Cue.Receive(ctx)
 			if err != nil {
-				if errors.Is(err, workflow.ErrCanceled) { // clean up
+				if errors.Is(err, workflow.ErrCanceled) { // The run was canceled, so clean up.
 					_, cleaned := Note(workflow.Detached(ctx), p.Book, "sweep the stage")
 					err = errors.Join(err, cleaned)
 				}
@@ -41,7 +42,7 @@ func perform(ctx workflow.Context, p Play) ([]string, error) {
 	return done, nil
 }
 
-// travel makes three bookings and then fails. The bookings are canceled in reverse order.
+// travel makes three bookings and then fails. Compensations cancel the bookings in reverse order.
 //
 //flow:workflow
 func travel(ctx workflow.Context, book string) error {
@@ -51,7 +52,7 @@ func travel(ctx workflow.Context, book string) error {
 		}
 		workflow.Compensate(ctx, func(ctx workflow.Context) error {
 			if what == "car" {
-				if err := Work(ctx, 300*time.Millisecond); err != nil { // gives the tour time to kill workers here
+				if err := Work(ctx, 300*time.Millisecond); err != nil { // With -chaos, the tour may kill workers during this time.
 					return err
 				}
 			}
@@ -62,7 +63,7 @@ func travel(ctx workflow.Context, book string) error {
 	return Allow(ctx, book, "pay")
 }
 
-// open executes a first step, and a second one that a book must allow.
+// open executes two steps. The second one fails unless a book contains a permission.
 //
 //flow:workflow as=OpenShop
 func open(ctx workflow.Context, book string) (string, error) {
@@ -73,12 +74,13 @@ func open(ctx workflow.Context, book string) (string, error) {
 	return line + ", open", Allow(ctx, book, "permit")
 }
 
-// change simulates two changes of its code. A run keeps the version that it had at the first call.
+// change simulates changes of its code. A run keeps the version that its first call of Version
+// returned.
 //
 //flow:workflow
 func change(ctx workflow.Context, rounds int) ([]int, error) {
 	var versions []int
-	for latest := 1; latest <= rounds; latest++ { // as if the code was changed in each round
+	for latest := 1; latest <= rounds; latest++ { // Each round simulates a change of the code.
 		versions = append(versions, workflow.Version(ctx, "tour-price", latest), workflow.Version(ctx, fmt.Sprint("tour-change-", latest), latest)) //flow:ignore version stands for changes of the code
 		if err := Work(ctx, time.Millisecond); err != nil {
 			return versions, err
@@ -87,7 +89,7 @@ func change(ctx workflow.Context, rounds int) ([]int, error) {
 	return versions, nil
 }
 
-// places calls steps on its own queue and on other queues.
+// places calls steps on the queue of the run and on other queues.
 //
 //flow:workflow
 func places(ctx workflow.Context, line string) ([]string, error) {
@@ -103,7 +105,7 @@ func places(ctx workflow.Context, line string) ([]string, error) {
 	return []string{here, there, chosen}, err
 }
 
-// save deposits money in parts.
+// save deposits money in several parts.
 //
 //flow:workflow
 func save(ctx workflow.Context, account string, parts int) (int64, error) {
@@ -115,7 +117,7 @@ func save(ctx workflow.Context, account string, parts int) (int64, error) {
 	return Deposit(ctx, account, 0)
 }
 
-// toil executes some steps, each of which writes a note.
+// toil executes steps, each of which writes a note.
 //
 //flow:workflow
 func toil(ctx workflow.Context, book string, steps int) (int, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// half returns half of an even number, and an error for an odd one.
+// half returns half of an even number. It fails for an odd number.
 //
 //flow:workflow
 func half(ctx workflow.Context, n int) (int, error) {
@@ -18,7 +18,7 @@ func half(ctx workflow.Context, n int) (int, error) {
 	return n / 2, Work(ctx, time.Millisecond)
 }
 
-// halves starts a child for each number and omits those that fail.
+// halves starts a child for each number. It omits the results of children that fail.
 //
 //flow:workflow
 func halves(ctx workflow.Context, numbers []int) (string, error) {
@@ -42,8 +42,9 @@ func wait(ctx workflow.Context, name string) (string, error) {
 	return name + ": " + cue, err
 }
 
-// leave starts three children, cancels a fourth, and ends: then one child is canceled, one
-// continues independently, and one is waited for. Their workflow IDs begin with name.
+// leave starts three children, cancels a fourth, and ends. At its end, the first child is canceled,
+// the second continues independently, and the third is waited for. The workflow IDs of the children
+// begin with name.
 //
 //flow:workflow
 func leave(ctx workflow.Context, name string) (string, error) {
@@ -65,7 +66,7 @@ func leave(ctx workflow.Context, name string) (string, error) {
 	return "left", nil
 }
 
-// crowd starts more concurrent children than it may.
+// crowd starts more concurrent children than a run may have.
 //
 //flow:workflow children=3
 func crowd(ctx workflow.Context, n int) (int, error) {
@@ -82,16 +83,16 @@ func crowd(ctx workflow.Context, n int) (int, error) {
 	return 0, nil
 }
 
-// Tally is the state of a count.
+// Tally is the state of count.
 type Tally struct {
 	Sum   int `json:"sum"`
 	Count int `json:"count"`
 	Turns int `json:"turns"`
 	Want  int `json:"want"`
-	Each  int `json:"each"` // messages per run
+	Each  int `json:"each"` // number of messages per run
 }
 
-// count adds up numbers. It repeatedly continues as a new run.
+// count adds up the numbers that it receives. It repeatedly continues as a new run.
 //
 //flow:workflow
 func count(ctx workflow.Context, t Tally) (Tally, error) {

@@ -104,7 +104,7 @@ func Register(r workflow.Registrar, bank *Bank, site *Site) {
 	shim.BindWorkflow(r, WaitForCue, wait)
 }
 
-// Bundle sends three letters to an address at once.
+// Bundle is batched. It sends three letters to the same address in one run.
 //
 // It starts and awaits runs of [bundle].
 var Bundle = shim.NewWorkflow[Page, []string]("tour.bundle", "", shim.WorkflowPolicy{
@@ -113,18 +113,19 @@ var Bundle = shim.NewWorkflow[Page, []string]("tour.bundle", "", shim.WorkflowPo
 	}, 3, time.Minute),
 })
 
-// Carpenter saws and glues in parallel.
+// Carpenter executes saw and glue in parallel.
 //
 // It starts and awaits runs of [carpenter].
 var Carpenter = shim.NewWorkflow[int, []Shift]("tour.carpenter", "jobs", shim.WorkflowPolicy{})
 
-// Change simulates two changes of its code. A run keeps the version that it had at the first call.
+// Change simulates changes of its code. A run keeps the version that its first call of Version
+// returned.
 //
 // It starts and awaits runs of [change].
 var Change = shim.NewWorkflow[int, []int]("tour.change", "rounds", shim.WorkflowPolicy{})
 
-// Collect receives payments through a hook, in any number of parts, and publishes the token. If it
-// is given a token, another run may already use it.
+// Collect receives payments through a hook, in any number of parts, and publishes the token of the
+// hook. If it is started with a token, another run may use the same token.
 //
 // It starts and awaits runs of [collect].
 var Collect = shim.NewWorkflow[CollectInput, int]("tour.collect", "", shim.WorkflowPolicy{})
@@ -135,19 +136,19 @@ type CollectInput struct {
 	Cents int    `json:"cents"`
 }
 
-// Count adds up numbers. It repeatedly continues as a new run.
+// Count adds up the numbers that it receives. It repeatedly continues as a new run.
 //
 // It starts and awaits runs of [count].
 var Count = shim.NewWorkflow[Tally, Tally]("tour.count", "t", shim.WorkflowPolicy{})
 
-// Crowd starts more concurrent children than it may.
+// Crowd starts more concurrent children than a run may have.
 //
 // It starts and awaits runs of [crowd].
 var Crowd = shim.NewWorkflow[int, int]("tour.crowd", "n", shim.WorkflowPolicy{
 	Children: 3,
 })
 
-// Deploy is canceled when a newer run starts.
+// Deploy has one active run per key, which a newer start cancels.
 //
 // It starts and awaits runs of [deploy].
 var Deploy = shim.NewWorkflow[string, string]("tour.deploy", "key", shim.WorkflowPolicy{
@@ -157,7 +158,7 @@ var Deploy = shim.NewWorkflow[string, string]("tour.deploy", "key", shim.Workflo
 	Active: workflow.CancelActive,
 })
 
-// Fetch runs once more after the active run, for any number of starts.
+// Fetch has one active run per key. All starts during that run lead to one further run.
 //
 // It starts and awaits runs of [fetch].
 var Fetch = shim.NewWorkflow[string, string]("tour.fetch", "key", shim.WorkflowPolicy{
@@ -182,8 +183,8 @@ type ForwardInput struct {
 	N  int    `json:"n"`
 }
 
-// Guard, deploy, fetch and post each have one active run per key, which ends when it receives a
-// cue.
+// Guard has one active run per key. A start while the run is active returns that run. The run ends
+// when it receives a cue.
 //
 // It starts and awaits runs of [guard].
 var Guard = shim.NewWorkflow[string, string]("tour.guard", "key", shim.WorkflowPolicy{
@@ -198,23 +199,24 @@ var Guard = shim.NewWorkflow[string, string]("tour.guard", "key", shim.WorkflowP
 // It starts and awaits runs of [haggle].
 var Haggle = shim.NewWorkflow[int, int]("tour.haggle", "price", shim.WorkflowPolicy{})
 
-// Half returns half of an even number, and an error for an odd one.
+// Half returns half of an even number. It fails for an odd number.
 //
 // It starts and awaits runs of [half].
 var Half = shim.NewWorkflow[int, int]("tour.half", "n", shim.WorkflowPolicy{})
 
-// Halves starts a child for each number and omits those that fail.
+// Halves starts a child for each number. It omits the results of children that fail.
 //
 // It starts and awaits runs of [halves].
 var Halves = shim.NewWorkflow[[]int, string]("tour.halves", "numbers", shim.WorkflowPolicy{})
 
-// Leave starts three children, cancels a fourth, and ends: then one child is canceled, one
-// continues independently, and one is waited for. Their workflow IDs begin with name.
+// Leave starts three children, cancels a fourth, and ends. At its end, the first child is canceled,
+// the second continues independently, and the third is waited for. The workflow IDs of the children
+// begin with name.
 //
 // It starts and awaits runs of [leave].
 var Leave = shim.NewWorkflow[string, string]("tour.leave", "name", shim.WorkflowPolicy{})
 
-// OpenShop executes a first step, and a second one that a book must allow.
+// OpenShop executes two steps. The second one fails unless a book contains a permission.
 //
 // It starts and awaits runs of [open].
 var OpenShop = shim.NewWorkflow[string, string]("tour.open", "book", shim.WorkflowPolicy{})
@@ -224,12 +226,12 @@ var OpenShop = shim.NewWorkflow[string, string]("tour.open", "book", shim.Workfl
 // It starts and awaits runs of [perform].
 var Perform = shim.NewWorkflow[Play, []string]("tour.perform", "p", shim.WorkflowPolicy{})
 
-// Places calls steps on its own queue and on other queues.
+// Places calls steps on the queue of the run and on other queues.
 //
 // It starts and awaits runs of [places].
 var Places = shim.NewWorkflow[string, []string]("tour.places", "line", shim.WorkflowPolicy{})
 
-// Post runs after all earlier starts.
+// Post has one active run per key. Further starts wait for their turn.
 //
 // It starts and awaits runs of [post].
 var Post = shim.NewWorkflow[string, string]("tour.post", "key", shim.WorkflowPolicy{
@@ -239,18 +241,19 @@ var Post = shim.NewWorkflow[string, string]("tour.post", "key", shim.WorkflowPol
 	Active: workflow.QueueActive,
 })
 
-// Publish has a step that writes a stream between chunks of the workflow. Another stream keeps only
-// its last chunks.
+// Publish writes a chunk to a stream, and then executes a step that writes to the same stream. It
+// also writes to a stream that keeps only its last chunks.
 //
 // It starts and awaits runs of [publish].
 var Publish = shim.NewWorkflow[Pages, int]("tour.publish", "p", shim.WorkflowPolicy{})
 
-// ReadLetters receives n letters, and one more for which it waits only briefly.
+// ReadLetters receives n letters. Then it waits briefly for another one.
 //
 // It starts and awaits runs of [read].
 var ReadLetters = shim.NewWorkflow[int, []string]("tour.read", "n", shim.WorkflowPolicy{})
 
-// Reprint uses the press exclusively. A higher rank is printed first, and readers take turns.
+// Reprint holds the press, which admits one run at a time. A copy with a higher rank is printed
+// first. Copies of equal rank are printed for each reader in turn.
 //
 // It starts and awaits runs of [reprint].
 var Reprint = shim.NewWorkflow[Copy, int64]("tour.reprint", "c", shim.WorkflowPolicy{
@@ -265,12 +268,12 @@ var Reprint = shim.NewWorkflow[Copy, int64]("tour.reprint", "c", shim.WorkflowPo
 	}),
 })
 
-// Ring returns the tick for which it was started, or "" without a tick.
+// Ring returns the tick for which it was started, or "" if there is none.
 //
 // It starts and awaits runs of [ring].
 var Ring = shim.NewWorkflow[string, string]("tour.ring", "bell", shim.WorkflowPolicy{})
 
-// Save deposits money in parts.
+// Save deposits money in several parts.
 //
 // It starts and awaits runs of [save].
 var Save = shim.NewWorkflow[SaveInput, int64]("tour.save", "", shim.WorkflowPolicy{})
@@ -281,7 +284,8 @@ type SaveInput struct {
 	Parts   int    `json:"parts"`
 }
 
-// Sell holds a window until it receives a cue. Its starts do not wait for a window.
+// Sell holds a limit for a window until it receives a cue. A start is rejected if no window is
+// free.
 //
 // It starts and awaits runs of [sell].
 var Sell = shim.NewWorkflow[string, string]("tour.sell", "window", shim.WorkflowPolicy{
@@ -290,7 +294,7 @@ var Sell = shim.NewWorkflow[string, string]("tour.sell", "window", shim.Workflow
 	}),
 })
 
-// Serve holds the counter of a customer until it receives a cue.
+// Serve holds a limit for the counter of a customer until it receives a cue.
 //
 // It starts and awaits runs of [serve].
 var Serve = shim.NewWorkflow[string, string]("tour.serve", "customer", shim.WorkflowPolicy{
@@ -299,7 +303,7 @@ var Serve = shim.NewWorkflow[string, string]("tour.serve", "customer", shim.Work
 	}),
 })
 
-// Toil executes some steps, each of which writes a note.
+// Toil executes steps, each of which writes a note.
 //
 // It starts and awaits runs of [toil].
 var Toil = shim.NewWorkflow[ToilInput, int]("tour.toil", "", shim.WorkflowPolicy{})
@@ -310,12 +314,12 @@ type ToilInput struct {
 	Steps int    `json:"steps"`
 }
 
-// Travel makes three bookings and then fails. The bookings are canceled in reverse order.
+// Travel makes three bookings and then fails. Compensations cancel the bookings in reverse order.
 //
 // It starts and awaits runs of [travel].
 var Travel = shim.NewWorkflow[string, workflow.None]("tour.travel", "book", shim.WorkflowPolicy{})
 
-// Typeset runs after the last change of a page.
+// Typeset is debounced. It runs after the last change of a page.
 //
 // It starts and awaits runs of [typeset].
 var Typeset = shim.NewWorkflow[Page, string]("tour.typeset", "page", shim.WorkflowPolicy{
@@ -376,7 +380,7 @@ var depositStep = shim.NewStep("tour.deposit", shim.Policy{
 	})
 })
 
-// Far runs on machines that serve the queue far, and returns the site of the machine.
+// Far returns the site of its worker. It runs on workers that serve the queue far.
 //
 // It is the durable counterpart of [Site.far].
 func Far(ctx workflow.Context, line string) (string, error) {
@@ -418,7 +422,8 @@ var glueStep = shim.NewStep("tour.glue", shim.Policy{
 	})
 })
 
-// Near runs on the queue of the run unless the call selects another one.
+// Near returns the site of its worker. It runs on the queue of the run unless the call selects
+// another queue.
 //
 // It is the durable counterpart of [Site.near].
 func Near(ctx workflow.Context, line string) (string, error) {
@@ -439,7 +444,7 @@ var nearStep = shim.NewStep("tour.near", shim.Policy{
 	})
 })
 
-// Note writes a line to a book. If it is executed again, it does not write the line twice.
+// Note writes a line to a book. A repeated execution does not write the line again.
 //
 // It is the durable counterpart of [Bank.note].
 func Note(ctx workflow.Context, book string, line string) (string, error) {
@@ -481,7 +486,7 @@ var sawStep = shim.NewStep("tour.saw", shim.Policy{
 	})
 })
 
-// Scribble writes a stream and closes it.
+// Scribble writes lines to a stream and closes the stream.
 //
 // It is the durable counterpart of [scribble].
 func Scribble(ctx workflow.Context, p Pages) (int, error) {
@@ -502,7 +507,7 @@ var scribbleStep = shim.NewStep("tour.scribble", shim.Policy{
 	})
 })
 
-// Stamp returns the time of printing in microseconds.
+// Stamp returns the current time in microseconds.
 //
 // It is the durable counterpart of [stamp].
 func Stamp(ctx workflow.Context) (int64, error) {
@@ -522,7 +527,7 @@ var stampStep = shim.NewStep("tour.stamp", shim.Policy{
 	})
 })
 
-// Work takes time d.
+// Work takes the time d.
 //
 // It is the durable counterpart of [work].
 func Work(ctx workflow.Context, d time.Duration) error {

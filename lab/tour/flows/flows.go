@@ -1,5 +1,5 @@
-// Package flows contains the workflows of the tour. Each of them uses some of the operations of
-// runs.
+// Package flows contains the workflows of the tour. Each of them demonstrates some of the
+// operations of runs.
 //
 //flow:package name=tour
 package flows
@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/step/sqlstep"
 )
 
-// Bank is a SQL database in which steps record their effects, in the tables created by [Schema].
+// Bank is a SQL database in which steps record their effects. [Schema] creates its tables.
 type Bank struct{ DB *sql.DB }
 
 // Schema creates the tables of a bank.
@@ -34,7 +34,7 @@ func (b *Bank) deposit(ctx context.Context, account string, cents int64) (int64,
 	})
 }
 
-// note writes a line to a book. If it is executed again, it does not write the line twice.
+// note writes a line to a book. A repeated execution does not write the line again.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func (b *Bank) note(ctx context.Context, book, line string) (string, error) {
@@ -43,7 +43,7 @@ func (b *Bank) note(ctx context.Context, book, line string) (string, error) {
 	return line, err
 }
 
-// ErrNotYet means that a book does not allow something yet.
+// ErrNotYet is returned if a book does not contain a required line.
 //
 //flow:error
 var ErrNotYet = errors.New("the book does not allow it")
@@ -62,14 +62,15 @@ func (b *Bank) allow(ctx context.Context, book, line string) error {
 	return nil
 }
 
-// far runs on machines that serve the queue far, and returns the site of the machine.
+// far returns the site of its worker. It runs on workers that serve the queue far.
 //
 //flow:step queue=far retries=50 backoff=constant(20ms)
 func (s *Site) far(ctx context.Context, line string) (string, error) {
 	return s.Name + " " + line, step.Write(ctx, Lines, "far: "+line)
 }
 
-// near runs on the queue of the run unless the call selects another one.
+// near returns the site of its worker. It runs on the queue of the run unless the call selects
+// another queue.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func (s *Site) near(_ context.Context, line string) (string, error) { return s.Name + " " + line, nil }
@@ -77,7 +78,7 @@ func (s *Site) near(_ context.Context, line string) (string, error) { return s.N
 // Site is the location of a worker.
 type Site struct{ Name string }
 
-// work takes time d.
+// work takes the time d.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func work(ctx context.Context, d time.Duration) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Limits that runs share.
+// The limits that runs share.
 var (
 	Saws    = limit.New("tour.saws", limit.Config{AtOnce: 2})
 	Benches = limit.New("tour.benches", limit.Config{AtOnce: 3})
@@ -16,10 +16,10 @@ var (
 	Window  = limit.NewKeyed[string]("tour.window", limit.Config{AtOnce: 1, Refuse: true})
 	Press   = limit.NewKeyed[string]("tour.press", limit.Config{AtOnce: 1})
 	Stamps  = limit.New("tour.stamps", limit.Config{Rate: 200, Burst: 1})
-	Ink     = limit.NewLocal("tour.ink") // for each worker separately
+	Ink     = limit.NewLocal("tour.ink") // each worker has its own limit
 )
 
-// Shift is the interval in microseconds in which an attempt used shared resources.
+// Shift is the interval in which an attempt used shared resources. The times are in microseconds.
 type Shift struct {
 	Saws    int   `json:"saws"`
 	Benches int   `json:"benches"`
@@ -27,7 +27,7 @@ type Shift struct {
 	To      int64 `json:"to"`
 }
 
-// shift takes a moment and returns its interval.
+// shift sleeps for a moment and returns the interval.
 func shift(saws, benches int) Shift {
 	from := time.Now()
 	time.Sleep(5 * time.Millisecond)
@@ -44,7 +44,7 @@ func saw(context.Context) (Shift, error) { return shift(1, 1), nil }
 //flow:step uses=Benches:2,Saws retries=50 backoff=constant(20ms)
 func glue(context.Context) (Shift, error) { return shift(1, 2), nil }
 
-// carpenter saws and glues in parallel.
+// carpenter executes saw and glue in parallel.
 //
 //flow:workflow
 func carpenter(ctx workflow.Context, jobs int) ([]Shift, error) {
@@ -56,51 +56,53 @@ func carpenter(ctx workflow.Context, jobs int) ([]Shift, error) {
 	})
 }
 
-// serve holds the counter of a customer until it receives a cue.
+// serve holds a limit for the counter of a customer until it receives a cue.
 //
 //flow:workflow uses=Counter(customer)
 func serve(ctx workflow.Context, customer string) (string, error) { return Cue.Receive(ctx) }
 
-// sell holds a window until it receives a cue. Its starts do not wait for a window.
+// sell holds a limit for a window until it receives a cue. A start is rejected if no window is
+// free.
 //
 //flow:workflow uses=Window(window)
 func sell(ctx workflow.Context, window string) (string, error) { return Cue.Receive(ctx) }
 
-// guard, deploy, fetch and post each have one active run per key, which ends when it receives a
-// cue.
+// guard has one active run per key. A start while the run is active returns that run. The run ends
+// when it receives a cue.
 //
 //flow:workflow singleton=key
 func guard(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// deploy is canceled when a newer run starts.
+// deploy has one active run per key, which a newer start cancels.
 //
 //flow:workflow singleton=key,replace
 func deploy(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// fetch runs once more after the active run, for any number of starts.
+// fetch has one active run per key. All starts during that run lead to one further run.
 //
 //flow:workflow singleton=key,latest
 func fetch(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// post runs after all earlier starts.
+// post has one active run per key. Further starts wait for their turn.
 //
 //flow:workflow singleton=key,queue
 func post(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// Copy is a copy printed for a reader.
+// Copy is the input of reprint. A copy is printed for a reader.
 type Copy struct {
 	Press  string `json:"press"`
 	Reader string `json:"reader"`
 	Rank   int    `json:"rank"`
-	Waits  bool   `json:"waits"` // waits for its cue while it uses the press
+	Waits  bool   `json:"waits"` // the run waits for a cue while it holds the press
 }
 
-// stamp returns the time of printing in microseconds.
+// stamp returns the current time in microseconds.
 //
 //flow:step uses=Stamps,Ink:2 retries=50 backoff=constant(20ms)
 func stamp(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }
 
-// reprint uses the press exclusively. A higher rank is printed first, and readers take turns.
+// reprint holds the press, which admits one run at a time. A copy with a higher rank is printed
+// first. Copies of equal rank are printed for each reader in turn.
 //
 //flow:workflow uses=Press(c.Press) priority=c.Rank fair=c.Reader
 func reprint(ctx workflow.Context, c Copy) (int64, error) {
@@ -112,18 +114,18 @@ func reprint(ctx workflow.Context, c Copy) (int64, error) {
 	return Stamp(ctx)
 }
 
-// Page is a page that is changed repeatedly.
+// Page is the input of typeset. A page is changed repeatedly.
 type Page struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// typeset runs after the last change of a page.
+// typeset is debounced. It runs after the last change of a page.
 //
 //flow:workflow debounce=page.Name,1s,20s
 func typeset(_ workflow.Context, page Page) (string, error) { return page.Text, nil }
 
-// bundle sends three letters to an address at once.
+// bundle is batched. It sends three letters to the same address in one run.
 //
 //flow:workflow batch=3,60s,letters.Name
 func bundle(_ workflow.Context, letters []Page) ([]string, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Messages, hooks, values, streams and asks of runs.
+// The topics, hooks, values, streams and asks of the runs.
 var (
 	Letters = workflow.NewTopic[string]("tour-letters")
 	Numbers = workflow.NewTopic[int]("tour-numbers")
@@ -23,7 +23,7 @@ var (
 	Price   = workflow.NewAsk[int, int]("tour-price")
 )
 
-// read receives n letters, and one more for which it waits only briefly.
+// read receives n letters. Then it waits briefly for another one.
 //
 //flow:workflow as=ReadLetters
 func read(ctx workflow.Context, n int) ([]string, error) {
@@ -53,8 +53,8 @@ func forward(ctx workflow.Context, to string, n int) error {
 	return nil
 }
 
-// collect receives payments through a hook, in any number of parts, and publishes the token. If it
-// is given a token, another run may already use it.
+// collect receives payments through a hook, in any number of parts, and publishes the token of the
+// hook. If it is started with a token, another run may use the same token.
 //
 //flow:workflow
 func collect(ctx workflow.Context, token string, cents int) (int, error) {
@@ -77,7 +77,7 @@ func collect(ctx workflow.Context, token string, cents int) (int, error) {
 	}
 	hook.Dispose(ctx)
 	Stage.Set(ctx, "paid")
-	_, err = Cue.Receive(ctx) // the run continues after its hook is closed
+	_, err = Cue.Receive(ctx) // The run continues after its hook was closed.
 	return got, err
 }
 
@@ -98,13 +98,14 @@ func haggle(ctx workflow.Context, price int) (int, error) {
 	return price, err
 }
 
-// Pages specifies how much a step writes, and with how many goroutines.
+// Pages is the input of scribble and publish. It specifies how many lines a step writes, and with
+// how many goroutines.
 type Pages struct {
 	Writers int `json:"writers"`
 	Each    int `json:"each"`
 }
 
-// scribble writes a stream and closes it.
+// scribble writes lines to a stream and closes the stream.
 //
 //flow:step retries=50 backoff=constant(20ms)
 func scribble(ctx context.Context, p Pages) (int, error) {
@@ -123,8 +124,8 @@ func scribble(ctx context.Context, p Pages) (int, error) {
 	return p.Writers * p.Each, errors.Join(errors.Join(errs...), step.Close(ctx, Lines))
 }
 
-// publish has a step that writes a stream between chunks of the workflow. Another stream keeps only
-// its last chunks.
+// publish writes a chunk to a stream, and then executes a step that writes to the same stream. It
+// also writes to a stream that keeps only its last chunks.
 //
 //flow:workflow
 func publish(ctx workflow.Context, p Pages) (int, error) {

@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The findings do not depend on the load of the machine and are equal on all stores.
+// The test proves that all stores return the same answers. It compares only results that do not
+// depend on the load of the machine.
 func TestAdmin_AllStoresFindTheSame(t *testing.T) {
 	redistest.Binary(t)
 	found := map[string]map[string]Figure{}
@@ -33,7 +34,7 @@ func TestAdmin_AllStoresFindTheSame(t *testing.T) {
 	}
 	for what, want := range found["memory"] {
 		if strings.Contains(what, "time") {
-			continue // differs between stores
+			continue // This field differs between stores.
 		}
 		for _, kind := range []string{"sqlite", "redis"} {
 			if got := found[kind][what]; got.Found != want.Found || got.Partial {

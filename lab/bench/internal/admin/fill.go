@@ -16,7 +16,8 @@ const (
 	session   = store.SessionID("wses_admin")
 )
 
-// routeOf returns the workflow of run n. Workflows with higher numbers are rarer.
+// routeOf returns the workflow of run n. The higher the number of a workflow, the fewer runs it
+// has.
 func routeOf(n int) store.Route {
 	w := 0
 	for w < workflows-1 && n%2 == 1 {
@@ -28,9 +29,9 @@ func routeOf(n int) store.Route {
 // groups is the number of failure groups.
 const groups = 200
 
-// fill creates runs and ends nearly all of them: of a thousand runs, 10 have failed, in groups, 10
-// were canceled and 5 are active. One in five has a parent, one in two has a tag, and one in a
-// thousand has another tag. The logs contain the start and the end of the runs.
+// fill creates runs and ends nearly all of them. Of a thousand runs, 10 fail, in groups of equal
+// failures, 10 are canceled and 5 stay active. One in five has a parent, one in two has a tag, and
+// one in a thousand has another tag. A log contains only the start and the end of its run.
 func fill(ctx context.Context, s store.Store, runs int, say func(done int)) error {
 	for p := range s.Partitions() {
 		if err := s.OpenSession(ctx, store.Session{Partition: p, ID: session, Worker: "bench", TTL: time.Hour}); err != nil {

@@ -1,6 +1,6 @@
-// Package admin measures typical queries of operators on a store with a realistic number of runs:
-// lists with one filter and with several, a workflow that does not exist, and counts. Each figure
-// is compared with its budget.
+// Package admin measures typical queries of operators on a store with a realistic number of runs.
+// The queries are lists with one filter and with several filters, searches for a workflow that does
+// not exist, and counts. Each figure has a budget.
 package admin
 
 import (
@@ -17,21 +17,21 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/lab/internal/harm"
-	_ "github.com/flowgen/flowgen/memstore"   // memory:
-	_ "github.com/flowgen/flowgen/redisstore" // redis:
+	_ "github.com/flowgen/flowgen/memstore"   // registers the scheme memory:
+	_ "github.com/flowgen/flowgen/redisstore" // registers the scheme redis:
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	_ "github.com/flowgen/flowgen/sqlitestore" // sqlite:
+	_ "github.com/flowgen/flowgen/sqlitestore" // registers the scheme sqlite:
 )
 
-// Exit codes of the command.
+// The exit codes of the command.
 const (
 	exitMeasured = 0
-	exitFailed   = 1 // a measurement failed, or a budget was missed
+	exitFailed   = 1 // a measurement failed or a budget was missed
 	exitUsage    = 2
 )
 
-// options contains the arguments of the program.
+// options contains the command line arguments.
 type options struct {
 	store string
 	runs  int
@@ -80,7 +80,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func unknown(kind string) bool { return kind != "redis" && kind != "sqlite" && kind != "memory" }
 
-// measure fills a store and measures all queries. It returns the number of missed budgets.
+// measure fills a store of the given kind and measures all queries. It returns the number of missed
+// budgets.
 func measure(ctx context.Context, kind string, o *options, stdout, stderr io.Writer) (missed int, err error) {
 	s, end, err := open(ctx, kind)
 	if err != nil {
@@ -139,7 +140,7 @@ func show(w io.Writer, f Figure, asJSON bool) error {
 	return err
 }
 
-// open creates an empty store. end removes it.
+// open creates an empty store of the given kind. end closes and removes it.
 func open(ctx context.Context, kind string) (s store.Store, end func() error, err error) {
 	url, end := "memory:", func() error { return nil }
 	switch kind {

@@ -17,17 +17,17 @@ import (
 type question struct {
 	name    string
 	budget  time.Duration
-	partial bool // the answer may be partial, because it combines filters
+	partial bool // the answer may be partial because the query combines filters
 	ask     func(ctx context.Context) (answer, error)
 }
 
-// answer contains the numbers of found and examined runs.
+// answer contains the number of runs that a query found and the number that it examined.
 type answer struct {
 	found, looked int
 	partial       bool
 }
 
-// Budgets for a page and for a count.
+// The time budgets of a page and of a count.
 const (
 	ofPage  = 50 * time.Millisecond
 	ofCount = 20 * time.Millisecond
@@ -81,7 +81,8 @@ func questions(s store.Store, client *workflow.Client, middle time.Time) ([]ques
 	return append(all, pages(admin.New(client))...), nil
 }
 
-// pages returns the queries of pages of the console and flowctl that are more than a list.
+// pages returns the queries of the pages of the console and of the flowctl commands that show more
+// than a list.
 func pages(s *admin.Service) []question {
 	failures := func(name string, f admin.FailureFilter) question {
 		return question{name: name, budget: ofPage, ask: func(ctx context.Context) (answer, error) {
@@ -89,10 +90,10 @@ func pages(s *admin.Service) []question {
 			return answer{len(page.Groups), len(page.Groups), page.Partial}, err
 		}}
 	}
-	newest := func(ctx context.Context) (string, error) { // the newest failed run, a different one each time
+	newest := func(ctx context.Context) (string, error) { // newest returns the ID of the newest failed run, or "" if there is none.
 		page, err := s.Runs(ctx, admin.Filter{Statuses: []string{"failed"}, Limit: 1})
 		if err == nil && len(page.Runs) == 0 {
-			return "", nil // no failed run
+			return "", nil
 		}
 		if err != nil {
 			return "", err
@@ -121,7 +122,7 @@ func pages(s *admin.Service) []question {
 	}
 }
 
-// Figure is the duration and the result of one query.
+// Figure contains the duration and the result of one query.
 type Figure struct {
 	Store    string  `json:"store"`
 	Runs     int     `json:"runs"`
@@ -131,11 +132,11 @@ type Figure struct {
 	BudgetMs float64 `json:"budgetMs"`
 	Found    int     `json:"found"`
 	Looked   int     `json:"looked"`
-	Partial  bool    `json:"partial"` // also set for an inexact count
-	Missed   bool    `json:"missed"`  // exceeds the budget, or is partial with a single filter
+	Partial  bool    `json:"partial"` // the answer is partial, or a count is inexact
+	Missed   bool    `json:"missed"`  // the duration exceeds the budget, or the answer of a query with a single filter is partial
 }
 
-// ask executes a query several times.
+// ask executes a query several times and returns its figure.
 func ask(ctx context.Context, q question, times int) (Figure, error) {
 	f := Figure{What: q.name, BudgetMs: ms(q.budget)}
 	took := make([]time.Duration, times)

@@ -21,8 +21,8 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-// TestMain also runs the other roles of the program. Each started process has a goroutine that
-// waits for its end, so that the leak check finds processes that are left behind.
+// TestMain also runs the other roles of the program. For each process that a test starts, a
+// goroutine waits for its end. Therefore the leak check finds processes that a test leaves behind.
 func TestMain(m *testing.M) {
 	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {
 		os.Exit(code)
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// summary contains the fields of -json that the tests use.
+// summary contains the fields of the -json output that the tests use.
 type summary struct {
 	Kills, Stalls, Stops, ServerRestarts int
 	Changes, Failovers, Pauses           int
@@ -42,7 +42,8 @@ type summary struct {
 	Violations                           []check.Violation
 }
 
-// play executes the command with -json.
+// play executes the command with -json and returns the parsed output. It fails the test unless the
+// exit code is want.
 func play(t *testing.T, want int, args ...string) summary {
 	t.Helper()
 	var out, progress bytes.Buffer
@@ -54,8 +55,10 @@ func play(t *testing.T, want int, args ...string) summary {
 	return s
 }
 
-// Every fleet keeps its promises. Whether a disturbance hits an active worker depends on the
-// machine. The test repeats short experiments with other seeds a few times until one does.
+// The test proves that a fleet keeps its promises under each kind of disturbance. Whether a
+// disturbance hits an active worker depends on the machine. Therefore the test repeats short
+// experiments with other seeds, a limited number of times, until a disturbance hits an active
+// worker.
 func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	redistest.Binary(t)
 	for name, args := range map[string][]string{
@@ -87,7 +90,8 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// Both limits are full at some time and are never exceeded, even when a replica becomes the master.
+// The test proves that limits are never exceeded, even when a replica becomes the master. Both
+// limits must be full at some time.
 func TestChaos_NobodyTakesMoreThanALimitHas(t *testing.T) {
 	redistest.Binary(t)
 	for name, args := range map[string][]string{
@@ -149,7 +153,7 @@ func TestChaos_InterruptedSaysHowFarItCameAndLeavesNobody(t *testing.T) {
 	}
 }
 
-// watched is a buffer that notifies when a text has been written three times.
+// watched is a buffer that sends a notification when a text has been written to it three times.
 type watched struct {
 	bytes.Buffer
 

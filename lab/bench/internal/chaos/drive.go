@@ -14,12 +14,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// drive executes each order at its time, and returns when all are executed or ctx ends.
+// drive executes each order at its time. It returns when all orders are executed or ctx ends.
 func (x *experiment) drive(ctx context.Context) {
 	var work sync.WaitGroup
 	for _, o := range x.orders {
 		if o.Replaces {
-			continue // started after the run that it replaces
+			continue // The order is executed after the run that it replaces has started.
 		}
 		work.Go(func() {
 			if harm.Pause(ctx, time.Until(x.Began.Add(o.at))) {
@@ -53,8 +53,8 @@ func (x *experiment) carryOut(ctx context.Context, o *order) {
 	work.Wait()
 }
 
-// start starts the run of an order, possibly several times concurrently, and returns its ID. All
-// starts must return the same run.
+// start starts the run of an order and returns its ID. It may start the run several times
+// concurrently. All starts must return the same run.
 func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
 	runs := make([]event.RunID, o.starters)
 	var work sync.WaitGroup
@@ -78,7 +78,7 @@ func (x *experiment) start(ctx context.Context, o *order) (event.RunID, bool) {
 	work.Wait()
 	for _, run := range runs {
 		if run == "" {
-			return "", false // ctx has ended
+			return "", false // The context has ended.
 		}
 		x.mu.Lock()
 		if _, ended := x.ended[run]; !ended {
@@ -106,8 +106,8 @@ var starters = map[string]starter{
 	flows.Hoarder.Name(): starts(flows.Hoarder),
 }
 
-// starts returns a function that starts a workflow and returns its run, even if the workflow ID
-// already has one.
+// starts returns a function that starts a workflow and returns its run. If the workflow ID already
+// has a run, the function returns that run.
 func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
 	return func(ctx context.Context, c *workflow.Client, job flows.Job, opts ...workflow.StartOption) (event.RunID, error) {
 		run, err := d.Start(ctx, c, job, opts...)
@@ -124,7 +124,7 @@ func starts[Out any](d workflow.Definition[flows.Job, Out]) starter {
 	}
 }
 
-// ask waits for the result of a run.
+// ask waits for the result of a run and records it.
 func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 	for ctx.Err() == nil {
 		got, err := results[o.Workflow].Get(x.Client, run).Result(ctx)
@@ -143,14 +143,14 @@ func (x *experiment) ask(ctx context.Context, o *order, run event.RunID) {
 	}
 }
 
-// results maps the names of workflows with a result to their definitions.
+// results contains the definitions of the workflows with a result, by name.
 var results = map[string]workflow.Definition[flows.Job, flows.Result]{
 	flows.Chain.Name(): flows.Chain, flows.Fan.Name(): flows.Fan, flows.Mail.Name(): flows.Mail, flows.Long.Name(): flows.Long,
 	flows.Crowd.Name(): flows.Crowd, flows.Holder.Name(): flows.Holder, flows.Hoarder.Name(): flows.Hoarder,
 }
 
-// send sends the messages of one sender in order, each possibly several times. It sends the next
-// one after the previous one was accepted.
+// send sends the messages of one sender in order, and may send each message several times. It sends
+// the next message after the previous one was accepted.
 func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender int) {
 	r := x.Chance(uint64(o.Input.ID)<<8 | uint64(sender))
 	target := x.Client.Run(run)
@@ -163,7 +163,7 @@ func (x *experiment) send(ctx context.Context, o *order, run event.RunID, sender
 					x.Notef(check.Message, run, "message %d of sender %d was refused, for the run has ended", number, sender)
 				}
 				if errors.Is(err, workflow.ErrRunTerminal) {
-					return nil // the first delivery was the last one that the run received
+					return nil // The run ended with the first delivery of this message, so the repeated delivery fails.
 				}
 				return err
 			})
@@ -181,7 +181,7 @@ func (x *experiment) cancel(ctx context.Context, o *order, run event.RunID) {
 	harm.Insist(ctx, func(ctx context.Context) error {
 		err := x.Client.Run(run).Cancel(ctx, "chaos")
 		if errors.Is(err, workflow.ErrRunTerminal) {
-			return nil // ended by an attempt whose response was lost
+			return nil // An attempt whose response was lost has ended the run.
 		}
 		return err
 	})

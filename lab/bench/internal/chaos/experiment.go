@@ -1,10 +1,11 @@
-// Package chaos is the part of the benchmark program that disturbs a fleet: it executes many
+// Package chaos is the part of the benchmark program that disturbs a fleet. It executes many
 // workflows on worker processes, which it kills, suspends and restarts at random. At the end it
 // checks that every promise was kept.
 //
-// Package flows contains the workload, and package check the final check. Reading order: options.go,
-// plan.go (the requested runs), experiment.go (the faults, as data), drive.go (starts, messages,
-// cancellations), limits.go (changes and pauses of limits), watch.go, report.go.
+// Package flows contains the workload, and package check contains the final check. Read the files
+// in this order: options.go, plan.go (the requested runs), experiment.go (the faults, as data),
+// drive.go (starts, messages, cancellations), limits.go (changes and pauses of limits), watch.go,
+// report.go.
 package chaos
 
 import (
@@ -27,22 +28,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Command is the program.
+// Command is the command that runs the experiment.
 var Command = harm.Command{Name: "chaos", Usage: usage, Help: help, Parse: func(args []string, stderr io.Writer) (harm.Program, *harm.Options, error) {
 	o, err := parse(args)
 	return newExperiment(o, stderr), &o.Options, err
 }}
 
-// Worker is the other role of the program.
+// Worker is the role of the worker processes.
 var Worker = harm.Role{Name: "chaos-worker", Work: func(args *flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
 	lease, heartbeat := args.Duration("lease", 0, ""), args.Duration("heartbeat", 0, "")
 	return func(steps *record.Writer) (worker.Config, func(workflow.Registrar)) {
 		return worker.Config{
 			Heartbeat: *heartbeat, ClaimExpiry: *lease,
-			Grace:       *lease / 2, // shorter than its longest steps
+			Grace:       *lease / 2, // shorter than the longest steps
 			Concurrency: 64,
-			Parked:      200,     // causes many replays
-			Recoveries:  1 << 20, // effectively unlimited, because runs do not cause the deaths of workers here
+			Parked:      200,     // low, so that there are many replays
+			Recoveries:  1 << 20, // practically unlimited, because runs do not cause the ends of workers in this experiment
 		}, func(r workflow.Registrar) { flows.Register(r, &flows.Hands{Record: steps}) }
 	}
 }}
@@ -54,7 +55,7 @@ type experiment struct {
 	orders []*order
 
 	mu      sync.Mutex
-	started map[event.RunID]bool // runs that are not known to have ended
+	started map[event.RunID]bool // runs whose end has not been observed
 	ended   map[event.RunID]time.Time
 	answers map[event.RunID]flows.Result
 	changes []check.Change
@@ -62,9 +63,8 @@ type experiment struct {
 	capacities *capacities
 	verdict    *check.Verdict
 	evidence   *check.Evidence
-	recoveries int // observed so far
-	// recovered is the number of recoveries since its last progress that a run had at the last
-	// poll.
+	recoveries int // number of observed recoveries
+	// recovered is the number of recoveries of each run since its last progress, at the last poll.
 	recovered map[event.RunID]int
 }
 
@@ -76,16 +76,16 @@ func newExperiment(o *options, stderr io.Writer) *experiment {
 	}
 }
 
-// Names of the faults of this experiment.
+// The names of the faults of this experiment.
 const (
 	failovers = "failovers"
-	changes   = "changes" // of capacities
-	pauses    = "pauses"  // of limits, their keys, and runs
+	changes   = "changes" // changes of capacities
+	pauses    = "pauses"  // pauses of limits, of keys of limits, and of runs
 )
 
-// schedule returns what happens to the fleet.
+// schedule returns the faults of the experiment.
 func (x *experiment) schedule() *harm.Schedule {
-	each := x.every * time.Duration(x.Workers) // between two faults of a worker
+	each := x.every * time.Duration(x.Workers) // interval between two faults of the same worker
 	s := &harm.Schedule{
 		For: x.duration(), Within: x.duration() + x.Wait, Forgiving: x.restartServer || x.options.failovers > 0,
 		Fleet: harm.Fleet{
@@ -109,7 +109,7 @@ func (x *experiment) schedule() *harm.Schedule {
 	return s
 }
 
-// Run executes the experiment.
+// Run executes the experiment with its files in dir.
 func (x *experiment) Run(ctx context.Context, dir string) error {
 	var settings []string
 	if x.restartServer {
@@ -135,7 +135,7 @@ func (x *experiment) Run(ctx context.Context, dir string) error {
 	return x.judge(ctx)
 }
 
-// judge collects the evidence and checks it.
+// judge collects the evidence and stores the verdict.
 func (x *experiment) judge(ctx context.Context) error {
 	snapshot, err := inspect(ctx, x.Patient())
 	if err != nil {
@@ -159,7 +159,7 @@ func inspect(ctx context.Context, url string) (*store.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = st.Close() }() // opened only for reading
+	defer func() { _ = st.Close() }() // The store is only read, so an error of Close is irrelevant.
 	inspector, ok := store.As[store.Inspector](st)
 	if !ok {
 		return nil, errors.New("the store does not show it")

@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// capacities contains the current capacities by the names of limits. Its lock is held during
-// changes and failovers.
+// capacities contains the current capacity of each limit by name. Changes of capacities and
+// failovers hold its lock.
 type capacities struct {
 	sync.Mutex
 
@@ -41,7 +41,7 @@ func (x *experiment) changeCapacity(ctx, harmed context.Context, r *rand.Rand) e
 	return nil
 }
 
-// restoreCapacities sets the declared capacities.
+// restoreCapacities sets all limits to their declared capacities.
 func (x *experiment) restoreCapacities(ctx context.Context) {
 	for _, c := range flows.Capacities {
 		x.change(ctx, ctx, c.Limit, c.Declared)
@@ -55,9 +55,9 @@ func (x *experiment) change(ctx, next context.Context, l limit.Limit, atOnce int
 	x.setCapacity(ctx, next, l, atOnce)
 }
 
-// setCapacity sets a capacity and retries until it succeeds. Then it polls, at most until next
-// ends, until no more than the new capacity is held. From that time on the new capacity must not be
-// exceeded.
+// setCapacity sets a capacity and retries until it succeeds. Then it polls the limit until the held
+// permits fit the new capacity, or until next ends. From that time on, use must not exceed the new
+// capacity.
 func (x *experiment) setCapacity(ctx, next context.Context, l limit.Limit, atOnce int) {
 	change := check.Change{Limit: l.Name(), AtOnce: atOnce, Asked: time.Now()}
 	harm.Insist(ctx, func(ctx context.Context) error {
@@ -82,7 +82,7 @@ func (x *experiment) noteChange(c check.Change) {
 	x.changes = append(x.changes, c)
 }
 
-// errHeld reports that more of a limit is held than its capacity.
+// errHeld is returned while the held permits of a limit exceed its capacity.
 var errHeld = errors.New("more is held")
 
 func (x *experiment) held(ctx context.Context, l limit.Limit) (int, error) {
@@ -95,8 +95,8 @@ func (x *experiment) held(ctx context.Context, l limit.Limit) (int, error) {
 	return 0, err
 }
 
-// failOver performs a failover without loss of commits. The most recent capacity may not have
-// reached the replica. In that case the previous one applies again.
+// failOver performs a failover without loss of commits. If the last capacity has not reached the
+// replica, the previous one applies after the failover.
 func (x *experiment) failOver(ctx context.Context) error {
 	x.capacities.Lock()
 	defer x.capacities.Unlock()
@@ -119,8 +119,9 @@ func (x *experiment) failOver(ctx context.Context) error {
 	return nil
 }
 
-// pauseSome pauses a limit, a key of a limit or a run, one after the other, and resumes it. Nothing
-// under a pause begins, everything else continues, and in the end every run has its result.
+// pauseSome pauses and resumes a limit, a key of a limit, and a run, one after the other.
+// Executions under the pause do not begin, all others continue, and at the end every run must have
+// its result.
 func (x *experiment) pauseSome(ctx, harmed context.Context, r *rand.Rand) error {
 	keys, _ := flows.Keys()
 	switch x.Count(pauses) % 3 {
@@ -136,7 +137,8 @@ func (x *experiment) pauseSome(ctx, harmed context.Context, r *rand.Rand) error 
 	return nil
 }
 
-// pauseLimit prevents failovers, because the last resume may not have reached the replica.
+// pauseLimit pauses and resumes a limit. It prevents failovers meanwhile, because the resume may
+// not have reached the replica.
 func (x *experiment) pauseLimit(ctx, harmed context.Context, l limit.Limit) {
 	x.capacities.Lock()
 	defer x.capacities.Unlock()
@@ -145,7 +147,7 @@ func (x *experiment) pauseLimit(ctx, harmed context.Context, l limit.Limit) {
 	harm.Insist(ctx, func(ctx context.Context) error { return ops.New(x.Client).Limits().Resume(ctx, l) })
 }
 
-// pauseRun pauses a run, which may end or be canceled before that.
+// pauseRun pauses and resumes a run. The run may end or be canceled before it is resumed.
 func (x *experiment) pauseRun(ctx, harmed context.Context, run event.RunID) {
 	h := x.Client.Run(run)
 	over := false
@@ -164,7 +166,7 @@ func (x *experiment) pauseRun(ctx, harmed context.Context, run event.RunID) {
 	}
 }
 
-// anyRun returns a random run that has begun, or "" if there is none.
+// anyRun returns a random run that has begun and not ended, or "" if there is none.
 func (x *experiment) anyRun(r *rand.Rand) event.RunID {
 	x.mu.Lock()
 	defer x.mu.Unlock()

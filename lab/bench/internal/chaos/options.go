@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-// options contains the flags of the command.
+// options contains the flags of the command and the derived values.
 type options struct {
 	harm.Options
 
@@ -103,7 +103,7 @@ violation, and the log of each run concerned in the directory; 2 if the flags ar
 wrong or the experiment could not be made; 130 if it was interrupted.
 `
 
-// parse parses the flags.
+// parse parses and validates the flags.
 func parse(args []string) (*options, error) {
 	o := &options{Options: harm.Options{Workers: 4, Wait: 2 * time.Minute}}
 	err := o.Parse(args, func(flags *flag.FlagSet) {

@@ -10,21 +10,21 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-// order describes a run to start and the operations on it.
+// order describes a run to start and the operations to perform on it.
 type order struct {
 	check.Job
 
-	at       time.Duration // after the beginning of the experiment
-	delay    time.Duration // requested start delay
+	at       time.Duration // time of the start after the beginning of the experiment
+	delay    time.Duration // start delay that the run requests
 	priority int
-	starters int           // number of concurrent starts
-	asked    bool          // the driver waits for its result
-	cancel   time.Duration // after its start; 0 for no cancellation
-	next     *order        // the order that replaces it
-	pauses   time.Duration // maximum pause between two messages of a sender
+	starters int           // number of concurrent requests to start the run
+	asked    bool          // the driver waits for the result of the run
+	cancel   time.Duration // time of the cancellation after the start; 0 if the run is not canceled
+	next     *order        // order that replaces the run of this one
+	pauses   time.Duration // maximum pause between two messages of the same sender
 }
 
-// share is the percentage of runs of a workflow.
+// share is the percentage of runs that execute a workflow.
 type share struct {
 	of       int
 	workflow string
@@ -40,22 +40,22 @@ var shares = []share{
 	{5, flows.Doomed.Name(), check.Fails},
 }
 
-// limitedShares contains the shares for runs that use limits. One in ten holds its permits until
-// its end.
+// limitedShares contains the shares of the runs that use limits. One in ten runs holds its permits
+// until its end.
 var limitedShares = []share{
 	{90, flows.Crowd.Name(), check.Completes},
 	{6, flows.Holder.Name(), check.Completes},
 	{4, flows.Hoarder.Name(), check.Completes},
 }
 
-// plan generates the orders. Equal options yield equal orders.
+// plan generates the orders. It is deterministic for equal options.
 func plan(o *options) []*order {
 	r := rand.New(rand.NewPCG(o.Seed, 1))
 	orders := make([]*order, o.runs)
 	for i := range orders {
 		orders[i] = draw(r, o, i)
 	}
-	// Some endless runs are replaced by others.
+	// Some endless runs are replaced by the run of the next order.
 	for i := 0; i+1 < len(orders); i++ {
 		a, b := orders[i], orders[i+1]
 		if a.Fate == check.IsCanceled && b.Workflow == flows.Chain.Name() && r.IntN(2) == 0 {
@@ -69,7 +69,7 @@ func plan(o *options) []*order {
 
 func draw(r *rand.Rand, o *options, i int) *order {
 	kind := o.drawShare(r)
-	span := o.duration() * 3 / 4 // leaves time to disturb the last runs
+	span := o.duration() * 3 / 4 // The rest of the time serves to disturb the last runs.
 	d := &order{
 		Job: check.Job{
 			Workflow: kind.workflow, Fate: kind.fate, WorkflowID: fmt.Sprintf("chaos-%d", i),

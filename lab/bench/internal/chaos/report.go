@@ -46,10 +46,11 @@ func (x *experiment) Report(stdout io.Writer) (sound bool, err error) {
 	return v.Sound(), err
 }
 
-// most limits the number of printed violations of a kind. A file contains all of them.
+// most is the maximum number of printed violations of each kind. A file contains all violations.
 const most = 10
 
-// explain prints the violations and writes to files all of them and the logs of their runs.
+// explain prints the violations. It writes all violations and the logs of the affected runs to
+// files.
 func (x *experiment) explain() error {
 	var all bytes.Buffer
 	harm.PrintViolations(&all, x.verdict.Violations, math.MaxInt)
@@ -82,7 +83,7 @@ func (x *experiment) reportJSON(stdout io.Writer) error {
 		Store          string  `json:"store"`
 		Seed           uint64  `json:"seed"`
 		Workers        int     `json:"workers"`
-		Seconds        float64 `json:"seconds"` // duration of the experiment
+		Seconds        float64 `json:"seconds"` // duration of the experiment in seconds
 		Kills          int     `json:"kills"`
 		Stalls         int     `json:"stalls"`
 		Stops          int     `json:"stops"`

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// lookEvery is the polling interval for ended runs.
+	// lookEvery is the interval at which the experiment polls for ended runs.
 	lookEvery = 500 * time.Millisecond
-	// lookBatch is the number of runs per call.
+	// lookBatch is the maximum number of runs per call.
 	lookBatch = 500
 )
 
@@ -49,8 +49,8 @@ func (x *experiment) finished(driven <-chan struct{}) bool {
 	return len(x.started) == 0
 }
 
-// look queries the store for runs that are not known to have ended. On failure it leaves them to
-// the next call.
+// look queries the store for the end of each run in x.started. If the query fails, the next call
+// repeats it.
 func (x *experiment) look(ctx context.Context) {
 	x.mu.Lock()
 	loads := make([]store.Load, 0, len(x.started))
@@ -73,7 +73,7 @@ func (x *experiment) look(ctx context.Context) {
 
 func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	if l.Err != nil {
-		return // reported as lost at the end
+		return // The remaining runs are reported as lost at the end of the experiment.
 	}
 	if l.Record.QueueState == store.StateEnded {
 		x.sawEnd(run)
@@ -86,8 +86,7 @@ func (x *experiment) saw(run event.RunID, l *store.Loaded) {
 	x.recovered[run] = l.Record.Recoveries
 }
 
-// recheck discards recently observed ends, which a failover may have lost before they were
-// confirmed.
+// recheck discards the ends that were observed recently, because a failover may have undone them.
 func (x *experiment) recheck() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -99,7 +98,8 @@ func (x *experiment) recheck() {
 	}
 }
 
-// lately is much longer than the replication delay.
+// lately is the age up to which an end counts as recent. It is much longer than the replication
+// delay.
 const lately = 30 * time.Second
 
 // sawEnd records when the end of a run was first observed.
@@ -112,7 +112,7 @@ func (x *experiment) sawEnd(run event.RunID) {
 	}
 }
 
-// Progress describes the state of the experiment.
+// Progress returns a description of the state of the experiment.
 func (x *experiment) Progress() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -120,7 +120,7 @@ func (x *experiment) Progress() string {
 		x.Seconds(), len(x.ended), x.runs, len(x.started), x.harms(), x.recoveries)
 }
 
-// harms describes the faults of workers and servers.
+// harms returns a description of the faults of workers and servers.
 func (x *experiment) harms() string {
 	return fmt.Sprintf("%d workers killed, %d stalled, %d stopped, %d servers restarted, %d failovers",
 		x.Count(harm.Kills), x.Count(harm.Stalls), x.Count(harm.Stops), x.Count(harm.Restarts), x.Count(failovers))

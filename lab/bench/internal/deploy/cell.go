@@ -14,23 +14,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// cell is one deployment.
+// cell is one deployment in the table.
 type cell struct {
 	store    string // "sqlite" or "redis"
 	strategy struct{ name, script string }
-	version  bool // the new code uses Version
-	kill     bool // workers end by SIGKILL instead of SIGTERM
+	version  bool // the new code calls Version
+	kill     bool // workers are ended with SIGKILL instead of SIGTERM
 	runs     int
-	step     time.Duration // duration of a step of a run
+	step     time.Duration // duration of a step
 	pace     time.Duration // time between two steps of the deployment
-	// still is the time with only blocked runs after which these are assumed to need code that no
-	// worker has. It is longer than a worker needs to find a compatible run.
+	// still is the duration of the final wait. If only blocked runs are left for this time, they
+	// need code that no worker has. It is longer than a worker needs to find a run that it can
+	// replay.
 	still time.Duration
 }
 
-// strategies are the deployments by name, with their scripts: - ends a worker with the old code, +
-// starts one with the new code, ~ ends one of these, and a dot is a pause. The last one begins like
-// the previous one and then rolls back.
+// strategies contains the deployments by name, with their scripts. In a script, - ends a worker
+// with the old code, + starts a worker with the new code, ~ ends a worker with the new code, and a
+// dot is a pause. The last deployment begins like the previous one and is then rolled back.
 var strategies = []struct{ name, script string }{
 	{"rolling", "-+.-+.-+."},
 	{"blue/green", "+++..---"},
@@ -43,26 +44,26 @@ const (
 	takenBack = "canary, taken back"
 )
 
-// outcome contains the numbers of runs of a cell by their end.
+// outcome contains the numbers of runs of a cell by the way in which they ended.
 type outcome struct {
 	completed, failed int
-	blocked           int           // how often a worker could not replay a run
-	longest           time.Duration // maximum time for which a run was blocked, except for runs that needed the other code
-	waited            int           // runs that were blocked on all workers until the other code was restored
-	used, given       int           // attempts that count, beyond the first, and those that do not count
+	blocked           int           // number of times at which a worker could not replay a run
+	longest           time.Duration // maximum time for which a run was blocked; excludes runs that needed the other code
+	waited            int           // number of runs that were blocked on all workers until the other code was started
+	used, given       int           // attempts beyond the first that count toward the maximum, and attempts that do not
 	took              time.Duration
 }
 
-// site is a cell during its execution.
+// site is the state of a cell during its execution.
 type site struct {
 	*harm.Experiment
 	*cell
-	alive   map[bool][]*harm.Process // oldest first, by whether the code is changed
+	alive   map[bool][]*harm.Process // workers by whether they have the changed code, oldest first
 	started int
 	ids     []workflow.RunID
 }
 
-// play executes the deployment with logs in a directory.
+// play executes the deployment and returns its outcome. Log files are written to dir.
 func (c *cell) play(ctx context.Context, dir string) (got outcome, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return got, err
@@ -101,7 +102,7 @@ func (c *cell) play(ctx context.Context, dir string) (got outcome, err error) {
 		return got, err
 	}
 	left, err := s.await(ctx)
-	if err == nil && left > 0 { // start the other code in addition
+	if err == nil && left > 0 { // The remaining runs need the other code, so start it in addition.
 		got.waited = left
 		watch.settle()
 		if err = s.begin(c.strategy.name == takenBack); err == nil {
@@ -121,7 +122,7 @@ func (c *cell) play(ctx context.Context, dir string) (got outcome, err error) {
 	return got, err
 }
 
-// logged counts lines with a message in the logs of the workers.
+// logged counts the log lines of all workers that contain a message.
 func (s *site) logged(message string) (n int, err error) {
 	logs, err := filepath.Glob(filepath.Join(s.Dir, "worker-*.log"))
 	for _, name := range logs {
@@ -134,7 +135,7 @@ func (s *site) logged(message string) (n int, err error) {
 	return n, err
 }
 
-// deploy replaces the workers as the script of the strategy requires.
+// deploy replaces the workers according to the script of the strategy.
 func (s *site) deploy(ctx context.Context) error {
 	for _, step := range s.strategy.script {
 		switch step {
@@ -151,7 +152,7 @@ func (s *site) deploy(ctx context.Context) error {
 	return nil
 }
 
-// begin starts a worker with the old or the changed code.
+// begin starts a worker with the old code or, if changed is true, with the new code.
 func (s *site) begin(changed bool) error {
 	s.started++
 	name := fmt.Sprintf("worker-%d-%s", s.started, map[bool]string{false: "old", true: "new"}[changed])
@@ -160,8 +161,8 @@ func (s *site) begin(changed bool) error {
 	return err
 }
 
-// end ends the oldest worker with the given code. The log of a worker that did not stop contains the
-// reason.
+// end ends the oldest worker with the given code. If the worker does not stop properly, its log
+// contains the reason.
 func (s *site) end(changed bool) {
 	p := s.alive[changed][0]
 	s.alive[changed] = s.alive[changed][1:]
@@ -194,8 +195,8 @@ func (s *site) startSlowly(ctx context.Context, n int) error {
 	return nil
 }
 
-// await waits until all runs have ended, or only blocked runs are left for some time. It returns
-// the number of remaining runs.
+// await waits until all runs have ended, or until only blocked runs are left for c.still. It
+// returns the number of runs that have not ended.
 func (s *site) await(ctx context.Context) (left int, err error) {
 	since, before := time.Now(), -1
 	for ctx.Err() == nil {
@@ -221,7 +222,7 @@ func (s *site) await(ctx context.Context) (left int, err error) {
 	return left, ctx.Err()
 }
 
-// count reads the outcomes of the runs and of the attempts of their steps.
+// count reads the outcome of each run and the attempts of its steps.
 func (s *site) count(ctx context.Context, got *outcome) error {
 	for _, id := range s.ids {
 		started, completed := 0, 0

@@ -19,12 +19,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// With Version no run is blocked permanently, and none fails.
+// The test proves that a deployment of code that uses Version blocks no run permanently and makes
+// no run fail.
 func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
 	redistest.Binary(t)
 	for _, c := range cells(false) {
 		if !c.version || c.strategy.name != "rolling" && c.strategy.name != "blue/green" {
-			continue // only in the full table
+			continue // Only the full table contains this deployment.
 		}
 		t.Run(c.name(), func(t *testing.T) {
 			t.Parallel()

@@ -26,17 +26,17 @@ func declare(name string) shim.Step[stepFunc] {
 
 var (
 	reserve = declare("reserve")
-	check   = declare("check") // only in the new build
+	check   = declare("check") // step that only the new code executes
 	charge  = declare("charge")
 	ship    = declare("ship")
 
 	order = shim.NewWorkflow[job, int]("deploy.order", "job", shim.WorkflowPolicy{})
 )
 
-// build is the code of a worker.
+// build is a version of the code of a worker.
 type build struct {
-	changed bool // checks before it charges
-	version bool // uses Version to decide whether to check
+	changed bool // the code checks the order before it charges
+	version bool // the code calls Version to decide whether to check
 }
 
 func (b build) register(r workflow.Registrar) {
@@ -64,7 +64,8 @@ func versioned(ctx workflow.Context, j job) (int, error) {
 func never(workflow.Context) bool  { return false }
 func always(workflow.Context) bool { return true }
 
-// orderBy is the workflow: steps with sleeps in between, after which any worker may continue.
+// orderBy is the workflow. It executes steps with sleeps in between. After a sleep, any worker may
+// continue the run.
 func orderBy(ctx workflow.Context, j job, checks func(workflow.Context) bool) (int, error) {
 	steps := []shim.Step[stepFunc]{reserve, charge, ship}
 	sum := 0
@@ -86,7 +87,7 @@ func orderBy(ctx workflow.Context, j job, checks func(workflow.Context) bool) (i
 	return sum, nil
 }
 
-// work is a long step that observes its context and records its progress.
+// work is a long step that observes the cancellation of its context and records its progress.
 func work(ctx context.Context, j job) (int, error) {
 	const parts = 4
 	done, _ := step.LastHeartbeat[int](ctx)

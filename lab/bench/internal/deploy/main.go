@@ -1,9 +1,9 @@
-// Package deploy shows the effect on active runs of replacing workers by workers with different
-// code. It uses worker processes of two builds on one store, and runs with long steps. Half of the
-// runs start before the deployment and half during it.
+// Package deploy measures how a deployment of different code affects active runs. It uses worker
+// processes of two builds on one store, and runs with long steps. Half of the runs start before the
+// deployment and half during it.
 //
 // Each cell of its table is one such deployment. flows.go contains the code of both builds, cell.go
-// one deployment, watch.go the observation of blocked runs.
+// executes one deployment, and watch.go observes blocked runs.
 package deploy
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Worker is the other role of the program.
+// Worker is the role of the worker processes.
 var Worker = harm.Role{Name: "deploy-worker", Work: func(args *flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
 	var b build
 	args.BoolVar(&b.changed, "changed", false, "")
@@ -75,7 +75,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if !sound {
 		return harm.ExitBroken
 	}
-	_ = os.RemoveAll(dir) // the logs remain if it fails
+	_ = os.RemoveAll(dir) // The logs remain if the removal fails.
 	return harm.ExitSound
 }
 
@@ -83,7 +83,8 @@ const tableHead = `| store | deploy | ` + "`Version`" + ` | workers end by | com
 |---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
-// cells returns all deployments.
+// cells returns all deployments of the table. kills selects whether workers are also ended with
+// SIGKILL.
 func cells(kills bool) []cell {
 	var all []cell
 	for _, kill := range []bool{false, true} {

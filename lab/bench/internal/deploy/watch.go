@@ -7,10 +7,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// watch measures how long runs are blocked. longest must not be read before the loop has ended.
+// watch measures for how long runs are blocked. The field longest must not be read before the loop
+// has ended.
 type watch struct {
 	client  *workflow.Client
-	since   map[workflow.RunID]time.Time // start time by blocked run
+	since   map[workflow.RunID]time.Time // time since which each blocked run is blocked
 	longest time.Duration
 	settled chan chan struct{}
 }
@@ -57,7 +58,8 @@ func (w *watch) look(ctx context.Context) {
 	}
 }
 
-// settle excludes the runs that are currently blocked, because they wait for other code.
+// settle excludes the runs that are currently blocked from the measurement, because they wait for
+// the other code.
 func (w *watch) settle() {
 	done := make(chan struct{})
 	w.settled <- done

@@ -13,25 +13,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// journey is a started run with its outcome.
+// journey is the run of one job with its outcome.
 type journey struct {
 	job   flows.Job
 	run   event.RunID
 	done  bool
-	wrong string        // how the end differs from the required one
-	still time.Duration // longest time without an event, minus the duration of its work
-	where string        // the event before that time
+	wrong string        // difference from the required end; empty if there is none
+	still time.Duration // longest time without an event, minus the duration of steps and sleeps in that time
+	where string        // event before that time
 }
 
 const (
-	// keep is the retention of ended runs, which is long enough to inspect them.
+	// keep is the retention of ended runs. It is long enough to inspect their logs.
 	keep = 5 * time.Minute
 	// longest is the maximum duration of a step or sleep of a journey.
 	longest = 1500 * time.Millisecond
 )
 
-// drive starts runs until harm ends. It returns when all runs have ended, except for excused ones,
-// or when that takes too long.
+// drive starts runs until harmed ends. It returns when all runs have ended, except for excused
+// runs, or after a timeout.
 func (e *experiment) drive(ctx, harmed context.Context) {
 	follow, stop := context.WithCancel(ctx)
 	defer stop()
@@ -61,7 +61,7 @@ func (e *experiment) drive(ctx, harmed context.Context) {
 	fmt.Fprintln(e.Output, e.Progress())
 }
 
-// allEnded reports whether every run has ended, except for excused ones.
+// allEnded reports whether every run has ended. It ignores excused runs.
 func (e *experiment) allEnded() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,7 +73,7 @@ func (e *experiment) allEnded() bool {
 	return len(e.journeys) == e.started
 }
 
-// travel starts a run, sends its message, waits for its result and inspects its log.
+// travel starts the run of a job, sends its message, waits for its result and inspects its log.
 func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	e.mu.Lock()
 	e.started++
@@ -82,13 +82,13 @@ func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	harm.Insist(ctx, func(ctx context.Context) (err error) {
 		run, err = flows.Journey.Start(ctx, e.Client, job, workflow.WithID(fmt.Sprint("journey-", job.ID)), workflow.WithRetention(keep),
 			workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
-		if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok { // the response was lost
+		if finished, ok := errors.AsType[*workflow.FinishedRunError](err); ok { // The response to an earlier attempt was lost.
 			run, err = flows.Journey.Get(e.Client, finished.Run), nil
 		}
 		return err
 	})
 	if run == nil {
-		return // ctx has ended: the run counts as lost
+		return // The context has ended, so the run counts as lost.
 	}
 	j := &journey{job: job, run: run.ID()}
 	e.mu.Lock()
@@ -97,14 +97,14 @@ func (e *experiment) travel(ctx context.Context, job flows.Job) {
 	harm.Insist(ctx, func(ctx context.Context) error {
 		err := flows.Post.Send(ctx, run, job.Message(), workflow.IdempotencyKey("told"))
 		if errors.Is(err, workflow.ErrRunTerminal) || errors.Is(err, workflow.ErrRunNotFound) {
-			return nil // the result shows whether it was received
+			return nil // The result shows whether the run received the message.
 		}
 		return err
 	})
 	e.await(ctx, run, j)
 }
 
-// await waits for the end of a run.
+// await waits for the end of a run and records how it ended.
 func (e *experiment) await(ctx context.Context, run *workflow.Run[int], j *journey) {
 	wrong := ""
 	for ctx.Err() == nil {
@@ -132,13 +132,13 @@ func (e *experiment) await(ctx context.Context, run *workflow.Run[int], j *journ
 }
 
 // standstill returns the longest time between two events of a run, minus the duration of its steps
-// and sleeps.
+// and sleeps, and a description of the event before that time.
 func (e *experiment) standstill(ctx context.Context, run *workflow.Run[int]) (still time.Duration, where string) {
 	harm.Insist(ctx, func(ctx context.Context) error {
 		var last event.Event
 		for ev, err := range run.Events(ctx) {
 			if err != nil {
-				return nil // a key of the log was deleted, or the result shows the problem
+				return nil // A key of the log was deleted, or the result shows the problem.
 			}
 			if gap := ev.Time.Sub(last.Time) - longest; last.Seq > 0 && gap > still {
 				still, where = gap, fmt.Sprintf("event %d (%s), before %s", last.Seq, last.Type, ev.Type)

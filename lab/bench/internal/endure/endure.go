@@ -1,10 +1,10 @@
 // Package endure is the part of the benchmark program that runs a fleet for hours under all typical
-// disturbances of deployments at the same time: builds are deployed, the server is killed and
-// restarted, keys are deleted, and upkeep repairs the damage. It reports lost runs, how long
-// unaffected runs made no progress, and the amount of log output.
+// disturbances of deployments at the same time. It deploys builds, kills and restarts the server,
+// deletes keys, and repairs the damage with the command for upkeep. It reports lost runs, the
+// longest time in which an unaffected run made no progress, and the amount of log output.
 //
-// Reading order: options.go, endure.go (the faults, as data), drive.go (starts and their outcomes),
-// report.go; package flows contains the workload.
+// Read the files in this order: options.go, endure.go (the faults, as data), drive.go (starts and
+// their outcomes), report.go. Package flows contains the workload.
 package endure
 
 import (
@@ -30,20 +30,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Command is the program.
+// Command is the command that runs the experiment.
 var Command = harm.Command{Name: "endure", Usage: usage, Help: help, Parse: func(args []string, stderr io.Writer) (harm.Program, *harm.Options, error) {
 	o, err := parse(args)
 	return newExperiment(o, stderr), &o.Options, err
 }}
 
-// Worker is the other role of the program.
+// Worker is the role of the worker processes.
 var Worker = harm.Role{Name: "endure-worker", Work: func(args *flag.FlagSet) func(*record.Writer) (worker.Config, func(workflow.Registrar)) {
 	args.IntVar(&flows.Build, "build", 1, "")
 	return func(*record.Writer) (worker.Config, func(workflow.Registrar)) { return worker.Config{}, register }
 }}
 
-// register binds the code of a build. The same program simulates all builds, which differ in the
-// registered code.
+// register registers the code of a build. The same program simulates all builds, which differ only
+// in the registered code.
 func register(r workflow.Registrar) {
 	flows.Register(r)
 	mark := shim.NewWorkflow[workflow.None, workflow.None](fmt.Sprintf("endure.build-%d", flows.Build), "", shim.WorkflowPolicy{})
@@ -59,11 +59,11 @@ type experiment struct {
 	mu       sync.Mutex
 	journeys map[event.RunID]*journey
 	started  int
-	excused  map[event.RunID]string // the deleted key, by the root of the affected runs
+	excused  map[event.RunID]string // deleted key by the root run of the affected runs
 	damaged  []string               // deleted keys
-	shared   int                    // number of deleted keys that belong to no run
+	shared   int                    // number of deleted keys that belong to no single run
 	fixes    int
-	seen     map[string]bool // keys that were considered for deletion
+	seen     map[string]bool // keys that deleteKeys has already considered
 }
 
 func newExperiment(o *options, stderr io.Writer) *experiment {
@@ -76,7 +76,7 @@ func newExperiment(o *options, stderr io.Writer) *experiment {
 // lookEvery is the interval between searches for new keys.
 const lookEvery = 5 * time.Second
 
-// schedule returns what happens to the fleet.
+// schedule returns the faults of the experiment.
 func (e *experiment) schedule() *harm.Schedule {
 	s := &harm.Schedule{For: e.duration, Forgiving: true, Fleet: harm.Fleet{
 		Workers: e.Workers, Stagger: e.deploy, After: e.deploy * time.Duration(e.Workers), Kill: 1, Stop: 2, Down: 100 * time.Millisecond,
@@ -94,7 +94,7 @@ func (e *experiment) schedule() *harm.Schedule {
 	return s
 }
 
-// Run executes the experiment.
+// Run executes the experiment with its files in dir.
 func (e *experiment) Run(ctx context.Context, dir string) error {
 	if err := e.Open(ctx, dir, "redis", harm.Settings("always")...); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (e *experiment) Run(ctx context.Context, dir string) error {
 	return e.Play(ctx, e.schedule(), e.drive)
 }
 
-// Progress describes the state of the experiment.
+// Progress returns a description of the state of the experiment.
 func (e *experiment) Progress() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,14 +119,15 @@ func (e *experiment) Progress() string {
 		e.Seconds(), ended, e.started, e.deploys(), e.Count(harm.Kills), e.Count(harm.Restarts), len(e.damaged), e.shared, e.fixes)
 }
 
-// deploys returns the number of replaced workers.
+// deploys returns the number of workers that were replaced.
 func (e *experiment) deploys() int { return e.Count(harm.Kills) + e.Count(harm.Stops) }
 
-// deleteKeys considers each key once, soon after its creation, and deletes a random selection.
+// deleteKeys considers each key once, soon after its creation, and deletes it with a certain
+// probability.
 func (e *experiment) deleteKeys(_, harmed context.Context, r *rand.Rand) error {
 	keys, err := everyKey(harmed, e.server)
 	if err != nil {
-		return nil // the server is down
+		return nil // The server is down.
 	}
 	for _, key := range keys {
 		if !e.drawn(key) && r.IntN(e.damage) == 0 {
@@ -145,7 +146,7 @@ func everyKey(ctx context.Context, server *redis.Client) ([]string, error) {
 	return all, scan.Err()
 }
 
-// drawn reports whether a key was considered before, and records it.
+// drawn reports whether a key has been considered before, and marks it as considered.
 func (e *experiment) drawn(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,8 +155,8 @@ func (e *experiment) drawn(key string) bool {
 	return before
 }
 
-// deleteKey deletes a key and excuses the affected runs. It excuses them first, because it cannot
-// find them after the deletion.
+// deleteKey deletes a key and excuses the affected runs. It excuses them before the deletion,
+// because it cannot find them afterwards.
 func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key string) {
 	run := runOf(key)
 	root := run
@@ -167,7 +168,7 @@ func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key st
 	}
 	n, err := server.Del(ctx, key).Result()
 	if err == nil && n == 0 {
-		return // the key no longer exists
+		return // The key does not exist.
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -179,10 +180,10 @@ func (e *experiment) deleteKey(ctx context.Context, server *redis.Client, key st
 	e.excused[root], e.excused[run] = key, key
 }
 
-// runOf returns the run that a key belongs to, or "".
+// runOf returns the run to which a key belongs, or "".
 func runOf(key string) event.RunID {
 	_, name, _ := strings.Cut(key, "}")
-	name = strings.TrimLeft(name, "0123456789") // version of the format
+	name = strings.TrimLeft(name, "0123456789") // Remove the version of the format.
 	letter, rest, ok := strings.Cut(name, ":")
 	if !ok || len(letter) != 1 || !strings.ContainsAny(letter, "mlingxjOBsSCW") {
 		return ""
@@ -191,13 +192,13 @@ func runOf(key string) event.RunID {
 	return event.RunID(event.PrefixRun + "_" + id)
 }
 
-// repair repairs the store.
+// repair runs a repair of the store.
 func (e *experiment) repair(ctx, _ context.Context, _ *rand.Rand) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	report, err := fsck.Repair(ctx, e.Store, fsck.Options{By: "upkeep"})
 	if err != nil {
-		return nil // the server is down
+		return nil // The server is down.
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

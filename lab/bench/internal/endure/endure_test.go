@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestEndure_LosesNothing is the short version of make endure: deployments, a restart of the
-// server, deleted keys and repairs at the same time.
+// TestEndure_LosesNothing proves that no run is lost under deployments, a restart of the server,
+// deleted keys and repairs at the same time. It is the short version of make endure.
 func TestEndure_LosesNothing(t *testing.T) {
 	redistest.Binary(t)
 	var out, progress bytes.Buffer

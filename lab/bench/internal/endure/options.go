@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-// options contains the flags of the command.
+// options contains the flags of the command and the derived values.
 type options struct {
 	harm.Options
 
@@ -58,7 +58,7 @@ Exit code: 0 if nothing was lost; 1 if something was, with an explanation; 2 if 
 flags are wrong or the experiment could not be made; 130 if it was interrupted.
 `
 
-// parse parses the flags.
+// parse parses and validates the flags.
 func parse(args []string) (*options, error) {
 	o := &options{Options: harm.Options{Workers: 3, Wait: 3 * time.Minute}}
 	err := o.Parse(args, func(flags *flag.FlagSet) {

@@ -17,10 +17,10 @@ import (
 // result contains the figures of an experiment.
 type result struct {
 	Runs      int `json:"runs"`
-	Completed int `json:"completed"` // with the right result
-	Lost      int `json:"lost"`      // neither completed nor excused
-	Excused   int `json:"excused"`   // affected by a deleted key
-	Survived  int `json:"survived"`  // excused runs that completed nevertheless
+	Completed int `json:"completed"` // runs with the required result
+	Lost      int `json:"lost"`      // runs that neither completed nor are excused
+	Excused   int `json:"excused"`   // runs affected by a deleted key
+	Survived  int `json:"survived"`  // excused runs that completed with the required result
 
 	Median  time.Duration `json:"standstillMedian"`
 	P99     time.Duration `json:"standstillP99"`
@@ -39,7 +39,7 @@ type result struct {
 	Problems []string `json:"problems"`
 }
 
-// judge compares the required outcomes with the actual ones.
+// judge compares the outcome of each run with the required outcome.
 func (e *experiment) judge() *result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,8 +87,8 @@ func (e *experiment) judge() *result {
 	return r
 }
 
-// logged returns the number of log lines of the workers per minute, and the number of those with
-// errors.
+// logged returns the number of log lines of the workers per minute, and the number of those lines
+// that report errors.
 func (e *experiment) logged() (lines, failures float64) {
 	files, err := filepath.Glob(filepath.Join(e.Dir, "worker-*.log"))
 	if err != nil {
@@ -113,10 +113,10 @@ func (e *experiment) logged() (lines, failures float64) {
 	return lines / minutes, failures / minutes
 }
 
-// most limits the number of printed problems.
+// most is the maximum number of printed problems.
 const most = 30
 
-// Report prints the figures and problems.
+// Report prints the figures and the problems.
 func (e *experiment) Report(stdout io.Writer) (sound bool, err error) {
 	r := e.judge()
 	for _, p := range r.Problems[:min(most, len(r.Problems))] {

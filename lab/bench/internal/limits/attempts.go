@@ -15,21 +15,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// attempt is the record of a step.
+// attempt is the record of one attempt of a step.
 type attempt struct {
 	flows.Weight
 	begin, end time.Time
 }
 
-// notebook contains the records of steps.
+// notebook contains the records of all attempts.
 type notebook struct {
 	mu       sync.Mutex
 	attempts []attempt
-	held     flows.Weight // held by active attempts
+	held     flows.Weight // permits that active attempts hold
 	most     flows.Weight
 }
 
-// enter records the beginning of an attempt. The result records its end.
+// enter records the beginning of an attempt. The returned function records its end.
 func (n *notebook) enter(w flows.Weight) func() {
 	begin := time.Now()
 	n.mu.Lock()
@@ -45,7 +45,7 @@ func (n *notebook) enter(w flows.Weight) func() {
 	}
 }
 
-// all returns the attempts in the order of their beginnings.
+// all returns the attempts ordered by their beginnings.
 func (n *notebook) all() []attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,23 +53,24 @@ func (n *notebook) all() []attempt {
 	return n.attempts
 }
 
-// crowd is a large number of steps that are called at the same time.
+// crowd describes a large number of steps that are called at the same time.
 type crowd struct {
 	workers int
 	cfg     worker.Config
 	kind    flows.Kind
 	steps   int
 	nap     time.Duration
-	// gate, unless it is the zero Limit, prevents steps from beginning until all of them wait. open
-	// is its configuration after that.
+	// gate prevents steps from beginning until all of them are waiting. The zero Limit means that
+	// there is no gate. open is the configuration with which the gate opens.
 	gate limit.Limit
 	open limit.Config
 }
 
-// crowdOf is the number of concurrent steps of one run.
+// crowdOf is the number of concurrent steps of each run.
 const crowdOf = 500
 
-// execute returns the records of the steps and the observed ends of their runs.
+// execute executes the steps. It returns the records of the steps and the observed ends of their
+// runs.
 func (w *crowd) execute(ctx context.Context, s *session) (_ *notebook, _ *ends, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {
@@ -116,7 +117,7 @@ func (w *crowd) shut(ctx context.Context, c *crew) error {
 	return ops.New(c.client).Limits().Pause(ctx, w.gate)
 }
 
-// unshut opens the gate when all steps wait.
+// unclosed opens the gate when all steps are waiting.
 func (w *crowd) unclosed(ctx context.Context, c *crew) error {
 	if w.gate == (limit.Limit{}) {
 		return nil

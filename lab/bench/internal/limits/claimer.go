@@ -11,17 +11,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// claimer is the session of a worker that only claims, in the partition that contains the limits.
+// claimer is a worker session that only claims runs. It uses the partition that contains the
+// limits.
 type claimer struct {
 	store     store.Store
 	slot      uint16
 	partition int
 	session   store.SessionID
 	route     store.Route
-	created   event.RunID // the most recent run
+	created   event.RunID // the run that was created last
 }
 
-// newClaimer opens a session for a workflow. It may last as long as a row.
+// newClaimer opens a session for a workflow. The session stays valid for as long as a row may take.
 func newClaimer(ctx context.Context, st store.Store, workflow string) (*claimer, error) {
 	c := &claimer{store: st, slot: flows.Ample.Use(1).Slot, session: store.SessionID("wses_" + event.NewToken().String())}
 	c.partition = int(c.slot) % st.Partitions()
@@ -30,7 +31,7 @@ func newClaimer(ctx context.Context, st store.Store, workflow string) (*claimer,
 	return c, err
 }
 
-// bound configures limits, as a worker that declares them does.
+// bound configures limits in the same way as a worker that declares them.
 func (c *claimer) bound(ctx context.Context, all map[limit.Limit]int) error {
 	limiter, ok := store.As[store.Limiter](c.store)
 	if !ok {
@@ -45,8 +46,8 @@ func (c *claimer) bound(ctx context.Context, all map[limit.Limit]int) error {
 	return nil
 }
 
-// order defines the limit and the fairness key of run i. A nil function means that runs use no
-// limit or have no fairness key.
+// order defines the limit and the fairness key of run i. If a function is nil, runs use no limit or
+// have no fairness key.
 type order struct {
 	uses func(i int) limit.Limit
 	fair func(i int) string
@@ -88,7 +89,7 @@ func (c *claimer) claim(ctx context.Context, most int) ([]store.ClaimedRun, erro
 	return claimed.Runs, err
 }
 
-// finish ends runs.
+// finish commits the end of runs.
 func (c *claimer) finish(ctx context.Context, runs []store.ClaimedRun) error {
 	commits := make([]store.Commit, len(runs))
 	for i, r := range runs {
@@ -109,7 +110,7 @@ func (c *claimer) finish(ctx context.Context, runs []store.ClaimedRun) error {
 	return nil
 }
 
-// drain claims and ends n runs in batches. It returns the total duration of the claims.
+// drain claims and ends n runs in batches. It returns the total time that the claims took.
 func (c *claimer) drain(ctx context.Context, n int) (claiming time.Duration, err error) {
 	for left := n; left > 0; {
 		begun := time.Now()

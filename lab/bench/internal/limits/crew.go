@@ -15,15 +15,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// patience is the maximum waiting time of a row. After that the row fails with an error that
+// patience is the maximum duration of a row. After that time the row fails with an error that
 // describes what it waits for.
 const patience = 10 * time.Minute
 
-// crew is a place with a client, and with workers after hire.
+// crew is a place with a client. It also has workers after a call of hire.
 type crew struct {
 	*session
 	*place
-	store  store.Store // used by the client
+	store  store.Store // store of the client
 	client *workflow.Client
 	ends   *ends
 	probe  *flows.Probe
@@ -32,10 +32,10 @@ type crew struct {
 	failed context.CancelCauseFunc
 	work   sync.WaitGroup
 	mu     sync.Mutex
-	err    error // error of the workers
+	err    error // first error of the workers
 }
 
-// newCrew connects a client to a place. The context ends when a worker fails.
+// newCrew connects a client to a place. The returned context ends when a worker fails.
 func (s *session) newCrew(ctx context.Context, p *place) (*crew, context.Context, error) {
 	st, err := p.open(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *session) newCrew(ctx context.Context, p *place) (*crew, context.Context
 	return c, ctx, nil
 }
 
-// settle opens a new place with a client.
+// settle opens a place with where and returns a crew for it.
 func (s *session) settle(ctx context.Context, where func(context.Context) (*place, error)) (*crew, context.Context, error) {
 	p, err := where(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *crew) newClient(st store.Store) *workflow.Client {
 	return workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 }
 
-// hire starts workers, each with its own store and client.
+// hire starts n workers, each with its own store and client.
 func (c *crew) hire(ctx context.Context, n int, cfg worker.Config) error {
 	var running context.Context
 	running, c.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -103,14 +103,14 @@ func (c *crew) dismiss() error {
 	return err
 }
 
-// leave stops the workers and closes everything except the place.
+// leave stops the workers and closes the client. It leaves the place open.
 func (c *crew) leave() error {
 	err := errors.Join(c.dismiss(), c.client.Close(), c.store.Close())
 	c.failed(nil)
 	return err
 }
 
-// close stops everything, including the place.
+// close stops the workers and closes the client and the place.
 func (c *crew) close() error { return errors.Join(c.leave(), c.end()) }
 
 // batch is the number of runs started in one call.
@@ -139,19 +139,19 @@ func start[In, Out any](ctx context.Context, c *crew, d workflow.Definition[In, 
 	return nil
 }
 
-// tap is the store of a worker. It records the runs that end in ends.
+// tap is the store of a worker. It records in ends the runs that have ended.
 type tap struct {
 	store.Store
 	ends *ends
 }
 
-// Unwrap returns the underlying store, which may implement optional interfaces.
+// Unwrap returns the underlying store. That store may implement optional interfaces.
 func (t *tap) Unwrap() store.Store { return t.Store }
 
 // Examine returns an empty report, because measured servers are configured without persistence.
 func (t *tap) Examine(context.Context) (store.Report, error) { return store.Report{}, nil }
 
-// Commit forwards commits and records the runs that they end.
+// Commit forwards commits and records the runs that end with them.
 func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	sent := time.Now()
 	answers, err := t.Store.Commit(ctx, commits)
@@ -167,13 +167,13 @@ func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Commi
 	return answers, err
 }
 
-// ends counts runs that have ended, including the runs of steps.
+// ends counts runs that have ended. It includes the runs of steps.
 type ends struct {
 	mu    sync.Mutex
 	n     int
 	timed bool
-	sent  []time.Time // when commits that end runs were sent, if timed
-	until int         // the number that await waits for
+	sent  []time.Time // times at which the commits that end runs were sent; recorded only if timed is set
+	until int         // number of ended runs for which await waits
 	done  chan struct{}
 }
 
@@ -189,7 +189,7 @@ func (e *ends) add(n int, sent time.Time) {
 	}
 }
 
-// all returns the times at which commits that end runs were sent, in order.
+// all returns the times at which the commits that end runs were sent, in order.
 func (e *ends) all() []time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()

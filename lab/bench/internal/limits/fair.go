@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// fair compares claims with and without fairness keys, and measures claims while many runs of one
-// key wait.
+// fair compares claims with and without fairness keys. It also measures claims while many runs of
+// one key are waiting.
 func fair(ctx context.Context, s *session) ([]Figure, error) {
 	without, many := &variant{name: "without fair keys"}, &variant{name: "fair keys"}
 	servers, err := compareClaims(ctx, s, "fair", []*variant{without, many}, map[*variant]order{
@@ -27,7 +27,7 @@ func fair(ctx context.Context, s *session) ([]Figure, error) {
 }
 
 // turnOf creates many waiting runs of one fairness key, and then a run of another key. It returns
-// the number of claims until that run is claimed.
+// the number of claims until that run was claimed, and the duration of the first claim.
 func turnOf(ctx context.Context, s *session) (claims int, first time.Duration, err error) {
 	p, err := s.newHome(ctx)
 	if err != nil {

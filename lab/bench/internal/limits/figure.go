@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Figure is one number with its budget.
+// Figure is a measured number with its budget.
 type Figure struct {
 	Row     string   `json:"row"`
 	Store   string   `json:"store"`
 	What    string   `json:"what"`
 	Value   float64  `json:"value"`
 	Unit    string   `json:"unit,omitempty"`
-	Budget  string   `json:"budget,omitempty"` // empty without a budget
+	Budget  string   `json:"budget,omitempty"` // empty if the figure has no budget
 	Verdict string   `json:"verdict,omitempty"`
-	Beside  []Number `json:"beside,omitempty"` // results without limits, and other numbers
+	Beside  []Number `json:"beside,omitempty"` // numbers for comparison, such as results without limits
 
 	budget budget
 }
@@ -46,13 +46,13 @@ func atMost(n float64, unit string) budget {
 	return budget{"≤ " + number(n, unit), math.Inf(-1), n}
 }
 
-// The verdicts. Other texts are reasons why there is none.
+// The verdicts. Any other text is the reason why there is no verdict.
 const (
 	verdictMet    = "met"
 	verdictMissed = "MISSED"
 )
 
-// judge compares a figure with its budget, unless the verdict is already set.
+// judge compares a figure with its budget and sets the verdict, unless one is already set.
 func (f *Figure) judge() {
 	f.Budget = f.budget.text
 	switch {
@@ -64,7 +64,7 @@ func (f *Figure) judge() {
 	}
 }
 
-// number formats a number with its unit and at least three digits.
+// number formats n with its unit and at least three digits.
 func number(n float64, unit string) string {
 	digits := 0
 	for a := math.Abs(n); a < 100 && digits < 2 && n != math.Trunc(n); a *= 10 {
@@ -87,7 +87,7 @@ func number(n float64, unit string) string {
 // printer prints figures.
 type printer struct {
 	out  io.Writer
-	json *json.Encoder // nil for a Markdown table
+	json *json.Encoder // nil if the output is a Markdown table
 	rows int
 }
 
@@ -99,7 +99,7 @@ func newPrinter(out io.Writer, asJSON bool) *printer {
 	return p
 }
 
-// tableHead is the head of the table.
+// tableHead contains the column names of the table.
 const tableHead = "| row | what | figure | budget | | beside it |\n|---|---|---|---|---|---|"
 
 func (p *printer) print(f Figure) error {
@@ -123,8 +123,8 @@ func (p *printer) print(f Figure) error {
 	return err
 }
 
-// quantile returns the smallest value that is at least as large as the fraction q of all, in
-// milliseconds, or 0 if all is empty. It sorts all.
+// quantile returns the smallest value that is at least as large as the fraction q of all values, in
+// milliseconds. It returns 0 if all is empty. It sorts all.
 func quantile(all []time.Duration, q float64) float64 {
 	if len(all) == 0 {
 		return 0
@@ -134,7 +134,7 @@ func quantile(all []time.Duration, q float64) float64 {
 	return float64(all[min(max(i, 0), len(all)-1)]) / float64(time.Millisecond)
 }
 
-// median returns the median, or 0 if all is empty. It sorts all.
+// median returns the median of all, or 0 if all is empty. It sorts all.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0

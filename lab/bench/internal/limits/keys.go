@@ -13,13 +13,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// keyBudget limits the cost of keys.
+// keyBudget is the minimum speed with keys relative to the speed without keys.
 var keyBudget = atLeast(80, "%")
 
 // perKey is the number of runs of each key.
 const perKey = 2
 
-// keys compares claims, and then complete short runs.
+// keys compares claims with and without keys, and then complete short runs.
 func keys(ctx context.Context, s *session) ([]Figure, error) {
 	claims, err := keyClaims(ctx, s)
 	if err != nil {
@@ -29,12 +29,12 @@ func keys(ctx context.Context, s *session) ([]Figure, error) {
 	return append(claims, runs...), err
 }
 
-// variant is one of several things that are measured alternately and compared.
+// variant is one of several cases that are measured alternately and compared.
 type variant struct {
 	name    string
-	perUnit []float64 // seconds by round
-	cpu     []float64 // CPU time of the server in microseconds
-	calls   []float64 // commands executed by the server
+	perUnit []float64 // seconds per unit of work, by round
+	cpu     []float64 // CPU time of the server in microseconds, by round
+	calls   []float64 // number of commands that the server executed, by round
 }
 
 func (v *variant) add(took time.Duration, u usage, units int) {
@@ -46,10 +46,10 @@ func (v *variant) add(took time.Duration, u usage, units int) {
 
 func (v *variant) rate() float64 { return 1 / median(v.perUnit) }
 
-// percent returns the speed of v as a percentage of that of other.
+// percent returns the speed of v as a percentage of the speed of other.
 func (v *variant) percent(other *variant) float64 { return 100 * v.rate() / other.rate() }
 
-// beside returns the numbers of variants.
+// beside returns the results of variants as numbers for comparison.
 func beside(unit string, servers bool, all ...*variant) (numbers []Number) {
 	for _, v := range all {
 		numbers = append(numbers, Number{v.name, v.rate(), unit + "/s"})
@@ -62,7 +62,7 @@ func beside(unit string, servers bool, all ...*variant) (numbers []Number) {
 	return numbers
 }
 
-// keyClaims measures claims without workers.
+// keyClaims measures claims without executing the runs.
 func keyClaims(ctx context.Context, s *session) ([]Figure, error) {
 	without, single, many := &variant{name: "without limits"}, &variant{name: "without keys"}, &variant{name: "keys"}
 	servers, err := compareClaims(ctx, s, "keys", []*variant{without, single, many}, map[*variant]order{
@@ -76,7 +76,7 @@ func keyClaims(ctx context.Context, s *session) ([]Figure, error) {
 	}, err
 }
 
-// compareClaims measures the claims of the orders alternately.
+// compareClaims measures claims of runs with each order alternately.
 func compareClaims(ctx context.Context, s *session, row string, all []*variant, orders map[*variant]order) (servers bool, err error) {
 	p, err := s.newPlace(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func compareClaims(ctx context.Context, s *session, row string, all []*variant, 
 			if err != nil {
 				return false, err
 			}
-			if _, total := busiest(after); round > 0 { // the first round is a warm-up
+			if _, total := busiest(after); round > 0 { // The first round is a warm-up.
 				v.add(took, total, n)
 			}
 		}
@@ -122,7 +122,7 @@ func compareClaims(ctx context.Context, s *session, row string, all []*variant, 
 	return len(p.nodes) > 0, nil
 }
 
-// keyRuns measures workers that execute a backlog of short runs.
+// keyRuns measures workers that execute many waiting short runs.
 func keyRuns(ctx context.Context, s *session) (_ []Figure, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {
@@ -151,7 +151,8 @@ func keyRuns(ctx context.Context, s *session) (_ []Figure, err error) {
 	}, nil
 }
 
-// backlog starts runs without a worker, and then measures the workers that execute all of them.
+// backlog starts n runs before there are workers. It then measures the workers that execute all of
+// these runs.
 func (c *crew) backlog(ctx context.Context, flow workflow.Definition[string, string], n, keys int) (took time.Duration, used []usage, err error) {
 	if err := start(ctx, c, flow, n, func(i int) (string, []workflow.StartOption) { return key(i % keys), nil }); err != nil {
 		return 0, nil, err
@@ -175,7 +176,7 @@ func (c *crew) backlog(ctx context.Context, flow workflow.Definition[string, str
 // key returns a key with a realistic form.
 func key(i int) string { return "cus_01j9zvq3n8k5x2m7" + strconv.Itoa(100_000_000+i) }
 
-// turns returns the variants in a different order for each round.
+// turns returns the variants in an order that differs between rounds.
 func turns[T any](round int, all ...T) []T {
 	n := round % len(all)
 	return append(append([]T{}, all[n:]...), all[:n]...)

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// measured runs the program and returns its output.
+// measured runs the program and returns its output. It fails the test unless the exit code is want.
 func measured(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -26,10 +26,10 @@ func measured(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// tiny contains sizes with which each row takes only a moment.
+// tiny contains flags that set sizes with which each row takes only a moment.
 var tiny = []string{"-progress=false", "-keys", "40", "-rounds", "1", "-waiting", "1000", "-seconds", "0.2", "-steps", "24", "-nap", "2ms", "-ticks", "12", "-schedules", "6", "-workers", "3"}
 
-// figures parses JSON output.
+// figures parses the JSON output of the program.
 func figures(t *testing.T, out string) (all []Figure) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -42,8 +42,9 @@ func figures(t *testing.T, out string) (all []Figure) {
 	return all
 }
 
-// Figures that do not depend on the load of the machine stay within their bounds. Each bound is
-// slightly above the value at the time when it was set. Budgets of times are not checked.
+// The test proves that each row prints its figures, and that figures that do not depend on the load
+// of the machine are within their bounds. Each bound is slightly above the value at the time when
+// the bound was set. Budgets of times are not checked.
 func TestLimits_EachRowPrintsFiguresWithinWhatDoesNotDependOnNoise(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
@@ -78,7 +79,7 @@ func TestLimits_EachRowPrintsFiguresWithinWhatDoesNotDependOnNoise(t *testing.T)
 	}
 }
 
-// bounds checks counts, commands and bytes.
+// bounds checks the figures that are counts, commands or bytes.
 func bounds(t *testing.T, kind string, all []Figure) {
 	t.Helper()
 	most := map[string]float64{
@@ -87,14 +88,14 @@ func bounds(t *testing.T, kind string, all []Figure) {
 	}
 	if kind == "redis" {
 		most["bytes of a run that waits, of 1000, more than without limits"] = 300
-		most["commands, keys"] = 56 // in scripts, for a claim and the end of the run
+		most["commands, keys"] = 56 // in scripts, for a claim and the end of a run
 		most["commands, without keys"] = 42
 		most["commands, without limits"] = 18
 		most["commands, fair keys"] = 24
 	}
 	seen := map[string]bool{}
 	check := func(what string, value float64) {
-		if bound, ok := most[what]; ok && !seen[what] { // the first figure is about claims
+		if bound, ok := most[what]; ok && !seen[what] { // The first figure of a row is about claims.
 			seen[what] = true
 			if t.Logf("%s: %.4g, at most %v", what, value, bound); value > bound {
 				t.Errorf("%s: %.4g, want at most %v", what, value, bound)
@@ -190,7 +191,7 @@ func TestMost_CountsTheFullestSpan(t *testing.T) {
 	}{
 		{at(0), 1},
 		{at(0, 999), 2},
-		{at(0, 1000), 1}, // the end does not belong to the interval
+		{at(0, 1000), 1}, // The end does not belong to the interval.
 		{at(0, 500, 999, 1001, 1400, 1499, 2500), 5},
 	} {
 		if got := most(tt.all, time.Second); got != tt.want {

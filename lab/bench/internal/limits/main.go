@@ -1,13 +1,13 @@
-// Package limits measures the costs of limits and schedules, and their guarantees of time and
-// order. Each row has figures. Each figure has a budget, and for comparison the result of the same
-// program in the same execution without limits.
+// Package limits measures the costs of limits and schedules, and how exactly they keep their
+// guarantees of time and order. Each row has figures. A figure has a budget, and for comparison the
+// result of the same program without limits in the same execution.
 //
 //	go run ./lab/bench limits
 //	go run ./lab/bench limits -row waiting -waiting 100000
 //	go run ./lab/bench limits -store memory: -json
 //
-// Reading order: options.go for the rows, figure.go for the figures, place.go for the store, crew.go
-// for its workers, rates.go for one row.
+// Read the files in this order: options.go (the rows), figure.go (the figures), place.go (the store),
+// crew.go (the workers), rates.go (an example of a row).
 package limits
 
 import (
@@ -19,10 +19,10 @@ import (
 	"os"
 )
 
-// Exit codes of the command.
+// The exit codes of the command.
 const (
 	exitMeasured = 0
-	exitFailed   = 1 // a measurement failed or, with -check, a budget was missed
+	exitFailed   = 1 // a measurement failed, or a budget was missed with -check
 	exitUsage    = 2
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// options contains the arguments of the program.
+// options contains the command line arguments.
 type options struct {
 	flags *flag.FlagSet
 
@@ -69,7 +69,7 @@ func parse(args []string) (*options, error) {
 	return o, err
 }
 
-// kind returns the name of the store in figures.
+// kind returns the name of the store for the figures.
 func (o *options) kind() string {
 	kind, _, _ := strings.Cut(o.store, ":")
 	return kind
@@ -114,12 +114,12 @@ func pick(names string) ([]*row, error) {
 type row struct {
 	name  string
 	about string
-	// redis reports whether the row requires Redis servers.
+	// redis reports whether the row requires the program to start Redis servers.
 	redis   bool
 	measure func(ctx context.Context, s *session) ([]Figure, error)
 }
 
-// lacks returns why the row cannot be measured, or "".
+// lacks returns the reason why the row cannot be measured, or "".
 func (r *row) lacks(o *options) string {
 	if r.redis && o.kind() != "redis" {
 		return "not measured: only Redis has servers"
@@ -127,7 +127,7 @@ func (r *row) lacks(o *options) string {
 	return ""
 }
 
-// rows contains all rows in the order of their execution.
+// rows contains all rows in the order in which they are measured.
 var rows = []*row{
 	{name: "keys", about: "claims and runs that use a limit with many keys, against those without keys and without limits", measure: keys},
 	{name: "fair", about: "claims over many fair keys, against those without keys; many runs of one key wait", measure: fair},

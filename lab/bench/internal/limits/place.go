@@ -18,20 +18,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// place is an empty store with statistics of its servers.
+// place is an empty store with access to the statistics of its servers.
 type place struct {
-	// open returns the store. On Redis each call returns a store with connections of its own.
+	// open opens the store. On Redis, each call returns a store with its own connections.
 	open  func(ctx context.Context) (store.Store, error)
-	size  func(ctx context.Context) (int64, error) // in bytes; called while the store is not open
-	nodes []*redis.Client                          // the Redis servers
+	size  func(ctx context.Context) (int64, error) // returns the size in bytes; called while the store is not open
+	nodes []*redis.Client                          // clients of the Redis servers
 	end   func() error
 }
 
 // newPlace creates an empty store of the measured kind.
 func (s *session) newPlace(ctx context.Context) (*place, error) { return s.newPlaceOf(ctx, "") }
 
-// newHome creates a store with one partition, which also contains the limits, so that runs with and
-// without limits are comparable whatever their number.
+// newHome creates a store with one partition, which also contains the limits. Therefore runs with
+// and without limits are comparable for any number of runs.
 func (s *session) newHome(ctx context.Context) (*place, error) {
 	return s.newPlaceOf(ctx, "partitions=1")
 }
@@ -60,7 +60,7 @@ func (s *session) newFile(ctx context.Context) (*place, error) {
 	}
 	return &place{
 		open: func(context.Context) (store.Store, error) { return kept{st}, nil },
-		size: func(context.Context) (int64, error) { // closing the store writes back the log of the file
+		size: func(context.Context) (int64, error) { // Closing the store writes the log of the file back.
 			if err := st.Close(); err != nil {
 				return 0, err
 			}
@@ -82,16 +82,16 @@ func (s *session) newFile(ctx context.Context) (*place, error) {
 	}, nil
 }
 
-// kept is a store that all workers share and none of them closes.
+// kept is a store that all workers share. No worker closes it.
 type kept struct{ store.Store }
 
-// Unwrap returns the underlying store, which may implement optional interfaces.
+// Unwrap returns the underlying store. That store may implement optional interfaces.
 func (k kept) Unwrap() store.Store { return k.Store }
 
 // Close does nothing.
 func (kept) Close() error { return nil }
 
-// newServers starts one server or a cluster of three.
+// newServers starts one server, or a cluster of three servers.
 func (s *session) newServers(ctx context.Context, what, parameters string) (*place, error) {
 	site, err := harm.Open(ctx, "", what)
 	if err != nil {
@@ -124,11 +124,11 @@ func (s *session) newServers(ctx context.Context, what, parameters string) (*pla
 	return p, nil
 }
 
-// usage contains the work that a server has done since its start, and its memory.
+// usage contains the work of a server since its start, and its memory.
 type usage struct {
 	cpu   time.Duration
-	calls float64 // commands, including those within scripts
-	bytes int64   // without client buffers and scripts
+	calls float64 // number of commands, including commands within scripts
+	bytes int64   // memory without client buffers and scripts
 }
 
 // usage returns the usage of each server.
@@ -147,7 +147,7 @@ func (p *place) usage(ctx context.Context) ([]usage, error) {
 	return all, nil
 }
 
-// since returns the difference of the usage of each server to an earlier one.
+// since returns the work of each server since an earlier call of usage.
 func (p *place) since(ctx context.Context, before []usage) ([]usage, error) {
 	now, err := p.usage(ctx)
 	for i := range now {
@@ -158,7 +158,8 @@ func (p *place) since(ctx context.Context, before []usage) ([]usage, error) {
 	return now, err
 }
 
-// busiest returns the usage of the server with the highest CPU time, and the total of all servers.
+// busiest returns the usage of the server with the highest CPU time, and the sum of the usage of
+// all servers.
 func busiest(all []usage) (busiest, total usage) {
 	for _, u := range all {
 		total.cpu += u.cpu
@@ -170,7 +171,7 @@ func busiest(all []usage) (busiest, total usage) {
 	return busiest, total
 }
 
-// inUse returns the number of heap bytes in use.
+// inUse returns the number of heap bytes that are in use.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()

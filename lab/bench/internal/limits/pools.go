@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// Sizes of the pools.
+// The sizes of the pools.
 const (
 	smallPool = 3
 	bigPool   = 5
@@ -49,8 +49,8 @@ func pools(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// busy returns the fraction of a pool that steps used, from the first to the last beginning of an
-// attempt. After that there is too little work.
+// busy returns the average fraction of a pool that steps used. It covers the time from the first to
+// the last beginning of an attempt, because too few steps are left after that.
 func busy(all []attempt, size int, weight func(attempt) int) float64 {
 	last := all[len(all)-1].begin
 	sum := time.Duration(0)
@@ -65,10 +65,11 @@ func busy(all []attempt, size int, weight func(attempt) int) float64 {
 	return 100 * sum.Seconds() / (max(span(all), time.Microsecond).Seconds() * float64(size))
 }
 
-// handoffWorkers is the number of workers that wait for a permit.
+// handoffWorkers is the number of workers that compete for one permit.
 const handoffWorkers = 2
 
-// handoff measures the time between consecutive attempts that use the same permit.
+// handoff measures the time from the end of an attempt to the beginning of the next attempt that
+// uses the same permit.
 func handoff(ctx context.Context, s *session) ([]Figure, error) {
 	s.sayf("handoff: %d steps, one after the other", s.steps)
 	notes, ended, err := (&crowd{workers: handoffWorkers, kind: flows.InTurn, steps: s.steps, gate: flows.One, open: limit.Config{AtOnce: 1}}).execute(ctx, s)

@@ -9,14 +9,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// rates measures steps under two rates, and steps without a rate for comparison.
+// rates measures steps with each of two rates and, for comparison, steps without a rate.
 func rates(ctx context.Context, s *session) ([]Figure, error) {
 	var figures []Figure
 	for _, r := range []struct {
 		kind  flows.Kind
 		gate  limit.Limit
 		rate  int
-		burst int // number of permits in 50 ms
+		burst int // number of permits per 50 ms
 	}{{flows.AtHundred, flows.Hundred, 100, 5}, {flows.AtThousand, flows.Thousand, 1000, 50}} {
 		steps := max(int(s.seconds*float64(r.rate)), r.burst+2)
 		s.sayf("rates: %d steps at %d/s", steps, r.rate)
@@ -45,15 +45,16 @@ func rates(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// span returns the time from the first to the last beginning.
+// span returns the time between the first and the last beginning.
 func span(all []attempt) time.Duration { return all[len(all)-1].begin.Sub(all[0].begin) }
 
-// perSecond returns the average number of beginnings per second.
+// perSecond returns the average number of attempts that began per second.
 func perSecond(all []attempt) float64 {
 	return float64(len(all)-1) / max(span(all), time.Microsecond).Seconds()
 }
 
-// most returns the maximum number of beginnings in any interval of length per, excluding its end.
+// most returns the maximum number of attempts that began in any interval of length per. The end of
+// an interval does not belong to it.
 func most(all []attempt, per time.Duration) (n int) {
 	from := 0
 	for to := range all {

@@ -10,10 +10,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// spreadCores is the number of cores that three servers and enough workers need.
+// spreadCores is the minimum number of cores for three servers and enough workers.
 const spreadCores = 8
 
-// spread compares the same runs on one server and on three.
+// spread compares the same runs on one server and on three servers.
 func spread(ctx context.Context, s *session) ([]Figure, error) {
 	one, err := spreadOver(ctx, s, "redis")
 	if err != nil {
@@ -40,7 +40,7 @@ func spread(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// spreadOver measures runs with and without limits on the given servers.
+// spreadOver measures runs with and without limits on the servers that what describes.
 func spreadOver(ctx context.Context, s *session, what string) (_ []*variant, err error) {
 	c, ctx, err := s.settle(ctx, func(ctx context.Context) (*place, error) { return s.newServers(ctx, what, "") })
 	if err != nil {

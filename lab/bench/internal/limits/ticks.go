@@ -12,15 +12,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// lateness records the delays of steps.
+// lateness records the delays of steps that were due at a certain time.
 type lateness struct {
-	clock func() time.Time // clock of the store
+	clock func() time.Time // the clock of the store
 
 	mu    sync.Mutex
 	late  []time.Duration
-	seen  map[string]int // by the name of what was due
+	seen  map[string]int // number of steps by name
 	until int
-	done  chan struct{} // closed when the expected number is reached
+	done  chan struct{} // closed when the expected number of steps has been recorded
 }
 
 func newLateness(c *crew, until int) *lateness {
@@ -29,7 +29,7 @@ func newLateness(c *crew, until int) *lateness {
 	return l
 }
 
-// add records a step that was due.
+// add records a step that was due at the given time and begins now.
 func (l *lateness) add(name string, due time.Time) {
 	late := l.clock().Sub(due)
 	l.mu.Lock()
@@ -64,11 +64,11 @@ func (l *lateness) times(ctx context.Context) ([]time.Duration, error) {
 	return l.late, nil
 }
 
-// ticks measures schedules, and runs that were started for a due time.
+// ticks measures the delays of schedules, and of runs that were started for a due time.
 func ticks(ctx context.Context, s *session) ([]Figure, error) {
 	late, err := onTime(ctx, s, s.ticks, func(ctx context.Context, c *crew) error {
 		for i := range s.clocks {
-			// Each has a different interval, so that their ticks do not coincide.
+			// The intervals differ, so that the ticks of the schedules do not coincide.
 			plan := workflow.Schedule{When: "every " + (time.Second + time.Duration(i)*time.Millisecond).String(), Overlap: workflow.OverlapAllow}
 			name := fmt.Sprintf("clock-%d", i)
 			if err := flows.Chime.Schedule(ctx, c.client, name, plan, name); err != nil {
@@ -102,7 +102,7 @@ func ticks(ctx context.Context, s *session) ([]Figure, error) {
 	return []Figure{p50, p99}, nil
 }
 
-// onTime returns the delays of the first n steps of the runs that begin starts.
+// onTime returns the delays of the first n steps of the runs that the function begin starts.
 func onTime(ctx context.Context, s *session, n int, begin func(context.Context, *crew) error) (_ []time.Duration, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {
@@ -119,7 +119,7 @@ func onTime(ctx context.Context, s *session, n int, begin func(context.Context, 
 	return l.times(ctx)
 }
 
-// starts returns the times from the start of a run to its first step, for one run at a time.
+// starts measures the time from the start of a run to its first step. It starts one run at a time.
 func starts(ctx context.Context, s *session) (all []time.Duration, err error) {
 	c, ctx, err := s.settle(ctx, s.newPlace)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// listBudget is the maximum duration of listing limits, in milliseconds.
+// listBudget is the budget for listing limits, in milliseconds.
 var listBudget = atMost(100, "ms")
 
-// waiting measures a store in which many runs of one tenant wait.
+// waiting measures a store in which many runs of one tenant are waiting.
 func waiting(ctx context.Context, s *session) ([]Figure, error) {
 	free, err := crowded(ctx, s, flows.Free)
 	if err != nil {
@@ -43,13 +43,14 @@ func waiting(ctx context.Context, s *session) ([]Figure, error) {
 
 // crowdedness contains the measurements of a store with many waiting runs.
 type crowdedness struct {
-	bytes       float64 // per run
-	claims      int     // until the run of another tenant was claimed
-	claim, list float64 // in milliseconds
+	bytes       float64 // bytes per run
+	claims      int     // number of claims until the run of another tenant was claimed
+	claim, list float64 // duration of a claim and of a listing, in milliseconds
 	held, waits int
 }
 
-// crowded starts the runs of a tenant, and then one of another tenant.
+// crowded starts the runs of a tenant and then a run of another tenant, and measures claims and
+// listings.
 func crowded(ctx context.Context, s *session, flow workflow.Definition[string, string]) (_ *crowdedness, err error) {
 	p, err := s.newHome(ctx)
 	if err != nil {
@@ -82,8 +83,8 @@ func crowded(ctx context.Context, s *session, flow workflow.Definition[string, s
 	return see, err
 }
 
-// fill starts the runs of a tenant and returns the bytes per run. It closes its connections before
-// it measures a server, because their buffers are not part of the runs.
+// fill starts the runs of a tenant and returns the bytes per run. On a server, it closes its
+// connections before it measures, because their buffers are not part of the runs.
 func fill(ctx context.Context, s *session, p *place, flow workflow.Definition[string, string]) (bytes float64, err error) {
 	before, err := p.size(ctx)
 	if err != nil {
@@ -105,7 +106,8 @@ func fill(ctx context.Context, s *session, p *place, flow workflow.Definition[st
 	return float64(after-before) / float64(s.waiting), err
 }
 
-// search claims until the run of the other tenant is claimed, or once if tenants have no order.
+// search claims runs until the run of the other tenant is claimed. If all is false, it claims only
+// once, because runs have no order by tenant.
 func (see *crowdedness) search(ctx context.Context, c *claimer, run workflow.RunID, all bool) (first time.Duration, err error) {
 	for see.claims < 10 {
 		begun := time.Now()
@@ -125,7 +127,7 @@ func (see *crowdedness) search(ctx context.Context, c *claimer, run workflow.Run
 	return first, fmt.Errorf("the run of another tenant was in none of %d claims", see.claims)
 }
 
-// look measures the listing of limits.
+// look measures a listing of limits.
 func (see *crowdedness) look(ctx context.Context, client *workflow.Client) error {
 	var times []float64
 	for range 5 {
@@ -144,7 +146,7 @@ func (see *crowdedness) look(ctx context.Context, client *workflow.Client) error
 	return nil
 }
 
-// manyParts measures the listing of a limit with many keys, each of which has a waiting run.
+// manyParts measures the listing of a limit with many keys. One run is waiting for each key.
 func manyParts(ctx context.Context, s *session) (_ []Figure, err error) {
 	c, ctx, err := s.settle(ctx, s.newHome)
 	if err != nil {

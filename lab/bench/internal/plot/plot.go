@@ -1,4 +1,5 @@
-// Package plot draws charts with logarithmic axes as SVG, for light and dark pages.
+// Package plot draws charts with logarithmic axes as SVG. The charts are readable on light and on
+// dark pages.
 package plot
 
 import (
@@ -9,16 +10,16 @@ import (
 	"strings"
 )
 
-// Chart shows values that depend on a size. Both axes are logarithmic. A horizontal line shows that
-// the size has no influence.
+// Chart shows values that depend on a size. Both axes are logarithmic. A horizontal line means that
+// the value does not depend on the size.
 type Chart struct {
 	Title string
-	X, Y  string // labels of the axes with units
+	X, Y  string // labels of the axes, including units
 	Lines []Line
 }
 
 // Line is a series of values. Points that are not positive are omitted, because a logarithmic axis
-// cannot show them.
+// cannot represent them.
 type Line struct {
 	Name   string
 	Points []Point
@@ -27,13 +28,13 @@ type Line struct {
 // Point is a value at a size.
 type Point struct{ X, Y float64 }
 
-// Dimensions of the image in pixels.
+// The dimensions of the image in pixels.
 const (
 	width, height            = 720, 420
 	left, right, top, bottom = 80, 160, 50, 60
 )
 
-// style defines colors for both kinds of pages.
+// style defines the colors on light and on dark pages.
 const style = `
     text { font: 12px system-ui, sans-serif; fill: #222 }
     .title { font-size: 15px; font-weight: 600 }
@@ -49,10 +50,10 @@ const style = `
     }
 `
 
-// colors is the number of distinguishable line colors.
+// colors is the number of line colors that can be distinguished.
 const colors = 4
 
-// Encode writes the chart. It fails if there is nothing to show.
+// Encode writes the chart as SVG. It returns an error if the chart has no points.
 func (c *Chart) Encode(w io.Writer) error {
 	x, y := newAxis(left, width-right), newAxis(height-bottom, top)
 	for _, l := range c.Lines {
@@ -98,7 +99,7 @@ func (c *Chart) Encode(w io.Writer) error {
 
 func (p Point) visible() bool { return p.X > 0 && p.Y > 0 }
 
-// draw writes line number i and its entry in the legend.
+// draw writes line i and its entry in the legend.
 func (l *Line) draw(out io.Writer, i int, x, y *axis) {
 	class := fmt.Sprintf("l%d", i%colors)
 	var path strings.Builder
@@ -144,7 +145,7 @@ func label(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// axis places values on a logarithmic scale between two pixels.
+// axis maps values to pixels on a logarithmic scale.
 type axis struct {
 	from, to float64 // pixels
 	low      float64 // smallest and largest value
@@ -156,7 +157,7 @@ func newAxis(from, to float64) *axis { return &axis{from: from, to: to, low: mat
 func (a *axis) include(v float64) { a.low, a.high = min(a.low, v), max(a.high, v) }
 func (a *axis) empty() bool       { return a.high == 0 }
 
-// fit widens the axis to round numbers.
+// fit extends the range of the axis to round numbers.
 func (a *axis) fit() {
 	all := steps(a.low, a.high)
 	a.low, a.high = all[0], all[len(all)-1]
@@ -181,8 +182,8 @@ func (a *axis) place(v float64) float64 {
 	return a.from + (a.to-a.from)*(math.Log(v)-math.Log(a.low))/(math.Log(a.high)-math.Log(a.low))
 }
 
-// steps returns the values 1, 2 and 5 of each decade that cover the range from low to high, at
-// least two.
+// steps returns at least two of the values 1, 2 and 5 of each decade, such that they cover the
+// range from low to high.
 func steps(low, high float64) []float64 {
 	var all []float64
 	for i := math.Floor(math.Log10(low)) - 1; ; i++ {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// elements parses a document and counts its elements. It also returns the text.
+// elements parses an SVG document. It returns the number of elements of each kind, and the text.
 func elements(t *testing.T, doc string) (map[string]int, string) {
 	t.Helper()
 	count, text := map[string]int{}, ""
@@ -36,7 +36,7 @@ func elements(t *testing.T, doc string) (map[string]int, string) {
 func TestEncode_DrawsEachLineWithItsPointsAndName(t *testing.T) {
 	c := Chart{Title: `a & <b> "c"`, X: "runs", Y: "us", Lines: []Line{
 		{"wall", []Point{{10, 100}, {100, 90}, {1000, 95}}},
-		{"server", []Point{{10, 0}, {100, 40}, {1000, 42}}}, // with one point that is not positive
+		{"server", []Point{{10, 0}, {100, 40}, {1000, 42}}}, // The first point is not positive.
 		{"none", []Point{{10, 0}}},
 	}}
 	var out strings.Builder

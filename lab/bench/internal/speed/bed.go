@@ -17,27 +17,28 @@ type target interface {
 	close() error
 }
 
-// bed is an empty store with functions for measurements.
+// bed is an empty store with functions that a measurement needs.
 type bed interface {
 	store() store.Store
-	// usage returns the total work of the server since its start, for all clients.
+	// usage returns the total work of the server since its start, including the work for other
+	// clients.
 	usage(ctx context.Context) (usage, error)
 	// bytes returns the size of the store.
 	bytes(ctx context.Context) (int64, error)
-	// append is the operation of the limit. For each row it appends a frame to the log of the run
-	// if the last frame is the one in the row.
+	// append is the operation of the limit. For each row it appends frame to the log of the run,
+	// provided that the last frame of the log is the one in the row.
 	append(ctx context.Context, rows []*row, frame []byte) error
-	// drop removes the logs created by append.
+	// drop removes the logs that append created.
 	drop(ctx context.Context, rows []*row) error
-	// discard closes the store and removes everything.
+	// discard closes the store and removes all its data.
 	discard() error
 }
 
 // usage contains the work of a server. It is zero for a store without a server.
 type usage struct {
 	cpu      time.Duration
-	commands float64 // commands received
-	calls    float64 // commands executed, including those within scripts
+	commands float64 // number of commands received
+	calls    float64 // number of commands executed, including commands within scripts
 }
 
 func (u usage) minus(v usage) usage {

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// Counts that do not depend on the load of the machine stay within their bounds. Each bound is
-// slightly above the count at the time when it was set.
+// The test proves that counts that do not depend on the load of the machine are within their
+// bounds. Each bound is slightly above the count at the time when the bound was set.
 func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 	redistest.Binary(t)
 	sqlite := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
@@ -29,7 +29,7 @@ func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 			[]string{"-store", sqlite, "-workload", "long", "-steps", "3000"},
 			map[string]float64{"allocs_per_step": 49, "alloc_bytes_per_step": 6000, "commits_per_step": 1.05},
 		},
-		"runs that are waited for on SQLite": { // 149 on an idle machine, up to 159 on a busy one because of operations that depend on time
+		"runs that are waited for on SQLite": { // The count is 149 on an idle machine. It is up to 159 on a busy machine because of operations that depend on time.
 			[]string{"-store", sqlite, "-workload", "latency", "-runs", "1000"},
 			map[string]float64{"allocs_per_step": 165, "commits_per_step": 1},
 		},

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// chain consists of many short runs. The client starts them in batches and waits while too many are
-// active.
+// chain is the workload of many short runs. The client starts them in batches and waits while too
+// many are active.
 type chain struct{ ids []event.RunID }
 
 func (c *chain) warm(ctx context.Context, s *stage) error {
@@ -38,7 +38,7 @@ func (c *chain) round(ctx context.Context, s *stage, _, runs int) (tally, error)
 	return tally{units: runs * s.size.steps, runs: runs, latencies: lives}, err
 }
 
-// start starts n runs in one call.
+// start starts n runs with one call.
 func (c *chain) start(ctx context.Context, s *stage, n int) error {
 	requests := make([]workflow.StartRequest[sequence.ChainInput], n)
 	for i := range requests {
@@ -61,7 +61,7 @@ func (c *chain) verify(ctx context.Context, s *stage, _ *Result) error {
 	return s.check(ctx, c.ids, func(i int) want { return want{result: payload(i), steps: s.size.steps} })
 }
 
-// starts is chain without the execution of the runs.
+// starts is like chain, but without a worker that executes the runs.
 type starts struct{ chain }
 
 func (c *starts) warm(ctx context.Context, s *stage) error {

@@ -15,13 +15,14 @@ const checkBatch = 200
 
 // want lists the events that the log of a run must hold.
 type want struct {
-	result   any // result of the run
-	steps    int // completed steps
-	waits    int // completed waits; negative for any number
-	children int // completed children
+	result   any // required result of the run
+	steps    int // number of completed steps
+	waits    int // number of completed waits; negative if any number is right
+	children int // number of completed children
 }
 
-// check reads the whole log of each run and compares it with the expected contents.
+// check reads the whole log of each run and compares it with the contents that of returns for run
+// i.
 func (s *stage) check(ctx context.Context, runs []event.RunID, of func(i int) want) error {
 	for from := 0; from < len(runs); from += checkBatch {
 		part := runs[from:min(from+checkBatch, len(runs))]

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// children consists of many runs, each of which starts others and waits for them.
+// children is the workload of many runs that start children and wait for them.
 type children struct{ ids []event.RunID }
 
 func (c *children) warm(ctx context.Context, s *stage) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// fanout is one run with many parallel steps.
+// fanout is the workload of one run with many parallel steps.
 type fanout struct {
 	ids   []event.RunID
 	steps []int

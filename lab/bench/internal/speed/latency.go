@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// latency executes one run at a time.
+// latency is the workload that executes one run at a time.
 type latency struct{ ids []event.RunID }
 
 func (c *latency) warm(ctx context.Context, s *stage) error {
@@ -36,7 +36,8 @@ func (c *latency) round(ctx context.Context, s *stage, _, runs int) (tally, erro
 		}
 		c.ids = append(c.ids, run.ID())
 	}
-	// The client may receive the last result before the worker receives the response to its commit.
+	// The client may receive the last result before the worker receives the response to its last
+	// commit.
 	return t, s.tap.await(ctx, "the end of the last run", func(n counts) bool { return n.finished >= before+runs })
 }
 
@@ -44,7 +45,7 @@ func (c *latency) verify(ctx context.Context, s *stage, _ *Result) error {
 	return s.check(ctx, c.ids, func(i int) want { return want{result: payload(i), steps: s.size.steps} })
 }
 
-// stopwatch returns a function that returns the time since the call of stopwatch.
+// stopwatch returns a function that returns the time that has passed since stopwatch was called.
 func stopwatch() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

@@ -9,21 +9,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// row is the log of a run of the limit: the position of its end, and the next frame.
+// row is the log of a run for the measurement of the limit. It contains the position of its end and
+// the next frame.
 type row struct {
 	id        string
 	n         uint64
 	prev, cid event.CommitID
 }
 
-// shape describes the commits of the worker. The limit is measured with the same shape.
+// shape describes the commits of the worker. The limit is measured with commits of the same shape.
 type shape struct {
-	writers int // concurrent calls
-	batch   int // commits per call
-	bytes   int // bytes per frame
+	writers int // number of concurrent calls
+	batch   int // number of commits per call
+	bytes   int // number of bytes per frame
 }
 
-// limit measures the number of bare conditional appends per second.
+// limit measures how many conditional appends per second the store executes without the engine.
 func limit(ctx context.Context, b bed, s shape, d time.Duration) (perSecond float64, err error) {
 	frame := make([]byte, s.bytes)
 	for i := range frame {
@@ -66,7 +67,8 @@ func limit(ctx context.Context, b bed, s shape, d time.Duration) (perSecond floa
 	return float64(sum) / elapsed.Seconds(), nil
 }
 
-// appendFor appends to all rows repeatedly until a time, but at least once.
+// appendFor appends to all rows repeatedly until the given time, but at least once. It returns the
+// number of appends.
 func appendFor(ctx context.Context, b bed, rows []*row, frame []byte, until time.Time) (n int, err error) {
 	for {
 		if err := b.append(ctx, rows, frame); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// long is one run with many steps. The cost of step 100 and of step 9,000 is the median of a tenth
-// of all steps around it.
+// long is the workload of one run with many steps. The cost of step 100 is the median over the
+// tenth of all steps around it. The same applies to step 9,000.
 type long struct {
 	ids   []event.RunID
-	steps []int // steps of each run
+	steps []int // number of steps of each run
 	gaps  [][]time.Duration
 }
 
@@ -35,7 +35,7 @@ func (c *long) round(ctx context.Context, s *stage, _, runs int) (tally, error) 
 	return t, nil
 }
 
-// execute executes one run and returns the times between its steps.
+// execute executes one run and returns the times between its consecutive steps.
 func (c *long) execute(ctx context.Context, s *stage, steps int) ([]time.Duration, error) {
 	seen := make([]time.Time, steps)
 	s.probe.Seen = func(n int) { seen[n] = time.Now() }

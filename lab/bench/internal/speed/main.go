@@ -2,20 +2,22 @@
 //
 //	go run ./lab/bench speed -store redis -workload chain,latency -count 5
 //
-// A workload uses the public API with one client and one worker in this process, on a store without
-// other users. Its runs are divided into rounds. Only the rounds are measured, without the warm-up,
-// the wait for a due time, and the check of every result.
+// A workload uses the public API with one client and one worker in this process. The store has no
+// other users. The runs of a workload are divided into rounds. Only the rounds are measured. The
+// warm-up, the wait for a due time, and the check of every result are not.
 //
-// Before the first round and after each one the program measures the limit: the speed of bare
-// conditional appends by the same client and the same server, with the concurrency of the workload.
-// A disturbance of the machine affects both, so that their ratio is stable.
+// Before the first round and after each round the program measures the limit. The limit is the
+// number of conditional appends per second without the engine, by the same client on the same
+// server, with the concurrency of the workload. A disturbance of the machine affects both
+// measurements, so that their ratio is stable.
 //
 // A tap counts the calls of the store and forwards them. The server provides further counters. The
-// tap also determines when a run has ended: when the commit that ends it was answered.
+// tap also determines when a run has ended, which is the time of the response to the commit that
+// ends it.
 //
-// Reading order: measure.go for the measurement of a workload, workload.go for the list of
-// workloads, chain.go for one of them, bed.go for the requirements on a store, limit.go for the
-// limit.
+// Read the files in this order: measure.go (the measurement of a workload), workload.go (the list of
+// workloads), chain.go (an example of a workload), bed.go (the requirements on a store), limit.go
+// (the limit).
 package speed
 
 import (
@@ -27,7 +29,7 @@ import (
 )
 
 // Main runs the program with its arguments, without the name of the subcommand. It returns the exit
-// code: 0, 1 if a measurement failed, or 2 for invalid arguments.
+// code, which is 0, 1 if a measurement failed, or 2 if the arguments are invalid.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {
@@ -63,7 +65,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) 
 	return report(ctx, t, o, p, stdout)
 }
 
-// report measures the workloads and prints each result immediately.
+// report measures the workloads and prints each result as soon as it is available.
 func report(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
 	out := newPrinter(stdout, o)
 	for _, w := range o.workloads {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// patience is the maximum duration of a measurement. After that the measurement fails with an error
-// that describes what it waits for.
+// patience is the maximum duration of a measurement. After that time the measurement fails with an
+// error that describes what it waits for.
 const patience = 10 * time.Minute
 
 // measure executes a workload once.
@@ -19,7 +19,7 @@ func measure(ctx context.Context, t target, w *workload, o *options, p *progress
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	debug.FreeOSMemory() // frees the memory of the previous workload
+	debug.FreeOSMemory() // Return the memory of the previous workload to the system.
 	s, err := newStage(ctx, fail, t, w, o, p)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ type measurement struct {
 	r      *Result
 	shape  shape
 	limits []float64
-	before int64 // size of the store before the first round
+	before int64 // size of the store in bytes before the first round
 
 	total     tally
 	spent     reading
@@ -125,7 +125,8 @@ func (m *measurement) round(ctx context.Context, c course, number, runs int, mem
 
 // limit measures the limit once.
 func (m *measurement) limit(ctx context.Context) error {
-	// The collection prevents garbage of the workload from affecting the limit, and vice versa.
+	// Collect garbage before and after, so that garbage of the workload does not affect the limit,
+	// and vice versa.
 	runtime.GC()
 	perSecond, err := limit(ctx, m.bed, m.shape, m.o.limit)
 	if err != nil {

@@ -29,7 +29,7 @@ type memoryBed struct {
 	logs map[string]*memoryLog
 }
 
-// memoryLog is a log of the limit.
+// memoryLog is a log that the measurement of the limit uses.
 type memoryLog struct {
 	last   event.CommitID
 	frames [][]byte
@@ -41,7 +41,7 @@ func (b *memoryBed) store() store.Store                   { return b.st }
 func (b *memoryBed) usage(context.Context) (usage, error) { return usage{}, nil }
 func (b *memoryBed) discard() error                       { return b.st.Close() }
 
-// bytes returns the memory of the whole process, which includes the store.
+// bytes returns the memory of the whole process. It includes the store.
 func (b *memoryBed) bytes(context.Context) (int64, error) { return int64(inUse()), nil }
 
 func (b *memoryBed) append(_ context.Context, rows []*row, frame []byte) error {
@@ -73,7 +73,7 @@ func (b *memoryBed) drop(_ context.Context, rows []*row) error {
 	return nil
 }
 
-// inUse returns the number of heap and stack bytes in use.
+// inUse returns the number of heap and stack bytes that are in use.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

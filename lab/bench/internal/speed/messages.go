@@ -11,11 +11,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// senders is the number of concurrent sends.
+// senders is the number of concurrent send calls.
 const senders = 16
 
-// messages consists of many waiting runs. Each of them is sent a message, and the next one after
-// all runs have received theirs. Each run receives as many messages as the workload has steps.
+// messages is the workload of many waiting runs that receive messages. Each run is sent one
+// message, and the next one after all runs have received theirs. Each run receives as many messages
+// as the workload has steps.
 type messages struct{ ids []event.RunID }
 
 // warm starts the runs and sends each of them its first message.
@@ -41,7 +42,7 @@ func (c *messages) warm(ctx context.Context, s *stage) error {
 	return err
 }
 
-// round sends its share of the messages to all runs. The number of runs is ignored.
+// round sends the messages of one round to all runs. It ignores the number of runs.
 func (c *messages) round(ctx context.Context, s *stage, number, _ int) (tally, error) {
 	t := tally{runs: len(c.ids)}
 	rounds := len(workloadNamed("messages").split(s.size.runs))
@@ -55,7 +56,7 @@ func (c *messages) round(ctx context.Context, s *stage, number, _ int) (tally, e
 	return t, nil
 }
 
-// send sends message n to all runs and waits until it is received.
+// send sends message n to all runs and waits until all have received it. It returns the latencies.
 func (c *messages) send(ctx context.Context, s *stage, n int) ([]time.Duration, error) {
 	before := s.tap.now().consumed
 	took := make([]time.Duration, len(c.ids))

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// reading contains the time and memory used by this process and the server.
+// reading contains the cumulative time, memory and calls that this process and the server have
+// used.
 type reading struct {
-	cpu    time.Duration // of this process
-	allocs float64       // number of objects
-	bytes  float64       // allocated bytes
-	calls  float64       // calls of the store
+	cpu    time.Duration // CPU time of this process
+	allocs float64       // number of allocated objects
+	bytes  float64       // number of allocated bytes
+	calls  float64       // number of calls of the store
 	server usage
 }
 
@@ -39,7 +40,7 @@ func (r reading) minus(s reading) reading {
 
 func (r reading) plus(s reading) reading { return r.minus(reading{}.minus(s)) }
 
-// memoryWatch samples the memory that this process has obtained from the system.
+// memoryWatch samples the memory that the system has given to this process.
 type memoryWatch struct {
 	running atomic.Bool
 	peak    atomic.Uint64
@@ -87,7 +88,7 @@ func (m *memoryWatch) pause() {
 	m.look()
 }
 
-// end returns the maximum.
+// end stops the sampling and returns the maximum.
 func (m *memoryWatch) end() uint64 {
 	close(m.stop)
 	m.work.Wait()

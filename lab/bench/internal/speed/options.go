@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// options contains the arguments of the program.
+// options contains the command line arguments.
 type options struct {
 	store     string
 	workloads []*workload
 	count     int
-	size      size // zero selects the size of the workload
+	size      size // zero fields select the size of the workload
 	batch     int
 	inflight  int
 	limit     time.Duration
@@ -32,10 +32,10 @@ type options struct {
 // size is the amount of work of a workload.
 type size struct {
 	runs  int
-	steps int // steps of each run
+	steps int // number of steps of each run
 }
 
-// or returns s with zero fields replaced by those of other.
+// or returns s with its zero fields replaced by the fields of other.
 func (s size) or(other size) size {
 	if s.runs == 0 {
 		s.runs = other.runs
@@ -86,7 +86,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return o, err
 }
 
-// help prints the flags, and the workloads with their sizes.
+// help prints the flags and the workloads with their sizes.
 func help(f *flag.FlagSet) {
 	w := f.Output()
 	fmt.Fprint(w, "Speed measures how fast runs get on, on any store.\n\nusage: go run ./lab/bench speed [flags]\n\n")

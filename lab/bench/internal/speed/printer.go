@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// printer prints results, each as a line or a block.
+// printer prints results as lines of JSON, rows of a table or readable blocks.
 type printer struct {
 	out   io.Writer
-	json  *json.Encoder // nil for readable output
+	json  *json.Encoder // nil if the output is not JSON
 	table bool
-	rows  int // rows of the table so far
+	rows  int // number of rows that have been printed
 }
 
 func newPrinter(out io.Writer, o *options) *printer {
@@ -33,7 +33,7 @@ func (p *printer) print(r *Result) error {
 	return p.block(r)
 }
 
-// columns contains the columns of the table after the name of the workload.
+// columns contains the columns of the table. The name of the workload precedes them.
 var columns = []struct {
 	name  string
 	value func(r *Result) string
@@ -50,7 +50,7 @@ var columns = []struct {
 	{"bytes/run", func(r *Result) string { return fmt.Sprintf("%.0f", r.BytesPerRun) }},
 }
 
-// row prints a row of the table, and its head before the first one.
+// row prints a row of the table. It prints the head of the table before the first row.
 func (p *printer) row(r *Result) error {
 	var b strings.Builder
 	if p.rows++; p.rows == 1 {

@@ -9,8 +9,8 @@ import (
 	"runtime/trace"
 )
 
-// memProfileRate is the number of allocated bytes per sample of an allocation profile. It is lower
-// than the default, because steps allocate little memory.
+// memProfileRate is the average number of allocated bytes between samples of the allocation
+// profile. It is lower than the default, because steps allocate little memory.
 const memProfileRate = 16 << 10
 
 // startProfiles starts the requested profiles. stop ends them and writes the files.

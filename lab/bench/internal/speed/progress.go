@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// progress is a status line that is overwritten repeatedly.
+// progress is a status line on a terminal.
 type progress struct {
 	mu    sync.Mutex
-	out   io.Writer // nil without output
+	out   io.Writer // nil if there is no status line
 	shown time.Time
 	wrote bool
 }
 
-// often is the minimum time for which a line is shown.
+// often is the minimum time between two changes of the line.
 const often = 100 * time.Millisecond
 
 func newProgress(w io.Writer, wanted bool) *progress {
@@ -25,7 +25,7 @@ func newProgress(w io.Writer, wanted bool) *progress {
 	return &progress{out: w}
 }
 
-// sayf replaces the line, unless the current one is too recent.
+// sayf replaces the status line, unless the last change was too recent.
 func (p *progress) sayf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +36,7 @@ func (p *progress) sayf(format string, args ...any) {
 	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
 }
 
-// done removes the line, so that other output can be printed.
+// done removes the status line, so that other output can be printed.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 type redisTarget struct {
 	options *redis.Options
 	admin   *redis.Client
-	site    *harm.Site // nil for an external server
+	site    *harm.Site // nil if the server is external
 }
 
 func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
@@ -30,7 +30,8 @@ func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the URL of -store: %w", err)
 	}
-	// These are the options of redisstore.Open, whose client does not allow counting commands.
+	// These options equal those of redisstore.Open. Open cannot be used, because its client does
+	// not allow commands to be counted.
 	o.ContextTimeoutEnabled, o.PipelinePoolSize, o.MaxRetries = true, -1, -1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PoolSize, o.MaxActiveConns = 9, 9
@@ -42,7 +43,7 @@ func newRedisTarget(ctx context.Context, url string) (*redisTarget, error) {
 	return t, nil
 }
 
-// startRedis returns a target with a server of its own.
+// startRedis starts a server and returns a target for it.
 func startRedis(ctx context.Context) (*redisTarget, error) {
 	site, err := harm.Open(ctx, "", "redis")
 	if err != nil {
@@ -82,10 +83,10 @@ func (t *redisTarget) fresh(ctx context.Context) (bed, error) {
 	return b, nil
 }
 
-// redisBed is a key prefix on a server.
+// redisBed is a store under a key prefix on a server.
 type redisBed struct {
-	admin  *redis.Client // its commands are not counted
-	client *redis.Client // client of the store and of the limit
+	admin  *redis.Client // client whose commands are not counted
+	client *redis.Client // client that the store and the limit use
 	prefix string
 	sent   sent
 	st     *redisstore.Store
@@ -93,8 +94,8 @@ type redisBed struct {
 
 func (b *redisBed) store() store.Store { return b.st }
 
-// usage returns the commands sent by the store and the counters of the server. It omits commands of
-// subscriptions, which do not pass the hooks of a client.
+// usage returns the number of commands that the store has sent, and the counters of the server. It
+// omits commands of subscriptions, because they do not pass the hooks of a client.
 func (b *redisBed) usage(ctx context.Context) (usage, error) {
 	done, err := harm.ReadStats(ctx, b.admin)
 	return usage{
@@ -102,7 +103,7 @@ func (b *redisBed) usage(ctx context.Context) (usage, error) {
 	}, err
 }
 
-// each calls f with all keys of the prefix in batches.
+// each calls f with batches of the keys that have the prefix, until f has received all keys.
 func (b *redisBed) each(ctx context.Context, f func(keys []string) error) error {
 	for cursor := uint64(0); ; {
 		keys, next, err := b.admin.Scan(ctx, cursor, "{"+b.prefix+":*", 1000).Result()
@@ -118,7 +119,7 @@ func (b *redisBed) each(ctx context.Context, f func(keys []string) error) error 
 	}
 }
 
-// bytes returns the sum of MEMORY USAGE of all keys.
+// bytes returns the sum of the results of MEMORY USAGE for all keys.
 func (b *redisBed) bytes(ctx context.Context) (int64, error) {
 	var sum int64
 	err := b.each(ctx, func(keys []string) error {
@@ -127,7 +128,7 @@ func (b *redisBed) bytes(ctx context.Context) (int64, error) {
 			pipe.MemoryUsage(ctx, k, 0)
 		}
 		answers, err := pipe.Exec(ctx)
-		if err != nil && !errors.Is(err, redis.Nil) { // the key may have been deleted
+		if err != nil && !errors.Is(err, redis.Nil) { // The key may have been deleted.
 			return err
 		}
 		for _, a := range answers {
@@ -150,13 +151,14 @@ var appendText string
 
 var appendScript = redis.NewScript(appendText)
 
-// keys returns the keys of a row of the limit: metadata and log, in one slot.
+// keys returns the keys of a row of the limit, which are its metadata and its log. Both are in the
+// same slot.
 func (b *redisBed) keys(r *row) []string {
 	tag := "{" + b.prefix + ":limit}:"
 	return []string{tag + "m:" + r.id, tag + "l:" + r.id}
 }
 
-// append executes one script per row in a single round trip.
+// append executes one script for each row, all in a single round trip.
 func (b *redisBed) append(ctx context.Context, rows []*row, frame []byte) error {
 	pipe := b.client.Pipeline()
 	answers := make([]*redis.Cmd, len(rows))
@@ -194,7 +196,7 @@ func (b *redisBed) drop(ctx context.Context, rows []*row) error {
 	return nil
 }
 
-// sent counts the commands that a client sends.
+// sent counts the commands that a client sends. It is a hook of the client.
 type sent struct{ n atomic.Int64 }
 
 // DialHook returns next.

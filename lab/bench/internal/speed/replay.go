@@ -11,12 +11,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// replay consists of two runs with long logs on a worker that caches only one of them. They are
-// woken alternately, so that each wake requires reading and replaying a log.
+// replay is the workload of two runs with long logs on a worker that caches only one of them. The
+// client wakes them alternately, so that each wake requires the worker to read and replay a log.
 type replay struct {
 	runs   [2]*workflow.Run[int]
-	events [2]int // events in each log
-	sums   [2]int // sums of the sent messages
+	events [2]int // number of events in each log
+	sums   [2]int // sum of the messages sent to each run
 	sent   [2]int
 }
 
@@ -31,7 +31,7 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 		}
 		c.runs[i] = run
 	}
-	for n := range 2 { // evicts the first run
+	for n := range 2 { // Waking the second run evicts the first one from the cache.
 		if _, _, err := c.wake(ctx, s, n); err != nil {
 			return err
 		}
@@ -39,13 +39,13 @@ func (c *replay) warm(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// tries is the maximum number of wakes of a run that is still cached. The worker evicts it only
-// after the commit that parks the other run.
+// tries is the maximum number of attempts to wake a run until it is not cached. The worker evicts a
+// run only after the commit that parks the other run.
 const tries = 100
 
-// wake sends a message, measures the time until the commit that records its receipt, and waits
-// until the worker releases the run. It returns the number of logs that were read: 1, or 0 if the
-// run was still cached.
+// wake sends a message to a run. It measures the time until the commit that records the receipt,
+// and then waits until the worker releases the run. read is the number of logs that were read. It
+// is 1, or 0 if the run was cached.
 func (c *replay) wake(ctx context.Context, s *stage, number int) (read int, d time.Duration, err error) {
 	i := number % 2
 	before := s.tap.now()
@@ -81,7 +81,7 @@ func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, 
 			return t, err
 		}
 		if read == 0 {
-			continue // still cached, so not a replay
+			continue // The run was still cached, so there was no replay.
 		}
 		t.units, t.runs, t.latencies, t.elapsed = t.units+events, t.runs+1, append(t.latencies, d), t.elapsed+d
 	}
@@ -98,7 +98,7 @@ func (c *replay) length(ctx context.Context, s *stage, i int) (int, error) {
 	return c.events[i], loaded[0].Err
 }
 
-// verify ends the runs and checks their sums.
+// verify ends both runs and checks their sums.
 func (c *replay) verify(ctx context.Context, s *stage, r *Result) error {
 	r.EventsPerLog = float64(r.Steps) / float64(r.Runs)
 	var ids []event.RunID

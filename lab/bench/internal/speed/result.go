@@ -8,14 +8,14 @@ import (
 )
 
 // Result contains the figures of one workload on one store. docs/internals/performance.md explains
-// the fields. Steps are units of the workload.
+// the fields. A step is the unit of the workload.
 type Result struct {
 	Workload string `json:"workload"`
 	Store    string `json:"store"`
 	Unit     string `json:"unit"`
 	Runs     int    `json:"runs"`
 	Steps    int    `json:"steps"`
-	Count    int    `json:"count"` // number of measurements whose medians these are
+	Count    int    `json:"count"` // number of measurements; the figures are their medians
 
 	Seconds           float64 `json:"seconds"`
 	StepsPerSecond    float64 `json:"steps_per_second"`
@@ -54,7 +54,8 @@ func (r *Result) numbers() []*float64 {
 	}
 }
 
-// median returns the median of each number, and the other fields of the first result.
+// median returns a result with the median of each number. The other fields are those of the first
+// result.
 func median(results []*Result) *Result {
 	m := *results[0]
 	m.Count = len(results)
@@ -73,7 +74,7 @@ func median(results []*Result) *Result {
 	return &m
 }
 
-// summarize computes the result from the accumulated values.
+// summarize computes the result from the values of all rounds.
 func (m *measurement) summarize(ctx context.Context) error {
 	if m.total.units == 0 || m.total.runs == 0 || len(m.latencies) == 0 {
 		return fmt.Errorf("nothing was measured: %d %ss of %d runs, %d times", m.total.units, m.w.unit, m.total.runs, len(m.latencies))
@@ -85,7 +86,7 @@ func (m *measurement) summarize(ctx context.Context) error {
 	r.CommitsPerStep = float64(m.commits) / steps
 	commands := m.spent.server.commands
 	if commands == 0 {
-		commands = m.spent.calls // calls of a store without a server
+		commands = m.spent.calls // A store without a server has only calls.
 	}
 	r.CommandsPerRun, r.CommandsPerStep = commands/runs, commands/steps
 	r.ServerCallsPerRun = m.spent.server.calls / runs
@@ -114,8 +115,8 @@ func (m *measurement) summarize(ctx context.Context) error {
 	return nil
 }
 
-// quantile returns the smallest value that is at least as large as the fraction q of all. It sorts
-// all.
+// quantile returns the smallest value that is at least as large as the fraction q of all values. It
+// sorts all.
 func quantile(all []time.Duration, q float64) time.Duration {
 	slices.Sort(all)
 	i := int(float64(len(all))*q+0.999999) - 1

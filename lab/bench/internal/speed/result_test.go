@@ -72,7 +72,7 @@ func TestSplit_LosesNoRun(t *testing.T) {
 	}
 }
 
-// frame returns a log of one frame.
+// frame returns a log that consists of one frame with the events.
 func frame(t *testing.T, events ...event.Event) [][]byte {
 	t.Helper()
 	for i := range events {
@@ -113,7 +113,7 @@ func TestLimit_RefusesALogThatHasMoved(t *testing.T) {
 	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err == nil { // prev differs from the stored value
+	if err := b.append(t.Context(), []*row{r}, []byte("frame")); err == nil { // The field prev differs from the last stored frame.
 		t.Error("a frame was appended behind a position that is past")
 	}
 	r.n = 2

@@ -11,25 +11,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// parking is the maximum number of runs that have started but are not yet parked.
+// parking is the maximum number of runs that are started but not parked.
 const parking = 8000
 
-// sleepers consists of many runs that sleep until the same time. They are started and parked before
-// that time. The measurement covers their wake-up.
+// sleepers is the workload of many runs that sleep until the same time. They are started and parked
+// before that time. The measurement covers only their wake-up.
 type sleepers struct {
 	ids    []event.RunID
 	first  int // index of the first measured run
 	due    time.Time
-	rate   float64 // runs started and parked per second
+	rate   float64 // number of runs that are started and parked per second
 	memory uint64  // memory in use before the first start
-	parked uint64  // memory in use when all are parked
-	store  float64 // bytes per parked run
+	parked uint64  // memory in use when all runs are parked
+	store  float64 // bytes in the store per parked run
 }
 
-// errEarly reports that some runs woke before all were parked.
+// errEarly is returned if some runs woke before all were parked.
 var errEarly = errors.New("runs have woken before all were parked: use a greater -wake")
 
-// warm parks some runs to estimate the duration for all of them, wakes them, and then parks the
+// warm parks some runs to estimate the duration for all runs, and wakes them. Then it parks the
 // runs of the round.
 func (c *sleepers) warm(ctx context.Context, s *stage) error {
 	some := max(s.size.runs/50, 1)
@@ -61,7 +61,7 @@ func (c *sleepers) warm(ctx context.Context, s *stage) error {
 		if !errors.Is(err, errEarly) || s.o.wake != 0 || tries == estimates {
 			return err
 		}
-		// The machine has become slower. Wait for all runs to end, and retry.
+		// The machine has become slower than estimated. Wait for all runs to end, and retry.
 		if err := c.awaitAll(ctx, s); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (c *sleepers) awaitAll(ctx context.Context, s *stage) error {
 	return s.tap.await(ctx, "all sleepers to end", func(n counts) bool { return n.finished >= len(c.ids) })
 }
 
-// estimates is the maximum number of estimates of the wake-up time.
+// estimates is the maximum number of attempts to estimate the wake-up time.
 const estimates = 3
 
 // prepare parks the runs of the round and measures their memory.
@@ -96,7 +96,7 @@ func (c *sleepers) prepare(ctx context.Context, s *stage, wake time.Duration) er
 	return err
 }
 
-// park starts runs and waits until all are parked.
+// park starts runs and waits until all of them are parked.
 func (c *sleepers) park(ctx context.Context, s *stage, runs int) error {
 	before := s.tap.now()
 	wait := func(parked int) error {
@@ -155,7 +155,7 @@ func (c *sleepers) verify(ctx context.Context, s *stage, r *Result) error {
 	r.ParkedBytesPerRun = max(0, float64(c.parked)-float64(c.memory)) / float64(s.size.runs)
 	return s.check(ctx, c.ids, func(i int) want {
 		if i < c.first {
-			return want{result: payload(i), waits: -1} // the run may have started too late to sleep
+			return want{result: payload(i), waits: -1} // The run may have started too late to sleep.
 		}
 		return want{result: payload(i), waits: 1}
 	})

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// speed runs the program and returns its output. It fails the test unless the exit code equals
+// speed runs the program and returns its output. It fails the test unless the exit code is want.
 // want.
 func speed(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
@@ -31,16 +31,17 @@ func speed(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// required contains the fields that a line must have, and whether they may be zero.
+// required contains the fields that a line of output must have. The value is true if the field may
+// be zero.
 var required = map[string]bool{
 	"workload": false, "store": false, "unit": false, "runs": false, "steps": false, "count": false, "seconds": false,
 	"steps_per_second": false, "runs_per_second": false, "p50_ms": false, "p99_ms": false, "commands_per_run": false,
 	"commands_per_step": false, "allocs_per_step": false, "alloc_bytes_per_step": false, "peak_memory_mb": false,
 	"worker_cpu_us_per_step": false, "limit_per_second": false, "ratio_to_limit": false, "steps_ratio_to_limit": false,
 	"commits_per_batch": false,
-	"commits_per_step":  true, // no commits without a worker
-	"bytes_per_run":     true, // some workloads start no run in a round
-	// Only a server has these fields.
+	"commits_per_step":  true, // Without a worker there are no commits.
+	"bytes_per_run":     true, // Some workloads start no run in a round.
+	// Only a store with a server has these fields.
 	"server_calls_per_run": true, "server_cpu_us_per_step": true,
 }
 
@@ -99,15 +100,15 @@ func checkCounts(t *testing.T, store string, fields map[string]any) {
 	if want, ok := steps[workload]; ok && fields["steps"] != want {
 		t.Errorf("%s: %v steps, want %v", workload, fields["steps"], want)
 	}
-	// The first commit of a run that the worker creates is part of its creation. A claimed run
-	// needs a separate commit.
+	// The first commit of a run that the worker creates is part of its creation. A run that the
+	// worker claims needs a separate commit.
 	commits := map[any][2]float64{"latency": {1, 5.0 / 4}, "long": {1, 5.0 / 4}, "sleepers": {1, 1}, "start-only": {0, 0}}
 	got := fields["commits_per_step"].(float64)
 	if want, ok := commits[workload]; ok && (got < want[0] || got > want[1]) {
 		t.Errorf("%s: %v commits per step, want between %v and %v", workload, got, want[0], want[1])
 	}
 	created := workload != "messages" && workload != "replay"
-	fits := workload == "sleepers" && store == "sqlite" // a dozen of them fit into the free space of pages
+	fits := workload == "sleepers" && store == "sqlite" // About a dozen runs fit into the free space of pages.
 	if created && !fits && store != "memory" && fields["bytes_per_run"].(float64) < 100 {
 		t.Errorf("%s: a run takes %v bytes, that cannot be", workload, fields["bytes_per_run"])
 	}
@@ -182,7 +183,7 @@ func TestSpeed_DrawsHowCostsGrow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plots")
 	// With only 30 runs, other allocations would exceed the memory of the runs.
 	out, _ := speed(t, 0, "-plot", dir, "-runs", "1000", "-steps", "200", "-limit", "0", "-json")
-	if got := strings.Count(out, "\n"); got != 6 { // 10, 100 and 1,000 runs, 10, 100 and 200 steps
+	if got := strings.Count(out, "\n"); got != 6 { // The sweeps consist of 10, 100 and 1,000 runs, and of 10, 100 and 200 steps.
 		t.Errorf("%d sizes were measured, want 6:\n%s", got, out)
 	}
 	for _, name := range []string{"runs-time.svg", "runs-bytes.svg", "steps-time.svg", "steps-bytes.svg"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// sqliteTarget measures sqlitestore in directories next to a path.
+// sqliteTarget measures sqlitestore with files in temporary directories.
 type sqliteTarget struct{ dir, base string }
 
 func newSQLiteTarget(path string) (*sqliteTarget, error) {
@@ -62,7 +62,7 @@ type sqliteBed struct {
 func (b *sqliteBed) store() store.Store                   { return b.st }
 func (b *sqliteBed) usage(context.Context) (usage, error) { return usage{}, nil }
 
-// bytes returns the size of the file after its log was written back.
+// bytes writes the log of the file back and returns the size of the file.
 func (b *sqliteBed) bytes(context.Context) (size int64, err error) {
 	c, err := sqlite.OpenConn(b.path, sqlite.OpenReadOnly|sqlite.OpenWAL)
 	if err != nil {
@@ -91,7 +91,7 @@ func (b *sqliteBed) discard() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// openBare creates the tables of the limit in a file with the settings of the store.
+// openBare opens a file with the settings of the store and creates the tables for the limit.
 func openBare(path string) (*sqlite.Conn, error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
@@ -109,7 +109,7 @@ func openBare(path string) (*sqlite.Conn, error) {
 	return c, nil
 }
 
-// append writes all rows in one transaction.
+// append writes all rows in a single transaction.
 func (b *sqliteBed) append(_ context.Context, rows []*row, frame []byte) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +137,7 @@ func (b *sqliteBed) append(_ context.Context, rows []*row, frame []byte) (err er
 	return nil
 }
 
-// exec binds values without reflection, as the store does.
+// exec executes a query. Like the store, it binds values without reflection.
 func (b *sqliteBed) exec(query string, args ...any) error {
 	s, err := b.limit.Prepare(query)
 	if err != nil {

@@ -26,11 +26,11 @@ type stage struct {
 	progress *progress
 	log      *complaints
 
-	stop   context.CancelFunc // nil without a worker
+	stop   context.CancelFunc // nil if there is no worker
 	worked chan error
 }
 
-// newStage returns a stage. If its worker fails, fail receives the cause.
+// newStage returns a stage for a workload. If the worker fails, newStage calls fail with the cause.
 func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *workload, o *options, p *progress) (*stage, error) {
 	b, err := t.fresh(ctx)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *stage) work(l *workload, fail context.CancelCauseFunc) {
 	}()
 }
 
-// end waits until a run has ended, which is the next one after before others, and returns its
-// result.
+// end waits until a run has ended, and returns its result. before is the number of runs that had
+// ended before.
 func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int) (T, error) {
 	ended := func() error {
 		return s.tap.await(ctx, "the end of the run", func(n counts) bool { return n.finished > before })
@@ -75,10 +75,11 @@ func end[T any](ctx context.Context, s *stage, run *workflow.Run[T], before int)
 	if err != nil {
 		return zero, err
 	}
-	return v, ended() // the client may receive the result before the worker receives its response
+	return v, ended() // The client may receive the result before the worker receives the response to its commit.
 }
 
-// close stops everything. It returns an error if the worker has logged warnings.
+// close stops the worker and closes the client and the store. It returns an error if the worker has
+// logged warnings.
 func (s *stage) close() error {
 	var err error
 	if s.stop != nil {
@@ -100,8 +101,8 @@ type complaints struct {
 
 var _ io.Writer = (*complaints)(nil)
 
-// Write keeps the first few kilobytes. It discards warnings about long logs, which are intended
-// here.
+// Write keeps the first few kilobytes. It discards warnings about long logs, because the workloads
+// create them on purpose.
 func (c *complaints) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte(`msg="log of a run is long`)) {
 		return len(p), nil

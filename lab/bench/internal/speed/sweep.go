@@ -11,11 +11,11 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/plot"
 )
 
-// most is the default maximum size of a sweep.
+// most is the default of the largest size in a sweep.
 var most = size{runs: 100_000, steps: 10_000}
 
-// sweep measures chain with increasing numbers of runs, and long with increasing numbers of steps,
-// and draws the cost of one of them.
+// sweep measures the workload chain with increasing numbers of runs, and long with increasing
+// numbers of steps. It draws charts of the cost per run and per step.
 func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
 	if err := os.MkdirAll(o.plot, 0o755); err != nil { //nolint:gosec // plots are for everybody
 		return fmt.Errorf("make the directory of the plots: %w", err)
@@ -62,7 +62,7 @@ func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Wri
 	)
 }
 
-// decades returns 10, 100, … up to and including most.
+// decades returns the powers of ten from 10 up to most, followed by most.
 func decades(most int) []int {
 	var all []int
 	for n := 10; n < most; n *= 10 {
@@ -71,7 +71,7 @@ func decades(most int) []int {
 	return append(all, most)
 }
 
-// curve is a value of a result to draw.
+// curve is a field of Result to draw as a line.
 type curve struct {
 	name string
 	of   func(*Result) float64
@@ -87,7 +87,7 @@ var (
 	bytesPerStep = []curve{{"bytes", func(r *Result) float64 { return r.BytesPerRun * float64(r.Runs) / float64(r.Steps) }}}
 )
 
-// draw writes a chart of values of the results.
+// draw writes a chart that shows the curves over the size of each result.
 func draw(dir, name, title, x, y string, size func(*Result) float64, results []*Result, curves []curve) (err error) {
 	c := plot.Chart{Title: title, X: x, Y: y}
 	for _, one := range curves {

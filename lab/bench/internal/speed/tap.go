@@ -11,24 +11,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// tap forwards all calls to a store and counts them. It also records when runs ended, which is when
-// the commit that ends a run was answered, and on request the duration from their creation.
+// tap forwards all calls to a store and counts them. It records the time at which each run ended,
+// which is the time of the response to the commit that ends the run. On request it also records the
+// durations of runs from their creation.
 type tap struct {
 	store.Store
-	calls   atomic.Int64 // calls of all methods
-	writing atomic.Int32 // Commit calls in flight
+	calls   atomic.Int64 // number of calls of all methods
+	writing atomic.Int32 // number of Commit calls in flight
 
 	mu      sync.Mutex
 	counts  counts
-	timed   bool // created is maintained
+	timed   bool // whether created is maintained
 	created map[event.RunID]time.Time
-	begun   map[event.RunID]bool // runs created by the worker together with their first frame, without further commits
-	lives   []time.Duration      // durations of the ended runs in created
+	begun   map[event.RunID]bool // runs that the worker created together with their first frame and that have no other commits
+	lives   []time.Duration      // durations of the ended runs that created contained
 	ends    []time.Time
 	waiting []*waiting
 }
 
-// counts contains the counts of requests since the last restart of the tap.
+// counts contains the numbers of requests since the last restart of the tap.
 type counts struct {
 	commits    int // commits that appended a frame
 	batches    int // calls of Commit
@@ -38,13 +39,13 @@ type counts struct {
 	starts     int // calls of Create
 	firstBytes int // bytes of the frames of created runs
 	finished   int // ended runs
-	parked     int // commits that released their waiting run and had a frame, or whose run had its first one before
-	left       int // commits that released their waiting run
+	parked     int // commits that released their waiting run, if the commit or an earlier one had a frame
+	left       int // commits that released their waiting run, with or without a frame
 	consumed   int // items removed from inboxes
 	reread     int // logs of more than one frame that were read
 }
 
-// waiting is a caller that waits for counts.
+// waiting is a caller that waits for certain counts.
 type waiting struct {
 	enough func(counts) bool
 	done   chan struct{}
@@ -54,11 +55,11 @@ func newTap(s store.Store) *tap {
 	return &tap{Store: s, created: map[event.RunID]time.Time{}, begun: map[event.RunID]bool{}}
 }
 
-// Unwrap returns the underlying store, which may implement optional interfaces.
+// Unwrap returns the underlying store. That store may implement optional interfaces.
 func (t *tap) Unwrap() store.Store { return t.Store }
 
-// Examine returns an empty report, because a measured server has no persistence and the calls of a
-// starting worker must not be counted.
+// Examine returns an empty report. A measured server has no persistence to examine, and the calls
+// of a starting worker must not be counted.
 func (t *tap) Examine(context.Context) (store.Report, error) { return store.Report{}, nil }
 
 // now returns the current counts.
@@ -75,7 +76,8 @@ func (t *tap) restart() {
 	t.counts, t.lives, t.ends = counts{}, nil, nil
 }
 
-// shape returns the shape of the commits, or that of the creations if there were no commits.
+// shape returns the shape of the commits. If there were no commits, it returns the shape of the
+// creations.
 func (c counts) shape() shape {
 	frames, calls, bytes := c.commits, c.batches, c.bytes
 	if frames == 0 {
@@ -84,7 +86,7 @@ func (c counts) shape() shape {
 	return shape{writers: max(c.writers, 1), batch: max(1, (frames+calls/2)/calls), bytes: max(1, bytes/frames)}
 }
 
-// time starts to record the durations of runs that are created after the call.
+// time starts to record the durations of runs that are created after this call.
 func (t *tap) time() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +100,8 @@ func (t *tap) ended() ([]time.Duration, []time.Time) {
 	return t.lives, t.ends
 }
 
-// await blocks until enough returns true for the counts.
+// await blocks until enough returns true for the current counts. what describes the condition in
+// errors.
 func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) error {
 	t.mu.Lock()
 	if enough(t.counts) {
@@ -118,7 +121,7 @@ func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) 
 	}
 }
 
-// tell wakes the callers whose condition is met. The caller holds the lock.
+// tell wakes the callers whose condition holds. The caller must hold the lock.
 func (t *tap) tell() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting {
@@ -131,7 +134,7 @@ func (t *tap) tell() {
 	t.waiting = kept
 }
 
-// Create records the creation times of runs.
+// Create forwards the call and records the creation times of the runs.
 func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	t.calls.Add(1)
 	now := time.Now()
@@ -151,7 +154,7 @@ func (t *tap) Create(ctx context.Context, runs []store.Create) ([]store.Created,
 	return t.Store.Create(ctx, runs)
 }
 
-// Commit counts commits.
+// Commit forwards the call and counts the commits.
 func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	t.calls.Add(1)
 	at := int(t.writing.Add(1))
@@ -171,7 +174,7 @@ func (t *tap) Commit(ctx context.Context, commits []store.Commit) ([]store.Commi
 	return answers, err
 }
 
-// count records an answered commit. The caller holds the lock.
+// count records a commit that the store has answered. The caller must hold the lock.
 func (t *tap) count(c *store.Commit, now time.Time) {
 	n := &t.counts
 	if c.Frame != nil {
@@ -196,7 +199,7 @@ func (t *tap) count(c *store.Commit, now time.Time) {
 	}
 }
 
-// Load counts the logs that were read.
+// Load forwards the call and counts the logs that were read.
 func (t *tap) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
 	t.calls.Add(1)
 	loaded, err := t.Store.Load(ctx, runs)
@@ -210,37 +213,37 @@ func (t *tap) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, erro
 	return loaded, err
 }
 
-// Claim counts the call.
+// Claim forwards and counts the call.
 func (t *tap) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	t.calls.Add(1)
 	return t.Store.Claim(ctx, c)
 }
 
-// Due counts the call.
+// Due forwards and counts the call.
 func (t *tap) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	t.calls.Add(1)
 	return t.Store.Due(ctx, partition, limit)
 }
 
-// Deliver counts the call.
+// Deliver forwards and counts the call.
 func (t *tap) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	t.calls.Add(1)
 	return t.Store.Deliver(ctx, d)
 }
 
-// Heartbeat counts the call.
+// Heartbeat forwards and counts the call.
 func (t *tap) Heartbeat(ctx context.Context, partition int, session store.SessionID) (store.Heartbeat, error) {
 	t.calls.Add(1)
 	return t.Store.Heartbeat(ctx, partition, session)
 }
 
-// Wait counts the call.
+// Wait forwards and counts the call.
 func (t *tap) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	t.calls.Add(1)
 	return t.Store.Wait(ctx, w)
 }
 
-// Watch counts the call.
+// Watch forwards and counts the call.
 func (t *tap) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	t.calls.Add(1)
 	return t.Store.Watch(ctx, run, n)

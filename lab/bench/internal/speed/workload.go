@@ -15,23 +15,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// workload is a typical use to measure.
+// workload is a typical use of the engine that the program measures.
 type workload struct {
 	name    string
 	about   string
-	unit    string // the unit that counts as a step
-	latency string // the subject of p50 and p99
+	unit    string // name of the unit that counts as a step
+	latency string // meaning of p50 and p99
 	size    size   // default size
-	rounds  int    // maximum number; 0 for one per run
-	alone   bool   // without a worker
-	parked  int    // branches that the worker caches; 0 for its default
-	// register registers only the workflows of the workload, because each workflow adds to the cost
-	// of a claim.
+	rounds  int    // maximum number of rounds; 0 for one round per run
+	alone   bool   // the workload has no worker
+	parked  int    // maximum number of branches that the worker caches; 0 for the default of the worker
+	// register registers only the workflows of this workload, because each registered workflow adds
+	// to the cost of a claim.
 	register func(r workflow.Registrar, s *stage)
 	begin    func() course
 }
 
-// workloads contains all workloads in the order of their measurement.
+// workloads contains all workloads in the order in which they are measured.
 var workloads = []*workload{
 	{
 		name: "chain", about: "runs of sequential steps that do nothing, 100 bytes in and out", unit: "step",
@@ -101,10 +101,10 @@ func workloadNamed(name string) *workload {
 type course interface {
 	// warm performs a warm-up and creates everything that the first round needs.
 	warm(ctx context.Context, s *stage) error
-	// round executes one part with the given number of runs. The first one has number 0. It returns
-	// when the worker has no more work.
+	// round executes one part of the workload with the given number of runs. The first part has
+	// number 0. round returns when the worker is idle.
 	round(ctx context.Context, s *stage, number, runs int) (tally, error)
-	// verify checks the results and sets the fields of r that are specific to the workload.
+	// verify checks the results and sets the fields of r that only this workload has.
 	verify(ctx context.Context, s *stage, r *Result) error
 }
 
@@ -112,9 +112,9 @@ type course interface {
 type tally struct {
 	units     int
 	runs      int // number of runs
-	appends   int // number to compare with the limit; 0 for the number of commits
+	appends   int // number of appends to compare with the limit; 0 for the number of commits
 	latencies []time.Duration
-	elapsed   time.Duration // 0 for the whole round
+	elapsed   time.Duration // measured time; 0 for the duration of the whole round
 }
 
 // split returns the number of runs of each round.

@@ -1,6 +1,6 @@
-// Package record stores records of steps outside of the store: when an execution began and how it
-// ended. Each worker appends to a file of its own with one write per line, so that a line survives
-// a crash of the worker after the write has returned.
+// Package record stores the executions of steps in files, independently of the store. A record
+// contains the beginning of an execution and how it ended. Each worker appends to its own file with
+// one write per line. A line survives a crash of the worker after the write has returned.
 package record
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// Outcome is the end of an execution as recorded by the step.
+// Outcome is the end of an execution according to the step itself.
 type Outcome string
 
 // The outcomes.
@@ -33,7 +33,7 @@ const (
 type Execution struct {
 	Worker  string
 	Run     event.RunID
-	Key     string // of the step in its run
+	Key     string // key of the step in its run
 	Attempt int
 	Began   time.Time
 	Ended   time.Time // zero if Outcome is Unknown
@@ -43,16 +43,16 @@ type Execution struct {
 // Writer writes the records of one worker. It is safe for concurrent use.
 type Writer struct{ file *os.File }
 
-// extension is the file name extension of records.
+// extension is the file name extension of the record files.
 const extension = ".steps"
 
-// Exists reports whether the file of a worker exists.
+// Exists reports whether the record file of a worker exists.
 func Exists(dir, worker string) bool {
 	_, err := os.Stat(filepath.Join(dir, worker+extension))
 	return err == nil
 }
 
-// NewWriter creates the file of a worker in dir.
+// NewWriter creates the record file of a worker in dir.
 func NewWriter(dir, worker string) (*Writer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, worker+extension), os.O_APPEND|os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -61,10 +61,10 @@ func NewWriter(dir, worker string) (*Writer, error) {
 	return &Writer{file: f}, nil
 }
 
-// Begin records that the step has begun, with the current time.
+// Begin records that the execution c begins now.
 func (w *Writer) Begin(c step.Call) error { return w.write("began", time.Now(), c) }
 
-// End records the end of the step.
+// End records that the execution c ends now with outcome o.
 func (w *Writer) End(c step.Call, o Outcome) error { return w.write(string(o), time.Now(), c) }
 
 func (w *Writer) write(what string, at time.Time, c step.Call) error {
@@ -78,7 +78,8 @@ func (w *Writer) write(what string, at time.Time, c step.Call) error {
 // Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// Read returns the records of all workers in dir, in order for each worker.
+// Read returns the records of all workers in dir. The records of each worker are in the order of
+// their beginnings.
 func Read(dir string) ([]Execution, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+extension))
 	if err != nil {
@@ -105,9 +106,9 @@ func readFile(all []Execution, name string) ([]Execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // opened only for reading
+	defer func() { _ = f.Close() }() // The file is only read, so an error of Close is irrelevant.
 	worker := strings.TrimSuffix(filepath.Base(name), extension)
-	open := map[attempt]int{} // index into all
+	open := map[attempt]int{} // index of each execution in all
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		e, err := parse(lines.Text())
@@ -131,7 +132,7 @@ func readFile(all []Execution, name string) ([]Execution, error) {
 	return all, lines.Err()
 }
 
-// parse parses a line. It sets Began if the execution begins, otherwise Ended.
+// parse parses a line. It sets Began if the line records a beginning, and Ended otherwise.
 func parse(line string) (Execution, error) {
 	fields := strings.SplitN(line, " ", 5)
 	if len(fields) != 5 {

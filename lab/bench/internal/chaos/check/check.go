@@ -1,9 +1,9 @@
 // Package check decides whether a fleet under disturbance has kept its promises. It compares the
-// final contents of the store, the records written by steps, and the orders given to runs. It
-// changes nothing and makes no requests.
+// final contents of the store with the records that steps wrote and with the orders given to runs.
+// It changes nothing and makes no requests.
 //
-// Reading order: evidence.go, check.go; then history.go (the contents of a log), steps.go, runs.go
-// and dump.go.
+// Begin with evidence.go and check.go. history.go summarizes a log. The checks are in steps.go,
+// limits.go and runs.go. dump.go prints the evidence about a run.
 package check
 
 import (
@@ -41,7 +41,7 @@ func Check(e Evidence) *Verdict {
 	}
 	c.assign()
 	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
-		if h := c.histories[run]; !h.unreadable { // otherwise steps may be missing only because the log is unreadable
+		if h := c.histories[run]; !h.unreadable { // If the log is unreadable, steps may be missing from it for this reason alone.
 			c.checkSteps(h)
 			c.checkAttempts(h)
 		}
@@ -57,20 +57,20 @@ func Check(e Evidence) *Verdict {
 	return c.verdict
 }
 
-// checker collects violations.
+// checker collects the violations.
 type checker struct {
 	*Evidence
 	verdict    *Verdict
 	histories  map[event.RunID]*history
 	executions map[event.RunID][]*record.Execution
-	broken     map[event.RunID]bool         // runs with broken logs
-	caught     map[*Stall]*record.Execution // see isCaught
+	broken     map[event.RunID]bool         // runs whose logs are broken
+	caught     map[*Stall]*record.Execution // the late execution that each stall excuses; see isCaught
 	voids      map[fence]time.Time
-	last       map[string]time.Time // last time at which a worker is known to have been alive
+	last       map[string]time.Time // last time at which each worker is known to have been alive
 }
 
-// assign assigns executions to the runs whose logs contain them. A step that uses limits is
-// executed by a run of its own and records the run that called it.
+// assign assigns each execution to the run whose log contains its step. A step that uses limits is
+// executed by a separate run, but its record names the run that called it.
 func (c *checker) assign() {
 	type place struct {
 		run event.RunID
@@ -86,7 +86,7 @@ func (c *checker) assign() {
 		x := c.Executions[i]
 		if h := elsewhere[place{x.Run, x.Key}]; h != nil {
 			x.Run = h.run
-			for key := range h.steps { // there is exactly one
+			for key := range h.steps { // The run of a step has exactly one step.
 				x.Key = key
 			}
 		}
@@ -103,10 +103,10 @@ func (c *checker) damaged(runs []*history) bool {
 	return slices.ContainsFunc(runs, func(h *history) bool { return c.broken[h.run] })
 }
 
-// logInvariants is the number of fsck invariants that concern a single log.
+// logInvariants is the number of invariants of fsck that concern a single log.
 const logInvariants = 3
 
-// checkStore adds the findings of fsck.
+// checkStore adds a violation for each finding of fsck.
 func (c *checker) checkStore() {
 	for _, f := range fsck.Check(c.Snapshot) {
 		kind := Broken

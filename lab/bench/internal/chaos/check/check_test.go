@@ -16,11 +16,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// crime is a fabricated violation.
+// crime is a violation that a test fabricates, with the expected findings.
 type crime struct {
 	commit func(s *scene)
-	kinds  []check.Kind // the expected kinds of violations
-	line   string       // the end of the report
+	kinds  []check.Kind // expected kinds of violations
+	line   string       // expected end of the report
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	damaged  = "runs 10 completed 9 lost 0 repeated-after-commit 0 broken-logs 1"
 )
 
-// stepOfChain is a step of the chain that completes.
+// stepOfChain is the key of a step of the chain that completes.
 const stepOfChain = "chain/flows.echo#1"
 
 var crimes = map[string]crime{
@@ -212,8 +212,8 @@ func TestCheck_FindsNothingWhereNothingIs(t *testing.T) {
 	}
 }
 
-// A step that begins late because its worker was suspended between the last lease check and the
-// first instruction of the step is counted, but is not a violation.
+// The test proves that a late step is counted but is no violation if a stall excuses it. The worker
+// was suspended between its last lease check and the first instruction of the step.
 func TestCheck_CountsWhatAStallHasCaught(t *testing.T) {
 	s := newScene(t)
 	s.stall()
@@ -237,7 +237,7 @@ func TestDump_ShowsTheLogAndTheExecutions(t *testing.T) {
 	}
 }
 
-// result changes the result in the log of a run.
+// result changes the result in the log of a job's run.
 func (s *scene) result(job int, change func(*flows.Result)) {
 	s.t.Helper()
 	s.rewriteEvents(job, event.RunCompleted, func(e *event.Event) {
@@ -253,13 +253,13 @@ func (s *scene) result(job int, change func(*flows.Result)) {
 	})
 }
 
-// completed returns the number of a completed step of the run.
+// completed returns the event number of a completed step of a job's run.
 func (s *scene) completed(job int) (ref uint64) {
 	s.rewriteEvents(job, event.StepCompleted, func(e *event.Event) { ref = e.Ref })
 	return ref
 }
 
-// stall records a suspension of the worker after all its executions.
+// stall records a suspension of the worker at a time after all its executions.
 func (s *scene) stall() {
 	from := time.Now().Add(time.Second)
 	s.Stalls = []check.Stall{{Worker: "w", From: from, To: from.Add(time.Minute)}}

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Dump writes all evidence about a run in readable form: its log frame by frame, interventions, and
-// the records of its steps.
+// Dump writes all evidence about a run in readable form. It consists of the log frame by frame, the
+// interventions, and the records of the steps.
 func Dump(w io.Writer, e *Evidence, run event.RunID) error {
 	var b strings.Builder
 	r := e.Snapshot.Runs[run]

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Evidence contains all data at the end of an experiment.
+// Evidence contains all data that exists at the end of an experiment.
 type Evidence struct {
 	// Jobs contains the requested runs.
 	Jobs []Job
@@ -19,13 +19,13 @@ type Evidence struct {
 	Snapshot *store.Snapshot
 	// Executions contains the records that steps wrote.
 	Executions []record.Execution
-	// Ended contains for each run the first time at which the driver observed that it had ended.
+	// Ended contains the first time at which the driver observed the end of each run.
 	Ended map[event.RunID]time.Time
 	// Answers contains the results that the driver received.
 	Answers map[event.RunID]flows.Result
 	// Stalls contains the suspensions of workers.
 	Stalls []Stall
-	// Deaths contains the times at which workers were stopped or killed, by worker name.
+	// Deaths contains the time at which each worker was stopped or killed, by worker name.
 	Deaths map[string]time.Time
 	// Changes contains the changes of the capacities of limits, in order.
 	Changes []Change
@@ -33,16 +33,16 @@ type Evidence struct {
 
 // Job is a requested run with its required outcome.
 type Job struct {
-	Input      flows.Job // unique by its ID
-	Workflow   string    // stored name
+	Input      flows.Job // input, with a unique ID
+	Workflow   string    // stored name of the workflow
 	WorkflowID string
 	Fate       Fate
 	// Replaces reports whether the run cancels the previous run of its workflow ID. If the response
-	// to such a start is lost, the retry replaces the run of the first attempt.
+	// to the start is lost, the driver retries the start, and the second run replaces the first.
 	Replaces bool
 }
 
-// Fate is the required end of a run.
+// Fate is the way in which a run must end.
 type Fate uint8
 
 // The fates.
@@ -67,39 +67,39 @@ func (f Fate) status() event.Status {
 type Change struct {
 	Limit  string
 	AtOnce int
-	Asked  time.Time // before the request to the store
-	// Settled is the time of the first report after the change that no more than the capacity is
-	// held. It is zero if there was none before the next change.
+	Asked  time.Time // time before the request to the store
+	// Settled is the time of the first report after the change in which the held permits do not
+	// exceed the capacity. It is zero if there was no such report before the next change.
 	Settled time.Time
 }
 
-// Kind, Violation and Stall are those of every experiment.
+// Kind, Violation and Stall are the types that all experiments use.
 type (
 	Kind      = harm.Kind
 	Violation = harm.Violation
 	Stall     = harm.Stall
 )
 
-// The kinds.
+// The kinds of violations.
 const (
-	Lost       Kind = "lost"                  // a run was not created, or has not ended
+	Lost       Kind = "lost"                  // a run was not created or has not ended
 	Wrong      Kind = "wrong result"          // a run ended differently than required
 	Message    Kind = "message"               // a message was lost, duplicated or reordered
-	Repeated   Kind = "repeated after commit" // a step was executed after its completion was committed
-	Late       Kind = "late start"            // a step was executed after it had failed, or after the end of its run
-	Twice      Kind = "executed twice"        // one attempt, or a step that is not idempotent, was executed twice
-	Unrecorded Kind = "unrecorded"            // the log and the record of a step disagree
-	Overlap    Kind = "two active"            // two active runs of one workflow ID
-	BrokenLog  Kind = "broken log"            // a gap, a duplicate, or two concurrent writers
-	Above      Kind = "above the capacity"    // a limit was exceeded
-	Together   Kind = "two attempts"          // two concurrent attempts of one step
-	Broken     Kind = "broken store"          // data outside of the logs is wrong
+	Repeated   Kind = "repeated after commit" // a step was executed after the commit of its completion
+	Late       Kind = "late start"            // a step was executed after its failure or after the end of its run
+	Twice      Kind = "executed twice"        // one attempt or a nonidempotent step was executed twice
+	Unrecorded Kind = "unrecorded"            // the log and the records of a step differ
+	Overlap    Kind = "two active"            // two runs of one workflow ID were active at the same time
+	BrokenLog  Kind = "broken log"            // a log has a gap, a duplicate, or frames of two concurrent writers
+	Above      Kind = "above the capacity"    // the capacity of a limit was exceeded
+	Together   Kind = "two attempts"          // two attempts of one step were executed at the same time
+	Broken     Kind = "broken store"          // data outside of the logs is inconsistent
 )
 
 // Verdict is the result of a check.
 type Verdict struct {
 	Runs       int `json:"runs"`
-	Completed  int `json:"completed"` // with the required outcome
+	Completed  int `json:"completed"` // runs with the required outcome
 	Lost       int `json:"lost"`
 	Repeated   int `json:"repeatedAfterCommit"`
 	BrokenLogs int `json:"brokenLogs"`
@@ -107,30 +107,29 @@ type Verdict struct {
 	Steps      int                  `json:"steps"`      // completed steps
 	Executions int                  `json:"executions"` // executions of steps
 	Recoveries map[store.Reason]int `json:"recoveries"`
-	// Caught counts executions that began late because their worker was suspended between its last
-	// lease check and the first instruction of the step. This is unavoidable and acceptable if it
-	// is rare.
+	// Caught is the number of executions that began late because their worker was suspended between
+	// its last lease check and the first instruction of the step. Such executions are unavoidable,
+	// and acceptable if they are rare.
 	Caught int `json:"caught"`
-	// Void counts attempts that were executing when their fence became void. VoidAwake counts those
-	// of workers that had not been suspended.
+	// Void is the number of attempts that were executing when their fence became void. VoidAwake
+	// counts only attempts on workers that had not been suspended.
 	Void       int         `json:"void"`
 	VoidAwake  int         `json:"voidAwake"`
 	Limits     []Limit     `json:"limits,omitempty"`
 	Violations []Violation `json:"violations"`
 }
 
-// Limit contains the observed usage of a limit.
+// Limit contains the observed use of a limit.
 type Limit struct {
 	Name     string `json:"name"`
-	Attempts int    `json:"attempts"` // attempts that used the limit
-	Whole    int    `json:"whole"`    // runs that held the limit until their end
-	Most     int    `json:"most"`     // maximum concurrent weight
-	// Beside is Most including usage under a void fence.
+	Attempts int    `json:"attempts"` // number of attempts that used the limit
+	Whole    int    `json:"whole"`    // number of runs that held the limit until their end
+	Most     int    `json:"most"`     // maximum total weight at one time
+	// Beside is like Most, but includes use under a void fence.
 	Beside  int `json:"beside"`
-	Changes int `json:"changes"` // changes of the capacity
-	Full    int `json:"full"`    // how often the limit was full
-	// Between is the percentage of time in which a capacity had been lowered but more than that was
-	// still held.
+	Changes int `json:"changes"` // number of changes of the capacity
+	Full    int `json:"full"`    // number of times at which the limit became full
+	// Between is the percentage of time in which more permits were held than a lowered capacity.
 	Between float64 `json:"between"`
 }
 

@@ -19,18 +19,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The jobs of the evidence by purpose.
+// The indexes of the jobs in the evidence, by their purpose.
 const (
 	aChain = iota
 	aFan
 	aMail
 	anEndless
-	replaced // another endless run, until it is replaced
+	replaced // an endless run that is replaced
 	aDoomed
 	aLong
 	aCrowd
 	aHoarder
-	replacing // a chain that replaces it
+	replacing // a chain that replaces that run
 	jobs
 )
 
@@ -42,7 +42,8 @@ type scene struct {
 	runs [jobs]event.RunID
 }
 
-// newScene executes one job of each kind on one worker without disturbances.
+// newScene executes one job of each kind on one worker without disturbances and returns the
+// evidence.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +98,7 @@ func (s *scene) work(ctx context.Context, c *workflow.Client) {
 			}
 		}
 	}
-	for _, n := range []int{anEndless, replaced} { // still active
+	for _, n := range []int{anEndless, replaced} { // These runs are still active.
 		for _, err := range c.Run(s.runs[n]).Events(ctx, workflow.Types(event.StepCompleted)) {
 			if err != nil {
 				s.t.Fatal(err)
@@ -142,7 +143,7 @@ func (s *scene) job(ctx context.Context, c *workflow.Client, id int, name string
 		Workflow: name, WorkflowID: fmt.Sprintf("job-%d", id), Fate: fate,
 	}
 	if id == aCrowd {
-		j.Input.Steps = 12 // uses each limit
+		j.Input.Steps = 12 // With 12 steps, the job uses each limit.
 	}
 	policy := workflow.IDPolicy{}
 	if id == replacing {
@@ -174,7 +175,7 @@ func (s *scene) copy(t *testing.T) *scene {
 	return &c
 }
 
-// rewrite modifies the frames of a run.
+// rewrite calls change for each frame of a job's run.
 func (s *scene) rewrite(job int, change func(n int, f *event.Frame)) {
 	s.t.Helper()
 	r := s.state(job)
@@ -190,7 +191,7 @@ func (s *scene) rewrite(job int, change func(n int, f *event.Frame)) {
 	}
 }
 
-// rewriteEvents modifies the events of a type in the log of a run.
+// rewriteEvents calls change for each event of the given type in the log of a job's run.
 func (s *scene) rewriteEvents(job int, typ event.Type, change func(*event.Event)) {
 	s.t.Helper()
 	found := false
@@ -209,7 +210,7 @@ func (s *scene) rewriteEvents(job int, typ event.Type, change func(*event.Event)
 
 func (s *scene) state(job int) *store.RunState { return s.Snapshot.Runs[s.runs[job]] }
 
-// execution returns the first execution of a step of a run.
+// execution returns the first execution of the step with the given key in a job's run.
 func (s *scene) execution(job int, key string) *record.Execution {
 	s.t.Helper()
 	for i := range s.Executions {
@@ -222,14 +223,14 @@ func (s *scene) execution(job int, key string) *record.Execution {
 	return nil
 }
 
-// again adds a modified copy of an execution.
+// again adds a copy of x that change has modified.
 func (s *scene) again(x *record.Execution, change func(*record.Execution)) {
 	other := *x
 	change(&other)
 	s.Executions = append(s.Executions, other)
 }
 
-// retried returns an execution of an attempt of the chain that was not the last.
+// retried returns an execution of an attempt of the chain that was followed by another attempt.
 func (s *scene) retried() *record.Execution {
 	s.t.Helper()
 	for i := range s.Executions {

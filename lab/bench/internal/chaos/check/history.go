@@ -15,13 +15,13 @@ type history struct {
 	created time.Time
 	spec    *event.Spec
 	input   flows.Job
-	started time.Time // zero if no worker ever executed its code
+	started time.Time // zero if no worker executed the code of the run
 	frames  int
-	steps   map[string]*stepHistory // by key
-	end     *event.Event            // nil if it has not ended
+	steps   map[string]*stepHistory // indexed by step key
+	end     *event.Event            // nil if the run has not ended
 	// unreadable reports whether a part of the log could not be read.
 	unreadable bool
-	// interrupted reports whether a step ended because its worker died.
+	// interrupted reports whether a step ended because its worker was killed.
 	interrupted bool
 }
 
@@ -29,18 +29,18 @@ type history struct {
 type stepHistory struct {
 	name     string
 	attempts map[int]attempt
-	end      *event.Event // nil if it has not ended
-	endFrame int          // number of the frame with the end, from 0
+	end      *event.Event // nil if the step has not ended
+	endFrame int          // index of the frame with the end
 }
 
-// attempt is the beginning of an attempt.
+// attempt describes the beginning of an attempt of a step.
 type attempt struct {
 	by    string
 	frame int
-	epoch uint64 // of the fence when it began
+	epoch uint64 // epoch of the fence at the beginning
 }
 
-// read reads a log as far as possible. fsck reports the rest.
+// read summarizes a log as far as it is readable. fsck reports the remaining problems.
 func read(r *store.RunState) *history {
 	h := &history{run: r.Run, steps: map[string]*stepHistory{}}
 	keys := map[uint64]*stepHistory{}
@@ -66,7 +66,7 @@ func (h *history) apply(e *event.Event, frame int, epoch uint64, steps map[uint6
 		var in struct {
 			Job flows.Job `json:"job"`
 		}
-		if json.Unmarshal(e.Payload, &in) == nil { // otherwise its job is reported missing
+		if json.Unmarshal(e.Payload, &in) == nil { // If the input is invalid, the job is reported as missing.
 			h.input = in.Job
 		}
 	case e.Type == event.RunStarted:
@@ -76,7 +76,7 @@ func (h *history) apply(e *event.Event, frame int, epoch uint64, steps map[uint6
 	case e.Type == event.StepCreated:
 		s = &stepHistory{name: e.Name, attempts: map[int]attempt{}}
 		steps[e.Seq], h.steps[e.Key] = s, s
-	case s == nil: // another item, or a broken log, which fsck reports
+	case s == nil: // The event belongs to another item, or the log is broken and fsck reports it.
 	case e.Type == event.StepStarted:
 		s.attempts[e.Attempt] = attempt{by: e.By, frame: frame, epoch: epoch}
 	case e.Type == event.StepCompleted, e.Type == event.StepFailed:

@@ -14,13 +14,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkLimits checks, by the records of steps, that the usage of a limit never exceeded its
-// capacity, and that in the end nothing is held or waiting.
+// checkLimits checks that the use of a limit never exceeded its capacity, and that nothing is held
+// or waiting at the end. It derives the use from the records of steps.
 //
 // A limit guarantees that the held permits fit its capacity whenever permits are given. An attempt
-// executing under a valid fence has permits. Therefore, after the store has reported that no more
-// than the capacity is held, the usage must not exceed the capacity until a higher one is
-// requested. Before that, the usage may be as high as the earlier capacity allowed.
+// that executes under a valid fence holds permits. After a change of the capacity, use may be as
+// high as the earlier capacity allowed until the store has reported that the held permits fit the
+// new capacity. From then on, use must not exceed the capacity until a higher one is requested.
 func (c *checker) checkLimits() {
 	for _, capacity := range flows.Capacities {
 		name := capacity.Limit.Name()
@@ -43,18 +43,18 @@ func (c *checker) checkLimits() {
 	}
 }
 
-// span is an interval in which a limit was used.
+// span is an interval in which one attempt or run used a limit.
 type span struct {
 	from, to time.Time
-	// void is the real end of the usage if the fence became void at to.
+	// void is the actual end of the use if the fence became void at to. It is zero otherwise.
 	void   time.Time
 	weight int
 	run    event.RunID
 	what   string
 }
 
-// spansOf returns the usages of a limit: attempts, and runs that held it until their end, from the
-// first beginning of one of their steps to the last end.
+// spansOf returns the uses of a limit. A use is an attempt, or a run that holds the limit until its
+// end. The use by such a run lasts from the first beginning to the last end of its steps.
 func (c *checker) spansOf(limit string) (all []span) {
 	whole := map[event.RunID]*span{}
 	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
@@ -83,8 +83,8 @@ func (c *checker) spansOf(limit string) (all []span) {
 	return all
 }
 
-// extend extends the usage of a run that holds a limit until its end to the execution of one of its
-// steps.
+// extend extends the use by a run that holds a limit until its end, so that it includes the
+// execution of one of its steps.
 func (c *checker) extend(whole map[event.RunID]*span, run event.RunID, limit string, s span) {
 	h := c.histories[run]
 	if h == nil || h.spec == nil || !h.spec.Whole || weight(h.spec, limit) == 0 {
@@ -112,7 +112,7 @@ func weight(spec *event.Spec, limit string) int {
 	return 0
 }
 
-// spanOf returns the interval of an attempt, or false if it is not known.
+// spanOf returns the interval of an attempt. It returns false if the interval is not known.
 func (c *checker) spanOf(h *history, x *record.Execution) (span, bool) {
 	s := span{from: x.Began, to: x.Ended, run: h.run, what: fmt.Sprintf("attempt %d of %s of run %s by %s", x.Attempt, x.Key, x.Run, x.Worker)}
 	step := h.steps[x.Key]
@@ -121,7 +121,7 @@ func (c *checker) spanOf(h *history, x *record.Execution) (span, bool) {
 	}
 	began, ok := step.attempts[x.Attempt]
 	if !ok {
-		return s, false // reported as unrecorded
+		return s, false // The attempt is reported as unrecorded.
 	}
 	if x.Outcome == record.Unknown {
 		if s.to = c.Deaths[x.Worker]; s.to.IsZero() {
@@ -140,8 +140,8 @@ type fence struct {
 	epoch uint64
 }
 
-// readFences determines when fences became void because the run was taken away, and until when each
-// worker is known to have lived.
+// readFences determines the times at which fences became void because another worker claimed the
+// run, and the time until which each worker is known to have been alive.
 func (c *checker) readFences() {
 	for _, a := range c.Snapshot.Audit {
 		f := fence{a.Run, a.Epoch}
@@ -159,10 +159,10 @@ func (c *checker) readFences() {
 	}
 }
 
-// checkAttempts checks that no two attempts of a step executed concurrently, and counts those that
-// continued with a void fence.
+// checkAttempts checks that no two attempts of a step were executed at the same time. It also
+// counts the attempts that continued under a void fence.
 func (c *checker) checkAttempts(h *history) {
-	last := map[string]span{} // by step
+	last := map[string]span{} // last attempt by step key
 	for _, x := range slices.SortedFunc(slices.Values(c.executions[h.run]), func(a, b *record.Execution) int { return a.Began.Compare(b.Began) }) {
 		s, ok := c.spanOf(h, x)
 		if !ok {
@@ -188,17 +188,17 @@ func (c *checker) wasStalled(worker string, from, to time.Time) bool {
 	return slices.ContainsFunc(c.Stalls, func(s Stall) bool { return s.Worker == worker && s.From.Before(to) && s.To.After(from) })
 }
 
-// edge is a moment at which the usage or the allowed usage changes.
+// edge is a moment at which the use or the allowed use of a limit changes.
 type edge struct {
 	at    time.Time
-	order int // order of edges at the same time: ends come first
+	order int // order of edges at the same time; ends come before beginnings
 	span  *span
 	sign  int
-	void  bool // the usage continues with a void fence, or ends after that
+	void  bool // the use continues under a void fence, or ends after continuing
 	bound int
 }
 
-// bounds returns the maximum usage of a limit over time.
+// bounds returns the changes of the maximum allowed use of a limit over time.
 func (c *checker) bounds(limit string, declared int) []edge {
 	allowed := declared
 	all := []edge{{order: 1, bound: allowed}}
@@ -216,7 +216,7 @@ func (c *checker) bounds(limit string, declared int) []edge {
 	return all
 }
 
-// sweep computes the usage of a limit over time and reports violations.
+// sweep computes the use of a limit over time and reports violations.
 func (c *checker) sweep(l *Limit, spans []span, edges []edge) {
 	for i := range spans {
 		s := &spans[i]
@@ -261,7 +261,8 @@ func (c *checker) sweep(l *Limit, spans []span, edges []edge) {
 	c.verdict.Limits = append(c.verdict.Limits, *l)
 }
 
-// tipping returns the run to explain: the one that began last, or any.
+// tipping returns the run that explains a violation. It is the run whose use began at e, or any run
+// in under.
 func tipping(e edge, under map[*span]bool) event.RunID {
 	if e.span != nil {
 		return e.span.run
@@ -274,7 +275,7 @@ func tipping(e edge, under map[*span]bool) event.RunID {
 	return ""
 }
 
-// list names the active usages.
+// list returns the names of the active uses.
 func list(under map[*span]bool) string {
 	var all []string
 	for s, there := range under {
@@ -286,8 +287,8 @@ func list(under map[*span]bool) string {
 	return strings.Join(all, "; ")
 }
 
-// between returns the fraction of time in which a capacity had been changed but the store had not
-// yet reported that no more was held.
+// between returns the fraction of time after changes of a capacity in which the store had not yet
+// reported that the held permits fit the new capacity.
 func between(changes []Change, limit string) float64 {
 	var unknown, all time.Duration
 	var first, open time.Time

@@ -45,15 +45,15 @@ func init() {
 }
 
 // twoForBig extends a step that uses Big, and a run that holds Big until its end, by an hour after
-// everything else, with a capacity for one of them. It returns the execution and the run of the
-// step.
+// all other executions. The capacity of Big allows only one of them. twoForBig returns the
+// execution and the run of the step.
 func (s *scene) twoForBig() (*record.Execution, event.RunID) {
 	s.t.Helper()
 	x, held := s.returned(aCrowd, "takeBig"), s.returned(aHoarder, "hoarder")
 	later := time.Now().Add(time.Minute)
 	begun := time.Unix(1, 0)
 	s.Changes = []check.Change{
-		{Limit: flows.Big.Name(), AtOnce: 100, Asked: begun, Settled: begun}, // the interval in which they really executed
+		{Limit: flows.Big.Name(), AtOnce: 100, Asked: begun, Settled: begun}, // These times enclose the original executions.
 		{Limit: flows.Big.Name(), AtOnce: 2, Asked: later, Settled: later},
 	}
 	x.Ended, held.Ended = later.Add(time.Hour), later.Add(time.Hour)
@@ -70,7 +70,7 @@ func (s *scene) twoForBig() (*record.Execution, event.RunID) {
 	return nil, ""
 }
 
-// returned returns a successful execution of a step of a run with the given key.
+// returned returns a successful execution of the step with the given key in a job's run.
 func (s *scene) returned(job int, key string) *record.Execution {
 	s.t.Helper()
 	i := slices.IndexFunc(s.Executions, func(x record.Execution) bool {
@@ -82,7 +82,7 @@ func (s *scene) returned(job int, key string) *record.Execution {
 	return &s.Executions[i]
 }
 
-// takenAway records that a run was taken away from its owner.
+// takenAway records that another worker claimed a run at the given time.
 func (s *scene) takenAway(run event.RunID, at time.Time) {
 	s.t.Helper()
 	s.Snapshot.Audit = append(slices.Clone(s.Snapshot.Audit), store.AuditEntry{
@@ -90,8 +90,9 @@ func (s *scene) takenAway(run event.RunID, at time.Time) {
 	})
 }
 
-// A worker that was suspended for longer than its claims last continues its work when it wakes, at
-// the same time as the new holders of its permits.
+// The test proves that an attempt under a void fence does not count as a use of a limit. A worker
+// that was suspended for longer than its claims last continues its work when it resumes, while
+// others hold its permits.
 func TestCheck_WhatHasLostItsFenceHasNoPermits(t *testing.T) {
 	s := newScene(t)
 	x, run := s.twoForBig()
@@ -110,8 +111,8 @@ func TestCheck_WhatHasLostItsFenceHasNoPermits(t *testing.T) {
 	}
 }
 
-// Usage may continue when a capacity is lowered. The lower capacity applies after the store has
-// reported that no more is held.
+// The test proves that use may continue after a capacity is lowered. The lower capacity applies
+// after the store has reported that the held permits fit it.
 func TestCheck_ALoweredCapacityHoldsFromWhenNoMoreIsHeld(t *testing.T) {
 	s := newScene(t)
 	for settled, sound := range map[time.Time]bool{{}: true, time.Now().Add(time.Hour): true, time.Unix(1, 0): false} {

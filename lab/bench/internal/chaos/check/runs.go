@@ -13,14 +13,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// checkJobs checks that all requested work was done.
+// checkJobs checks that each job has a run with the required outcome.
 func (c *checker) checkJobs() {
 	runs := map[int][]*history{}
-	lines := map[string][]*history{}                           // by workflow ID
-	for _, id := range slices.Sorted(maps.Keys(c.histories)) { // in the order of creation
+	lines := map[string][]*history{}                           // runs by workflow ID
+	for _, id := range slices.Sorted(maps.Keys(c.histories)) { // Sorted run IDs are in the order of creation.
 		h := c.histories[id]
 		if h.spec == nil || event.Internal(h.spec.Workflow) {
-			continue // the log is unreadable, or part of another one
+			continue // The log is unreadable, or the run is an internal part of another run.
 		}
 		runs[h.input.ID] = append(runs[h.input.ID], h)
 		lines[h.spec.WorkflowID] = append(lines[h.spec.WorkflowID], h)
@@ -55,7 +55,7 @@ func (c *checker) checkJob(job Job, runs []*history) {
 		}
 	}
 	if last.unreadable {
-		return // the end is not known
+		return // The end of the run is not known.
 	}
 	if last.end == nil {
 		place := c.Snapshot.Runs[last.run].QueueState
@@ -65,7 +65,7 @@ func (c *checker) checkJob(job Job, runs []*history) {
 	c.checkEnd(job, last)
 }
 
-// losef reports a job that was not done. run is empty if the job has no run.
+// losef reports a job without the required outcome. run is empty if the job has no run.
 func (c *checker) losef(run event.RunID, format string, args ...any) {
 	c.verdict.Lost++
 	c.findf(Lost, run, format, args...)
@@ -117,7 +117,8 @@ func (c *checker) checkResult(job Job, h *history) {
 	}
 }
 
-// checkMessages checks that each message was received once, and in the order of its sender.
+// checkMessages checks that a run received each message once, and the messages of each sender in
+// order.
 func (c *checker) checkMessages(job Job, h *history, got []flows.Message) {
 	last := map[int]int{}
 	for _, m := range got {
@@ -133,7 +134,8 @@ func (c *checker) checkMessages(job Job, h *history, got []flows.Message) {
 	}
 }
 
-// checkCleaned checks that a run that was canceled after it had begun has cleaned up exactly once.
+// checkCleaned checks that a run that was canceled after its beginning executed its cleanup exactly
+// once.
 func (c *checker) checkCleaned(h *history) {
 	begun, cleaned := false, 0
 	for _, s := range h.steps {
@@ -148,17 +150,17 @@ func (c *checker) checkCleaned(h *history) {
 	}
 }
 
-// slack is the maximum difference between the clocks of two workers. Both synchronize with the
-// clock of the store.
+// slack is the maximum difference between the clocks of two workers. Both synchronize their clock
+// with the clock of the store.
 const slack = 250 * time.Millisecond
 
-// checkLine checks that the runs of a workflow ID were active one after the other, in the order of
-// their creation.
+// checkLine checks that at most one run of a workflow ID was active at a time, and that the runs
+// were active in the order of their creation.
 func (c *checker) checkLine(runs []*history) {
 	for i, h := range runs[:len(runs)-1] {
 		next := runs[i+1]
 		if h.end == nil || next.started.IsZero() {
-			continue // reported elsewhere, or canceled before it began
+			continue // The run is reported elsewhere, or was canceled before it began.
 		}
 		if early := h.end.Time.Sub(next.started); early > slack {
 			c.findf(Overlap, next.run, "it was started %v before the end of run %s of the same workflow id %q", early, h.run, h.spec.WorkflowID)

@@ -14,8 +14,8 @@ import (
 // checkSteps compares the records of the steps of a run with its log.
 func (c *checker) checkSteps(h *history) {
 	durable := c.durable(h)
-	seen := map[string]int{} // executions by step and attempt
-	once := map[string]int{} // executions by step
+	seen := map[string]int{} // number of executions by step and attempt
+	once := map[string]int{} // number of executions by step
 	done := map[string]bool{}
 	for _, x := range c.executions[h.run] {
 		name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
@@ -54,9 +54,9 @@ func (c *checker) checkSteps(h *history) {
 	}
 }
 
-// durable returns for each frame an upper bound of its commit time: the beginning of a step that
-// the frame starts, or a bound of a later frame. The creation time of a frame is not sufficient,
-// because the commit may take long.
+// durable returns an upper bound of the commit time of each frame. The bound is the beginning of a
+// step that the frame starts, or the bound of a later frame. The creation time of a frame is not an
+// upper bound, because the commit may take long.
 func (c *checker) durable(h *history) []bound {
 	bounds := make([]bound, h.frames)
 	for i := range bounds {
@@ -82,14 +82,14 @@ func (c *checker) durable(h *history) []bound {
 	return bounds
 }
 
-// bound is an upper bound of the time of an action, with its evidence.
+// bound is an upper bound of the time of an event, with its evidence.
 type bound struct {
 	at  time.Time
 	by  string
-	key string // the step whose beginning is the evidence
+	key string // key of the step whose beginning is the evidence
 }
 
-// checkBeginning checks that an execution did not begin after its step had ended.
+// checkBeginning checks that an execution did not begin after the end of its step.
 func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution, durable []bound) {
 	name := fmt.Sprintf("attempt %d of %s", x.Attempt, x.Key)
 	kind, ended, frame := Late, "the run had ended", h.frames-1
@@ -119,17 +119,18 @@ func (c *checker) checkBeginning(h *history, s *stepHistory, x *record.Execution
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	// wake is the maximum delay after a stall at which a caught execution may begin, on a busy
+	// wake is the maximum time after a stall within which a caught execution begins, even on a busy
 	// machine.
 	wake = 100 * time.Millisecond
-	// rarely is the minimum number of stalls per caught execution, rounded up. Only a few
-	// microseconds lie between the lease check and the step. A worker that does not check would be
-	// caught more often.
+	// rarely is the minimum number of stalls per caught execution. The number of allowed executions
+	// is rounded up. Only a few microseconds pass between the lease check and the step, so an
+	// execution is rarely caught. A worker without the check would be caught more often.
 	rarely = 10
 )
 
-// isCaught reports whether the late beginning of an execution is excused by a stall between the
-// worker's last lease check and the first instruction of the step. A stall excuses at most one.
+// isCaught reports whether a stall excuses the late beginning of an execution, because it suspended
+// the worker between the last lease check and the first instruction of the step. A stall excuses at
+// most one execution.
 func (c *checker) isCaught(x *record.Execution) bool {
 	for i := range c.Stalls {
 		s := &c.Stalls[i]

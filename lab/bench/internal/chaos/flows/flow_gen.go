@@ -86,34 +86,35 @@ func Register(r workflow.Registrar, hands *Hands) {
 	shim.BindWorkflow(r, Mail, mail)
 }
 
-// Chain executes operations in sequence: steps that fail at first, a sleep, values drawn once, a
-// step that must not be repeated, and one that fails.
+// Chain executes operations in sequence. They are steps that fail at first, a sleep, random values,
+// a step that must not be repeated, and a step that fails permanently.
 //
 // It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[Job, Result]("flows.chain", "job", shim.WorkflowPolicy{})
 
-// Crowd executes steps that use the limits in every combination, two at a time.
+// Crowd executes steps that use the limits in every combination, and executes two of them at a
+// time.
 //
 // It starts and awaits runs of [crowd].
 var Crowd = shim.NewWorkflow[Job, Result]("flows.crowd", "job", shim.WorkflowPolicy{})
 
-// Doomed fails.
+// Doomed fails permanently.
 //
 // It starts and awaits runs of [doomed].
 var Doomed = shim.NewWorkflow[Job, workflow.None]("flows.doomed", "job", shim.WorkflowPolicy{})
 
-// Endless continues until it is canceled, and then cleans up.
+// Endless runs until it is canceled, and then executes its cleanup.
 //
 // It starts and awaits runs of [endless].
 var Endless = shim.NewWorkflow[Job, workflow.None]("flows.endless", "job", shim.WorkflowPolicy{})
 
-// Fan executes operations in parallel: branches with a limit, races, and a branch that is canceled
-// while its step executes.
+// Fan executes operations in parallel. They are branches with a limit, races, and a branch that is
+// canceled while its step executes.
 //
 // It starts and awaits runs of [fan].
 var Fan = shim.NewWorkflow[Job, Result]("flows.fan", "job", shim.WorkflowPolicy{})
 
-// Hoarder holds both limits from its first claim to its end, and its steps do not wait.
+// Hoarder holds both limits from its first claim to its end, so that its steps do not wait.
 //
 // It starts and awaits runs of [hoarder].
 var Hoarder = shim.NewWorkflow[Job, Result]("flows.hoarder", "job", shim.WorkflowPolicy{
@@ -122,8 +123,8 @@ var Hoarder = shim.NewWorkflow[Job, Result]("flows.hoarder", "job", shim.Workflo
 	}),
 })
 
-// Holder holds one limit from its first claim to its end while its steps wait for the other one.
-// Steps of other runs wait for both.
+// Holder holds one limit from its first claim to its end. Its steps wait for the other limit. Steps
+// of other runs wait for both.
 //
 // It starts and awaits runs of [holder].
 var Holder = shim.NewWorkflow[Job, Result]("flows.holder", "job", shim.WorkflowPolicy{
@@ -137,12 +138,12 @@ var Holder = shim.NewWorkflow[Job, Result]("flows.holder", "job", shim.WorkflowP
 // It starts and awaits runs of [long].
 var Long = shim.NewWorkflow[Job, Result]("flows.long", "job", shim.WorkflowPolicy{})
 
-// Mail receives the messages of several senders in three ways and records each of them.
+// Mail receives the messages of several senders in three ways and records each message.
 //
 // It starts and awaits runs of [mail].
 var Mail = shim.NewWorkflow[Job, Result]("flows.mail", "job", shim.WorkflowPolicy{})
 
-// Add returns a number, after attempts that fail or panic.
+// Add returns a number. The first attempts may fail or panic.
 //
 // It is the durable counterpart of [Hands.add].
 func Add(ctx workflow.Context, job Job, n int) (int, error) {
@@ -164,7 +165,7 @@ var addStep = shim.NewStep("flows.add", shim.Policy{
 	})
 })
 
-// Clean is executed after a run was canceled.
+// Clean is the cleanup of a canceled run.
 //
 // It is the durable counterpart of [Hands.clean].
 func Clean(ctx workflow.Context) error {
@@ -181,7 +182,7 @@ var cleanStep = shim.NewStep("flows.clean", shim.Policy{
 	})
 })
 
-// Echo returns what it is given.
+// Echo returns its argument.
 //
 // It is the durable counterpart of [Hands.echo].
 func Echo(ctx workflow.Context, text string) (string, error) {
@@ -202,7 +203,7 @@ var echoStep = shim.NewStep("flows.echo", shim.Policy{
 	})
 })
 
-// Grind takes a long time and continues where the previous attempt stopped.
+// Grind takes a long time. An attempt continues at the point where the previous attempt stopped.
 //
 // It is the durable counterpart of [Hands.grind].
 func Grind(ctx workflow.Context, job Job) (int, error) {
@@ -223,7 +224,7 @@ var grindStep = shim.NewStep("flows.grind", shim.Policy{
 	})
 })
 
-// Note records a message under a key of its own.
+// Note records a message under its own key.
 //
 // It is the durable counterpart of [Hands.note].
 func Note(ctx workflow.Context, job Job, m Message) (int, error) {
@@ -245,7 +246,7 @@ var noteStep = shim.NewStep("flows.note", shim.Policy{
 	})
 })
 
-// Once must not be executed twice.
+// Once is a step that must not be executed twice.
 //
 // It is the durable counterpart of [Hands.once].
 func Once(ctx workflow.Context, job Job) (int, error) {
@@ -283,7 +284,7 @@ var refuseStep = shim.NewStep("flows.refuse", shim.Policy{
 	})
 })
 
-// TakeBig is add with a limit that it uses with weight two, and the key of a tenant.
+// TakeBig is like add, but uses Big with weight two and the key of a tenant.
 //
 // It is the durable counterpart of [Hands.takeBig].
 func TakeBig(ctx workflow.Context, job Job, n int) (int, error) {
@@ -308,7 +309,7 @@ var takeBigStep = shim.NewStep("flows.takeBig", shim.Policy{
 	})
 })
 
-// TakeBigAndSmall is add with both limits in the other order.
+// TakeBigAndSmall is like takeSmallAndBig, but names the limits in the other order.
 //
 // It is the durable counterpart of [Hands.takeBigAndSmall].
 func TakeBigAndSmall(ctx workflow.Context, job Job, n int) (int, error) {
@@ -333,7 +334,7 @@ var takeBigAndSmallStep = shim.NewStep("flows.takeBigAndSmall", shim.Policy{
 	})
 })
 
-// TakeSmall is add with a limit.
+// TakeSmall is like add, but uses Small.
 //
 // It is the durable counterpart of [Hands.takeSmall].
 func TakeSmall(ctx workflow.Context, job Job, n int) (int, error) {
@@ -358,7 +359,7 @@ var takeSmallStep = shim.NewStep("flows.takeSmall", shim.Policy{
 	})
 })
 
-// TakeSmallAndBig is add with both limits and the key of a tenant.
+// TakeSmallAndBig is like add, but uses Small, Big and the key of a tenant.
 //
 // It is the durable counterpart of [Hands.takeSmallAndBig].
 func TakeSmallAndBig(ctx workflow.Context, job Job, n int) (int, error) {

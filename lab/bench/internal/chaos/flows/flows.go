@@ -1,5 +1,5 @@
-// Package flows is the workload of the chaos program: workflows that use all features, and whose
-// results can be computed from their input ([Job.Want]), regardless of failures of workers.
+// Package flows is the workload of the chaos program. Its workflows use all features. Their results
+// can be computed from their inputs with [Job.Want], regardless of failures of workers.
 package flows
 
 import (
@@ -13,11 +13,11 @@ import (
 // Post is the topic of messages.
 var Post = workflow.NewTopic[Message]("post")
 
-// refusedValue is the contribution of a step that failed permanently.
+// refusedValue is added to the result for a step that failed permanently.
 const refusedValue = 1_000_000
 
-// chain executes operations in sequence: steps that fail at first, a sleep, values drawn once, a
-// step that must not be repeated, and one that fails.
+// chain executes operations in sequence. They are steps that fail at first, a sleep, random values,
+// a step that must not be repeated, and a step that fails permanently.
 //
 //flow:workflow
 func chain(ctx workflow.Context, job Job) (Result, error) {
@@ -58,8 +58,8 @@ func chain(ctx workflow.Context, job Job) (Result, error) {
 	return r, nil
 }
 
-// fan executes operations in parallel: branches with a limit, races, and a branch that is canceled
-// while its step executes.
+// fan executes operations in parallel. They are branches with a limit, races, and a branch that is
+// canceled while its step executes.
 //
 //flow:workflow
 func fan(ctx workflow.Context, job Job) (Result, error) {
@@ -91,7 +91,7 @@ func fan(ctx workflow.Context, job Job) (Result, error) {
 	return r, err
 }
 
-// mail receives the messages of several senders in three ways and records each of them.
+// mail receives the messages of several senders in three ways and records each message.
 //
 //flow:workflow
 func mail(ctx workflow.Context, job Job) (Result, error) {
@@ -114,7 +114,7 @@ func mail(ctx workflow.Context, job Job) (Result, error) {
 	return r, nil
 }
 
-// patience is the timeout of a receive, which is then repeated.
+// patience is the timeout of a receive. After a timeout, the receive is repeated.
 const patience = 3 * time.Second
 
 func take(ctx workflow.Context, n int) (m Message, ok bool, err error) {
@@ -135,7 +135,7 @@ func take(ctx workflow.Context, n int) (m Message, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// endless continues until it is canceled, and then cleans up.
+// endless runs until it is canceled, and then executes its cleanup.
 //
 //flow:workflow
 func endless(ctx workflow.Context, job Job) error {
@@ -158,7 +158,7 @@ func long(ctx workflow.Context, job Job) (Result, error) {
 	return Result{Sum: n}, err
 }
 
-// doomed fails.
+// doomed fails permanently.
 //
 //flow:workflow
 func doomed(ctx workflow.Context, job Job) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The declared capacities of the limits.
+// The declared capacities of Small and Big.
 const (
 	smallAtOnce = 3
 	bigAtOnce   = 5
@@ -19,16 +19,16 @@ const (
 // Tenants is the number of keys of [Each].
 const Tenants = 4
 
-// Limits of the steps of [Crowd], [Holder] and [Hoarder], which wait for Small and Big, and some of
-// them also for the key of their tenant.
+// Small, Big and Each limit the steps of [Crowd], [Holder] and [Hoarder]. Each has a key for each
+// tenant, and only some of the steps use it.
 var (
 	Small = limit.New("chaos.small", limit.Config{AtOnce: smallAtOnce})
 	Big   = limit.New("chaos.big", limit.Config{AtOnce: bigAtOnce})
 	Each  = limit.NewKeyed[int]("chaos.each", limit.Config{AtOnce: eachAtOnce})
 )
 
-// Capacity contains a limit and the range of capacities that are set for it. No step uses more than
-// Least.
+// Capacity is a limit with the range of capacities that the experiment sets. No step uses more than
+// Least permits.
 type Capacity struct {
 	Limit    limit.Limit
 	Declared int
@@ -42,7 +42,7 @@ var Capacities = []Capacity{
 	{Big, bigAtOnce, 2, 7},
 }
 
-// Keys returns the partitions of Each and the capacity of each of them.
+// Keys returns the partitions of Each, and the capacity of each partition.
 func Keys() (keys []limit.Limit, atOnce int) {
 	for n := range Tenants {
 		keys = append(keys, Each.For(n))
@@ -50,7 +50,8 @@ func Keys() (keys []limit.Limit, atOnce int) {
 	return keys, eachAtOnce
 }
 
-// crowd executes steps that use the limits in every combination, two at a time.
+// crowd executes steps that use the limits in every combination, and executes two of them at a
+// time.
 //
 //flow:workflow
 func crowd(ctx workflow.Context, job Job) (Result, error) {
@@ -70,15 +71,15 @@ func crowd(ctx workflow.Context, job Job) (Result, error) {
 	})
 }
 
-// holder holds one limit from its first claim to its end while its steps wait for the other one.
-// Steps of other runs wait for both.
+// holder holds one limit from its first claim to its end. Its steps wait for the other limit. Steps
+// of other runs wait for both.
 //
 //flow:workflow uses=Small
 func holder(ctx workflow.Context, job Job) (Result, error) {
 	return steps(ctx, job, 1, func(ctx workflow.Context, i int) (int, error) {
 		switch n := job.draw(4, "uses", i); {
 		case n == 0:
-			return TakeSmall(ctx, job, i) // a limit that the run already holds
+			return TakeSmall(ctx, job, i) // The run already holds this limit.
 		case n == 1 && job.Nested:
 			return TakeBig(ctx, job, i)
 		case n == 2 && job.Nested:
@@ -89,7 +90,7 @@ func holder(ctx workflow.Context, job Job) (Result, error) {
 	})
 }
 
-// hoarder holds both limits from its first claim to its end, and its steps do not wait.
+// hoarder holds both limits from its first claim to its end, so that its steps do not wait.
 //
 //flow:workflow uses=Big:2,Small
 func hoarder(ctx workflow.Context, job Job) (Result, error) {
@@ -101,7 +102,8 @@ func hoarder(ctx workflow.Context, job Job) (Result, error) {
 	})
 }
 
-// steps returns the sum of the results of the steps of a job, of which atOnce execute in parallel.
+// steps executes the steps of a job, atOnce of them in parallel, and returns the sum of their
+// results.
 func steps(ctx workflow.Context, job Job, atOnce int, step func(workflow.Context, int) (int, error)) (Result, error) {
 	items := make([]int, job.Steps)
 	for i := range items {
@@ -115,28 +117,28 @@ func steps(ctx workflow.Context, job Job, atOnce int, step func(workflow.Context
 	return r, err
 }
 
-// takeSmall is add with a limit.
+// takeSmall is like add, but uses Small.
 //
 //flow:step uses=Small retries=1000 backoff=constant(5ms)
 func (h *Hands) takeSmall(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeBig is add with a limit that it uses with weight two, and the key of a tenant.
+// takeBig is like add, but uses Big with weight two and the key of a tenant.
 //
 //flow:step uses=Big:2,Each(job.Tenant) retries=1000 backoff=constant(5ms)
 func (h *Hands) takeBig(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeSmallAndBig is add with both limits and the key of a tenant.
+// takeSmallAndBig is like add, but uses Small, Big and the key of a tenant.
 //
 //flow:step uses=Small,Big,Each(job.Tenant) retries=1000 backoff=constant(5ms)
 func (h *Hands) takeSmallAndBig(ctx context.Context, job Job, n int) (int, error) {
 	return h.take(ctx, job, n)
 }
 
-// takeBigAndSmall is add with both limits in the other order.
+// takeBigAndSmall is like takeSmallAndBig, but names the limits in the other order.
 //
 //flow:step uses=Big:2,Small retries=1000 backoff=constant(5ms)
 func (h *Hands) takeBigAndSmall(ctx context.Context, job Job, n int) (int, error) {
@@ -144,7 +146,7 @@ func (h *Hands) takeBigAndSmall(ctx context.Context, job Job, n int) (int, error
 }
 
 // take takes long enough for concurrent executions to overlap. One in ten takes so long that a
-// disturbance of its worker often hits it.
+// fault of its worker often interrupts it.
 func (h *Hands) take(ctx context.Context, job Job, n int) (int, error) {
 	return execute(ctx, h, func() (int, error) {
 		takes := 3 + job.draw(10, "rest", n)

@@ -11,19 +11,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// Hands contains the steps, which record their executions.
+// Hands contains the steps of the workload. Each step records its executions in Record.
 type Hands struct{ Record *record.Writer }
 
-// errRefused is the error of failing steps.
+// errRefused is the error of the steps that fail permanently.
 var errRefused = errors.New("refused")
 
-// execute runs the code of a step between its two records.
+// execute runs the code of a step. It records the beginning and the outcome.
 func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T, err error) {
 	call, _ := step.Current(ctx)
 	if err := h.Record.Begin(call); err != nil {
 		return v, err
 	}
-	outcome := record.Failed // remains if the code panics
+	outcome := record.Failed // The outcome remains Failed if the code panics.
 	defer func() {
 		if e := h.Record.End(call, outcome); e != nil && err == nil {
 			err = e
@@ -35,7 +35,7 @@ func execute[T any](ctx context.Context, h *Hands, code func() (T, error)) (v T,
 	return v, err
 }
 
-// add returns a number, after attempts that fail or panic.
+// add returns a number. The first attempts may fail or panic.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) add(ctx context.Context, job Job, n int) (int, error) {
@@ -47,7 +47,7 @@ func (h *Hands) add(ctx context.Context, job Job, n int) (int, error) {
 	})
 }
 
-// try returns a number, after attempts that fail or panic.
+// try returns a number, or fails or panics if attempt must fail.
 func (j Job) try(ctx context.Context, n int) (int, error) {
 	attempt := step.Attempt(ctx)
 	switch {
@@ -60,19 +60,19 @@ func (j Job) try(ctx context.Context, n int) (int, error) {
 	}
 }
 
-// echo returns what it is given.
+// echo returns its argument.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) echo(ctx context.Context, text string) (string, error) {
 	return execute(ctx, h, func() (string, error) { return text, nil })
 }
 
-// once must not be executed twice.
+// once is a step that must not be executed twice.
 //
 //flow:step nonidempotent
 func (h *Hands) once(ctx context.Context, job Job) (int, error) {
 	return execute(ctx, h, func() (int, error) {
-		// It ignores cancellation, because a part of it may have had its effect.
+		// The step ignores cancellation, because a part of it may have had its effect.
 		err := harm.Rest(context.WithoutCancel(ctx), time.Duration(job.draw(20, "once"))*time.Millisecond)
 		return job.value(only), err
 	})
@@ -86,7 +86,7 @@ func (h *Hands) refuse(ctx context.Context) error {
 	return err
 }
 
-// note records a message under a key of its own.
+// note records a message under its own key.
 //
 //flow:step key=m.Key() retries=1000 backoff=constant(5ms)
 func (h *Hands) note(ctx context.Context, job Job, m Message) (int, error) {
@@ -96,7 +96,7 @@ func (h *Hands) note(ctx context.Context, job Job, m Message) (int, error) {
 // pieces is the number of parts of the work of grind.
 const pieces = 10
 
-// grind takes a long time and continues where the previous attempt stopped.
+// grind takes a long time. An attempt continues at the point where the previous attempt stopped.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) grind(ctx context.Context, job Job) (int, error) {
@@ -114,7 +114,7 @@ func (h *Hands) grind(ctx context.Context, job Job) (int, error) {
 	})
 }
 
-// clean is executed after a run was canceled.
+// clean is the cleanup of a canceled run.
 //
 //flow:step retries=1000 backoff=constant(5ms)
 func (h *Hands) clean(ctx context.Context) error {

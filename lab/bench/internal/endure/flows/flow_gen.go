@@ -31,7 +31,7 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Journey, journey)
 }
 
-// Errand is the child of a journey.
+// Errand is the child workflow of a journey.
 //
 // It starts and awaits runs of [errand].
 var Errand = shim.NewWorkflow[Job, int]("flows.errand", "job", shim.WorkflowPolicy{})
@@ -41,7 +41,7 @@ var Errand = shim.NewWorkflow[Job, int]("flows.errand", "job", shim.WorkflowPoli
 // It starts and awaits runs of [journey].
 var Journey = shim.NewWorkflow[Job, int]("flows.journey", "job", shim.WorkflowPolicy{})
 
-// Toll is a step that every second build executes.
+// Toll is a step that only every second build executes.
 //
 // It is the durable counterpart of [toll].
 func Toll(ctx workflow.Context, at int) error {
@@ -62,7 +62,7 @@ var tollStep = shim.NewStep("flows.toll", shim.Policy{
 	})
 })
 
-// Work takes a long time and continues where the previous attempt stopped.
+// Work takes a long time. An attempt continues at the point where the previous attempt stopped.
 //
 // It is the durable counterpart of [work].
 func Work(ctx workflow.Context, job Job, i int) (int, error) {

@@ -80,7 +80,7 @@ func Register(r workflow.Registrar, probe *Probe) {
 	shim.BindWorkflow(r, Wide, wide)
 }
 
-// Chime reports when it was started for a tick.
+// Chime is started for each tick of a schedule and notifies the probe.
 //
 // It starts and awaits runs of [chime].
 var Chime = shim.NewWorkflow[string, string]("limits.chime", "name", shim.WorkflowPolicy{})
@@ -97,7 +97,7 @@ type CrowdInput struct {
 	Nap   time.Duration `json:"nap"`
 }
 
-// Delayed reports when it was started for a due time.
+// Delayed is started for a due time and notifies the probe.
 //
 // It starts and awaits runs of [delayed].
 var Delayed = shim.NewWorkflow[DelayedInput, string]("limits.delayed", "", shim.WorkflowPolicy{})
@@ -113,7 +113,7 @@ type DelayedInput struct {
 // It starts and awaits runs of [free].
 var Free = shim.NewWorkflow[string, string]("limits.free", "key", shim.WorkflowPolicy{})
 
-// Keyed uses a key of a limit in one partition.
+// Keyed uses a key of a limit that has a single partition.
 //
 // It starts and awaits runs of [keyed].
 var Keyed = shim.NewWorkflow[string, string]("limits.keyed", "key", shim.WorkflowPolicy{
@@ -140,7 +140,7 @@ var Wide = shim.NewWorkflow[string, string]("limits.wide", "key", shim.WorkflowP
 	}),
 })
 
-// Apart is executed by a run of its own.
+// Apart uses no limit, but is executed by its own run.
 //
 // It is the durable counterpart of [Probe.apart].
 func Apart(ctx workflow.Context, n int) (int, error) {
@@ -185,7 +185,7 @@ var bigSmallStep = shim.NewStep("limits.bigSmall", shim.Policy{
 	})
 })
 
-// Here is executed in the calling run.
+// Here is executed by the calling run.
 //
 // It is the durable counterpart of [Probe.here].
 func Here(ctx workflow.Context, n int, nap time.Duration) (int, error) {
@@ -228,7 +228,7 @@ var hundredthStep = shim.NewStep("limits.hundredth", shim.Policy{
 	})
 })
 
-// Next begins when the previous attempt has ended.
+// Next uses the limit One, so that it begins when the previous attempt has ended.
 //
 // It is the durable counterpart of [Probe.next].
 func Next(ctx workflow.Context, n int) (int, error) {
@@ -323,7 +323,7 @@ var smallBigStep = shim.NewStep("limits.smallBig", shim.Policy{
 	})
 })
 
-// Struck notifies the probe that something that was due has begun.
+// Struck notifies the probe that a run that was due has begun.
 //
 // It is the durable counterpart of [Probe.struck].
 func Struck(ctx workflow.Context, name string, due time.Time) error {

@@ -1,5 +1,5 @@
-// Package flows contains the workflows with which limits are measured, and comparable workflows
-// without limits. Their code is generated like that of any user.
+// Package flows contains the workflows with which limits are measured, and similar workflows
+// without limits for comparison. Their code is generated in the same way as the code of any user.
 //
 //flow:package name=limits
 package flows
@@ -19,7 +19,7 @@ import (
 const TenantAtOnce = 100
 
 var (
-	// Tenant is kept in one partition for all keys.
+	// Tenant has a single partition for all keys.
 	Tenant = limit.NewKeyed[string]("bench.tenant", limit.Config{AtOnce: TenantAtOnce})
 	// Customer has a partition for each key.
 	Customer = limit.NewKeyed[string]("bench.customer", limit.Config{AtOnce: 1, Spread: true})
@@ -29,9 +29,9 @@ var (
 	Hundred = limit.New("bench.hundred", limit.Config{Rate: 100})
 	// Thousand is a rate of 1,000 per second.
 	Thousand = limit.New("bench.thousand", limit.Config{Rate: 1000})
-	// Small is the smaller pool.
+	// Small is the smaller one of two pools.
 	Small = limit.New("bench.small", limit.Config{AtOnce: 3})
-	// Big is the larger pool.
+	// Big is the larger one of two pools.
 	Big = limit.New("bench.big", limit.Config{AtOnce: 5})
 	// One allows one attempt at a time.
 	One = limit.New("bench.one", limit.Config{AtOnce: 1})
@@ -47,7 +47,7 @@ func free(_ workflow.Context, key string) (string, error) { return key, nil }
 //flow:workflow uses=Ample
 func wide(_ workflow.Context, key string) (string, error) { return key, nil }
 
-// keyed uses a key of a limit in one partition.
+// keyed uses a key of a limit that has a single partition.
 //
 //flow:workflow uses=Tenant(key)
 func keyed(_ workflow.Context, key string) (string, error) { return key, nil }
@@ -57,17 +57,17 @@ func keyed(_ workflow.Context, key string) (string, error) { return key, nil }
 //flow:workflow uses=Customer(key)
 func spread(_ workflow.Context, key string) (string, error) { return key, nil }
 
-// Kind selects a step for crowd.
+// Kind selects the step that crowd calls.
 type Kind string
 
-// The kinds.
+// The kinds of steps.
 const (
 	AtHundred  Kind = "hundred"
 	AtThousand Kind = "thousand"
-	InBoth     Kind = "both" // both pools
-	InMix      Kind = "mix"  // alternately both pools, the small one, and the big one
+	InBoth     Kind = "both" // the step uses both pools
+	InMix      Kind = "mix"  // the steps alternately use both pools, the small pool and the big pool
 	InTurn     Kind = "turn"
-	Aside      Kind = "aside" // without a limit, but in a run of its own like a step with limits
+	Aside      Kind = "aside" // the step uses no limit, but has its own run like a step with limits
 	InPlace    Kind = "in place"
 )
 
@@ -83,7 +83,7 @@ func crowd(ctx workflow.Context, kind Kind, calls int, nap time.Duration) (int, 
 	return len(done), err
 }
 
-// one calls the step of a kind.
+// one calls a step of the given kind.
 func one(ctx workflow.Context, kind Kind, n int, nap time.Duration) (int, error) {
 	switch {
 	case kind == AtHundred:
@@ -108,7 +108,7 @@ func one(ctx workflow.Context, kind Kind, n int, nap time.Duration) (int, error)
 	return 0, fmt.Errorf("there is no kind %q of steps", kind)
 }
 
-// chime reports when it was started for a tick.
+// chime is started for each tick of a schedule and notifies the probe.
 //
 //flow:workflow
 func chime(ctx workflow.Context, name string) (string, error) {
@@ -119,26 +119,26 @@ func chime(ctx workflow.Context, name string) (string, error) {
 	return name, Struck(ctx, name, due)
 }
 
-// delayed reports when it was started for a due time.
+// delayed is started for a due time and notifies the probe.
 //
 //flow:workflow
 func delayed(ctx workflow.Context, name string, due time.Time) (string, error) {
 	return name, Struck(ctx, name, due)
 }
 
-// Probe receives notifications from steps.
+// Probe receives notifications from the steps.
 type Probe struct {
-	// Attempt is called when an attempt begins. It returns a function that is called when the
-	// attempt ends.
+	// Attempt is called at the beginning of an attempt. The returned function is called at its end.
 	Attempt func(weight Weight) (end func())
-	// Struck is called when something that was due has begun.
+	// Struck is called when a run that was due has begun. name identifies the run, and due is its
+	// due time.
 	Struck func(name string, due time.Time)
 }
 
-// Weight is the number of permits of each pool that an attempt holds.
+// Weight is the number of permits that an attempt holds of each pool.
 type Weight struct{ Small, Big int }
 
-// during simulates an attempt with the duration nap.
+// during simulates an attempt that takes the duration nap.
 func (p *Probe) during(w Weight, nap time.Duration) {
 	defer p.Attempt(w)()
 	if nap > 0 {
@@ -194,7 +194,7 @@ func (p *Probe) onlyBig(_ context.Context, n int, nap time.Duration) (int, error
 	return n, nil
 }
 
-// next begins when the previous attempt has ended.
+// next uses the limit One, so that it begins when the previous attempt has ended.
 //
 //flow:step uses=One
 func (p *Probe) next(_ context.Context, n int) (int, error) {
@@ -202,7 +202,7 @@ func (p *Probe) next(_ context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// apart is executed by a run of its own.
+// apart uses no limit, but is executed by its own run.
 //
 //flow:step queue=aside
 func (p *Probe) apart(_ context.Context, n int) (int, error) {
@@ -210,7 +210,7 @@ func (p *Probe) apart(_ context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// here is executed in the calling run.
+// here is executed by the calling run.
 //
 //flow:step
 func (p *Probe) here(_ context.Context, n int, nap time.Duration) (int, error) {
@@ -218,7 +218,7 @@ func (p *Probe) here(_ context.Context, n int, nap time.Duration) (int, error) {
 	return n, nil
 }
 
-// struck notifies the probe that something that was due has begun.
+// struck notifies the probe that a run that was due has begun.
 //
 //flow:step
 func (p *Probe) struck(_ context.Context, name string, due time.Time) error {

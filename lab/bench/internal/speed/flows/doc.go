@@ -1,4 +1,4 @@
-// Package flows contains the workflows that the speed program measures. Each kind has a package, so
-// that a worker serves no others. Their code is generated like that of any user, so that the
-// figures apply to the code that users run.
+// Package flows contains the workflows that the speed program measures. Each kind of workflow has
+// its own package, so that a worker registers no other workflows. The code is generated in the same
+// way as the code of any user, so that the figures apply to users.
 package flows

@@ -1,9 +1,9 @@
-// Package family contains a workflow that starts others and waits for them.
+// Package family contains a workflow that starts children and waits for them.
 package family
 
 import "github.com/flowgen/flowgen/runtime/workflow"
 
-// parent starts children in parallel and returns the number of those that returned their input.
+// parent starts children in parallel and returns the number of children that returned their input.
 //
 //flow:workflow
 func parent(ctx workflow.Context, children int, data string) (int, error) {
@@ -21,7 +21,7 @@ func parent(ctx workflow.Context, children int, data string) (int, error) {
 	return same, err
 }
 
-// child does nothing, so that only the engine is measured.
+// child returns its input, so that only the engine is measured.
 //
 //flow:workflow
 func child(_ workflow.Context, data string) (string, error) { return data, nil }

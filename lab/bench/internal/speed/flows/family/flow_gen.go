@@ -19,12 +19,12 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Child does nothing, so that only the engine is measured.
+// Child returns its input, so that only the engine is measured.
 //
 // It starts and awaits runs of [child].
 var Child = shim.NewWorkflow[string, string]("family.child", "data", shim.WorkflowPolicy{})
 
-// Parent starts children in parallel and returns the number of those that returned their input.
+// Parent starts children in parallel and returns the number of children that returned their input.
 //
 // It starts and awaits runs of [parent].
 var Parent = shim.NewWorkflow[ParentInput, int]("family.parent", "", shim.WorkflowPolicy{})

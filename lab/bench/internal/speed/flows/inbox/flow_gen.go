@@ -29,7 +29,7 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Listener, listener)
 }
 
-// History creates a log with many steps, and then adds up messages until the last one.
+// History executes many steps to create a long log. Then it adds up messages until the last one.
 //
 // It starts and awaits runs of [history].
 var History = shim.NewWorkflow[HistoryInput, int]("inbox.history", "", shim.WorkflowPolicy{})
@@ -40,12 +40,12 @@ type HistoryInput struct {
 	Data  string `json:"data"`
 }
 
-// Listener adds up the messages that it receives.
+// Listener receives messages and returns their sum.
 //
 // It starts and awaits runs of [listener].
 var Listener = shim.NewWorkflow[int, int]("inbox.listener", "messages", shim.WorkflowPolicy{})
 
-// Noop does nothing, so that only the engine is measured.
+// Noop returns its input, so that only the engine is measured.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

@@ -9,14 +9,14 @@ import (
 
 // Note is a message to a run.
 type Note struct {
-	N    int    `json:"n"` // the number to add; negative in the last message
+	N    int    `json:"n"` // number to add; negative in the last message
 	Data string `json:"data"`
 }
 
 // Notes is the topic of the messages.
 var Notes = workflow.NewTopic[Note]("bench-notes")
 
-// listener adds up the messages that it receives.
+// listener receives messages and returns their sum.
 //
 //flow:workflow
 func listener(ctx workflow.Context, messages int) (int, error) {
@@ -31,7 +31,7 @@ func listener(ctx workflow.Context, messages int) (int, error) {
 	return sum, nil
 }
 
-// history creates a log with many steps, and then adds up messages until the last one.
+// history executes many steps to create a long log. Then it adds up messages until the last one.
 //
 //flow:workflow
 func history(ctx workflow.Context, steps int, data string) (int, error) {
@@ -49,7 +49,7 @@ func history(ctx workflow.Context, steps int, data string) (int, error) {
 	}
 }
 
-// noop does nothing, so that only the engine is measured.
+// noop returns its input, so that only the engine is measured.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }

@@ -40,7 +40,7 @@ type LongInput struct {
 	Data  string `json:"data"`
 }
 
-// Mark only notifies the probe.
+// Mark notifies the probe and returns data.
 //
 // It is the durable counterpart of [Probe.mark].
 func Mark(ctx workflow.Context, n int, data string) (string, error) {

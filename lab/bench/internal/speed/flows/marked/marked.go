@@ -1,4 +1,4 @@
-// Package marked contains a workflow whose steps report their execution.
+// Package marked contains a workflow whose steps notify a probe.
 package marked
 
 import (
@@ -26,7 +26,7 @@ func long(ctx workflow.Context, steps int, data string) (string, error) {
 	return data, nil
 }
 
-// mark only notifies the probe.
+// mark notifies the probe and returns data.
 //
 //flow:step
 func (p *Probe) mark(_ context.Context, n int, data string) (string, error) {

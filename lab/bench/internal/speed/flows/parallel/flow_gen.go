@@ -28,7 +28,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Fanout executes steps in parallel and returns the number of those that returned their input.
+// Fanout executes steps in parallel and returns the number of steps that returned their input.
 //
 // It starts and awaits runs of [fanout].
 var Fanout = shim.NewWorkflow[FanoutInput, int]("parallel.fanout", "", shim.WorkflowPolicy{})
@@ -39,7 +39,7 @@ type FanoutInput struct {
 	Data  string `json:"data"`
 }
 
-// Noop does nothing, so that only the engine is measured.
+// Noop returns its input, so that only the engine is measured.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

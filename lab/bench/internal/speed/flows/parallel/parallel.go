@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// fanout executes steps in parallel and returns the number of those that returned their input.
+// fanout executes steps in parallel and returns the number of steps that returned their input.
 //
 //flow:workflow
 func fanout(ctx workflow.Context, steps int, data string) (int, error) {
@@ -25,7 +25,7 @@ func fanout(ctx workflow.Context, steps int, data string) (int, error) {
 	return same, err
 }
 
-// noop does nothing, so that only the engine is measured.
+// noop returns its input, so that only the engine is measured.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }

@@ -28,7 +28,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Chain executes steps in sequence, each with the result of the previous one.
+// Chain executes steps in sequence. The input of each step is the result of the previous one.
 //
 // It starts and awaits runs of [chain].
 var Chain = shim.NewWorkflow[ChainInput, string]("sequence.chain", "", shim.WorkflowPolicy{})
@@ -39,7 +39,7 @@ type ChainInput struct {
 	Data  string `json:"data"`
 }
 
-// Noop does nothing, so that only the engine is measured.
+// Noop returns its input, so that only the engine is measured.
 //
 // It is the durable counterpart of [noop].
 func Noop(ctx workflow.Context, data string) (string, error) {

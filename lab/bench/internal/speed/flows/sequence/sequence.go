@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// chain executes steps in sequence, each with the result of the previous one.
+// chain executes steps in sequence. The input of each step is the result of the previous one.
 //
 //flow:workflow
 func chain(ctx workflow.Context, steps int, data string) (string, error) {
@@ -20,7 +20,7 @@ func chain(ctx workflow.Context, steps int, data string) (string, error) {
 	return data, nil
 }
 
-// noop does nothing, so that only the engine is measured.
+// noop returns its input, so that only the engine is measured.
 //
 //flow:step
 func noop(_ context.Context, data string) (string, error) { return data, nil }
