@@ -14,16 +14,17 @@ import (
 
 // HookFilter selects open hooks.
 type HookFilter struct {
-	// Run is the run that opened the hooks; empty selects all runs that have not ended. Stores do
-	// not index the hooks of all runs, so in this case the new parts of the logs of these runs are
-	// read, a few runs per page.
+	// Run is the run that opened the hooks. If it is empty, the hooks of all open runs are
+	// selected. Stores do not index hooks across runs. Therefore each page then reads the new parts
+	// of the logs of a few runs.
 	Run string `json:"run,omitempty"`
-	// Workflow is the workflow of the run if Run is empty; empty selects all.
+	// Workflow selects the hooks of runs of this workflow. It is used only if Run is empty. If both
+	// are empty, the hooks of all workflows are selected.
 	Workflow string `json:"workflow,omitempty"`
-	// Tags are tags of the run if Run is empty. All of them must match.
+	// Tags selects the hooks of runs with all of these tags. It is used only if Run is empty.
 	Tags map[string]string `json:"tags,omitempty"`
-	// Cursor is the beginning of the page, from the previous page. Limit is the number of runs to
-	// read for a page if Run is empty; 0 means 20, the maximum is 100.
+	// Cursor is the cursor of the previous page. Limit is the number of runs to read for a page if
+	// Run is empty. 0 means 20, and the maximum is 100.
 	Cursor string `json:"cursor,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
 }
@@ -31,31 +32,31 @@ type HookFilter struct {
 // Hook is the state of a hook.
 type Hook struct {
 	Name        string            `json:"name"`
-	Token       string            `json:"token,omitempty"` // empty if the role of the caller does not allow to read it
+	Token       string            `json:"token,omitempty"` // empty if the caller's role does not allow reading it
 	Run         string            `json:"run"`
-	Closed      bool              `json:"closed,omitempty"` // it accepts no further payloads
+	Closed      bool              `json:"closed,omitempty"` // whether the hook rejects further payloads
 	Title       string            `json:"title,omitempty"`
 	Description string            `json:"description,omitempty"`
-	Form        Payload           `json:"form,omitempty"` // describes the payload, usually as a JSON Schema
+	Form        Payload           `json:"form,omitempty"` // description of the payload, usually a JSON Schema
 	Answerers   []string          `json:"answerers,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	RespondMs   int64             `json:"respondMs,omitempty"` // how long a request waits for an answer; 0 means that it does not wait
-	Request     bool              `json:"request,omitempty"`   // it accepts HTTP requests as they are: {"query":…,"header":…,"body":"…"}
-	Attempt     int               `json:"attempt,omitempty"`   // of the step that opened it; 0 if the workflow did
-	Due         time.Time         `json:"due,omitzero"`        // when that attempt times out
-	ID          string            `json:"id,omitempty"`        // in lists: of the hook, or of the step that opened it
-	Opened      time.Time         `json:"opened,omitzero"`     // in lists
-	Tags        map[string]string `json:"tags,omitempty"`      // in lists of several runs: the tags of the run
+	RespondMs   int64             `json:"respondMs,omitempty"` // time that a request waits for an answer; 0 means that it does not wait
+	Request     bool              `json:"request,omitempty"`   // whether the hook accepts arbitrary HTTP requests; the payload is then {"query":…,"header":…,"body":"…"}
+	Attempt     int               `json:"attempt,omitempty"`   // attempt of the step that opened the hook; 0 if the workflow opened it
+	Due         time.Time         `json:"due,omitzero"`        // time at which that attempt times out
+	ID          string            `json:"id,omitempty"`        // in lists only: ID of the entity, which is the hook or the step that opened it
+	Opened      time.Time         `json:"opened,omitzero"`     // time at which the hook was opened; in lists only
+	Tags        map[string]string `json:"tags,omitempty"`      // tags of the run; only in lists across runs
 }
 
 // HookPage is a page of open hooks.
 type HookPage struct {
 	Hooks  []Hook `json:"hooks"`
-	Cursor string `json:"cursor,omitempty"` // of the next page; empty for the last page
+	Cursor string `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
 }
 
-// Hooks returns a page of open hooks. Tokens are omitted for principals that may not act, because a
-// token is sufficient to act.
+// Hooks returns a page of open hooks. It omits the tokens for principals that may not resume hooks,
+// because a token is sufficient to resume a hook.
 func (s *Service) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	var page HookPage
 	err := s.who.Need(RoleViewer, "to see hooks")
@@ -132,8 +133,8 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 		found, err := hooks(ctx, open.Runs[i].ID)
 		switch p := ProblemOf(err); {
 		case p == nil:
-		case p.Code == CodeNotFound: // it was deleted meanwhile
-		case p.Unreadable(): // the page of the run reports it; the hooks of the other runs must be found
+		case p.Code == CodeNotFound: // the run was deleted after it was listed
+		case p.Unreadable(): // the page of the run reports the unreadable log; the hooks of other runs must still be listed
 		default:
 			return page, err
 		}
@@ -152,8 +153,8 @@ func hookOf(i *workflow.HookInfo) Hook {
 	}
 }
 
-// Hook returns the description of a hook. Closed hooks remain readable until their run is deleted.
-// A hook of another owner's run is reported as not found.
+// Hook returns the description of a hook. A closed hook remains readable until its run is deleted.
+// Hook reports a hook of another owner's run as not found.
 func (s *Service) Hook(ctx context.Context, token string) (Hook, error) {
 	if err := s.who.Need(RoleViewer, "to see hooks"); err != nil {
 		return Hook{}, err
@@ -212,7 +213,8 @@ func (s *Service) resumeHook(ctx context.Context, token string, m Message) (Sent
 	return Sent{Run: string(info.Run)}, err
 }
 
-// HookTarget names a hook in the journal, without the secret part of its token.
+// HookTarget returns the name of a hook in the journal. The name does not contain the secret part
+// of the token.
 func HookTarget(token string) string {
 	if run, _, made := strings.Cut(token, "."); made && strings.HasPrefix(run, event.PrefixRun+"_") {
 		token = run
@@ -226,30 +228,30 @@ func (s *Service) hideToken(h *Hook) {
 	}
 }
 
-// maxInbox is the maximum number of items of an inbox that are returned.
+// maxInbox is the maximum number of items that Inbox returns.
 const maxInbox = 100
 
-// Inbox contains the messages sent to a run that it has not received yet.
+// Inbox contains the messages that were sent to a run and that the run has not received yet.
 type Inbox struct {
 	Run   string      `json:"run"`
-	Items []InboxItem `json:"items"` // the first 100 in the order in which the run will receive them
-	Total int         `json:"total"` // number of all items
+	Items []InboxItem `json:"items"` // the first 100 items, in the order in which the run will receive them
+	Total int         `json:"total"` // total number of items
 }
 
-// InboxItem is something that was sent to a run: a message, a request to cancel, or the result of a
-// child.
+// InboxItem is an item that was sent to a run. It is a message, a request to cancel, or the result
+// of a child.
 type InboxItem struct {
-	Type    string   `json:"type"`           // of the event that it will become, such as message_received
-	Name    string   `json:"name,omitempty"` // for example of a topic or an ask
-	Key     string   `json:"key,omitempty"`  // of the operation that it answers
+	Type    string   `json:"type"`           // type of the event that records its receipt, such as message_received
+	Name    string   `json:"name,omitempty"` // for example, the name of a topic or an ask
+	Key     string   `json:"key,omitempty"`  // key of the operation that it answers
 	Payload Payload  `json:"payload,omitempty"`
 	Failure *Failure `json:"failure,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	By      string   `json:"by,omitempty"`
 }
 
-// Inbox returns what was sent to a run and not yet received, for example because the run is paused,
-// blocked, or not served.
+// Inbox returns the items that were sent to a run and not received yet, for example because the run
+// is paused, blocked, or on a queue that no worker serves.
 func (s *Service) Inbox(ctx context.Context, ref string) (Inbox, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 
 // The interfaces through which a request was made, as recorded in the journal.
 const (
-	FaceCLI     = "cli"     // the command with direct access to a store
-	FaceAPI     = "api"     // HTTP, including the command with a server
-	FaceConsole = "console" // a browser
-	FaceProgram = "program" // a program in its own process
+	FaceCLI     = "cli"     // the command flowctl with direct access to a store
+	FaceAPI     = "api"     // HTTP, including the command flowctl that connects to a server
+	FaceConsole = "console" // the console in a browser
+	FaceProgram = "program" // a program that uses a [Service] in its own process
 )
 
 // The outcomes in a journal, in addition to the codes of problems.
 const (
 	OutcomeDone = store.JournalOK
-	// OutcomeUnknown means that the action was begun, and its process was interrupted before it
-	// recorded the outcome. The action may have been executed, or may still be in progress.
+	// OutcomeUnknown means that the action was begun, but its outcome was not recorded. The process
+	// was interrupted, or the action is still in progress. The action may have taken effect.
 	OutcomeUnknown = "unknown"
 )
 
@@ -34,33 +34,33 @@ const (
 	DefaultJournalFor  = 365 * 24 * time.Hour
 )
 
-// JournalEntry records a request that changes something, and its outcome.
+// JournalEntry records a request that changes something, and the outcome of the request.
 type JournalEntry struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`
-	Principal string    `json:"principal"`       // who made the request
-	Owner     string    `json:"owner,omitempty"` // of the principal; empty if it has none
+	Principal string    `json:"principal"`       // name of the principal that made the request
+	Owner     string    `json:"owner,omitempty"` // owner of the principal; empty if the principal has none
 	Face      string    `json:"face"`            // cli, api, console or program
 	Action    string    `json:"action"`
 	Target    string    `json:"target,omitempty"` // a run as named in the request, schedule:NAME or pool:NAME
-	Run       string    `json:"run,omitempty"`    // the run that it affects
-	New       string    `json:"new,omitempty"`    // the run that it created
+	Run       string    `json:"run,omitempty"`    // the run that the request affects
+	New       string    `json:"new,omitempty"`    // the run that the request created
 	Detail    string    `json:"detail,omitempty"` // the workflow, step, topic or configuration
 	Reason    string    `json:"reason,omitempty"`
 	Key       string    `json:"key,omitempty"` // idempotency key of the request
 	Outcome   string    `json:"outcome"`       // ok, unknown, or the code of a problem
 }
 
-// JournalFilter selects entries. The zero value selects all; all fields must match.
+// JournalFilter selects entries that match all of its fields. The zero value selects all entries.
 type JournalFilter struct {
-	Principals []string  `json:"principals,omitempty"` // any of these
-	Owner      string    `json:"-"`                    // of the principals; empty selects all. [As] sets it for principals with an owner
+	Principals []string  `json:"principals,omitempty"` // any of these principals
+	Owner      string    `json:"-"`                    // owner of the principal; empty selects all. [Service.As] sets it for principals with an owner
 	Actions    []string  `json:"actions,omitempty"`
-	Target     string    `json:"target,omitempty"` // as named in the request, or the run that was affected or created
+	Target     string    `json:"target,omitempty"` // target as named in the request, or the run that was affected or created
 	Outcomes   []string  `json:"outcomes,omitempty"`
 	Since      time.Time `json:"since,omitzero"`
-	Until      time.Time `json:"until,omitzero"`   // before this time
-	Cursor     string    `json:"cursor,omitempty"` // of the previous [JournalPage]
+	Until      time.Time `json:"until,omitzero"`   // selects entries before this time
+	Cursor     string    `json:"cursor,omitempty"` // cursor of the previous [JournalPage]
 	Limit      int       `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 	Budget     int       `json:"budget,omitempty"` // maximum number of entries to read; 0 means 20,000
 }
@@ -68,9 +68,9 @@ type JournalFilter struct {
 // JournalPage is a page of a journal, the newest entry first.
 type JournalPage struct {
 	Entries []JournalEntry `json:"entries"`
-	Cursor  string         `json:"cursor,omitempty"` // of the next page; empty for the last page
-	// Partial reports that the budget was exhausted before the page was full. The next page
-	// continues from there.
+	Cursor  string         `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
+	// Partial reports whether the budget was exhausted before the page was full. If so, the next
+	// page continues there.
 	Partial bool `json:"partial"`
 }
 
@@ -92,7 +92,7 @@ func (f *JournalFilter) query() (store.JournalQuery, error) {
 }
 
 // Journal returns a page of the requests of operators, the newest first. It requires the role
-// operator. Principals with an owner see only entries of that owner.
+// operator. A principal with an owner gets only the entries of that owner.
 func (s *Service) Journal(ctx context.Context, f JournalFilter) (JournalPage, error) {
 	if err := s.who.Need(RoleOperator, "to read the journal"); err != nil {
 		return JournalPage{}, err
@@ -102,7 +102,7 @@ func (s *Service) Journal(ctx context.Context, f JournalFilter) (JournalPage, er
 	}
 	f.Owner = s.who.Owner
 	page, err := s.readJournal(ctx, f)
-	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != s.who.Owner }) // checked here even if the store does not filter by owner
+	page.Entries = slices.DeleteFunc(page.Entries, func(e JournalEntry) bool { return e.Owner != s.who.Owner }) // the owner is checked here because some stores do not filter by owner
 	return page, err
 }
 
@@ -130,8 +130,8 @@ func (s *Service) readJournal(ctx context.Context, f JournalFilter) (JournalPage
 }
 
 // record writes a new entry with an ID and a time, or replaces the entry with the same ID. When it
-// returns nil, the entry is durable. If the store has no journal, it does nothing. Of the refusals
-// of a principal it writes only those that denials.keep selects.
+// returns nil, the entry is durable. If the store has no journal, record does nothing. denials.keep
+// selects which refusals of a principal are written.
 func (s *Service) record(ctx context.Context, e *JournalEntry) error {
 	if e.ID == "" && e.Outcome == CodeForbidden && !s.denials.keep(e, s.client.Store().Clock().Now()) {
 		return nil
@@ -150,7 +150,7 @@ func (s *Service) record(ctx context.Context, e *JournalEntry) error {
 	return err
 }
 
-// outcomeOf returns the outcome for the entry of an action that returned err.
+// outcomeOf returns the outcome to record for an action that returned err.
 func outcomeOf(err error) string {
 	if err == nil {
 		return OutcomeDone
@@ -163,16 +163,17 @@ const outcomeTime = 10 * time.Second
 
 // recorded executes a change on behalf of the principal and records it in the journal.
 //
-// The entry is written first without an outcome; if this fails, nothing is done. After the action
-// it is written again with the outcome. Hence no accepted action can be missing: the process may
-// end, the store may fail, or the caller may disconnect at any time, and the entry that was durable
-// before the first effect shows the principal and the request. Only the outcome can be missing. The
-// entry then has the outcome unknown, and the log of the run shows the effect. Writing the entry
-// atomically with the effect would require every operation of every store to accept an entry, and
-// would only add the outcome.
+// recorded first writes the entry without an outcome. If that fails, the change is not executed.
+// After the change, recorded writes the entry again with the outcome. The entry is durable before
+// the first effect, and it contains the principal and the request. Hence no executed change can be
+// missing in the journal, even if the process ends, the store fails, or the caller disconnects.
+// Only the outcome can be missing. Then the entry has the outcome unknown, and the log of the run
+// shows the effect. To write the entry atomically with the effect, every operation of every store
+// would have to accept an entry. That would only add the outcome.
 //
-// The cost is two writes per requested change; the execution of runs is not affected. The request
-// of a principal without the right to make changes is recorded as a refusal and not executed.
+// The cost is two writes per requested change. The execution of runs is not affected. If the
+// principal has no right to make the change, recorded records a refusal and does not execute the
+// change.
 func recorded[T any](ctx context.Context, s *Service, e *JournalEntry, do func(ctx context.Context) (T, error), done func(T, *JournalEntry)) (T, error) {
 	var none T
 	if !s.behalf {
@@ -192,11 +193,12 @@ func recorded[T any](ctx context.Context, s *Service, e *JournalEntry, do func(c
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	_ = s.record(end, e) // if it fails, the outcome of the entry remains unknown
+	_ = s.record(end, e) // if this write fails, the outcome of the entry remains unknown
 	return got, err
 }
 
-// unwrittenError reports that nothing was done, because the journal could not be written.
+// unwrittenError reports that an action was not executed because its journal entry could not be
+// written.
 type unwrittenError struct {
 	action string
 	err    error
@@ -208,10 +210,10 @@ func (e *unwrittenError) Error() string {
 
 func (e *unwrittenError) Unwrap() error { return e.err }
 
-// Recorded executes do, a change of the store that is not an operation of the service, such as an
-// import, and records it in the journal on behalf of the principal. If the entry cannot be written,
-// or if there is a reason but no journal, nothing is done; in the latter case the error is an
-// [*InputError].
+// Recorded executes do and records it in the journal on behalf of the principal. It is for changes
+// of the store that are not operations of the service, such as an import. If the entry cannot be
+// written, Recorded does not call do. If there is a reason but no journal, it does not call do and
+// returns an [*InputError].
 func (s *Service) Recorded(ctx context.Context, action, detail, reason string, do func() error) error {
 	e := s.entry(JournalEntry{Action: action, Detail: detail, Reason: reason})
 	_, err := recorded(ctx, s, &e, func(context.Context) (struct{}, error) {
@@ -223,15 +225,15 @@ func (s *Service) Recorded(ctx context.Context, action, detail, reason string, d
 	return err
 }
 
-// Refused records in the journal that a handler refused a request of the principal before it called
-// the service. The request remains refused even if the entry cannot be written.
+// Refused records in the journal that a handler refused a request of the principal before calling
+// the service. The handler must refuse the request even if the entry cannot be written.
 func (s *Service) Refused(ctx context.Context, action, target string, refused error) {
 	if s.behalf {
 		s.refused(ctx, s.entry(JournalEntry{Action: action, Target: target}), refused)
 	}
 }
 
-// entry adds the principal to an entry.
+// entry sets the principal of an entry.
 func (s *Service) entry(e JournalEntry) JournalEntry {
 	e.Principal, e.Owner, e.Face = s.who.Name, s.who.Owner, s.who.Face
 	if e.Face == "" {
@@ -240,17 +242,17 @@ func (s *Service) entry(e JournalEntry) JournalEntry {
 	return e
 }
 
-// refused records a request that was refused before anything was done. The request remains refused
-// even if the entry cannot be written.
+// refused records a request that was refused before it had any effect. An error in writing the
+// entry is ignored, because the request is refused in any case.
 func (s *Service) refused(ctx context.Context, e JournalEntry, err error) {
 	e.Outcome = outcomeOf(err)
 	_ = s.record(ctx, &e)
 }
 
-// left returns the part of a reason that is passed on to the operation. takes reports that the
-// operation records the reason itself. Otherwise the reason is in the entry, which is durable at
-// this point. Without a journal the reason is passed on, and the operation refuses it, because it
-// would be lost.
+// left returns the part of a reason that is passed on to the operation. takes reports whether the
+// operation records the reason itself; otherwise only the entry contains the reason. Without a
+// journal, left returns the whole reason, so that the operation refuses a reason that would be
+// lost.
 func left(e *JournalEntry, reason string, takes bool) string {
 	if takes || e.ID == "" || store.CheckText("reason", reason, store.MaxJournalText) != nil {
 		return reason
@@ -258,35 +260,36 @@ func left(e *JournalEntry, reason string, takes bool) string {
 	return ""
 }
 
-// left returns the message that is passed on to the operation.
+// left returns the message to pass on to the operation, with the reason reduced by the function
+// left.
 func (m Message) left(e *JournalEntry) Message {
 	m.Reason = left(e, m.Reason, false)
 	return m
 }
 
 const (
-	denialsFor  = 24 * time.Hour // the time for which refusals of a principal are counted together
-	denialsMost = 20             // the number of refusals with entries of their own
+	denialsFor  = 24 * time.Hour // period in which the refusals of a principal are counted together
+	denialsMost = 20             // number of refusals in the period that have entries of their own
 )
 
-// denials limits the share of refusals in a journal. Otherwise a principal without rights could
-// displace all other entries. The first refusals of a principal in a day have entries of their own;
-// the others are counted in a single entry, which is written again each time the number has
+// denials limits the share of refusals in a journal. Without a limit, a principal without rights
+// could displace all other entries. The first refusals of a principal in a day have entries of
+// their own. The others are counted in a single entry, which is rewritten each time the number has
 // doubled. Each process counts separately.
 type denials struct {
 	mu    sync.Mutex
 	began time.Time
-	of    map[string]*refusedTo // by principal
+	of    map[string]*refusedTo // counts by name of the principal
 }
 
 // refusedTo counts the refusals of a principal.
 type refusedTo struct {
 	n  int
-	id string // of the entry that counts
+	id string // ID of the entry that contains the count
 }
 
-// keep reports whether the entry of a refusal is written. After many refusals it turns the entry
-// into the one that counts.
+// keep reports whether the entry of a refusal is written. After many refusals of the same
+// principal, keep changes the entry into the entry that contains the count.
 func (r *denials) keep(e *JournalEntry, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

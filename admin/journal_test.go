@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// entries returns the journal of a service, the newest entry first.
+// entries returns the journal entries of a service, the newest first.
 func entries(t *testing.T, s *admin.Service) []admin.JournalEntry {
 	t.Helper()
 	page, err := s.Journal(t.Context(), admin.JournalFilter{})
@@ -27,15 +27,15 @@ func entries(t *testing.T, s *admin.Service) []admin.JournalEntry {
 	return page.Entries
 }
 
-// reads lists the methods that change nothing but may be refused.
+// reads lists the methods that change nothing but whose refusal is recorded.
 var reads = []string{"Value", "Stream", "FollowStream", "Journal", "Preview", "Examine", "Check", "Export"}
 
-// views lists the methods that return the service for a principal, and the one by which a handler
-// records a refusal.
+// views lists the methods that are not operations: As and AsLocal return a service, and Refused
+// records the refusal of a handler.
 var views = []string{"As", "AsLocal", "Refused"}
 
-// call calls an operation with zero values, and returns its error or the first error of its
-// iterator.
+// call calls an operation with zero values. It returns the operation's error, or the first error of
+// its iterator.
 func call(t *testing.T, s *admin.Service, name string) error {
 	t.Helper()
 	m := reflect.ValueOf(s).MethodByName(name)
@@ -64,8 +64,8 @@ func operations() (all []string) {
 	return all
 }
 
-// Each operation of a service checks the rights of its principal. An operation without a check
-// fails here.
+// TestOPS3_NoOperationIsOpenToAPrincipalWithoutARole proves that each operation of a service checks
+// the rights of its principal.
 func TestOPS3_NoOperationIsOpenToAPrincipalWithoutARole(t *testing.T) {
 	e := newEstate(t)
 	nobody := e.direct.As(admin.Principal{Name: "eve"})
@@ -80,7 +80,8 @@ func TestOPS3_NoOperationIsOpenToAPrincipalWithoutARole(t *testing.T) {
 	}
 }
 
-// Each method of a Service is either listed as a reader or writes the journal.
+// TestOPS3_WhateverChangesSomethingIsInTheJournal proves that each method of a Service writes the
+// journal, unless it is listed as a method that only reads.
 func TestOPS3_WhateverChangesSomethingIsInTheJournal(t *testing.T) {
 	e := newEstate(t)
 	viewer := e.direct.As(admin.Principal{Name: "eve", Role: admin.RoleViewer, Face: admin.FaceAPI})
@@ -165,7 +166,7 @@ func TestOPS3_OwnersReadTheEntriesOfTheirOwner(t *testing.T) {
 	as := func(name string, role admin.Role, owner string) *admin.Service {
 		return e.direct.As(admin.Principal{Name: name, Role: role, Owner: owner})
 	}
-	ada, other := as("ada", admin.RoleOperator, "ada"), as("ada", admin.RoleOperator, "bob") // with the same name
+	ada, other := as("ada", admin.RoleOperator, "ada"), as("ada", admin.RoleOperator, "bob") // two principals with the same name and different owners
 	colleague := as("carl", admin.RoleOperator, "ada")
 	for run, s := range map[string]*admin.Service{e.ada: ada, e.bob: other} {
 		if _, err := s.Act(t.Context(), run, admin.Action{Verb: "pause"}); err != nil {
@@ -198,8 +199,9 @@ func TestOPS3_OwnersReadTheEntriesOfTheirOwner(t *testing.T) {
 	}
 }
 
-// A journal drops its oldest entries. A principal without rights cannot displace them by repeated
-// requests.
+// TestOPS3_RefusedRequestsDoNotFlushTheJournal proves that a principal without rights cannot
+// displace the entries of a journal by repeated requests, although a journal drops its oldest
+// entries.
 func TestOPS3_RefusedRequestsDoNotFlushTheJournal(t *testing.T) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})
@@ -240,7 +242,7 @@ func TestOPS3_RefusedRequestsDoNotFlushTheJournal(t *testing.T) {
 	}
 }
 
-// failing is a store whose journal fails from the nth entry on.
+// failing is a store whose journal accepts a number of writes and then fails.
 type failing struct {
 	store.Store
 	left int
@@ -262,8 +264,9 @@ func (f *failing) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entr
 	return e.Entries(ctx, q)
 }
 
-// Nothing is executed without an entry in the journal. If only the second write fails, the result
-// is returned and the entry remains.
+// TestOPS3_NothingIsDoneWithoutItsEntry proves that an action is not executed without an entry in
+// the journal. If only the second write fails, the action returns its result, and the entry
+// remains.
 func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
 	for _, tt := range []struct {
 		left    int
@@ -293,7 +296,8 @@ func TestOPS3_NothingIsDoneWithoutItsEntry(t *testing.T) {
 	}
 }
 
-// The outcome is written even if the caller has disconnected.
+// TestOPS3_TheOutcomeIsWrittenWithoutItsCaller proves that the outcome is written even if the
+// caller has disconnected.
 func TestOPS3_TheOutcomeIsWrittenWithoutItsCaller(t *testing.T) {
 	e := newEstate(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -326,7 +330,7 @@ func TestOPS3_AStoreWithoutAJournalWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, err := range map[string]error{ // it would be lost
+	for what, err := range map[string]error{ // reasons are refused because they would be lost
 		"restart": second(s.Act(t.Context(), started.Run, admin.Action{Verb: "restart", Reason: "why"})),
 		"trigger": second(s.ActOnSchedule(t.Context(), "nobody", admin.ScheduleAction{Verb: "trigger", Reason: "why"})),
 		"reset":   second(s.ActOnPool(t.Context(), "nobody", admin.PoolAction{Verb: "reset", Reason: "why"})),

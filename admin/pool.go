@@ -15,39 +15,39 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// PoolConfig configures a limit. Zero values mean no limit.
+// PoolConfig configures a limit. Zero values mean no limit unless a field states otherwise.
 type PoolConfig struct {
-	AtOnce  int   `json:"atOnce"`            // sum of the weights that may be held at the same time
-	Rate    int   `json:"rate,omitempty"`    // sum of the weights admitted per perMs, spread evenly
-	PerMs   int64 `json:"perMs,omitempty"`   // 0 means one second
-	Burst   int   `json:"burst,omitempty"`   // weights that the rate admits at once; 0 means the amount of 50 ms, at least 1
-	Waiting int   `json:"waiting,omitempty"` // weights that may wait; further starts are refused. 0 means any number
+	AtOnce  int   `json:"atOnce"`            // maximum sum of the weights that are held at the same time
+	Rate    int   `json:"rate,omitempty"`    // sum of the weights admitted per period of PerMs, spread evenly
+	PerMs   int64 `json:"perMs,omitempty"`   // length of the period of Rate; 0 means one second
+	Burst   int   `json:"burst,omitempty"`   // weights that the rate admits at once; 0 means the amount of 50 ms, but at least 1
+	Waiting int   `json:"waiting,omitempty"` // maximum sum of the weights that wait; further starts are refused; 0 means any number
 	Refuse  bool  `json:"refuse,omitempty"`  // refuse starts that would have to wait
 }
 
 // Pool is the state of a limit or of one of its keys, see [ops.Limits].
 type Pool struct {
 	Name string `json:"name"`
-	Key  string `json:"key,omitempty"` // empty if the limit has no keys, or for the configuration of all keys without one of their own
+	Key  string `json:"key,omitempty"` // empty for a limit without keys, and for the configuration that applies to keys without their own
 	PoolConfig
-	Set    bool `json:"set"` // configured at run time; false means as declared, or not configured
+	Set    bool `json:"set"` // whether the configuration was set at run time; false means that the declaration applies, if there is one
 	Paused bool `json:"paused"`
-	InUse  int  `json:"inUse"` // weights of the permits held
-	Waits  int  `json:"waits"` // weights of the waiting runs and steps
-	// Next is the next time at which the rate admits something. It is zero if that is now or there
-	// is no rate.
+	InUse  int  `json:"inUse"` // sum of the weights of the permits held
+	Waits  int  `json:"waits"` // sum of the weights of the waiting runs and steps
+	// Next is the next time at which the rate admits work. It is zero if the rate admits work at
+	// present or if there is no rate.
 	Next time.Time `json:"next,omitzero"`
-	// Holders are up to 20 runs that hold permits, stalled ones first. It is set only if requested
-	// by the filter.
+	// Holders are up to 20 runs that hold permits, paused and blocked runs first. They are set only
+	// if the filter requests them.
 	Holders []PoolHolder `json:"holders,omitempty"`
 }
 
-// PoolHolder is a run that holds permits of a limit. A run whose own policy uses the limit holds
-// them until its end, also while it is paused or blocked.
+// PoolHolder is a run that holds permits of a limit. If the run's own policy uses the limit, the
+// run holds the permits until its end, even while it is paused or blocked.
 type PoolHolder struct {
 	Run      string `json:"run"`
 	Workflow string `json:"workflow"`
-	Step     string `json:"step,omitempty"` // the step whose attempt holds them; empty if the run holds them until its end
+	Step     string `json:"step,omitempty"` // the step whose attempt holds the permits; empty if the run holds them until its end
 	Status   string `json:"status"`
 	Paused   bool   `json:"paused,omitempty"`
 	Weight   int    `json:"weight"`
@@ -56,30 +56,32 @@ type PoolHolder struct {
 // stands reports whether the run is paused or blocked.
 func (h *PoolHolder) stands() bool { return h.Paused || h.Status == string(workflow.StatusBlocked) }
 
-// PoolFilter selects limits and keys. The zero value selects all; a page contains the first 100.
+// PoolFilter selects limits and keys. The zero value selects all. A page contains the first 100
+// unless Limit is set.
 type PoolFilter struct {
 	Name  string `json:"name,omitempty"`
-	Limit int    `json:"limit,omitempty"` // 0 means 100, the maximum is 1,000
-	// Holders requests the runs that hold permits. Up to 20,000 open runs are read for it.
+	Limit int    `json:"limit,omitempty"` // entries per page; 0 means 100, the maximum is 1,000
+	// Holders requests the runs that hold permits. To find them, up to 20,000 open runs are read.
 	Holders bool `json:"holders,omitempty"`
 }
 
-// PoolPage contains the limits and keys that match, those with the most waiting weights first, then
-// those with the most weights in use.
+// PoolPage contains the matching limits and keys. They are sorted by the weights that wait and then
+// by the weights in use, the largest sum first.
 type PoolPage struct {
 	Pools []Pool `json:"pools"`
-	Total int    `json:"total"` // number of matches, including those not on the page
-	// Partial reports that not all open runs were read for the holders, so some may be missing.
+	Total int    `json:"total"` // number of matching limits and keys, including those not on the page
+	// Partial reports whether some open runs were not read for the holders, so that holders may be
+	// missing.
 	Partial bool `json:"partial,omitempty"`
 }
 
-// PoolAction describes what to do with a limit or one of its keys.
+// PoolAction is an action to apply to a limit or to one of its keys.
 type PoolAction struct {
 	Verb string `json:"verb"`          // one of [PoolActions]
-	Key  string `json:"key,omitempty"` // empty means the limit as a whole
+	Key  string `json:"key,omitempty"` // empty for the limit as a whole
 	// Config is the complete new configuration for the verb set.
 	Config *PoolConfig `json:"config,omitempty"`
-	Reason string      `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
+	Reason string      `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 }
 
 // PoolActed is the resulting configuration of a limit.
@@ -87,12 +89,12 @@ type PoolActed struct {
 	Name string `json:"name"`
 	Key  string `json:"key,omitempty"`
 	Verb string `json:"verb"`
-	// Unused reports that the key was unknown: no run holds or waits for its permits, and it had no
-	// configuration. It may be misspelled.
+	// Unused reports that the key was unknown: it had no configuration, and no run held or waited
+	// for its permits. The key may be misspelled.
 	Unused bool `json:"unused,omitempty"`
 }
 
-// poolVerbs are all actions on limits. All of them are idempotent.
+// poolVerbs lists all actions on limits. All of them are idempotent.
 var poolVerbs = []struct {
 	name string
 	do   func(ctx context.Context, l ops.NamedLimit, c *PoolConfig) error
@@ -124,7 +126,7 @@ func poolOf(i *ops.LimitInfo) Pool {
 	}
 }
 
-// Pools returns the busiest limits and keys.
+// Pools returns a page of limits and keys, the busiest first.
 func (s *Service) Pools(ctx context.Context, f PoolFilter) (PoolPage, error) {
 	if err := s.all(RoleViewer, "see limits", ownRuns); err != nil {
 		return PoolPage{}, err
@@ -159,9 +161,9 @@ const (
 	holdersBudget = 20_000
 )
 
-// fillHolders finds the runs that hold permits of limits. It reports whether some open runs were
-// not read. Stores do not index the holders of a limit; the record of each run contains its
-// permits.
+// fillHolders finds the runs that hold permits of the limits. partial reports whether some open
+// runs were not read. Stores do not index the holders of a limit. The record of each run contains
+// its permits.
 func (s *Service) fillHolders(ctx context.Context, pools []Pool) (partial bool, err error) {
 	at := map[[2]string]*Pool{}
 	for i := range pools {
@@ -209,14 +211,14 @@ func (s *Service) fillHolders(ctx context.Context, pools []Pool) (partial bool, 
 	return partial, nil
 }
 
-// holders adds the runs of a page that hold permits. For a run of the runtime itself it adds the
-// run that it works for.
+// holders adds the runs of a page that hold permits to the holders in at. If the runtime itself
+// created the run, holders adds the parent for which that run works.
 func (s *Service) holders(ctx context.Context, runs []workflow.RunInfo, at map[[2]string]*Pool) error {
 	parents := map[workflow.RunID]*workflow.RunInfo{}
 	var ids []workflow.RunID
 	for i := range runs {
 		if r := &runs[i]; len(r.Holds) > 0 && r.Parent != "" && event.Internal(r.Workflow) && parents[r.Parent] == nil {
-			parents[r.Parent] = r // until the parent is known
+			parents[r.Parent] = r // placeholder until the parent has been read
 			ids = append(ids, r.Parent)
 		}
 	}
@@ -251,12 +253,12 @@ func (s *Service) holders(ctx context.Context, runs []workflow.RunInfo, at map[[
 	return nil
 }
 
-// ActOnPool configures a limit or one of its keys at run time, for all workers at once. A limit
-// that is local to each worker is not found.
+// ActOnPool configures a limit or one of its keys at run time. The configuration applies to all
+// workers immediately. A limit that is local to each worker is not found.
 func (s *Service) ActOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
 	e := s.entry(JournalEntry{Action: a.Verb, Target: "pool:" + name, Detail: a.Key, Reason: a.Reason})
 	if a.Config != nil {
-		b, _ := json.Marshal(a.Config) // numbers can always be encoded
+		b, _ := json.Marshal(a.Config) // the encoding cannot fail, because the configuration contains only numbers
 		e.Detail = a.Key + string(b)
 	}
 	return recorded(ctx, s, &e, func(ctx context.Context) (PoolActed, error) {

@@ -14,22 +14,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Role determines what a principal may do. Each role includes the rights of the preceding ones.
+// Role determines the rights of a principal. Each role includes the rights of the preceding roles.
 type Role string
 
 // The roles, from the lowest to the highest.
 const (
 	RoleViewer   Role = "viewer"   // reads runs and logs without payloads
-	RolePayloads Role = "payloads" // also reads inputs, results, messages and values
-	RoleOperator Role = "operator" // also acts and sends messages
-	RoleAdmin    Role = "admin"    // also deletes
+	RolePayloads Role = "payloads" // reads inputs, results, messages and values in addition
+	RoleOperator Role = "operator" // acts on runs and sends messages in addition
+	RoleAdmin    Role = "admin"    // deletes in addition
 )
 
 // Roles returns all roles, from the lowest to the highest.
 func Roles() []Role { return []Role{RoleViewer, RolePayloads, RoleOperator, RoleAdmin} }
 
-// Allows reports whether the role is the other role or a higher one. It is false if either role is
-// unknown.
+// Allows reports whether the role is the other role or a higher one. It returns false if either
+// role is unknown.
 func (r Role) Allows(other Role) bool {
 	mine, asked := slices.Index(Roles(), r), slices.Index(Roles(), other)
 	return asked >= 0 && mine >= asked
@@ -37,14 +37,14 @@ func (r Role) Allows(other Role) bool {
 
 // Principal is an authenticated caller.
 type Principal struct {
-	Name string // for limits, messages and idempotency keys
+	Name string // identifies the principal for rate limits, messages and idempotency keys
 	Role Role
 	// Owner restricts the principal to runs whose tag owner has this value, and to runs without the
-	// tag that were started by such a run, such as its steps on queues. Empty means no restriction.
-	// Other runs are reported as not found.
+	// tag whose root has this value, such as the steps of these runs on queues. All other runs are
+	// reported as not found. Empty means no restriction.
 	Owner string
-	// Face is the interface of the request for the journal, such as [FaceAPI]; empty means
-	// FaceProgram.
+	// Face is the interface through which requests are made, such as [FaceAPI]. It is recorded in
+	// the journal. Empty means FaceProgram.
 	Face string
 }
 
@@ -60,8 +60,8 @@ type NotAllowedError struct {
 // Error returns the reason and the fix.
 func (e *NotAllowedError) Error() string { return e.What + ": " + e.Fix }
 
-// Need returns a *NotAllowedError unless the role of the principal allows role. what describes the
-// request.
+// Need returns a *NotAllowedError unless the principal's role allows the given role. what describes
+// the request.
 func (p Principal) Need(role Role, what string) error {
 	if p.Role.Allows(role) {
 		return nil
@@ -69,16 +69,16 @@ func (p Principal) Need(role Role, what string) error {
 	return &NotAllowedError{What: fmt.Sprintf("%s needs the role %s", what, role), Fix: fmt.Sprintf("use a token of that role: this one has %q", string(p.Role))}
 }
 
-// As returns the service for a principal. Every change, including a refused one, is recorded in the
-// journal: before it is executed, and again with its outcome.
+// As returns a service that acts for a principal. The service records every change in the journal
+// before it executes the change, and records the outcome after it. It also records refused changes.
 func (s *Service) As(p Principal) *Service {
 	as := *s
 	as.who, as.local, as.behalf = p, false, true
 	return &as
 }
 
-// AsLocal returns the service for the named user of a process with direct access to the store.
-// Nothing is refused, and changes are recorded in the journal with the face cli. All such users
+// AsLocal returns a service for the named user of a process with direct access to the store. The
+// user has all rights. The service records changes in the journal with the face cli. All such users
 // share the idempotency keys of starts.
 func (s *Service) AsLocal(name string) *Service {
 	as := s.As(Principal{Name: name, Role: RoleAdmin, Face: FaceCLI})
@@ -117,10 +117,11 @@ func (s *Service) all(role Role, what, instead string) error {
 	return nil
 }
 
-// ownRuns describes what a principal with an owner can use instead of schedules and limits.
+// ownRuns describes the operations that a principal with an owner can use instead of schedules and
+// limits.
 const ownRuns = "list and start runs: those of the token's owner"
 
-// visible returns a run if the principal may see it.
+// visible returns a run if the principal may read it.
 func (s *Service) visible(ctx context.Context, ref string) (Run, error) {
 	if err := s.who.Need(RoleViewer, "to see runs"); err != nil {
 		return Run{}, err
@@ -134,14 +135,14 @@ func (s *Service) visible(ctx context.Context, ref string) (Run, error) {
 		mine, err = s.mine(ctx, &r)
 	}
 	if err == nil && !mine || errors.Is(err, workflow.ErrRunNotFound) {
-		// The same text in both cases, so that a caller cannot find out which runs exist.
+		// The text is the same in both cases, so that a caller cannot find out which runs exist.
 		return Run{}, fmt.Errorf("find run %s: %w", ref, workflow.ErrRunNotFound)
 	}
 	return r, err
 }
 
-// mine reports whether a run belongs to the owner of the principal. The owner of a run is its tag
-// or, without the tag, that of its root.
+// mine reports whether a run belongs to the owner of the principal. The owner of a run is the value
+// of its tag owner or, if it has no such tag, of the tag of its root.
 func (s *Service) mine(ctx context.Context, r *Run) (bool, error) {
 	owner, tagged := r.Tags[ownerTag]
 	if !tagged && r.Root != "" && r.Root != r.ID {
@@ -154,19 +155,20 @@ func (s *Service) mine(ctx context.Context, r *Run) (bool, error) {
 	return owner == s.who.Owner, nil
 }
 
-// own returns the ID of a run if the principal may see it, for methods that ignore the principal.
+// own checks that the principal may read a run, and returns a name of the run for methods that
+// ignore the principal.
 func (s *Service) own(ctx context.Context, ref string) (string, error) {
 	if s.who.Owner == "" {
 		return ref, s.who.Need(RoleViewer, "to see runs")
 	}
 	r, err := s.visible(ctx, ref)
-	return r.ID, err // the ID, because a workflow ID may refer to another run by now
+	return r.ID, err // returns the ID, because the workflow ID may refer to another run later
 }
 
 func hasOwner(r *Run) bool { _, tagged := r.Tags[ownerTag]; return tagged }
 
-// ownBranches removes the runs of other owners from a tree. A run without the tag belongs to the
-// owner of its root.
+// ownBranches removes the runs of other owners from a tree. A run without the tag owner belongs to
+// the owner of its root.
 func (s *Service) ownBranches(ctx context.Context, t *Tree) error {
 	ofRoots := map[string]bool{}
 	for i := range t.Runs {
@@ -195,7 +197,7 @@ func (s *Service) ownStream(ctx context.Context, ref string) (string, error) {
 	return s.own(ctx, ref)
 }
 
-// show removes from a run the data and the actions that the principal has no right to.
+// show removes the data and the actions for which the principal has no right from a run.
 func (s *Service) show(r *Run) {
 	s.hide(r)
 	if !s.who.Role.Allows(RoleOperator) {
@@ -205,7 +207,7 @@ func (s *Service) show(r *Run) {
 	}
 }
 
-// hide removes from a run the data that the principal may not see.
+// hide removes the data that the principal may not read from a run.
 func (s *Service) hide(r *Run) {
 	veil(s.who, r)
 	if !s.who.Role.Allows(RolePayloads) {
@@ -219,8 +221,8 @@ func (s *Service) hide(r *Run) {
 	}
 }
 
-// ends returns the first and the last line of a text. The lines between them in the reason of a
-// blocked run contain payloads.
+// ends returns the first and the last line of a text. It is used for the reason of a blocked run,
+// whose other lines contain payloads.
 func ends(text string) string {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more {
@@ -236,8 +238,8 @@ func (s *Service) hideEvent(e *Event) {
 	}
 }
 
-// withoutData returns a copy of a failure without the values in it. Its text is kept, because it is
-// the reason why a run failed.
+// withoutData returns a copy of a failure without the values in it. It keeps the text, which is the
+// reason why a run failed.
 func withoutData(f *Failure) *Failure {
 	if f == nil {
 		return nil
@@ -250,18 +252,18 @@ func withoutData(f *Failure) *Failure {
 	return &bare
 }
 
-// veil removes the tokens of hooks from results for a principal that may not resume hooks, because
-// a token is sufficient to do so. Tokens occur in the workflow IDs of the runs that hold them, in
-// error texts, and in differences between code and log. All results for a principal pass through
-// veil, except payloads, which workflows produce themselves.
+// veil removes the tokens of hooks from a result unless the principal may resume hooks, because a
+// token is sufficient to resume a hook. Tokens occur in the workflow IDs of the runs that hold
+// them, in error texts, and in differences between code and log. All results for a principal pass
+// through veil, except payloads, which workflows produce themselves.
 func veil[T any](p Principal, v *T) {
 	if !p.Role.Allows(RoleOperator) {
 		veilValue(reflect.ValueOf(v).Elem())
 	}
 }
 
-// veilValue removes tokens from all strings of a value. It copies what the value points to, since
-// that may be shared.
+// veilValue removes tokens from all strings in a value. It copies the targets of pointers and
+// slices, because other values may share them.
 func veilValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -277,7 +279,7 @@ func veilValue(v reflect.Value) {
 		veilValue(own.Elem())
 		v.Set(own)
 	case reflect.Slice:
-		if v.IsNil() || !v.CanSet() || v.Type().Elem().Kind() == reflect.Uint8 { // payloads
+		if v.IsNil() || !v.CanSet() || v.Type().Elem().Kind() == reflect.Uint8 { // byte slices are payloads
 			return
 		}
 		own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
@@ -299,7 +301,7 @@ func veilValue(v reflect.Value) {
 // veiledRun replaces the workflow ID of a run that holds a token.
 var veiledRun = event.ShownID(event.HookRunID(""))
 
-// tokens describes how tokens occur in texts, and their replacements.
+// tokens contains patterns for tokens in texts, and their replacements.
 var tokens = []struct {
 	is      *regexp.Regexp
 	instead string
@@ -313,7 +315,7 @@ var tokens = []struct {
 }
 
 func veiled(text string) string {
-	if text = event.ShownID(text); text == veiledRun { // its token may contain any bytes
+	if text = event.ShownID(text); text == veiledRun { // the token in the ID of such a run may contain any bytes
 		return text
 	}
 	for _, t := range tokens {

@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// estate is a store with a run of ada, one of bob, and one without an owner. No worker executes
-// them.
+// estate is a store with a run of ada, a run of bob, and a run without an owner. No worker executes
+// the runs.
 type estate struct {
 	*testing.T
 	st                *unattended
@@ -55,14 +55,14 @@ func (e *estate) as(role admin.Role, owner string) *admin.Service {
 	return e.direct.As(admin.Principal{Name: "p", Role: role, Owner: owner})
 }
 
-// unattended is a store whose streams have ended, and which can refuse items, so that the test
-// waits for nothing that a worker does.
+// unattended is a store that tests use without a worker. Its streams are closed, and it can refuse
+// deliveries, so that no call waits for a worker.
 type unattended struct {
 	store.Store
 	refuses atomic.Bool
 }
 
-// errRefused is the error of items that the store refuses.
+// errRefused is the error of a delivery that the store refuses.
 type errRefused struct{}
 
 func (errRefused) Error() string   { return "no worker would answer" }
@@ -83,7 +83,7 @@ func (u *unattended) ReadStream(ctx context.Context, r store.ReadStream) (store.
 	return page, err
 }
 
-// calls calls each operation on a run, and returns the errors by operation.
+// calls calls each operation that concerns a single run, and returns the errors by operation.
 func (e *estate) calls(s *admin.Service, ref string) map[string]error {
 	ctx, m := e.Context(), admin.Message{Payload: admin.Payload("1")}
 	got := map[string]error{}
@@ -109,7 +109,7 @@ func (e *estate) calls(s *admin.Service, ref string) map[string]error {
 	_, got["pause"] = s.Act(ctx, ref, admin.Action{Verb: "pause"})
 	_, got["cancel"] = s.Act(ctx, ref, admin.Action{Verb: "cancel"})
 	_, got["delete"] = s.Act(ctx, ref, admin.Action{Verb: "delete"})
-	if p := admin.ProblemOf(got["delete"]); p != nil && p.Code == admin.CodeRefused { // it has not ended
+	if p := admin.ProblemOf(got["delete"]); p != nil && p.Code == admin.CodeRefused { // the run is open, so deleting it is refused for every role
 		got["delete"] = nil
 	}
 	return got
@@ -176,7 +176,8 @@ func TestOPS3_AViewerSeesNoPayload(t *testing.T) {
 	}
 }
 
-// A run of another owner or without an owner is indistinguishable from a missing run.
+// TestOPS3_AnOwnerSeesAndControlsItsRunsOnly proves that a principal with an owner cannot
+// distinguish a run of another owner, or a run without an owner, from a missing run.
 func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
 	e := newEstate(t)
 	s := e.as(admin.RoleAdmin, "ada")
@@ -238,7 +239,8 @@ func TestOPS3_AnOwnerSeesAndControlsItsRunsOnly(t *testing.T) {
 	}
 }
 
-// A start sets the owner. It neither returns nor ends a run of another owner.
+// TestOPS3_AnOwnerStartsInItsOwnNameOnly proves that a start sets the owner of the run, and that it
+// neither returns nor ends a run of another owner.
 func TestOPS3_AnOwnerStartsInItsOwnNameOnly(t *testing.T) {
 	e := newEstate(t)
 	s := e.as(admin.RoleOperator, "ada")
@@ -274,7 +276,8 @@ func TestOPS3_AnOwnerStartsInItsOwnNameOnly(t *testing.T) {
 	}
 }
 
-// Idempotency keys belong to the principal: they never return the run of another one.
+// TestOPS3_AKeyIsOfItsPrincipal proves that an idempotency key never returns the run of another
+// principal.
 func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 	e := newEstate(t)
 	start := func(name string) admin.Started {
@@ -290,7 +293,8 @@ func TestOPS3_AKeyIsOfItsPrincipal(t *testing.T) {
 	}
 }
 
-// fleetErrors calls the operations that concern the runs of all owners.
+// fleetErrors calls the operations that concern the runs of all owners, and returns the errors by
+// operation.
 func fleetErrors(ctx context.Context, s *admin.Service) map[string]error {
 	_, workers := s.Workers(ctx, admin.FleetFilter{})
 	_, queues := s.Queues(ctx, admin.FleetFilter{})

@@ -39,7 +39,7 @@ func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
 		"views": admin.RoleViewer, "save": admin.RoleOperator, "unsave": admin.RoleOperator, "export": admin.RoleAdmin,
 	}
-	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // also allowed for principals with an owner
+	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // operations that principals with an owner may use
 	for _, role := range append(admin.Roles(), "", "root") {
 		for _, owner := range []string{"", "ada"} {
 			e := newEstate(t)
@@ -54,7 +54,8 @@ func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	}
 }
 
-// Trees and entities omit the runs of other owners.
+// TestOPS3_TreesAndEntitiesAreThoseOfTheOwner proves that trees and entities do not contain the
+// runs of other owners.
 func TestOPS3_TreesAndEntitiesAreThoseOfTheOwner(t *testing.T) {
 	e := newEstate(t)
 	s := e.as(admin.RoleViewer, "ada")

@@ -21,8 +21,9 @@ var (
 	ordered  = shim.NewWorkflow[int, int]("owners.order", "n", shim.WorkflowPolicy{})
 )
 
-// A step on a queue of its own is executed by a run without tags. A principal that may see the
-// calling run also sees this run and can resume its hook, whose token is in the list.
+// TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns proves that a principal that may read a run also
+// sees the hooks of its steps on other queues, and can resume them with the tokens from the list. A
+// run without tags executes such a step.
 func TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns(t *testing.T) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})

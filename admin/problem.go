@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// InputError reports an invalid request, independent of the state of the store.
+// InputError reports a request that is invalid in any state of the store.
 type InputError struct {
 	What string
 	Fix  string
@@ -22,19 +22,19 @@ type InputError struct {
 // Error returns the reason and the fix.
 func (e *InputError) Error() string { return e.What + ": " + e.Fix }
 
-// Problem is the form of an error for operators and programs. Its JSON form is that of RFC 9457
+// Problem is an error in the form for operators and programs. Its JSON form is that of RFC 9457
 // with additional fields.
 type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Type   string   `json:"type"`             // URL of the page that explains the code
-	Title  string   `json:"title"`            // the same for all problems with a code
+	Title  string   `json:"title"`            // short description of the code
 	Status int      `json:"status"`           // HTTP status
 	Detail string   `json:"detail"`           // text of the error
-	Code   string   `json:"code"`             // one of the constants below
+	Code   string   `json:"code"`             // one of the codes below, such as [CodeInput]
 	Exit   int      `json:"exit"`             // exit code of the command
-	Fix    string   `json:"fix,omitempty"`    // what to do
-	Run    string   `json:"run,omitempty"`    // the run concerned
+	Fix    string   `json:"fix,omitempty"`    // advice on how to solve the problem
+	Run    string   `json:"run,omitempty"`    // ID of the run concerned
 	Undone []string `json:"undone,omitempty"` // compensations that have undone results which the request needs
-	Faults []Fault  `json:"faults,omitempty"` // where an input does not match the schema of its workflow
+	Faults []Fault  `json:"faults,omitempty"` // positions at which an input does not match the schema of its workflow
 }
 
 // Error returns the detail.
@@ -42,24 +42,24 @@ func (p *Problem) Error() string { return p.Detail }
 
 // The codes of problems.
 const (
-	CodeInput           = "input"           // the request is invalid, independent of the state of the store
-	CodeNotFound        = "notFound"        // there is nothing with this name
-	CodeRefused         = "refused"         // the state does not allow it
+	CodeInput           = "input"           // the request is invalid in any state of the store
+	CodeNotFound        = "notFound"        // nothing with this name exists
+	CodeRefused         = "refused"         // the present state does not allow the request
 	CodePrecondition    = "precondition"    // the state has changed since the request was prepared
-	CodeLag             = "lag"             // the next entries for a reader are not retained any more
-	CodeRejected        = "rejected"        // the code of the run rejected it
+	CodeLag             = "lag"             // the next entries for the reader are not retained
+	CodeRejected        = "rejected"        // the code of the run rejected the request
 	CodeUnauthenticated = "unauthenticated" // the caller is not authenticated
 	CodeForbidden       = "forbidden"       // the caller lacks the rights
 	CodeBusy            = "busy"            // too many requests
-	CodeUnsupported     = "unsupported"     // the store does not support this
+	CodeUnsupported     = "unsupported"     // the store does not support the request
 	CodeTimeout         = "timeout"         // there was no answer in time
 	CodeInterrupted     = "interrupted"     // the caller stopped waiting
-	CodeDamaged         = "damaged"         // stored data cannot be read permanently
-	CodeNewer           = "newer"           // stored data were written by a newer release and cannot be read by this one
+	CodeDamaged         = "damaged"         // stored data are damaged and remain unreadable
+	CodeNewer           = "newer"           // stored data were written by a newer release that this release cannot read
 	CodeFailed          = "failed"          // the store, or the connection to it, failed
 )
 
-// kinds contains the common properties of all problems with a code.
+// kinds contains the common properties of the problems with each code.
 var kinds = map[string]struct {
 	title        string
 	status, exit int
@@ -81,7 +81,7 @@ var kinds = map[string]struct {
 	CodeFailed:          {"The store, or the way to it, has failed", http.StatusServiceUnavailable, 1},
 }
 
-// problemPages is the URL prefix of the explanations of codes.
+// problemPages is the URL prefix of the pages that explain the codes.
 const problemPages = "https://github.com/flowgen/flowgen/blob/main/docs/use/problems.md#"
 
 // NewProblem returns a problem with a code and its usual status.
@@ -91,8 +91,8 @@ func NewProblem(code, detail, fix string) *Problem {
 }
 
 // Unreadable reports whether the problem is a log that cannot be read, because it is damaged or was
-// written by a newer release. The data outside of the log and the preceding events can still be
-// shown. For a nil Problem it returns false.
+// written by a newer release. The record of the run and the events before the damage remain
+// readable. Unreadable returns false for a nil Problem.
 func (p *Problem) Unreadable() bool {
 	return p != nil && (p.Code == CodeDamaged || p.Code == CodeNewer)
 }
@@ -103,7 +103,7 @@ const newerFix = "use the release that wrote it, or a newer one: nothing is dama
 // damageFix is the fix for a log that cannot be read.
 const damageFix = "flowctl fsck shows what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
 
-// ProblemOf converts an error into a problem. It returns nil for a nil error.
+// ProblemOf converts an error to a problem. It returns nil for a nil error.
 func ProblemOf(err error) *Problem {
 	if err == nil {
 		return nil
@@ -169,7 +169,7 @@ func problemOfRequest(err error) *Problem {
 		return NewProblem(CodeForbidden, denied.What, denied.Fix)
 	case errors.As(err, new(*UnauthenticatedError)):
 		return NewProblem(CodeUnauthenticated, err.Error(), "give a token that is known and has not expired, as the header Authorization: Bearer TOKEN")
-	case isAnswer: // before an error that the code of the run returned, which may wrap anything
+	case isAnswer: // checked first, because an error that the code of the run returned may wrap any error
 		p := is(CodeRejected)
 		p.Run = string(answer.Run)
 		return p
@@ -193,7 +193,7 @@ func problemOfRequest(err error) *Problem {
 	return nil
 }
 
-// notFound lists the errors for missing things and where to find existing ones.
+// notFound lists the errors for missing objects, and advice on how to find existing ones.
 var notFound = []struct {
 	err error
 	fix string
@@ -206,7 +206,8 @@ var notFound = []struct {
 	{ops.ErrViewNotFound, "flowctl views lists those that there are"},
 }
 
-// refusals lists the errors of commands that a state does not allow, and the alternatives.
+// refusals lists the errors of commands that a state does not allow, and advice on the
+// alternatives.
 var refusals = []struct {
 	err error
 	fix string

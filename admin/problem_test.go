@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An error is the same problem in every interface, however often it is wrapped.
+// TestOPS1_AnErrorIsOneProblemEverywhere proves that an error is converted to the same problem in
+// every interface, however often it is wrapped.
 func TestOPS1_AnErrorIsOneProblemEverywhere(t *testing.T) {
 	for _, tt := range []struct {
 		err          error

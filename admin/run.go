@@ -27,78 +27,80 @@ type Run struct {
 	Root       string            `json:"root"`
 	CreatedAt  time.Time         `json:"createdAt"`
 	EndedAt    time.Time         `json:"endedAt,omitzero"`
-	Paused     bool              `json:"paused,omitempty"`     // its code is suspended, whatever its status; in lists only if its status is paused
-	Recoveries int               `json:"recoveries,omitempty"` // how often it was taken over from a lost worker since it made progress
-	Due        time.Time         `json:"due,omitzero"`         // when its next timer is due
-	Events     uint64            `json:"events"`               // length of its log
+	Paused     bool              `json:"paused,omitempty"`     // whether its code is suspended, whatever the status is; in lists, set only if the status is paused
+	Recoveries int               `json:"recoveries,omitempty"` // number of times that it was taken over from a lost worker since its last progress
+	Due        time.Time         `json:"due,omitzero"`         // time at which its next timer is due
+	Events     uint64            `json:"events"`               // number of events in its log
 	Waits      []string          `json:"waits,omitempty"`
 	WaitsSince time.Time         `json:"waitsSince,omitzero"`
-	// WaitsFor lists the limits that the run or its steps wait for, for each of them the limit that
-	// blocks it.
+	// WaitsFor lists the limits for which the run or its steps wait. For each waiting run or step
+	// it contains only the limit that blocks it at present.
 	WaitsFor []LimitWait `json:"waitsFor,omitempty"`
-	Group    string      `json:"group,omitempty"` // failure group, see [FailureGroup]
-	// RetriedAs is the last rerun of this run after it had failed or was canceled; empty if there
-	// is none.
+	Group    string      `json:"group,omitempty"` // ID of its failure group; see [FailureGroup]
+	// RetriedAs is the last rerun of this run after its failure or cancellation. It is empty if
+	// there is none.
 	RetriedAs string `json:"retriedAs,omitempty"`
 
 	// The following fields are set by [Service.Run] only.
 	StartBy      time.Time   `json:"startBy,omitzero"`
-	StartedAt    time.Time   `json:"startedAt,omitzero"`     // when its code began
+	StartedAt    time.Time   `json:"startedAt,omitzero"`     // time at which its code began
 	UpdatedAt    time.Time   `json:"updatedAt,omitzero"`     // time of its last event
-	PauseReason  string      `json:"pauseReason,omitempty"`  // why it is paused
-	Canceling    bool        `json:"canceling,omitempty"`    // it was requested to end, and its code cleans up
-	CancelReason string      `json:"cancelReason,omitempty"` // of the first request to end
-	Worker       string      `json:"worker,omitempty"`       // name of the worker that has claimed it
-	Recovery     *Recovery   `json:"recovery,omitempty"`     // the last one; nil if there was none or it is unknown
-	FailedStep   *FailedStep `json:"failedStep,omitempty"`   // the step whose error made it fail
-	Below        *Below      `json:"below,omitempty"`        // nil if there is none, or the store cannot count them
-	RerunOf      string      `json:"rerunOf,omitempty"`      // the run that it repeats
+	PauseReason  string      `json:"pauseReason,omitempty"`  // reason why it is paused
+	Canceling    bool        `json:"canceling,omitempty"`    // whether it was requested to end, and its code is cleaning up
+	CancelReason string      `json:"cancelReason,omitempty"` // reason of the first request to end
+	Worker       string      `json:"worker,omitempty"`       // name of the worker that has claimed the run
+	Recovery     *Recovery   `json:"recovery,omitempty"`     // last recovery; nil if there was none or the store has no record of it
+	FailedStep   *FailedStep `json:"failedStep,omitempty"`   // the step whose error made the run fail
+	Below        *Below      `json:"below,omitempty"`        // nil if there are no such runs or the store cannot count them
+	RerunOf      string      `json:"rerunOf,omitempty"`      // the run that this run repeats
 	Depth        int         `json:"depth,omitempty"`        // distance from the root
-	Blocked      string      `json:"blocked,omitempty"`      // why it is blocked, and what to do
-	// Mismatch describes where the code does not match the log of a blocked run. It is nil if the
-	// run is blocked for another reason or by a worker of an older release.
+	Blocked      string      `json:"blocked,omitempty"`      // reason why it is blocked, and how to continue it
+	// Mismatch is the position at which the code does not match the log of a blocked run. It is nil
+	// if the run is blocked for another reason or by a worker of an older release.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
-	// Damaged describes why the beginning or the end of the log cannot be read, and what to do. The
-	// data in that part, the input or the outcome, are missing then. It is empty if both could be
-	// read.
+	// Damaged is the reason why the beginning or the end of the log cannot be read, and advice on
+	// how to repair it. The input or the outcome, which that part contains, is missing then.
+	// Damaged is empty if both parts are readable.
 	Damaged string `json:"damaged,omitempty"`
-	// Newer is the same for a log that was written by a newer release and is not damaged.
+	// Newer is the reason why the log cannot be read if a newer release wrote it. Such a log is not
+	// damaged.
 	Newer    string   `json:"newer,omitempty"`
-	Unserved bool     `json:"unserved,omitempty"` // no live worker serves it
+	Unserved bool     `json:"unserved,omitempty"` // whether no live worker serves the run
 	Retries  []Retry  `json:"retries,omitempty"`
 	Input    Payload  `json:"input,omitempty"`
 	Result   Payload  `json:"result,omitempty"`
 	Failure  *Failure `json:"failure,omitempty"`
-	Next     string   `json:"next,omitempty"`    // the run in which it continued
-	Actions  []string `json:"actions,omitempty"` // actions that are possible at present, see [Actions]
+	Next     string   `json:"next,omitempty"`    // the run as which this run continued
+	Actions  []string `json:"actions,omitempty"` // actions that the run accepts at present; see [Actions]
 }
 
-// Recovery describes that a run was taken over from a lost worker.
+// Recovery describes how a run was taken over from a lost worker.
 type Recovery struct {
 	Time   time.Time `json:"time"`
 	Reason string    `json:"reason"`         // expired_claim, process_ended or session_closed
-	From   string    `json:"from,omitempty"` // the lost worker
-	By     string    `json:"by,omitempty"`   // the worker that detected the loss
+	From   string    `json:"from,omitempty"` // name of the lost worker
+	By     string    `json:"by,omitempty"`   // name of the worker that detected the loss
 }
 
 // FailedStep is the step whose error made a run fail.
 type FailedStep struct {
-	Run      string `json:"run"` // the run that called it: the run itself or a descendant
+	Run      string `json:"run"` // the run that called the step, which is the failed run or a descendant of it
 	Step     string `json:"step"`
 	Key      string `json:"key"`
 	Attempts int    `json:"attempts"`
 }
 
-// Below counts the runs below a run: all descendants for a root, otherwise the children.
+// Below counts the runs below a run. It counts all descendants of a root, and only the children of
+// any other run.
 type Below struct {
 	Statuses map[string]int `json:"statuses"` // number of runs by status
 	Total    int            `json:"total"`
-	// Exact reports that all were counted. Otherwise there are at least as many, because the store
-	// counts only 1,000 runs.
+	// Exact reports whether all runs were counted. The store counts only 1,000 runs. Otherwise the
+	// numbers are lower bounds.
 	Exact bool `json:"exact"`
 }
 
-// String returns the number of runs and their statuses.
+// String describes the number of runs and their statuses.
 func (b *Below) String() string {
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(b.Statuses)) {
@@ -111,7 +113,7 @@ func (b *Below) String() string {
 	return text
 }
 
-// String returns the reason and the time of the recovery.
+// String describes the reason and the time of the recovery.
 func (r *Recovery) String() string {
 	text := r.Reason + " at " + r.Time.Format(time.RFC3339)
 	if r.From != "" {
@@ -120,34 +122,34 @@ func (r *Recovery) String() string {
 	return text
 }
 
-// String returns the name of the step and its run.
+// String describes the step, its run and the number of its attempts.
 func (s *FailedStep) String() string {
 	return fmt.Sprintf("%s (%s) of run %s, after %d attempts", s.Step, s.Key, s.Run, s.Attempts)
 }
 
-// Mismatch describes where the code of a blocked run does not match its log.
+// Mismatch is the position at which the code of a blocked run does not match its log.
 type Mismatch struct {
-	Event    uint64 `json:"event"`              // its number in the log
+	Event    uint64 `json:"event"`              // number of the event in the log
 	Recorded string `json:"recorded"`           // the operation in the log
-	Asked    string `json:"asked,omitempty"`    // the operation that the code requests; empty if none
-	Position string `json:"position,omitempty"` // of the call, as file:line
-	Diff     string `json:"diff,omitempty"`     // if only the contents differ: - recorded, + requested
-	Build    string `json:"build,omitempty"`    // of the code that recorded it
-	Here     string `json:"here,omitempty"`     // of the code that does not match
+	Asked    string `json:"asked,omitempty"`    // the operation that the code requests; empty if it requests none
+	Position string `json:"position,omitempty"` // position of the call in the code, as file:line
+	Diff     string `json:"diff,omitempty"`     // set if only the contents differ; - marks recorded lines, + requested lines
+	Build    string `json:"build,omitempty"`    // build of the code that recorded the event
+	Here     string `json:"here,omitempty"`     // build of the code that does not match
 }
 
-// LimitWait is a limit whose permits a run or a step of it waits for.
+// LimitWait is a limit for whose permits a run or one of its steps waits.
 type LimitWait struct {
 	Step    string    `json:"step,omitempty"` // stored name of the step that waits; empty if the run itself waits
 	StepKey string    `json:"stepKey,omitempty"`
 	Limit   string    `json:"limit"`
 	Key     string    `json:"key,omitempty"`
-	Paused  bool      `json:"paused"`          // nothing is admitted until it is resumed
-	Ahead   string    `json:"ahead,omitempty"` // the run at the head of the limiter queue; empty if this run is
+	Paused  bool      `json:"paused"`          // whether the limit is paused, so that it admits nothing until it is resumed
+	Ahead   string    `json:"ahead,omitempty"` // the run at the head of the limiter queue; empty if that is this run
 	Since   time.Time `json:"since"`
 }
 
-// Place returns the name and the key of the limit, and whether it is paused.
+// Place returns the name and the key of the limit, and states whether the limit is paused.
 func (w *LimitWait) Place() string {
 	name := w.Limit
 	if w.Key != "" {
@@ -159,7 +161,7 @@ func (w *LimitWait) Place() string {
 	return name
 }
 
-// String describes which step waits, for which limit, and behind which run.
+// String describes the step that waits, the limit, and the run at the head of the limiter queue.
 func (w *LimitWait) String() string {
 	text := "waits for " + w.Place()
 	if w.Step != "" {
@@ -181,7 +183,7 @@ type Retry struct {
 	Attempt int       `json:"attempt"`
 	Failed  string    `json:"failed"`
 	Code    string    `json:"code,omitempty"`
-	Next    time.Time `json:"next,omitzero"` // zero while an attempt is running
+	Next    time.Time `json:"next,omitzero"` // time of the next attempt; zero while an attempt is running
 }
 
 // Failure is an error in its stored form.
@@ -190,25 +192,25 @@ type Failure = event.Failure
 // RunPage is a page of a list of runs.
 type RunPage struct {
 	Runs   []Run  `json:"runs"`
-	Cursor string `json:"cursor,omitempty"` // of the next page; empty for the last page
-	// Partial reports that the budget was exhausted before the page was full. The next page
-	// continues from there.
+	Cursor string `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
+	// Partial reports whether the budget was exhausted before the page was full. If so, the next
+	// page continues there.
 	Partial bool `json:"partial"`
 	Looked  int  `json:"looked"`
 }
 
-// Counts contains the numbers of runs that match.
+// Counts contains the numbers of matching runs.
 type Counts struct {
-	Counts []Counted `json:"counts"` // the largest first
+	Counts []Counted `json:"counts"` // the largest count first
 	Total  int       `json:"total"`
-	// Exact reports that all runs were counted. Otherwise the budget was exhausted, and there are
-	// at least as many.
+	// Exact reports whether all runs were counted. If the budget was exhausted first, Exact is
+	// false and the numbers are lower bounds.
 	Exact bool `json:"exact"`
 }
 
 // Counted is the number of runs with a status.
 type Counted struct {
-	Status   string `json:"status,omitempty"` // empty: not ended, and not read
+	Status   string `json:"status,omitempty"` // empty for open runs whose status was not read
 	Workflow string `json:"workflow"`
 	Queue    string `json:"queue"`
 	Runs     int    `json:"runs"`
@@ -235,7 +237,7 @@ func runOf(i *workflow.RunInfo) Run {
 	return r
 }
 
-// utc converts a time to UTC and keeps the zero time.
+// utc converts a time to UTC. It returns the zero time unchanged.
 func utc(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -262,19 +264,19 @@ type Branch struct {
 
 // Tree is a run with its descendants.
 type Tree struct {
-	// Runs begins with the top. Each run is followed by its children with their descendants, the
-	// oldest first. The continuation of a run is its sibling.
+	// Runs begins with the top of the tree. Each run is followed by its children and their
+	// descendants, the oldest child first. The continuation of a run is its sibling.
 	Runs []Branch `json:"runs"`
-	// Partial reports that the root has more than 1,000 descendants, of which only the oldest were
-	// read.
+	// Partial reports whether the root has more than 1,000 descendants, of which only the oldest
+	// were read.
 	Partial bool `json:"partial"`
 }
 
 // maxTree is the maximum number of runs that are read for a tree.
 const maxTree = 1000
 
-// Tree returns a run and up to 1,000 descendants. A principal with an owner sees only runs of that
-// owner.
+// Tree returns a run and up to 1,000 of its descendants. A principal with an owner gets only runs
+// of that owner.
 func (s *Service) Tree(ctx context.Context, ref string) (Tree, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -329,23 +331,24 @@ func (s *Service) tree(ctx context.Context, ref string) (Tree, error) {
 	return t, nil
 }
 
-// began returns a time before which no run of the tree was created, so that the store need not read
-// older runs.
+// began returns a time before which no run of the tree was created. It limits the range of runs
+// that the store reads.
 func (s *Service) began(ctx context.Context, of *workflow.RunInfo) (time.Time, error) {
 	if of.Root == of.ID {
 		return of.CreatedAt, nil
 	}
 	root, err := s.client.Run(of.Root).Info(ctx)
 	switch {
-	case errors.Is(err, workflow.ErrRunNotFound): // it was purged: the tree is below a child of it
-		return of.Root.Time().Add(-time.Hour), nil // its time is from the clock of the process that started it
+	case errors.Is(err, workflow.ErrRunNotFound): // the root was purged, and of is a run below it
+		return of.Root.Time().Add(-time.Hour), nil // the time in the root's ID comes from the clock of the process that started the root, hence the margin
 	case err != nil:
 		return time.Time{}, fmt.Errorf("find the root of run %s: %w", of.ID, err)
 	}
 	return root.CreatedAt, nil
 }
 
-// grow adds each run only once, because an imported run may be its own ancestor.
+// grow adds r and its descendants to the tree. It adds each run only once, because an imported run
+// may be its own ancestor.
 func (t *Tree) grow(r Run, depth int, below map[string][]Run, seen map[string]bool) {
 	if seen[r.ID] {
 		return

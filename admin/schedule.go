@@ -14,15 +14,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Timing describes when a schedule starts runs, and what happens at a tick while the previous run
-// is active.
+// Timing describes when a schedule starts runs. It also determines what happens at a tick while the
+// previous run is active.
 type Timing struct {
 	// When is a cron expression with the name of a time zone, such as "30 2 * * * Europe/Zurich",
-	// or an interval, such as "every 10m", see [workflow.Schedule].
+	// or an interval, such as "every 10m". See [workflow.Schedule].
 	When      string `json:"when"`
 	Overlap   string `json:"overlap,omitempty"`   // one of [Overlaps]; empty means skip
-	CatchUpMs int64  `json:"catchUpMs,omitempty"` // maximum delay with which a tick is started; 0 means a year, the maximum
-	JitterMs  int64  `json:"jitterMs,omitempty"`  // upper bound of the random delay of each tick
+	CatchUpMs int64  `json:"catchUpMs,omitempty"` // maximum delay with which a run is started for a tick; 0 means a year, which is the maximum
+	JitterMs  int64  `json:"jitterMs,omitempty"`  // maximum random delay of each tick
 }
 
 // Schedule is the state of a schedule.
@@ -30,84 +30,88 @@ type Schedule struct {
 	Name string `json:"name"`
 	Timing
 	Workflow string `json:"workflow"` // stored name of the workflow that it starts
-	Queue    string `json:"queue"`    // of the runs
+	Queue    string `json:"queue"`    // queue of the runs
 	Paused   bool   `json:"paused,omitempty"`
-	Note     string `json:"note,omitempty"` // why it was paused
-	// Next is the next tick, without jitter. It is zero if the schedule is paused or has no further
-	// tick.
+	Note     string `json:"note,omitempty"` // reason why the schedule was paused
+	// Next is the time of the next tick, without jitter. It is zero if the schedule is paused or
+	// has no further tick.
 	Next time.Time `json:"next,omitzero"`
-	// Ticks are the next ten ticks, without jitter, computed with the time zones of the process
-	// that answers. Lists omit them.
+	// Ticks are the times of the next ten ticks, without jitter. The process that answers the
+	// request computes them with its own time zone database. Lists omit them.
 	Ticks     []time.Time     `json:"ticks,omitempty"`
-	Problem   string          `json:"problem,omitempty"`   // why no tick is known
-	Backfills []Backfill      `json:"backfills,omitempty"` // that are not finished
-	Started   int             `json:"started"`             // number of runs
-	Skipped   int             `json:"skipped"`             // ticks at which another run was active, or that were superseded by a newer one
-	Missed    int             `json:"missed"`              // ticks that were later than the catch-up time
-	Recent    []ScheduleStart `json:"recent,omitempty"`    // the last ten, the oldest first
+	Problem   string          `json:"problem,omitempty"`   // reason why the next tick is unknown
+	Backfills []Backfill      `json:"backfills,omitempty"` // backfills that are not finished
+	Started   int             `json:"started"`             // number of runs that the schedule has started
+	Skipped   int             `json:"skipped"`             // number of ticks that were skipped because another run was active, or that a newer tick superseded
+	Missed    int             `json:"missed"`              // number of ticks that were later than the catch-up time
+	Recent    []ScheduleStart `json:"recent,omitempty"`    // the last ten started runs or skipped ticks, the oldest first
 	Run       string          `json:"run"`                 // the run that implements the schedule
-	Unserved  bool            `json:"unserved,omitempty"`  // no live worker serves it
+	Unserved  bool            `json:"unserved,omitempty"`  // whether no live worker serves that run
 }
 
 // ScheduleStart is a run that a schedule started, or a tick that it skipped.
 type ScheduleStart struct {
 	Tick    time.Time `json:"tick"`
 	Run     string    `json:"run"`
-	Skipped string    `json:"skipped,omitempty"` // why it was not started
+	Skipped string    `json:"skipped,omitempty"` // reason why no run was started
 }
 
-// Backfill is a range of past ticks that are started as if they were due now.
+// Backfill is a range of past ticks for which runs are started as if the ticks were due at present.
 type Backfill struct {
 	From    time.Time `json:"from"`              // beginning, inclusive
 	To      time.Time `json:"to"`                // end, exclusive
-	Overlap string    `json:"overlap,omitempty"` // empty means that of the schedule
+	Overlap string    `json:"overlap,omitempty"` // policy for overlapping runs; empty means the policy of the schedule
 }
 
 // ScheduleFilter selects a page of schedules. The zero value selects the first page.
 type ScheduleFilter struct {
-	Cursor string `json:"cursor,omitempty"` // of the previous [SchedulePage]
+	Cursor string `json:"cursor,omitempty"` // cursor of the previous [SchedulePage]
 	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// SchedulePage is a page of schedules, those whose current run was created last first.
+// SchedulePage is a page of schedules. They are sorted by the creation time of their current run,
+// the newest first.
 type SchedulePage struct {
 	Schedules []Schedule `json:"schedules"`
-	Cursor    string     `json:"cursor,omitempty"` // of the next page, which may be empty; empty for the last page
+	Cursor    string     `json:"cursor,omitempty"` // cursor of the next page, which may have no entries; empty on the last page
 }
 
-// NewSchedule describes a schedule to create. The directive of the workflow does not apply to its
-// runs, see [Start].
+// NewSchedule describes a schedule to create. The directive of the workflow does not apply to the
+// runs of the schedule; see [Start].
 type NewSchedule struct {
 	Name string `json:"name"`
 	Timing
 	Workflow string            `json:"workflow"`         // stored name
-	Input    Payload           `json:"input,omitempty"`  // of each run, as in [Start]
-	Queue    string            `json:"queue,omitempty"`  // of the runs; empty means workflow.DefaultQueue
-	Tags     map[string]string `json:"tags,omitempty"`   // of the runs
-	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
+	Input    Payload           `json:"input,omitempty"`  // input of each run, as in [Start]
+	Queue    string            `json:"queue,omitempty"`  // queue of the runs; empty means workflow.DefaultQueue
+	Tags     map[string]string `json:"tags,omitempty"`   // tags of the runs
+	Reason   string            `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 }
 
-// ScheduleAction describes what to do with a schedule.
+// ScheduleAction is an action to apply to a schedule.
 type ScheduleAction struct {
 	Verb   string    `json:"verb"`             // one of [ScheduleActions]
-	Reason string    `json:"reason,omitempty"` // kept in the journal; for pause it is also the note of the schedule
-	Timing *Timing   `json:"timing,omitempty"` // the complete new timing for update
-	Fill   *Backfill `json:"fill,omitempty"`   // for backfill
-	// Key is an idempotency key. Update, backfill and delete accept any key, because they are
-	// idempotent. The other actions refuse it as unsupported, because stores do not record it.
+	Reason string    `json:"reason,omitempty"` // recorded in the journal; for pause, also the note of the schedule
+	Timing *Timing   `json:"timing,omitempty"` // for update only: the complete new timing
+	Fill   *Backfill `json:"fill,omitempty"`   // for backfill only: the range of ticks
+	// Key is an idempotency key. Update, backfill and delete are idempotent and accept any key. The
+	// other actions refuse a key as unsupported, because stores do not record the keys of these
+	// actions.
 	Key string `json:"-"`
 }
 
-// ScheduleActed reports that a request to a schedule is durable. A worker executes it.
+// ScheduleActed reports that a request to a schedule is durable. A worker executes the request
+// later.
 type ScheduleActed struct {
 	Name string `json:"name"`
 	Verb string `json:"verb"`
-	// Run is the run of a trigger. It will be created, unless another run is active and the overlap
-	// policy skips it then.
+	// Run is the ID of the run that a trigger will start. The run is not created if another run is
+	// active and the overlap policy skips the trigger.
 	Run string `json:"run,omitempty"`
 }
 
-// verbPause stops a schedule from starting runs; its reason becomes the note of the schedule.
+// verbPause pauses a schedule, so that it starts no runs. The reason becomes the note of the
+// schedule.
 const verbPause = "pause"
 
 // verbCreate creates a schedule or replaces an existing one.
@@ -116,7 +120,7 @@ const verbCreate = "create"
 // ticksShown is the number of future ticks that are returned.
 const ticksShown = 10
 
-// Overlaps returns the policies for a tick while a run of its schedule is active.
+// Overlaps returns the policies for a tick that is due while a run of the schedule is active.
 func Overlaps() []string {
 	var all []string
 	for _, o := range []workflow.Overlap{workflow.OverlapSkip, workflow.OverlapReplace, workflow.OverlapQueue, workflow.OverlapLatest, workflow.OverlapAllow} {
@@ -125,7 +129,7 @@ func Overlaps() []string {
 	return all
 }
 
-// scheduleVerb is an action on schedules. again means that it is idempotent.
+// scheduleVerb is an action on schedules. The field again reports whether the action is idempotent.
 type scheduleVerb struct {
 	name  string
 	again bool
@@ -183,7 +187,7 @@ func (a *ScheduleAction) check() (*scheduleVerb, error) {
 	return &scheduleVerbs[i], checkReason(a.Verb, a.Reason, a.Verb == verbPause)
 }
 
-// schedule converts the timing for package workflow, which validates the rest.
+// schedule converts the timing to a schedule of package workflow, which validates the other fields.
 func (t *Timing) schedule() (workflow.Schedule, error) {
 	for what, ms := range map[string]int64{"catch-up": t.CatchUpMs, "jitter": t.JitterMs} {
 		if ms < 0 || ms > maxDelay {
@@ -214,7 +218,7 @@ func scheduleOf(i *workflow.ScheduleInfo) Schedule {
 	return s
 }
 
-// goingOn lists the statuses of runs that implement existing schedules.
+// goingOn lists the statuses of the runs that implement existing schedules.
 var goingOn = []workflow.Status{
 	workflow.StatusPending, workflow.StatusRunning, workflow.StatusHeld, workflow.StatusPaused, workflow.StatusSleeping, workflow.StatusWaiting, workflow.StatusBlocked,
 }
@@ -238,7 +242,7 @@ func (s *Service) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage
 		name := strings.TrimPrefix(runs.Runs[i].WorkflowID, event.ScheduleRunID(""))
 		info, err := s.ops.Schedules().Get(ctx, name)
 		if errors.Is(err, ops.ErrScheduleNotFound) {
-			continue // it has ended meanwhile
+			continue // the schedule was deleted after its run was listed
 		}
 		if err != nil {
 			return SchedulePage{}, err
@@ -268,8 +272,8 @@ func (s *Service) Schedule(ctx context.Context, name string) (Schedule, error) {
 	return got, nil
 }
 
-// PutSchedule creates a schedule, or replaces the definition of an existing one, which stays paused
-// if it was. When it returns nil, the schedule is durable.
+// PutSchedule creates a schedule or replaces the definition of an existing one. A schedule that was
+// paused remains paused. When PutSchedule returns nil, the schedule is durable.
 func (s *Service) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
 	e := s.entry(JournalEntry{Action: "put", Target: "schedule:" + n.Name, Detail: n.Workflow, Reason: n.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ScheduleActed, error) {
@@ -307,8 +311,8 @@ func (s *Service) putSchedule(ctx context.Context, n NewSchedule) (ScheduleActed
 	return ScheduleActed{Name: n.Name, Verb: verbCreate}, nil
 }
 
-// ActOnSchedule controls a schedule. When it returns nil, the request is durable. Deleting a
-// schedule waits until a worker has ended it.
+// ActOnSchedule applies an action to a schedule. When it returns nil, the request is durable. A
+// deletion returns only after a worker has ended the schedule.
 func (s *Service) ActOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
 	e := s.entry(JournalEntry{Action: a.Verb, Target: "schedule:" + name, Reason: a.Reason, Key: a.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ScheduleActed, error) {

@@ -15,14 +15,14 @@ import (
 )
 
 // Service finds, reads, follows and controls the runs of a store on behalf of a [Principal].
-// [ProblemOf] converts its errors into a [Problem].
+// [ProblemOf] converts its errors to a [Problem].
 //
-// A run is named by its ID, or by its workflow ID with a prefix, as in id:ORDER-17. The latter
-// means the active run with that workflow ID, or else the newest one.
+// A run is named by its run ID, or by its workflow ID with the prefix id:, as in id:ORDER-17. A
+// workflow ID names its active run or, if there is none, the newest run.
 //
-// Each operation is one method, which checks the rights of the principal, writes the journal if it
-// makes a change, and then executes the operation. Unexported methods ignore the principal unless
-// their documentation differs.
+// Each operation is one method. The method checks the rights of the principal, writes the journal
+// if it makes a change, and then executes the operation. Unexported methods ignore the principal
+// unless their documentation differs.
 type Service struct {
 	client  *workflow.Client
 	ops     *ops.Client
@@ -31,24 +31,25 @@ type Service struct {
 	denials *denials
 
 	who    Principal
-	behalf bool // returned by As or AsLocal: changes are recorded in the journal
-	local  bool // the process has opened the store itself: keys of starts do not belong to a principal
+	behalf bool // set by As and AsLocal: changes are recorded in the journal
+	local  bool // set by AsLocal: the process has opened the store itself, and idempotency keys of starts are not specific to a principal
 }
 
 // Option configures a [Service].
 type Option func(*Service)
 
-// KeepJournal limits the journal to a number of entries, and their age relative to the newest one.
-// Zero means DefaultJournalMost and DefaultJournalFor. All processes that write the journal of a
-// store should use the same limits, because an entry that one of them drops is lost.
+// KeepJournal limits the number of entries in the journal and their age relative to the newest
+// entry. Zero means DefaultJournalMost and DefaultJournalFor. All processes that write the journal
+// of a store should use the same limits, because an entry that one process drops is lost for all.
 func KeepJournal(most int, age time.Duration) Option {
 	return func(s *Service) {
 		s.keep = store.JournalKeep{Most: cmp.Or(max(most, 0), DefaultJournalMost), For: cmp.Or(max(age, 0), DefaultJournalFor)}
 	}
 }
 
-// New returns a service without restrictions and without a journal; [Service.As] and
-// [Service.AsLocal] return services with both. The caller must close the client.
+// New returns a service without restrictions and without a journal. [Service.As] and
+// [Service.AsLocal] return services with a principal and a journal. The caller must close the
+// client.
 func New(client *workflow.Client, opts ...Option) *Service {
 	s := &Service{client: client, ops: ops.New(client), used: &usedLimits{}, denials: &denials{}, who: Principal{Role: RoleAdmin}, local: true}
 	KeepJournal(0, 0)(s)
@@ -58,10 +59,10 @@ func New(client *workflow.Client, opts ...Option) *Service {
 	return s
 }
 
-// byID is the prefix of a run name that is a workflow ID.
+// byID is the prefix that marks the name of a run as a workflow ID.
 const byID = "id:"
 
-// handle returns the handle of a run.
+// handle returns the handle of a named run.
 func (s *Service) handle(ref string) (*workflow.Handle, error) {
 	if id, ok := strings.CutPrefix(ref, byID); ok {
 		if id == "" {
@@ -76,7 +77,7 @@ func (s *Service) handle(ref string) (*workflow.Handle, error) {
 	return s.client.Run(id), nil
 }
 
-// runID returns the ID of a run. It makes a request only for a workflow ID.
+// runID returns the ID of a named run. It reads the store only if the name is a workflow ID.
 func (s *Service) runID(ctx context.Context, ref string) (workflow.RunID, error) {
 	h, err := s.handle(ref)
 	if err != nil {
@@ -92,7 +93,8 @@ func (s *Service) runID(ctx context.Context, ref string) (workflow.RunID, error)
 	return id, nil
 }
 
-// find returns the handle of an existing run, by its run ID, and its present state.
+// find returns the handle and the present state of an existing run. The handle refers to the run by
+// its run ID.
 func (s *Service) find(ctx context.Context, ref string) (*workflow.Handle, workflow.RunInfo, error) {
 	h, err := s.handle(ref)
 	if err != nil {
@@ -137,7 +139,7 @@ func (s *Service) runs(ctx context.Context, f Filter) (RunPage, error) {
 	return got, nil
 }
 
-// Count returns how many runs match. It ignores Cursor, Limit and Oldest.
+// Count returns the number of matching runs. It ignores Cursor, Limit and Oldest of the filter.
 func (s *Service) Count(ctx context.Context, f Filter) (Counts, error) {
 	f, err := s.owned(f)
 	if err != nil {
@@ -154,7 +156,8 @@ func (s *Service) Count(ctx context.Context, f Filter) (Counts, error) {
 	return countsOf(counts), nil
 }
 
-// Run returns a run with its input and outcome, and the reason if it does not progress.
+// Run returns a run with its input and outcome. If the run does not progress, the result contains
+// the reason.
 func (s *Service) Run(ctx context.Context, ref string) (Run, error) {
 	r, err := s.visible(ctx, ref)
 	s.show(&r)
@@ -166,7 +169,7 @@ func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	h, info, err := s.find(ctx, ref)
 	r := runOf(&info)
 	facts := runFacts{RunInfo: &info}
-	if r.unreadable(err) { // the record contains the rest
+	if r.unreadable(err) { // data outside the log remain readable
 		r.Actions = actionsFor(&facts)
 		return r, nil
 	}
@@ -193,8 +196,8 @@ func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	return r, nil
 }
 
-// readBeginning reads the log of a run up to the first step that it can be forked from. Most logs
-// have one near their beginning.
+// readBeginning reads the log of a run up to the first step from which the run can be forked. Most
+// logs contain such a step near their beginning.
 func (s *Service) readBeginning(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
 	const first, rest = 64, maxLimit
 	for from, limit := uint64(1), first; from <= f.Events && !f.step; limit = rest {
@@ -223,11 +226,12 @@ func (s *Service) readBeginning(ctx context.Context, h *workflow.Handle, r *Run,
 	return nil
 }
 
-// lastEvents is the number of events at the end of a log that are read to find out since when and
-// why a run is paused.
+// lastEvents is the number of events that readEnd reads from the end of the log of a paused run. It
+// finds the time and the reason of the pause in them.
 const lastEvents = 16
 
-// readEnd reads the end of the log of a run.
+// readEnd reads the outcome of an ended run, or the reason why a run is paused, from the end of its
+// log.
 func (s *Service) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *runFacts) error {
 	if f.Events == 0 {
 		return nil
@@ -255,7 +259,7 @@ func (s *Service) readEnd(ctx context.Context, h *workflow.Handle, r *Run, f *ru
 	return nil
 }
 
-// readLastTry reads the run on which the retry of an already retried run depends.
+// readLastTry reads the run that a retry would repeat, for a run that has been retried.
 func (s *Service) readLastTry(ctx context.Context, f *runFacts) (err error) {
 	if f.RetriedAs == "" {
 		return nil
@@ -275,8 +279,8 @@ func (s *Service) readLastTry(ctx context.Context, f *runFacts) (err error) {
 // maxBelow is the maximum number of runs that the store reads to count the descendants of a run.
 const maxBelow = 1000
 
-// readMore reads data that are neither in the record of a run nor in its log: its last recovery,
-// and the number of runs below it.
+// readMore reads the last recovery of a run and the number of runs below it. These data are neither
+// in the record of the run nor in its log.
 func (s *Service) readMore(ctx context.Context, r *Run, info *workflow.RunInfo) error {
 	last, err := s.ops.LastRecovery(ctx, info.ID)
 	if err != nil {
@@ -326,8 +330,8 @@ func (s *Service) readMore(ctx context.Context, r *Run, info *workflow.RunInfo) 
 	return nil
 }
 
-// readOrders reads the pending requests of an open run. For an ended run it reads whether another
-// run has its workflow ID.
+// readOrders reads the pending requests of an open run. For an ended run, it reads whether another
+// run is active under the same workflow ID.
 func (s *Service) readOrders(ctx context.Context, f *runFacts) (err error) {
 	if open(f.RunInfo) {
 		f.orders, err = s.ops.Orders(ctx, f.ID)
@@ -347,8 +351,8 @@ func (s *Service) readOrders(ctx context.Context, f *runFacts) (err error) {
 	return err
 }
 
-// unreadable reports whether the error means that the log cannot be read, and records it in r,
-// because the operator must be able to see such a run.
+// unreadable reports whether err means that the log cannot be read. If so, it records the problem
+// in r, so that operators can still read the other data of the run.
 func (r *Run) unreadable(err error) bool {
 	p := ProblemOf(err)
 	if !p.Unreadable() {
@@ -362,8 +366,8 @@ func (r *Run) unreadable(err error) bool {
 	return true
 }
 
-// Events returns up to limit events of a run, beginning with number from. A limit of 0 means 1,000,
-// the maximum. It does not wait.
+// Events returns up to limit events of a run, beginning with the event number from. A limit of 0
+// means 1,000, which is the maximum. Events does not wait for further events.
 func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -395,7 +399,8 @@ func (s *Service) events(ctx context.Context, ref string, from uint64, limit int
 	return page, err
 }
 
-// read returns the known part of the log of a run, beginning with a number.
+// read returns events from the log of a run, beginning with the event number from. It does not wait
+// for further events.
 func (s *Service) read(ctx context.Context, h *workflow.Handle, info workflow.RunInfo, from uint64, limit int) ([]Event, error) {
 	all := []Event{}
 	if from > info.Events {

@@ -20,35 +20,36 @@ import (
 )
 
 // Start describes a new run of a workflow that is known only by name. The directive of the workflow
-// is part of the programs that link it and does not apply here: its queue, timeouts, retention,
-// priority, limits, fairness key, and the options that make starts share a run or a workflow ID.
-// Set the necessary fields here, or start such workflows from a program that links them.
+// is part of the programs that link the workflow, and it does not apply to such a run. It sets the
+// queue, timeouts, retention, priority, limits, the fairness key, and the options by which starts
+// share a run or a workflow ID. Set the necessary fields here, or start the workflow from a program
+// that links it.
 type Start struct {
 	Workflow string `json:"workflow"` // stored name
-	// Input is JSON in its stored form: an object with the parameters by name. It is empty for a
-	// workflow without input. It is checked if the catalog has a schema of it; otherwise a mismatch
-	// is detected when the code begins.
+	// Input is JSON in its stored form, an object with the parameters by name. It is empty for a
+	// workflow without input. If the catalog contains a schema of the input, Start checks the input
+	// against it. Otherwise the code of the run detects a mismatch when it begins.
 	Input    Payload           `json:"input,omitempty"`
-	ID       string            `json:"id,omitempty"`       // workflow ID; empty for none
-	Policy   string            `json:"policy,omitempty"`   // one of [Policies] for an ID with an active run; empty means use
-	Finished string            `json:"finished,omitempty"` // one of [FinishedPolicies] for an ID whose run has ended; empty means allow
+	ID       string            `json:"id,omitempty"`       // workflow ID; empty means that the run has none
+	Policy   string            `json:"policy,omitempty"`   // one of [Policies], for an ID with an active run; empty means use
+	Finished string            `json:"finished,omitempty"` // one of [FinishedPolicies], for an ID whose run has ended; empty means allow
 	Queue    string            `json:"queue,omitempty"`    // empty means workflow.DefaultQueue
 	DelayMs  int64             `json:"delayMs,omitempty"`  // delay of the start
-	Hold     bool              `json:"hold,omitempty"`     // the run begins only after it is released
+	Hold     bool              `json:"hold,omitempty"`     // whether the run begins only after an operator releases it
 	Tags     map[string]string `json:"tags,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
+	Reason   string            `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 	// Key is an idempotency key: starts with the same key return the same run as long as that run
-	// is retained. It determines the workflow ID, so a start with an ID must not have a key.
+	// is retained. The key determines the workflow ID, so Key and ID must not both be set.
 	Key string `json:"-"`
 }
 
 // Started identifies the new or existing run.
 type Started struct {
 	Run     string `json:"run"`
-	Created bool   `json:"created"` // false: it existed before
+	Created bool   `json:"created"` // false if the run existed before
 }
 
-// policies and finishedPolicies contain the policies by their names in JSON.
+// policies and finishedPolicies map the names of the policies in JSON to their values.
 var (
 	policies = map[string]workflow.ActivePolicy{
 		"use": workflow.UseActive, "fail": workflow.FailActive, "cancel": workflow.CancelActive, "queue": workflow.QueueActive, "latest": workflow.LatestActive,
@@ -58,17 +59,17 @@ var (
 	}
 )
 
-// Policies returns the policies for a workflow ID with an active run.
+// Policies returns the names of the policies for a workflow ID with an active run.
 func Policies() []string { return slices.Sorted(maps.Keys(policies)) }
 
-// FinishedPolicies returns the policies for a workflow ID whose run has ended.
+// FinishedPolicies returns the names of the policies for a workflow ID whose run has ended.
 func FinishedPolicies() []string { return slices.Sorted(maps.Keys(finishedPolicies)) }
 
-// maxDelay is the maximum of Start.DelayMs that fits into a Duration.
+// maxDelay is the maximum of Start.DelayMs that fits into a time.Duration.
 const maxDelay = int64(1<<63-1) / int64(time.Millisecond)
 
-// Reserved reports whether a workflow name belongs to the runtime. Such workflows cannot be started
-// by name.
+// Reserved reports whether a workflow name belongs to the runtime. A workflow with such a name
+// cannot be started by name.
 func Reserved(workflow string) bool { return event.Reserved(workflow) }
 
 // policy validates a start and returns its policies.
@@ -104,13 +105,13 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	return workflow.IDPolicy{Active: active, Finished: finished}, store.CheckName("workflow id", s.ID)
 }
 
-// untyped returns a definition of a workflow of which only the name is known. Its inputs are a
-// [Payload] or workflow.None.
+// untyped returns a definition of a workflow whose types are unknown. Its input must be a [Payload]
+// or workflow.None.
 func untyped(name string) workflow.Definition[any, Payload] {
 	return shim.NewWorkflow[any, Payload](name, "", shim.WorkflowPolicy{})
 }
 
-// input returns the input of the run.
+// input returns the input of the run, or workflow.None if there is none.
 func (s *Start) input() any {
 	if len(s.Input) == 0 {
 		return workflow.None{}
@@ -139,11 +140,11 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	if err := s.who.Need(RoleOperator, "to start runs"); err != nil {
 		return Started{}, err
 	}
-	if in.Workflow == BulkRuns.Name() { // its input contains the rights with which it acts
+	if in.Workflow == BulkRuns.Name() { // the input of a bulk action contains the rights with which it acts, so it must come from StartBulk
 		return Started{}, &NotAllowedError{What: "bulk actions are not started as runs", Fix: "POST bulk, or use flowctl with a filter"}
 	}
 	if in.Key != "" && !s.local {
-		in.Key = s.who.Name + "\x00" + in.Key // no caller can get the run of another principal
+		in.Key = s.who.Name + "\x00" + in.Key // the name makes the key specific to the principal, so that it cannot return the run of another principal
 	}
 	if s.who.Owner == "" {
 		return s.create(ctx, in)
@@ -162,7 +163,7 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	if err == nil && !got.Created {
 		_, err = s.visible(ctx, got.Run)
 	}
-	if p := ProblemOf(err); err != nil && (p.Code == CodeRefused || p.Code == CodeNotFound) { // the error could contain the run of another owner
+	if p := ProblemOf(err); err != nil && (p.Code == CodeRefused || p.Code == CodeNotFound) { // the error could name the run of another owner
 		err = NewProblem(CodeRefused, "start "+in.Workflow+": the workflow id was used before", "use another id")
 	}
 	if err != nil {
@@ -222,9 +223,9 @@ func (s *Service) create(ctx context.Context, in Start) (Started, error) {
 	return Started{Run: string(run.ID()), Created: true}, nil
 }
 
-// again handles a start whose key was used before. A run that continues others has the input of the
-// last continuation, but the start has the input of the first run of the chain, so the inputs of
-// the first run are compared.
+// again handles a start whose key was used before. It returns the existing run if the workflow and
+// the input are equal. The run may be a continuation, whose input differs from the input of the
+// start. Therefore again compares the input of the first run of the chain.
 func (s *Service) again(ctx context.Context, run string, in Start) (Started, error) {
 	loaded, err := s.client.Store().Load(ctx, []store.Load{{Run: event.RunID(run), Limit: -1}})
 	if err == nil {
@@ -239,7 +240,7 @@ func (s *Service) again(ctx context.Context, run string, in Start) (Started, err
 	}
 	var asked []byte
 	if len(in.Input) > 0 {
-		if asked, err = json.Marshal(in.Input); err != nil { // in its stored form
+		if asked, err = json.Marshal(in.Input); err != nil { // converts the input to its stored form
 			return Started{}, err
 		}
 	}
@@ -249,15 +250,15 @@ func (s *Service) again(ctx context.Context, run string, in Start) (Started, err
 	return Started{Run: run}, nil
 }
 
-// reused returns the error for a key that was used with another request.
+// reused returns the error for a key that was used with a different request.
 func reused(name string) error {
 	p := NewProblem(CodeInput, "start "+name+": its idempotency key was used before, for another workflow or input", "use a new key for each request, and the same one to repeat a request")
 	p.Status = http.StatusUnprocessableEntity
 	return p
 }
 
-// Wait waits until a run or its continuation has ended, for at most the given time, and returns the
-// run.
+// Wait waits until a run and its continuations have ended, but at most for the given time, and
+// returns the run.
 func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {

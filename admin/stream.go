@@ -12,31 +12,31 @@ import (
 
 // StreamFilter selects a page of the streams of a run. The zero value selects the first 100.
 type StreamFilter struct {
-	After string `json:"after,omitempty"` // only names after this one: Next of a [StreamList] is that of the next page
+	After string `json:"after,omitempty"` // selects names after this one; set it to StreamList.Next for the next page
 	Limit int    `json:"limit,omitempty"` // entries per page; 0 means 100, the maximum is 1,000
 }
 
 // StreamState is the state of a stream.
 type StreamState struct {
-	ID    string `json:"id"` // strm_ and 26 characters; it never changes and is the same for the whole chain of runs
+	ID    string `json:"id"` // strm_ and 26 characters; it never changes and is the same in all runs of a chain
 	Name  string `json:"name"`
-	First uint64 `json:"first"` // first retained chunk; 0 if there is none
-	Last  uint64 `json:"last"`  // last chunk that was written, retained or not
-	Ended bool   `json:"ended"` // no further chunks follow
+	First uint64 `json:"first"` // index of the first retained chunk; 0 if no chunk is retained
+	Last  uint64 `json:"last"`  // index of the last chunk that was written, even if it is not retained
+	Ended bool   `json:"ended"` // whether the stream is closed, so that no chunks follow
 }
 
 // StreamList is a page of the streams of a run, sorted by name.
 type StreamList struct {
 	Streams []StreamState `json:"streams"`
-	Next    string        `json:"next,omitempty"` // StreamFilter.After for the next page; empty for the last page
+	Next    string        `json:"next,omitempty"` // value of StreamFilter.After for the next page; empty on the last page
 }
 
 // Chunk is one entry of a stream.
 type Chunk struct {
-	Index uint64  `json:"index"` // from 1
+	Index uint64  `json:"index"` // starts at 1
 	Value Payload `json:"value"`
 	// Run, Step and Attempt identify the attempt of a step that wrote the chunk. They are empty if
-	// the code of the run wrote it. The chunks of failed attempts are kept.
+	// the code of the run wrote the chunk. The chunks of failed attempts are kept.
 	Run     string `json:"run,omitempty"`
 	Step    string `json:"step,omitempty"` // key of the step
 	Attempt int    `json:"attempt,omitempty"`
@@ -47,29 +47,30 @@ type ChunkPage struct {
 	Run    string  `json:"run"`
 	Name   string  `json:"name"`
 	Chunks []Chunk `json:"chunks"`
-	First  uint64  `json:"first"` // first retained chunk; 0 if there is none
-	Last   uint64  `json:"last"`  // last chunk that was written, retained or not
-	Ended  bool    `json:"ended"` // no further chunks follow
-	// Next is the index of the first chunk of the next page, or 0 if there was no further chunk.
+	First  uint64  `json:"first"` // index of the first retained chunk; 0 if no chunk is retained
+	Last   uint64  `json:"last"`  // index of the last chunk that was written, even if it is not retained
+	Ended  bool    `json:"ended"` // whether the stream is closed, so that no chunks follow
+	// Next is the index of the first chunk of the next page. It is 0 if no chunk followed when the
+	// page was read.
 	Next uint64 `json:"next,omitempty"`
 }
 
-// Lag describes where a reader must continue that cannot continue at its position.
+// Lag is the position at which a reader must continue if it cannot continue at its own position.
 type Lag struct {
-	Wanted uint64 `json:"wanted"` // the next event or chunk of the reader
-	Next   uint64 `json:"next"`   // the event or chunk to continue with
+	Wanted uint64 `json:"wanted"` // number of the event or chunk that the reader needs next
+	Next   uint64 `json:"next"`   // number of the event or chunk to continue with
 }
 
-// LagError ends the iteration over a stream or a log: the next entries are not retained any more
-// (Next is greater than Wanted), or the store has lost writes, so that preceding entries are gone.
-// Follow from Next to continue.
+// LagError ends an iteration over a stream or a log. If Next is greater than Wanted, the next
+// entries are not retained. Otherwise the store has lost writes, so that entries before Wanted are
+// missing. The reader should follow from Next.
 type LagError struct {
 	Run    string
-	Stream string // empty for a log
+	Stream string // name of the stream; empty for a log
 	Lag
 }
 
-// Error names the stream or log, and where to continue.
+// Error names the stream or log, and the position to continue at.
 func (e *LagError) Error() string {
 	what := "the log"
 	if e.Stream != "" {
@@ -85,8 +86,8 @@ func (e *LagError) Error() string {
 const defaultChunks = 256
 
 // Streams returns a page of the streams that a run and its continuations have written to, sorted by
-// name. For a store that cannot list them it returns a problem with the code unsupported. The
-// result contains names and numbers, but no contents.
+// name. It returns a problem with the code unsupported if the store cannot list streams. The result
+// contains names and numbers, but no contents.
 func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (StreamList, error) {
 	ref, err := s.own(ctx, ref)
 	if err != nil {
@@ -114,8 +115,8 @@ func (s *Service) Streams(ctx context.Context, ref string, f StreamFilter) (Stre
 }
 
 // Stream returns up to limit chunks of a stream, beginning with the first retained chunk whose
-// index is at least from. A limit of 0 means 256; the maximum is 1,000. It does not wait. A stream
-// that was never written to is empty.
+// index is at least from. A limit of 0 means 256, and the maximum is 1,000. Stream does not wait
+// for further chunks. A stream that was never written to is empty.
 func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, limit int) (ChunkPage, error) {
 	ref, err := s.ownStream(ctx, ref)
 	if err != nil {
@@ -145,10 +146,10 @@ func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, lim
 	return page, nil
 }
 
-// FollowStream returns an iterator over the chunks of a stream, beginning with index from, where 0
-// means the first retained chunk. It waits for further chunks until the stream is closed or the run
-// and its continuations have ended. During an outage of the store it retries. The error is a
-// *LagError if the next chunk is not retained any more.
+// FollowStream returns an iterator over the chunks of a stream, beginning with index from. 0 means
+// the first retained chunk. FollowStream waits for further chunks until the stream is closed or the
+// run and its continuations have ended. During an outage of the store it retries its reads. The
+// error is a *LagError if the next chunk is not retained.
 func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		ref, err := s.ownStream(ctx, ref)

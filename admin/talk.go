@@ -10,10 +10,11 @@ import (
 
 // Message is a payload for a topic or an ask of a run.
 type Message struct {
-	Payload Payload `json:"payload,omitempty"` // JSON in the form of the type of the topic or ask
-	Reason  string  `json:"reason,omitempty"`  // kept in the journal; refused if there is no journal
-	// Key is an idempotency key: of messages with the same key to the same topic or ask of a run
-	// only the first arrives, for at least 24 hours. A repeated ask returns the same answer.
+	Payload Payload `json:"payload,omitempty"` // payload in JSON, in the form of the type of the topic or ask
+	Reason  string  `json:"reason,omitempty"`  // recorded in the journal; refused if the service has no journal
+	// Key is an idempotency key. Of the messages with the same key to the same topic or ask of a
+	// run, only the first one arrives. This holds for at least 24 hours. A repeated ask returns the
+	// same answer.
 	Key string `json:"-"`
 }
 
@@ -28,15 +29,15 @@ type Sent struct {
 	Run string `json:"run"`
 }
 
-// Value is the latest value with a name that a run has published.
+// Value is the latest value that a run has published under a name.
 type Value struct {
 	Run   string  `json:"run"`
 	Name  string  `json:"name"`
-	Set   bool    `json:"set"` // false: the run has not published it yet
+	Set   bool    `json:"set"` // false if the run has not published the value yet
 	Value Payload `json:"value,omitempty"`
 }
 
-// Send sends a message on a topic to a run. When it returns nil, the message is durable.
+// Send sends a message to a topic of a run. When it returns nil, the message is durable.
 func (s *Service) Send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
 	e := s.entry(JournalEntry{Action: "send", Target: ref, Detail: topic, Reason: m.Reason, Key: m.Key})
 	return recorded(ctx, s, &e, func(ctx context.Context) (Sent, error) { return s.send(ctx, ref, topic, m.left(&e)) },
@@ -93,7 +94,7 @@ func (s *Service) ask(ctx context.Context, ref, name string, m Message) (Answer,
 	return Answer{Run: string(info.ID), Payload: got}, err
 }
 
-// Value returns the latest value with a name that a run has published. It does not wait.
+// Value returns the latest value that a run has published under a name. It does not wait.
 func (s *Service) Value(ctx context.Context, ref, name string) (Value, error) {
 	if err := s.who.Need(RolePayloads, "to read values"); err != nil {
 		return Value{}, err
@@ -131,8 +132,8 @@ func (m *Message) options() []workflow.SendOption {
 	return []workflow.SendOption{workflow.IdempotencyKey(m.Key)}
 }
 
-// maxName is the maximum length of names of asks and values in bytes. Declaring a longer one
-// panics.
+// maxName is the maximum length of the names of asks and values in bytes. Declaring an ask or a
+// value with a longer name panics.
 const maxName = 200
 
 func checkName(what, name string) error {

@@ -18,9 +18,9 @@ import (
 
 // Authenticator identifies callers. [Tokens] implements it.
 type Authenticator interface {
-	// Authenticate returns the principal of a credential, which a request contains as its bearer
-	// token. An *[UnauthenticatedError] means that the credential is invalid. Any other error means
-	// that the credential could not be checked.
+	// Authenticate returns the principal of a credential. The credential is the bearer token of a
+	// request. An *[UnauthenticatedError] means that the credential is invalid. Any other error
+	// means that the credential could not be checked.
 	Authenticate(ctx context.Context, credential string) (Principal, error)
 }
 
@@ -34,17 +34,17 @@ func (e *UnauthenticatedError) Error() string { return e.What }
 
 // Token is a bearer token in its stored form, from which the secret cannot be derived.
 type Token struct {
-	Name    string    `json:"name"`   // of the principal; several tokens may have the same name
-	SHA256  string    `json:"sha256"` // of the secret, in hex
+	Name    string    `json:"name"`   // name of the principal; several tokens may have the same name
+	SHA256  string    `json:"sha256"` // hash of the secret in hex
 	Role    Role      `json:"role"`
-	Owner   string    `json:"owner,omitempty"` // see [Principal]
-	Expires time.Time `json:"expires"`         // it is refused from then on
+	Owner   string    `json:"owner,omitempty"` // owner of the principal; see [Principal]
+	Expires time.Time `json:"expires"`         // time from which the token is refused
 }
 
-// NewToken adds the hash of a new secret to a token, and returns the token and the secret.
+// NewToken creates a secret and sets its hash in a copy of t. It returns the copy and the secret.
 func NewToken(t Token) (Token, string) {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // rand.Read never returns an error
 	secret := "fg_" + base64.RawURLEncoding.EncodeToString(b[:])
 	sum := sha256.Sum256([]byte(secret))
 	t.SHA256 = hex.EncodeToString(sum[:])
@@ -64,8 +64,8 @@ type knownToken struct {
 
 var _ Authenticator = (*Tokens)(nil)
 
-// NewTokens returns an authenticator for the tokens. now is the clock; nil means time.Now. An
-// invalid token is an error that names it.
+// NewTokens returns an authenticator for the tokens. now is the clock, and nil means time.Now. If a
+// token is invalid, NewTokens returns an error that names it.
 func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
 	if now == nil {
 		now = time.Now
@@ -96,7 +96,7 @@ func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
 	return all, nil
 }
 
-// ReadTokens reads the argument of NewTokens, a JSON array of tokens.
+// ReadTokens reads tokens for NewTokens from a JSON array.
 func ReadTokens(r io.Reader) ([]Token, error) {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -113,8 +113,8 @@ func ReadTokens(r io.Reader) ([]Token, error) {
 	return all, nil
 }
 
-// Authenticate implements [Authenticator]. Its duration does not depend on how much of a secret is
-// correct.
+// Authenticate implements [Authenticator]. Its duration does not depend on how many characters of a
+// secret are correct.
 func (t *Tokens) Authenticate(_ context.Context, credential string) (Principal, error) {
 	sum := sha256.Sum256([]byte(credential))
 	found := -1

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// An older store may contain imported runs that are their own ancestors.
+// TestOPS1_ATreeHasEachRunOnce proves that a tree contains each run only once. A store of an older
+// release may contain imported runs that are their own ancestors.
 func TestOPS1_ATreeHasEachRunOnce(t *testing.T) {
 	var got Tree
 	got.grow(Run{ID: "a"}, 0, map[string][]Run{"a": {{ID: "a"}, {ID: "b"}}, "b": {{ID: "a"}}}, map[string]bool{})

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A token is sufficient to resume a hook, so a principal that may not resume hooks cannot read
-// tokens in any field.
+// TestOPS3_TokensOfHooksAreVeiled proves that a principal that may not resume hooks cannot read a
+// token in any field of a result. A token is sufficient to resume a hook.
 func TestOPS3_TokensOfHooksAreVeiled(t *testing.T) {
 	for text, want := range map[string]string{
 		"hook:order 7, \"paid\"": "hook:***",

@@ -11,9 +11,9 @@ import (
 // View is a named filter.
 type View struct {
 	Name   string    `json:"name"`
-	Filter string    `json:"filter"`       // in the syntax of [ParseFilter]
-	By     string    `json:"by,omitempty"` // the principal that saved it
-	At     time.Time `json:"at"`           // when it was saved
+	Filter string    `json:"filter"`       // filter in the syntax of [ParseFilter]
+	By     string    `json:"by,omitempty"` // name of the principal that saved the view
+	At     time.Time `json:"at"`           // time at which the view was saved
 }
 
 // ViewList contains all views, sorted by name.
@@ -24,9 +24,9 @@ type ViewList struct {
 // NewView describes a view to save.
 type NewView struct {
 	// Filter is a line for [ParseFilter] of up to 1,024 bytes. Its times may be relative, such as
-	// since:24h; they are evaluated each time the view is used.
+	// since:24h. They are evaluated each time the view is used.
 	Filter string `json:"filter"`
-	Reason string `json:"reason,omitempty"` // kept in the journal; refused if there is no journal
+	Reason string `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 }
 
 // ViewActed reports that a view was saved or deleted.
@@ -40,13 +40,13 @@ const MaxViewName = store.MaxViewName
 
 const verbSave = "save"
 
-// check validates a view with a name. Errors are of type *InputError.
+// check validates a view and its name. Errors are of type *InputError.
 func (n *NewView) check(name string) error {
 	v := store.View{Name: name, Filter: n.Filter}
 	if err := v.Check(); err != nil {
 		return &InputError{What: err.Error(), Fix: fmt.Sprintf("give a name of up to %d characters and a filter of up to %d bytes, each on one line", store.MaxViewName, store.MaxViewFilter)}
 	}
-	if name == "/" { // a path of the API cannot contain it
+	if name == "/" { // a name that consists of a slash cannot be part of a path of the API
 		return &InputError{What: "a view cannot be named /", Fix: "give it another name"}
 	}
 	f, err := ParseFilter(n.Filter, time.Now())
@@ -59,8 +59,8 @@ func (n *NewView) check(name string) error {
 	return checkReason(verbSave, n.Reason, false)
 }
 
-// Views returns all shared views, sorted by name: at most 100. A principal with an owner is
-// refused, because the filters contain workflows, IDs and tags of all owners.
+// Views returns all shared views, sorted by name. There are at most 100. A principal with an owner
+// is refused, because the filters may contain workflows, IDs and tags of other owners.
 func (s *Service) Views(ctx context.Context) (ViewList, error) {
 	if err := s.all(RoleViewer, "see shared views", ownRuns); err != nil {
 		return ViewList{}, err
@@ -97,7 +97,7 @@ func (s *Service) saveView(ctx context.Context, name string, v NewView) (ViewAct
 	return ViewActed{Name: name, Verb: verbSave}, s.ops.SaveView(ctx, name, v.Filter)
 }
 
-// DeleteView removes a view. An unknown name is reported as not found.
+// DeleteView deletes a view. It reports an unknown name as not found.
 func (s *Service) DeleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
 	e := s.entry(JournalEntry{Action: "delete-view", Target: "view:" + name, Reason: why.Reason})
 	return recorded(ctx, s, &e, func(ctx context.Context) (ViewActed, error) {
