@@ -14,7 +14,8 @@ import (
 // local is the principal of all requests if authentication is disabled.
 var local = admin.Principal{Name: "local", Role: admin.RoleAdmin}
 
-// identifier returns the authentication of requests, or nil if it is disabled.
+// identifier returns the method that authenticates requests. It returns nil if authentication is
+// disabled.
 func identifier(cfg *Config) httpauth.Identifier {
 	var all []httpauth.Identifier
 	if cfg.Proxy != nil {
@@ -29,7 +30,8 @@ func identifier(cfg *Config) httpauth.Identifier {
 	return httpauth.First(all...)
 }
 
-// who authenticates a request. Requests from pages of other origins cannot change anything.
+// who authenticates a request. It rejects a request to change something if a page of another origin
+// sent it.
 func (h *Handler) who(r *http.Request) (admin.Principal, error) {
 	err := h.origins.Check(r)
 	if err == nil {
@@ -86,8 +88,8 @@ func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// principalOf returns the principal of a request. It panics without one, so that no unauthenticated
-// request is answered.
+// principalOf returns the principal of a request. It panics if there is none, so that no
+// unauthenticated request gets an answer.
 func principalOf(ctx context.Context) admin.Principal {
 	return ctx.Value(principalKey{}).(admin.Principal)
 }

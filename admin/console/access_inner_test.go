@@ -26,18 +26,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// This file tests roles × routes × objects. The lists contain everything in the code: a new role,
-// route of the API, page or form of the console fails this test until it has a row here. A cell is
-// a request of a principal for an object. Four rules determine the expected status:
+// This file tests the combinations of roles, routes and objects. Its lists contain everything in
+// the code: the test fails for a new role, route of the API, page or form of the console until the
+// lists contain it. A cell is a request of a principal for an object. Four rules determine the
+// expected status:
 //
-//	O1 a request without credential gets 401, a role that is too low 403
-//	O2 for a principal with an owner, runs of other owners and without owner are not found, with the same text
-//	O3 what concerns the runs of all owners is refused to a principal with an owner
+//	O1 a request without credential gets 401, a role that is too low gets 403
+//	O2 for a principal with an owner, runs of other owners and runs without owner are not found, with the same text
+//	O3 an operation on the runs of all owners is refused to a principal with an owner
 //	O4 everything else is allowed, with any result
 //
-// In addition, no response contains the token of a hook if the principal may not resume it. Changes
-// have no effect here: what commands do with runs in each state, and that runs of the runtime
-// refuse them, is tested by runtime/promises/pairs.
+// In addition, no response contains the token of a hook if the principal may not resume the hook.
+// Changes have no effect in this test. Package runtime/promises/pairs tests the effects of commands
+// on runs in each state, and that runs of the runtime refuse commands.
 
 // object is the kind of object of a request.
 type object string
@@ -48,13 +49,13 @@ const (
 	noRun     object = "no run, or those of the owner" // each principal has its own
 )
 
-// permission is the expectation for a route: the lowest role, and the kind of object.
+// permission is the expectation for a route. It consists of the lowest role and the kind of object.
 type permission struct {
 	role  admin.Role
 	about object
 }
 
-// apiRows contains the routes of the API by name.
+// apiRows contains the expectation for each route of the API, by name.
 var apiRows = map[string]permission{
 	"listRuns": {admin.RoleViewer, noRun}, "countRuns": {admin.RoleViewer, noRun}, "startRun": {admin.RoleOperator, noRun}, "live": {admin.RoleViewer, noRun},
 	"getRun": {admin.RoleViewer, oneRun}, "listEvents": {admin.RoleViewer, oneRun}, "listEntities": {admin.RoleViewer, oneRun}, "getInbox": {admin.RoleViewer, oneRun},
@@ -71,7 +72,7 @@ var apiRows = map[string]permission{
 	"examineStore": {admin.RoleOperator, allOwners}, "checkStore": {admin.RoleOperator, allOwners}, "repairStore": {admin.RoleAdmin, allOwners}, "exportRuns": {admin.RoleAdmin, allOwners},
 }
 
-// siteRows contains the pages and forms of the console by method and pattern.
+// siteRows contains the expectation for each page and form of the console, by method and pattern.
 var siteRows = map[string]permission{
 	"GET /runs": {admin.RoleViewer, noRun}, "GET /runs/{id}": {admin.RoleViewer, oneRun}, "GET /runs/{id}/events": {admin.RoleViewer, oneRun}, "GET /runs/{id}/data": {admin.RoleViewer, oneRun},
 	"GET /runs/{id}/event/{seq}": {admin.RoleViewer, oneRun}, "GET /runs/{id}/tree": {admin.RoleViewer, oneRun}, "GET /runs/{id}/talk": {admin.RoleViewer, oneRun}, "GET /runs/{id}/audit": {admin.RoleViewer, oneRun},
@@ -87,20 +88,20 @@ var siteRows = map[string]permission{
 	"POST /inbox/resume": {admin.RoleOperator, oneRun}, "POST /checks/repair": {admin.RoleAdmin, allOwners}, "POST /schedules/{name}/{verb}": {admin.RoleOperator, allOwners}, "POST /pools/{name}/{verb}": {admin.RoleOperator, allOwners},
 }
 
-// thing is an object of the estate: a run with a hook, and a bulk action of the same owner.
+// thing is an object of a request. It is a run with a hook, and a bulk action of the same owner.
 type thing struct {
 	kind, owner     string
-	ref, hook, bulk string // empty if there is none
+	ref, hook, bulk string // empty if the thing has no run, hook or bulk action
 }
 
-// estate contains a thing of each kind.
+// estate contains a thing of each kind for each owner.
 type estate struct {
 	*admintest.Scene
 	things []thing
-	tokens []string // of hooks
+	tokens []string // tokens of the hooks
 	calls  http.Handler
 	site   http.Handler
-	who    map[string]credential // by principal
+	who    map[string]credential // credentials by name of the principal
 }
 
 type credential struct {
@@ -109,8 +110,8 @@ type credential struct {
 	cookie *http.Cookie
 }
 
-// still is a store that refuses changes, so that requests are checked without effect and nothing
-// blocks. Only the journal is written.
+// still is a store that refuses all changes except entries of the journal. Thus requests are
+// checked without having an effect, and none of them blocks.
 type still struct{ store.Store }
 
 // unchanged is the error of refused changes.
@@ -211,8 +212,8 @@ func newEstate(t *testing.T) *estate {
 	return e
 }
 
-// add creates the things of an owner: a run with hooks, the run that holds a token of it, a bulk
-// action, and a run with a workflow ID derived from a key.
+// add creates the things of an owner: a run with hooks, the run that holds the token of such a
+// hook, a bulk action, and a run with a workflow ID derived from a key.
 func (e *estate) add(owner string) {
 	e.Helper()
 	name := firstOf(owner, "nobody")
@@ -251,7 +252,8 @@ func (e *estate) add(owner string) {
 	)
 }
 
-// expect returns the expected status of a cell; 0 means that the request is allowed.
+// expect returns the expected status of a cell and the rule that determines it. The status 0 means
+// that the request is allowed.
 func (r permission) expect(c credential, of thing) (status int, rule string) {
 	switch {
 	case c.Name == "":
@@ -266,7 +268,7 @@ func (r permission) expect(c credential, of thing) (status int, rule string) {
 	return 0, "O4"
 }
 
-// judge sends a request, and compares the response with the expectation.
+// judge sends a request and compares the response with the expectation.
 func (e *estate) judge(cells map[string]int, h http.Handler, what string, expected permission, c credential, of thing, r *http.Request) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), 10*time.Second)
@@ -322,7 +324,7 @@ func TestOPS3_EachRoleHasItsRoutesAndObjects(t *testing.T) {
 	}
 }
 
-// of returns the things to test a row with.
+// of returns the things with which a row is tested.
 func (e *estate) of(r permission) []thing {
 	if r.about == oneRun {
 		return e.things
@@ -343,7 +345,7 @@ func (e *estate) routes(t *testing.T, cells map[string]int) {
 		}
 		for _, verb := range verbs {
 			cell := expected
-			if verb == "delete" { // in every way
+			if verb == "delete" { // deleting requires this role on every route
 				cell.role = admin.RoleAdmin
 			}
 			for _, of := range e.of(cell) {
@@ -370,7 +372,7 @@ func (e *estate) routes(t *testing.T, cells map[string]int) {
 	}
 }
 
-// urlOf returns the URL of a route for a thing, or false if the thing has none.
+// urlOf returns the URL of a route for a thing. It returns false if the thing has none.
 func urlOf(r *route.Route, verb string, of thing) (string, bool) {
 	var named []string
 	for _, name := range r.Names() {

@@ -14,15 +14,15 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// verb contains the texts for an action.
+// verb contains the texts that describe an action.
 type verb struct {
 	Name  string // label of the button
 	Will  string // effect on a run
-	Final bool   // it cannot be undone
-	Makes bool   // it creates a run
+	Final bool   // whether the action cannot be undone
+	Makes bool   // whether the action creates a run
 }
 
-// verbs contains the texts for all actions, by the names that flowctl and the API use.
+// verbs contains the texts for all actions. The keys are the names in flowctl and in the API.
 var verbs = map[string]verb{
 	"cancel":     {Name: "Cancel", Will: "Its code is asked to end, cleans up and undoes what it has registered for that. It ends as cancelled."},
 	"terminate":  {Name: "Terminate", Will: "It ends without its code: nothing is cleaned up or undone. Use it for runs that cannot go on, such as blocked ones.", Final: true},
@@ -44,7 +44,7 @@ type actView struct {
 	Runs     []actRun
 	Fit      int
 	Step     string
-	Why      string // label of the reason; empty if none is asked for
+	Why      string // label of the field for the reason; empty if the form has no such field
 	Key      string
 	Command  string
 	Back     string
@@ -70,7 +70,7 @@ func actLink(q *request, verb, run string) string {
 	return link(q.h.cfg.Prefix, "act", verb) + "?run=" + queryEscape(run)
 }
 
-// The labels of the field for the reason, depending on where it is recorded.
+// The labels of the field for the reason. The label depends on where the reason is recorded.
 const (
 	whyInJournal = "Why? It is kept in the journal."
 	whyInLog     = "Why? It is kept in the log of the run, and in the journal."
@@ -85,7 +85,7 @@ func whyAsked(verb string) string {
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
 
-// chosen returns the verb and the runs of a form.
+// chosen returns the action and the runs of a form.
 func chosen(q *request, given url.Values) (string, []string, error) {
 	name := q.path("verb")
 	runs := slices.Compact(slices.Sorted(slices.Values(given["run"])))
@@ -176,16 +176,16 @@ func (q *request) act(name string, runs []string, form url.Values) (string, *vie
 	return link(q.h.cfg.Prefix, "runs", o.Run) + "?did=" + name, nil, nil
 }
 
-// ask is a form that describes an effect and asks for the required input.
+// ask is a form that describes the effect of an action and asks for the required input.
 type ask struct {
 	Title, Will string
-	Final       bool   // it cannot be undone
-	Danger      bool   // it ends or removes something
-	Action      string // URL that receives the form
+	Final       bool   // whether the action cannot be undone
+	Danger      bool   // whether the action ends or removes something
+	Action      string // URL to which the form is submitted
 	Button      string
 	Fields      []field
 	Key         string // forms with the same key are executed once
-	Command     string // the flowctl command without the flags of the fields
+	Command     string // flowctl command without the flags of the fields
 	Back        string
 	Problem     *admin.Problem
 }
@@ -193,23 +193,23 @@ type ask struct {
 // field is an input field of a form.
 type field struct {
 	Name, Label, Hint string
-	Kind              string // text, number, check, select, json, hidden
+	Kind              string // text, number, check, select, json or hidden
 	Value             string
 	Options           []string
 	Required          bool
-	Marked            bool   // it is required and may be an empty text
-	Optional          bool   // omitted if it is empty
-	Flag              string // of flowctl; "-" for an argument without a name; empty for none
+	Marked            bool   // whether the field is required but may contain an empty text
+	Optional          bool   // whether the field is omitted if it is empty
+	Flag              string // flag of flowctl; "-" for an argument without a name; empty for none
 	Problem           string
 }
 
 // whyField returns a field for a reason that is recorded only in the journal.
 func whyField() field { return field{Name: "reason", Label: whyInJournal, Flag: "reason"} }
 
-// because returns the reason in a form.
+// because returns the reason that a form contains.
 func because(form url.Values) string { return strings.TrimSpace(form.Get("reason")) }
 
-// asking returns the view of a form, filled with the previous input.
+// asking returns the view of a form, filled with the input of the preceding request.
 func (q *request) asking(nav string, a *ask) *view {
 	a.Action = q.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")
 	if a.Key == "" {
@@ -230,7 +230,8 @@ func (q *request) asking(nav string, a *ask) *view {
 	return v
 }
 
-// answered executes a form once per key. If it fails, the form is shown again with its input.
+// answered executes a form once per key. If the execution fails, answered returns the form with its
+// input.
 func (q *request) answered(nav string, a *ask, do func(form url.Values) (to string, err error)) (string, *view, error) {
 	form := q.r.PostForm
 	act := func() (string, *view, error) {
@@ -245,7 +246,8 @@ func (q *request) answered(nav string, a *ask, do func(form url.Values) (to stri
 	return "", q.asking(nav, a), nil
 }
 
-// notices contains the messages after a form was executed, by the query parameter of the redirect.
+// notices contains the messages to show after a form was executed. The key is the query parameter
+// of the redirect.
 var notices = map[string]string{
 	"schedule-pause": "The schedule is paused: its ticks pass until it is resumed.", "schedule-resume": "The schedule goes on.",
 	"schedule-trigger": "A run is started as by a tick of now.", "schedule-backfill": "The ticks of that time are started by a worker.",
@@ -258,10 +260,10 @@ var notices = map[string]string{
 	"sent":        "The message is durable: the run takes it when its code asks for it.",
 }
 
-// once executes a form that is submitted twice only once. Some actions have a key that the store
-// records; once handles the others, each of which would create another run. It keeps a digest and
-// the result of each form, for a limited number of forms per principal. It forgets forms that were
-// refused and therefore changed nothing.
+// once ensures that a form that is submitted twice is executed once. For some actions the store
+// records a key. once handles the others, which would create another run each time. It keeps a
+// digest and the result of each form, for a limited number of forms per principal. It drops forms
+// that were refused, because these changed nothing.
 type once struct {
 	now func() time.Time
 
@@ -285,14 +287,15 @@ type sent struct {
 }
 
 const (
-	sentKept = 10 * time.Minute // how long a form is remembered
-	sentMost = 100              // how many forms of a principal are remembered
+	sentKept = 10 * time.Minute // time for which a form is kept
+	sentMost = 100              // number of forms that are kept per principal
 )
 
 func newOnce(now func() time.Time) *once { return &once{now: now, done: map[formID]*sent{}} }
 
-// do executes act on behalf of who. If a form with the same key and contents was submitted before,
-// it returns the result of that. A form without a key is always executed.
+// do executes act on behalf of who and returns its result. If a form with the same key and contents
+// was submitted before, it returns the result of that form instead. A form without a key is always
+// executed.
 func (o *once) do(who, key, about string, act func() (string, *view, error)) (string, *view, error) {
 	if key == "" {
 		return act()
@@ -300,7 +303,7 @@ func (o *once) do(who, key, about string, act func() (string, *view, error)) (st
 	id := formID{who, sha256.Sum256([]byte(key + "\x00" + about))}
 	s := o.form(id)
 	s.once.Do(func() { s.to, s.view, s.err = act() })
-	if p := admin.ProblemOf(s.err); p != nil && p.Status < http.StatusInternalServerError { // after other errors it is unknown what was done
+	if p := admin.ProblemOf(s.err); p != nil && p.Status < http.StatusInternalServerError { // only these errors prove that nothing was changed
 		o.mu.Lock()
 		if o.done[id] == s {
 			delete(o.done, id)

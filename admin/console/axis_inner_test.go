@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// logged returns the skeleton of a log with events at the given times after the start.
+// logged returns the skeleton of a log whose events have the given times after the start.
 func logged(start time.Time, events []admin.Event, at []time.Duration) *skeleton {
 	s := newSkeleton()
 	for i, e := range events {
@@ -20,9 +20,10 @@ func logged(start time.Time, events []admin.Event, at []time.Duration) *skeleton
 	return s
 }
 
-// A run works for 8 s, waits for two days, works for 4 s, and waits for a day. The work takes most
-// of the width, in proportion to its duration, and the waits are shortened. The same holds when the
-// run works again, and after its end.
+// TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork proves that the timeline shortens long
+// waits, so that work takes most of the width in proportion to its duration. The run works for 8 s,
+// waits for two days, works for 4 s, and waits for a day. The same holds while the run works again,
+// and after its end.
 func TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork(t *testing.T) {
 	const day = 24 * time.Hour
 	start := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
@@ -38,7 +39,7 @@ func TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork(t *testing.T) {
 		now            time.Duration
 		running, ended bool
 		gaps           int
-		more           time.Duration // of work
+		more           time.Duration // additional work
 	}{
 		"it waits": {now: 3 * day, gaps: 2},
 		"it works": {now: 2*day + 10*time.Second, running: true, gaps: 1, more: 6 * time.Second},
@@ -77,7 +78,8 @@ func TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork(t *testing.T) {
 	}
 }
 
-// Short gaps are not shortened, nor is a window without work.
+// TestOPS2_TheTimelineShortensLongWaitsOnly proves that the timeline does not shorten short gaps,
+// nor a window without work.
 func TestOPS2_TheTimelineShortensLongWaitsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		work     []stretch
@@ -95,7 +97,8 @@ func TestOPS2_TheTimelineShortensLongWaitsOnly(t *testing.T) {
 	}
 }
 
-// Of too many stretches of work those that are separated by the longest gaps are kept.
+// TestOPS2_StretchesOfWorkAreBounded proves that the number of stretches is bounded, and that the
+// stretches that are separated by the longest gaps are kept.
 func TestOPS2_StretchesOfWorkAreBounded(t *testing.T) {
 	var all []stretch
 	at := int64(0)

@@ -22,13 +22,13 @@ type bulkList struct {
 // bulkView is a bulk action.
 type bulkView struct {
 	admin.Bulk
-	Line    string // its filter as typed
-	Share   string // percentage of its runs that it has processed
+	Line    string // filter of the action as typed
+	Share   string // percentage of the runs that the action has processed
 	Seen    int
 	Is      verb
-	Stop    bool // it can be stopped, and the reader may do so
+	Stop    bool // whether the action can be stopped and the reader may do so
 	Ends    string
-	Fast    string // runs per second; empty if none was processed yet
+	Fast    string // runs per second; empty if no run was processed yet
 	Command string
 }
 
@@ -71,13 +71,13 @@ type previewView struct {
 	Line     string
 	Verb     string
 	Is       verb
-	Verbs    []string // that the reader may use
+	Verbs    []string // actions that the reader may use
 	Reason   string
-	Why      string // label of the reason; empty if none is asked for
-	All      bool   // the filter may select all runs
+	Why      string // label of the field for the reason; empty if the form has no such field
+	All      bool   // whether the filter may select all runs
 	Rate     string
 	Failures string
-	Preview  *admin.BulkPreview // nil: no action is chosen yet
+	Preview  *admin.BulkPreview // nil if no action has been chosen yet
 	Fit      int
 	Key      string
 	Problem  *admin.Problem
@@ -102,8 +102,8 @@ func newBulkPage(q *request) (*view, error) {
 	return q.preview(q.query, nil), nil
 }
 
-// preview shows the effect that an action would have. before is the error of the request to start
-// it, or nil.
+// preview returns a view of the effect that an action would have. before is the error of the
+// request to start the action, or nil.
 func (q *request) preview(given url.Values, before error) *view {
 	p := &previewView{Line: oneLine(given.Get("q")), Verb: given.Get("verb"), Reason: strings.TrimSpace(given.Get("reason")), All: given.Get("all") != "", Key: newKey(), Verbs: bulkVerbs(q.who), Rate: given.Get("rate"), Failures: given.Get("maxFailures")}
 	p.Is, p.Why = verbs[p.Verb], whyAsked(p.Verb)
@@ -118,7 +118,7 @@ func (q *request) preview(given url.Values, before error) *view {
 		}
 	}
 	if p.Verb == "" {
-		wrong = nil // the action is not chosen yet
+		wrong = nil // the reader has not chosen an action yet
 	}
 	if err == nil {
 		err = wrong
@@ -132,7 +132,7 @@ func (q *request) preview(given url.Values, before error) *view {
 
 func (p *previewView) request(q *request) (admin.BulkRequest, error) {
 	f, err := admin.ParseFilter(p.Line, q.now)
-	f.Oldest = false // a bulk action uses all runs
+	f.Oldest = false // a bulk action ignores the order
 	r := admin.BulkRequest{Filter: f, All: p.All, Action: admin.Action{Verb: p.Verb, Reason: p.Reason}}
 	if err == nil && !contains(p.Verbs, p.Verb) {
 		err = &admin.InputError{What: fmt.Sprintf("there is no action %.40q for many runs", p.Verb), Fix: "use one of " + strings.Join(p.Verbs, ", ")}
@@ -152,7 +152,7 @@ func bulkFlags(r *admin.BulkRequest) string {
 	return strings.TrimSpace(s)
 }
 
-// newBulk starts a bulk action after the reader has confirmed it by typing the number of runs.
+// newBulk starts a bulk action. The reader must confirm the action by typing the number of runs.
 func newBulk(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	rate, err := whole(form.Get("rate"), "the rate")
@@ -185,7 +185,7 @@ func digits(s string) string {
 	}, s)
 }
 
-// whole parses an optional number.
+// whole parses an optional number. It returns 0 for an empty text.
 func whole(s, what string) (int, error) {
 	if s = digits(s); s == "" {
 		return 0, nil

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/admin/console"
 )
 
-// A bulk action is started only after its effect was shown and the number of runs was typed.
+// TestOPS2_ABulkActionIsPreviewedAndConfirmedByItsNumber proves that a bulk action starts only
+// after its effect was shown and the number of runs was typed.
 func TestOPS2_ABulkActionIsPreviewedAndConfirmedByItsNumber(t *testing.T) {
 	s := newSite(t, console.Config{})
 	has(t, s.get("bulk", 200), "No bulk actions yet")

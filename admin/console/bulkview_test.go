@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The estimated end of a bulk action follows from its speed.
+// TestOPS2_ABulkActionEndsAsItsSpeedAllows proves that the estimated end of a bulk action follows
+// from its speed.
 func TestOPS2_ABulkActionEndsAsItsSpeedAllows(t *testing.T) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	q := &request{h: New(admin.New(client), Config{})}

@@ -6,21 +6,21 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// checksView shows the results of the doctor and the checks of the store.
+// checksView shows the results of the doctor and of the checks of the store.
 type checksView struct {
 	Exam    *admin.Exam
 	NoExam  *admin.Problem
 	Checked *admin.Checked
 	Problem *admin.Problem
-	May     bool   // the reader may repair
-	Why     string // label of the reason; empty if none is asked for
-	Reason  string // as typed
+	May     bool   // whether the reader may repair
+	Why     string // label of the field for the reason; empty if the form has no such field
+	Reason  string // reason as typed
 	Key     string
-	Doctor  string // the commands of flowctl
+	Doctor  string // flowctl commands
 	Command string
 }
 
-// severities maps severities to the statuses with the same color and icon.
+// severities maps each severity to the status that is drawn with the same color and icon.
 var severities = map[string]string{"ok": "completed", "info": "pending", "warn": "warning", "fail": "failed"}
 
 func checksPage(q *request) (*view, error) {
@@ -31,7 +31,8 @@ func checksPage(q *request) (*view, error) {
 	return &view{name: "checks", Title: "Checks", Nav: "checks", Data: c}, nil
 }
 
-// checks calls the doctor. If the servers have none, the page is shown without results.
+// checks returns the results of the doctor. If this kind of store has no doctor, the view has no
+// results.
 func (q *request) checks() (*checksView, error) {
 	c := &checksView{Key: newKey(), Why: whyInJournal, Reason: because(q.r.PostForm), May: q.who.Role.Allows(admin.RoleAdmin), Doctor: q.h.command("doctor"), Command: q.h.command("fsck")}
 	exam, err := q.service.Examine(q.ctx())
@@ -46,7 +47,7 @@ func (q *request) checks() (*checksView, error) {
 	return c, nil
 }
 
-// planPage shows the findings, and what a repair would do.
+// planPage shows the findings and the changes that a repair would make.
 func planPage(q *request) (*view, error) { return q.plan(nil) }
 
 func (q *request) plan(wrong error) (*view, error) {
@@ -69,8 +70,8 @@ func (q *request) plan(wrong error) (*view, error) {
 	return v, nil
 }
 
-// repair repairs the store after the reader has confirmed it by typing the number of repairs. If it
-// is refused, the page shows the error and the plan.
+// repair repairs the store. The reader must confirm the repair by typing the number of repairs. If
+// the repair is refused, the page shows the error and the plan.
 func repair(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	if form.Get("expect") == "" || digits(form.Get("count")) != form.Get("expect") {

@@ -14,7 +14,7 @@ import (
 type column struct {
 	Name, Title string
 	Class       string
-	part        string // the template that draws a value of this kind
+	part        string // template that draws a value of this kind
 	value       func(row any, now time.Time) any
 }
 
@@ -31,13 +31,13 @@ var lists = map[string][]column{
 	"journal":   columnsOf("journal", admin.JournalColumns),
 }
 
-// styles contains the CSS classes of columns, in addition to those of their kind and room.
+// styles contains CSS classes of columns, in addition to the classes of their kind and width.
 var styles = map[string]string{
 	"runs.workflowId": "id", "runs.now": "now", "failures.place": "wrap", "schedules.name": "wrap", "hooks.name": "wrap", "hooks.answerers": "wrap",
 	"workers.serves": "wrap", "queues.workflow": "wrap", "pools.holders": "wrap", "journal.principal": "wrap", "journal.reason": "wrap",
 }
 
-// cellKinds contains the template and the CSS class for each kind of values.
+// cellKinds contains the template and the CSS class for each kind of value.
 var cellKinds = map[admin.ColumnKind][2]string{
 	admin.KindText: {"cell-text", ""}, admin.KindCode: {"cell-text", "mono wrap"}, admin.KindNumber: {"cell-number", "n"}, admin.KindTime: {"cell-time", "t"}, admin.KindSpan: {"cell-span", "n t"},
 }
@@ -58,7 +58,7 @@ func columnsOf[T any](list string, all []admin.Column[T]) (shown []column) {
 		}
 		one.Class = strings.TrimSpace(widths[c.Width] + " " + strings.TrimSpace(class))
 		one.value = func(row any, now time.Time) any {
-			if c.Value == nil { // it has a template of its own
+			if c.Value == nil { // the column has a template of its own
 				return ""
 			}
 			return c.Value(rowOf[T](row), now)
@@ -68,8 +68,8 @@ func columnsOf[T any](list string, all []admin.Column[T]) (shown []column) {
 	return shown
 }
 
-// rowOf returns the row of a list from the value on a page: the row itself, or a struct that embeds
-// it.
+// rowOf returns the row of a list from a value on a page. The value is either a row or a struct
+// that embeds a row.
 func rowOf[T any](row any) *T {
 	if r, ok := row.(T); ok {
 		return &r
@@ -88,8 +88,8 @@ type cell struct {
 	HTML  template.HTML
 }
 
-// cellsOf draws a row of a list. Each cell is drawn by the template of its list and column, such as
-// runs.status, or else by that of its kind.
+// cellsOf draws the cells of a row. A cell is drawn by the template of its list and column, such as
+// runs.status, or by the template of its kind if there is no such template.
 func cellsOf(pages *template.Template, list string, row any, page *drawn) ([]cell, error) {
 	all := make([]cell, len(lists[list]))
 	for i := range all {
@@ -109,7 +109,7 @@ func cellsOf(pages *template.Template, list string, row any, page *drawn) ([]cel
 	return all, nil
 }
 
-// figure formats a number of any type, including lower bounds.
+// figure formats a number of any type, including a lower bound.
 func figure(v any) string {
 	switch n := v.(type) {
 	case int:
@@ -122,7 +122,7 @@ func figure(v any) string {
 	return fmt.Sprint(v)
 }
 
-// textOf formats one or several texts.
+// textOf formats a text or a list of texts.
 func textOf(v any) string {
 	if all, ok := v.([]string); ok {
 		return strings.Join(all, ", ")

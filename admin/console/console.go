@@ -23,39 +23,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Config configures a Handler. With the zero value it is mounted at / and answers only browsers on
-// the same machine, which have all rights.
+// Config configures a Handler. With the zero value, the handler is mounted at / and answers only
+// browsers on the same machine. These have all rights.
 type Config struct {
 	// Prefix is the path under which the handler is mounted, such as /flows/; empty means /.
 	Prefix string
 	// Session enables login with a token. Without Session and Proxy, requests from other machines
 	// and forwarded requests are refused.
 	Session *httpauth.Session
-	// Proxy configures a trusted proxy that authenticates requests; with nil, headers are ignored.
+	// Proxy configures a trusted proxy that authenticates requests. If it is nil, the headers of
+	// proxies are ignored.
 	Proxy *httpauth.Proxy
-	// AllowUnauthenticated answers all requests with all rights if authentication is disabled. Set
-	// it only if access is restricted by other means.
+	// AllowUnauthenticated grants all rights to all requests if authentication is disabled. Set it
+	// only if access is restricted by other means.
 	AllowUnauthenticated bool
-	// Store is the name of the store on the pages, such as orders@redis; empty means no name.
+	// Store is the name of the store on the pages, such as orders@redis. If it is empty, the pages
+	// show no name.
 	Store string
-	// Flags are added to the flowctl commands on the pages, such as --store sqlite:orders.db.
+	// Flags are added to the flowctl commands on the pages. An example is --store sqlite:orders.db.
 	Flags string
-	// MaxBody limits the body of a request in bytes; 0 means workflow.DefaultMaxPayload plus 64
-	// KiB.
+	// MaxBody is the maximum size of the body of a request in bytes; 0 means
+	// workflow.DefaultMaxPayload plus 64 KiB.
 	MaxBody int64
-	// Memory limits the parts of logs that are cached between requests in bytes; 0 means 64 MiB.
+	// Memory is the maximum size in bytes of the parts of logs that are cached between requests; 0
+	// means 64 MiB.
 	Memory int64
-	// Mutations limits the forms that change something per principal and second, and their burst; 0
-	// means 50.
+	// Mutations is the maximum number of forms per second with which a principal may change
+	// something, and the maximum burst; 0 means 50.
 	Mutations int
-	// Recheck is the interval in which the login of an open page with updates is rechecked; 0 means
-	// 5 s.
+	// Recheck is the interval in which the login of an open page with updates is checked; 0 means 5
+	// s.
 	Recheck time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Handler serves the pages.
+// Handler serves the pages of the console.
 type Handler struct {
 	service func(admin.Principal) Service
 	cfg     Config
@@ -70,7 +73,7 @@ type Handler struct {
 	live    *live
 	changes *rate.Limiter
 
-	identifier httpauth.Identifier // nil: authentication is disabled
+	identifier httpauth.Identifier // nil if authentication is disabled
 }
 
 // New returns a handler for a service.
@@ -78,8 +81,8 @@ func New(s *admin.Service, cfg Config) *Handler {
 	return Over(func(p admin.Principal) Service { return s.As(p) }, cfg)
 }
 
-// Over returns a handler whose pages use the service that the function returns for their reader.
-// The service may be the client of a server that checks the rights itself.
+// Over returns a handler that gets the service for each reader from the given function. The service
+// may be a client of a server that checks the rights itself.
 func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	cfg.Prefix = path.Join("/", cfg.Prefix)
 	if cfg.Prefix != "/" {
@@ -111,11 +114,12 @@ func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	return h
 }
 
-// policy restricts a page to resources of this handler, and forbids to show it in a frame.
+// policy restricts a page to the resources of this handler, and prevents other pages from showing
+// it in a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// ServeHTTP checks the origin of a request, its principal and its path. The first check that fails
-// determines the response.
+// ServeHTTP checks the origin of a request, then its principal, then its path. The first check that
+// fails determines the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
@@ -137,7 +141,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if raw, ok := strings.CutPrefix(r.URL.EscapedPath(), h.cfg.Prefix); ok && raw != rest {
 		below.URL.RawPath = "/" + raw
 	}
-	if strings.HasPrefix(below.URL.Path, "/assets/") { // the login form needs them
+	if strings.HasPrefix(below.URL.Path, "/assets/") { // the login form needs the assets
 		h.assets.ServeHTTP(w, below)
 		return
 	}
@@ -160,27 +164,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //go:embed assets
 var assetFiles embed.FS
 
-// theAssets is shared by all handlers. The files are compressed on first use, which takes 7 ms, so
-// that programs without a console do not pay for it.
+// theAssets contains the files that all handlers share. They are compressed on first use, which
+// takes 7 ms, so that programs without a console do not spend this time.
 var theAssets = sync.OnceValue(readAssets)
 
-// assets serves the files in directory assets under names that contain a hash of their contents, so
-// that browsers cache them permanently.
+// assets serves the files in directory assets. The URL of a file contains a hash of its contents,
+// so that browsers can cache the file permanently.
 type assets struct {
-	names map[string]string // from file names to hashed names
-	files map[string]asset  // by hashed name
+	names map[string]string // hashed names by file name
+	files map[string]asset  // files by hashed name
 }
 
 type asset struct {
 	kind        string
-	text, short []byte // uncompressed and gzip
+	text, short []byte // uncompressed and gzip-compressed contents
 }
 
 func readAssets() *assets {
 	a := &assets{names: map[string]string{}, files: map[string]asset{}}
 	all, err := fs.ReadDir(assetFiles, "assets")
 	if err != nil {
-		panic(err) // cannot fail: the files are embedded
+		panic(err) // cannot happen, because the files are embedded
 	}
 	for _, f := range all {
 		text, err := fs.ReadFile(assetFiles, "assets/"+f.Name())
@@ -191,7 +195,7 @@ func readAssets() *assets {
 		ext := path.Ext(f.Name())
 		hashed := strings.TrimSuffix(f.Name(), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
 		var short bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&short, gzip.BestCompression) // the level is valid
+		z, _ := gzip.NewWriterLevel(&short, gzip.BestCompression) // cannot fail, because the level is valid
 		_, _ = z.Write(text)                                      // writes to memory do not fail
 		_ = z.Close()
 		a.names[f.Name()] = hashed

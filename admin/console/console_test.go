@@ -35,7 +35,7 @@ func TestOPS2_ListsFiltersAndCounts(t *testing.T) {
 	has(t, s.get("runs?q=status:odd", 400), "there is no status")
 	has(t, s.get("runs?q=colour:red", 400), "a filter has no", "use status")
 	has(t, s.get("runs?q="+url.QueryEscape("workflow:no.such"), 200), "No run matches")
-	has(t, s.get("runs?q="+good, 200), "completed", "Timeline") // an ID leads to its run
+	has(t, s.get("runs?q="+good, 200), "completed", "Timeline") // a search for an ID redirects to its run
 	has(t, s.get("failures", 200), "the carrier is closed")
 	for _, page := range []string{"queues", "workers", "start"} {
 		has(t, s.get(page, 200), "<h1>")
@@ -48,7 +48,7 @@ func TestOPS2_ARunSaysWhyItFailedAndWhatItDid(t *testing.T) {
 	run := s.Ended("bad", "order-1")
 	page := s.get("runs/"+run, 200)
 	has(t, page, "the carrier is closed", "admintest.label", "/act/retry?run="+run, "class=\"b failed\"")
-	hasNot(t, page, "/act/pause?") // it has ended
+	hasNot(t, page, "/act/pause?") // the run has ended, so it cannot be paused
 	op := regexp.MustCompile(`\?op=\d+`).FindString(page)
 	has(t, s.get("runs/"+run+op, 200), "Arguments", "Fork from here")
 	has(t, s.get("runs/"+run+"/events", 200), "step failed", "run created")
@@ -60,7 +60,8 @@ func TestOPS2_ARunSaysWhyItFailedAndWhatItDid(t *testing.T) {
 	s.get("runs/order-1", 400)
 }
 
-// A form that is submitted twice is executed once.
+// TestOPS2_AFormThatIsSentTwiceActsOnce proves that a form that is submitted twice is executed
+// once.
 func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Ended("good", "")
@@ -84,7 +85,9 @@ func TestOPS2_AFormThatIsSentTwiceActsOnce(t *testing.T) {
 	}
 }
 
-// The second process receives the form after the run that the first one created has failed.
+// TestOPS2_AFormThatTwoConsolesGetMakesOneRun proves that a form creates one run even if two
+// processes receive it. The second process receives the form after the run that the first process
+// created has failed.
 func TestOPS2_AFormThatTwoConsolesGetMakesOneRun(t *testing.T) {
 	first := newSite(t, console.Config{})
 	second := newSiteOver(t, first.Scene, console.Config{})
@@ -129,7 +132,8 @@ func TestOPS2_StartsARunAndKeepsWhatWasTyped(t *testing.T) {
 	has(t, s.post("start", url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":"good"}`}, "id": {"order-9"}, "tags": {"region=eu"}}, 200), "order-9", "region")
 }
 
-// Names and payloads are shown as text, and invisible characters are made visible.
+// TestOPS2_HostileNamesAndPayloadsAreText proves that names and payloads are shown as text, and
+// that invisible characters are made visible.
 func TestOPS2_HostileNamesAndPayloadsAreText(t *testing.T) {
 	s := newSite(t, console.Config{})
 	id := "<script>alert(1)</script>\u202e\"'`{{.}}"
@@ -176,8 +180,8 @@ func TestOPS2_StrangersAndOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// The console applies the rights of the principal: a viewer sees no payloads and is offered no
-// actions.
+// TestOPS2_RolesDecideWhatIsShownAndOffered proves that the console applies the rights of the
+// principal: a viewer sees no payloads and is offered no actions.
 func TestOPS2_RolesDecideWhatIsShownAndOffered(t *testing.T) {
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)
@@ -319,8 +323,8 @@ func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
 	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
 }
 
-// A list shows the failures of its runs, and reads each failure group once. A waiting run shows
-// what it waits for.
+// TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter proves that a list shows the failures of its runs
+// and reads each failure group once, and that a waiting run shows the reason why it waits.
 func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 	s := newSite(t, console.Config{})
 	s.Ended("bad", "order-1")
@@ -348,8 +352,8 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 	}
 }
 
-// Each action asks for a reason, which the journal records, including actions whose reason is not
-// in the log.
+// TestOPS2_EachActionAsksWhy proves that each action asks for a reason and that the journal records
+// the reason, even if the log does not.
 func TestOPS2_EachActionAsksWhy(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Ended("bad", "order-1")
@@ -371,8 +375,8 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 		form.Set("reason", "because of "+path)
 		s.post(path, form, 200)
 	}
-	// The filter selects one ID, because the run that the schedule was triggered for may end
-	// between the preview and the start.
+	// The filter selects only one ID, because the run that the trigger of the schedule started may
+	// end between the preview and the start.
 	page := s.get("bulk/new?q=status:completed+id:order-2&verb=restart&reason=because+of+bulk", 200)
 	has(t, page, whyInJournal, "--reason &#39;because of bulk&#39;")
 	form := hiddenOf(page)
@@ -384,7 +388,8 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 
 const whyInJournal = "Why? It is kept in the journal."
 
-// The options of a start are applied, and an invalid start is refused with its input preserved.
+// TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy proves that the options of a start are applied, and
+// that the form of a refused start keeps its input.
 func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {
 	s := newSite(t, console.Config{})
 	form := func(pairs ...string) url.Values {
@@ -407,6 +412,6 @@ func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {
 	}
 	s.Start("wait", "order-1")
 	s.post("start", form("id", "order-1", "policy", "fail"), 409)
-	s.post("start", form("policy", "fail"), 200) // a policy needs an ID
+	s.post("start", form("policy", "fail"), 200) // a policy requires an ID
 	hasNot(t, s.get("start", 200), "flowgen.bulk", "flowgen.schedule")
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// damage executes an SQL statement on a file. The statement must change a row.
+// damage executes an SQL statement on a database file. It fails the test if the statement changes
+// no row.
 func damage(t *testing.T, file, statement string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
@@ -35,12 +36,13 @@ func damage(t *testing.T, file, statement string) {
 	}
 }
 
-// A run with a damaged log is shown as far as it can be read, with advice, wherever the damage is.
+// TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown proves that a run with a damaged log is shown as far
+// as it can be read, with advice, wherever the damage is.
 func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 	for where, c := range map[string]struct {
 		change string
-		damage string   // text in the header of each page; empty if head and end of the log can be read
-		events []string // text on the page of events
+		damage string   // text in the header of each page; empty if the head and the end of the log are readable
+		events []string // texts on the page of events
 	}{
 		"first":   {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = 1`, "frame 1: ", nil},
 		"middle":  {`UPDATE frames SET data = zeroblob(length(data)) WHERE n = 2`, "", []string{"run created"}},
@@ -59,13 +61,13 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 			s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {`"yes"`}, "key": {"k"}}, 200)
 			s.Until(run, "completed")
 			damage(t, file, c.change)
-			server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows"})) // without cached logs
+			server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows"})) // the new handler has no cached logs
 			t.Cleanup(server.Close)
 			s.url = server.URL + "/flows/"
 			for _, tab := range []string{"", "/events", "/data", "/talk", "/tree", "/audit"} {
 				page := s.get("runs/"+run+tab, 200)
 				has(t, page, run, "order-1", "completed", ">default<")
-				hasNot(t, page, " d</td>") // a run of two seconds, in which no lane lasts for days
+				hasNot(t, page, " d</td>") // the run takes two seconds, so no lane may last for days
 				if c.damage != "" {
 					has(t, page, "Its log is damaged", c.damage, "flowctl fsck shows", `class="button" href="/flows/checks"`)
 				}
@@ -74,7 +76,7 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 				}
 			}
 			has(t, s.get("runs/"+run+"/events", 200), c.events...)
-			if where == "first" { // without it no event is found
+			if where == "first" { // if the first event is damaged, no event is found
 				has(t, s.get("runs/"+run+"/event/2", 200), "What is stored is damaged", "flowctl fsck shows")
 				has(t, s.get("runs/"+run+"/payload/2", 500), "What is stored is damaged", `href="/flows/checks"`)
 			}
@@ -85,8 +87,8 @@ func TestOPS2_ADamagedRunIsShownAsFarAsItIsKnown(t *testing.T) {
 	}
 }
 
-// A run that was ended by a newer release is shown as far as it can be read, without the advice to
-// repair it.
+// TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged proves that a run that a newer release has ended
+// is shown as far as it can be read, without the advice to repair it.
 func TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged(t *testing.T) {
 	st := memstore.New()
 	s := newSiteOn(t, newertest.New(st, event.RunCompleted), console.Config{})
@@ -106,7 +108,8 @@ func TestOPS2_ARunOfANewerReleaseIsNotShownAsDamaged(t *testing.T) {
 	}
 }
 
-// A waiting run with a damaged log does not hide the hooks of other runs.
+// TestOPS2_ADamagedRunHidesNoHooks proves that a waiting run with a damaged log does not hide the
+// hooks of other runs.
 func TestOPS2_ADamagedRunHidesNoHooks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	st, err := sqlitestore.Open(file)

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// eventsPerPage is the number of rows on a page of a log. It keeps a page below 1,500 DOM nodes.
+// eventsPerPage is the number of rows on a page of a log. With this number, a page has fewer than
+// 1,500 DOM nodes.
 const eventsPerPage = 190
 
 // eventsView is a page of a log.
@@ -26,7 +27,7 @@ type eventsView struct {
 type eventRow struct {
 	Seq    uint64
 	Time   time.Time
-	After  string // time since the previous event
+	After  string // time since the preceding event
 	Type   string
 	What   string
 	Detail string
@@ -54,7 +55,7 @@ func eventsTab(q *request, v *runView) (any, error) {
 		page.Rows = append(page.Rows, r)
 	})
 	page.Err = admin.ProblemOf(err)
-	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { // the name of an operation is in its first event
+	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { // only the first event of an operation contains its name
 		for i := range page.Rows {
 			r := &page.Rows[i]
 			if o := s.operation(r.ref); o != nil && r.What == "" {
@@ -84,8 +85,8 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// events calls f for a part of a log. Only one event at a time is in memory, because events may be
-// large.
+// events calls f for the events with the numbers from to to. It holds only one event at a time in
+// memory, because events may be large.
 func events(ctx context.Context, s Service, run string, from, to uint64, f func(e *admin.Event)) error {
 	if from > to {
 		return nil
@@ -102,7 +103,7 @@ func events(ctx context.Context, s Service, run string, from, to uint64, f func(
 	return ctx.Err()
 }
 
-// detail describes on one line what an event contains besides its operation.
+// detail returns one line that describes the contents of an event, except its operation.
 func detail(now time.Time, e *admin.Event) string {
 	var parts []string
 	add := func(s string) {
@@ -123,7 +124,7 @@ func detail(now time.Time, e *admin.Event) string {
 	return strings.Join(parts, "  ")
 }
 
-// fact is a field of an event on its page.
+// fact is a field of an event as its page shows it.
 type fact struct {
 	admin.EventField
 
@@ -153,7 +154,7 @@ func facts(e admin.Event) (all []fact) {
 	return all
 }
 
-// eventView is a complete event.
+// eventView is an event with all of its fields.
 type eventView struct {
 	admin.Event
 	Payload *payloadView
@@ -187,7 +188,7 @@ func eventTab(q *request, v *runView) (any, error) {
 	return got, nil
 }
 
-// payloadFile sends the payload of an event as a download, which browsers do not display.
+// payloadFile sends the payload of an event as a download, so that browsers do not display it.
 func payloadFile(q *request, w http.ResponseWriter) error {
 	if err := q.who.Need(admin.RolePayloads, "to save payloads"); err != nil {
 		return err
@@ -212,9 +213,9 @@ type operationView struct {
 	Kind, Name, Key string
 	Args, Result    *payloadView
 	Failure         *admin.Failure
-	Attempts        []attemptView // only if an attempt has failed
+	Attempts        []attemptView // set only if an attempt has failed
 	Events          []eventRow
-	Fork            string // URL of the action fork; empty if the run cannot be forked from here
+	Fork            string // URL of the action fork; empty if the run cannot be forked from this operation
 	Run             string
 	Close           string
 }
@@ -232,7 +233,7 @@ func operationOf(q *request, v *runView, one *operation) *operationView {
 // operationEvents is the maximum number of events that are read for an operation.
 const operationEvents = 2000
 
-// read adds the events of an operation that are close to its first event in the log.
+// read adds the events of the operation that are close to its first event in the log.
 func (o *operationView) read(q *request, v *runView) {
 	var failures []*admin.Failure
 	_ = events(q.ctx(), q.service, v.ID, o.seq, min(o.seq+operationEvents, v.Events), func(e *admin.Event) {

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A program mounts the console next to its own pages. To answer other machines it needs a Session
-// or a Proxy.
+// The program mounts the console next to its own pages. The console answers only browsers on the
+// same machine unless its configuration has a Session or a Proxy.
 func ExampleNew() {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})

@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// The updates of an open page end when its login expires.
+// TestOPS3_UpdatesOfAPageEndWithItsLogin proves that the updates of an open page end when its login
+// expires.
 func TestOPS3_UpdatesOfAPageEndWithItsLogin(t *testing.T) {
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -46,13 +47,14 @@ func TestOPS3_UpdatesOfAPageEndWithItsLogin(t *testing.T) {
 		}
 	}
 	later.Store(int64(2 * time.Hour))
-	if _, err := io.Copy(io.Discard, updates); err != nil { // to its end
+	if _, err := io.Copy(io.Discard, updates); err != nil { // reads until the updates end
 		t.Errorf("the updates do not end: %v", err)
 	}
 	s.get("live?page="+url.QueryEscape("/runs"), 401)
 }
 
-// Pages of other origins cannot load anything from the console; links to it work.
+// TestOPS3_PagesOfOtherOriginsReadNothing proves that pages of other origins cannot load anything
+// from the console, but that their links to the console work.
 func TestOPS3_PagesOfOtherOriginsReadNothing(t *testing.T) {
 	s := newSite(t, console.Config{})
 	for _, at := range []string{"runs", "live?page=%2Fnowhere"} {

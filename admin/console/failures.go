@@ -55,12 +55,12 @@ func failuresPage(q *request) (*view, error) {
 }
 
 const (
-	groupsKept   = 4000 // about 1 KB each
-	groupsAtOnce = 20   // read while a page is drawn; the others follow when it is drawn again
+	groupsKept   = 4000 // number of cached groups, about 1 KB each
+	groupsAtOnce = 20   // number of groups that are read for one drawing of a page; further groups are read for the next drawings
 )
 
-// groups caches the texts of failure groups. The text of a group never changes, because the ID is
-// derived from it. Each principal has a cache of its own.
+// groups caches the texts of failure groups. The ID of a group is derived from its text, so the
+// text never changes. Each principal has a cache of its own.
 type groups struct {
 	mu   sync.Mutex
 	said map[groupKey]string
@@ -89,8 +89,8 @@ func (g *groups) keep(key groupKey, text string) {
 	g.said[key] = text
 }
 
-// said returns the texts of the failures of runs, by failure group. Groups that the reader may not
-// see are omitted.
+// said returns the failure texts of runs, by failure group. It omits groups that the reader may not
+// read.
 func (q *request) said(runs []admin.Run) map[string]string {
 	all := map[string]string{}
 	asked := 0
@@ -125,7 +125,7 @@ func saidOf(g *admin.FailureGroup) string {
 // diffLine is a line of a diff.
 type diffLine struct {
 	Kind string // -, + or a space
-	Text string // including its sign
+	Text string // text of the line, including its sign
 }
 
 // maxDiffLines is the maximum number of lines of a diff that are shown.
@@ -150,8 +150,8 @@ func diffLines(text string) []diffLine {
 	return all
 }
 
-// compare returns the diff of two texts: lines only in the first with -, lines only in the second
-// with +.
+// compare returns the diff of two texts. It marks lines that only the first text contains with -,
+// and lines that only the second text contains with +.
 func compare(before, after string) []diffLine {
 	a, b := linesOf(before), linesOf(after)
 	// longest[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
@@ -189,7 +189,7 @@ func compare(before, after string) []diffLine {
 	return all
 }
 
-// linesOf returns the first lines of a text.
+// linesOf returns the first lines of a text, up to the maximum for diffs.
 func linesOf(text string) []string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(all) > maxDiffLines {
@@ -198,12 +198,12 @@ func linesOf(text string) []string {
 	return all
 }
 
-// attemptView is the result of an attempt of a step, and its difference from the previous attempt.
+// attemptView is the result of an attempt of a step, and its difference from the preceding attempt.
 type attemptView struct {
 	Number  int
 	Failure *admin.Failure
-	Diff    []diffLine // from the previous attempt; nil for the first one, or if nothing differs
-	Same    bool       // equal to the previous attempt
+	Diff    []diffLine // difference from the preceding attempt; nil for the first attempt, or if nothing differs
+	Same    bool       // whether the result equals that of the preceding attempt
 }
 
 // attemptsOf compares the failures of consecutive attempts.
@@ -222,7 +222,7 @@ func attemptsOf(failures []*admin.Failure) []attemptView {
 	return all
 }
 
-// failureText returns everything that distinguishes a failure, one value per line.
+// failureText returns all values of a failure by which it may differ from another, one per line.
 func failureText(f *admin.Failure) string {
 	var s strings.Builder
 	s.WriteString(f.Message)

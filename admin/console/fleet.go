@@ -36,7 +36,7 @@ type servedQueue struct {
 	Workflows []string
 }
 
-// byQueue groups what a worker serves by queue.
+// byQueue groups the workflows that a worker serves by queue.
 func byQueue(served []admin.Served) []servedQueue {
 	var all []servedQueue
 	for _, s := range served {
@@ -57,7 +57,7 @@ func queuesPage(q *request) (*view, error) {
 	}
 	l := &fleetPage{Queues: page.Queues, Next: nextPage(q, page.Cursor), Command: q.h.command("queues")}
 	pools, err := q.service.Pools(q.ctx(), admin.PoolFilter{Holders: true})
-	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // queues are shown without limits
+	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // the queues are shown even if the limits cannot be read
 	return &view{name: "queues", Title: "Queues and limits", Nav: "queues", Live: true, Data: l}, nil
 }
 
@@ -70,7 +70,8 @@ func schedulesPage(q *request) (*view, error) {
 	return &view{name: "schedules", Title: "Schedules", Nav: "schedules", Live: true, Data: l}, nil
 }
 
-// nextPage returns the URL of the page after a cursor, or the empty string.
+// nextPage returns the URL of the page after a cursor. It returns the empty string if the cursor is
+// empty.
 func nextPage(q *request, cursor string) string {
 	if cursor == "" {
 		return ""
@@ -85,7 +86,7 @@ const runsPerTree = 100
 type treeView struct {
 	admin.Tree
 	First, Of   int
-	Older, Next string // URLs of other pages
+	Older, Next string // URLs of the neighboring pages
 }
 
 func treeTab(q *request, v *runView) (any, error) {
@@ -118,11 +119,11 @@ var scheduleVerbs = map[string]verb{
 	"delete":   {Name: "Delete", Will: "It starts no more runs. Those that it has started go on.", Final: true},
 }
 
-// scheduleView is a schedule with its possible actions.
+// scheduleView is a schedule with the actions that it accepts at present.
 type scheduleView struct {
 	admin.Schedule
 	Acts    []string
-	Recent  []admin.ScheduleStart // the newest first
+	Recent  []admin.ScheduleStart // started runs, the newest first
 	Command string
 }
 

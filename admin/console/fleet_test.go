@@ -36,7 +36,7 @@ func TestOPS2_SchedulesAreShownAndControlled(t *testing.T) {
 			if !missing {
 				return
 			}
-			select { // a worker executes it
+			select { // waits until a worker has executed the request
 			case <-ctx.Done():
 			case <-time.After(20 * time.Millisecond):
 			}
@@ -56,7 +56,7 @@ func TestOPS2_SchedulesAreShownAndControlled(t *testing.T) {
 	until("resumed", at, "/pause\"")
 	form = hiddenOf(s.get(at+"/trigger", 200))
 	s.post(at+"/trigger", form, 200)
-	s.post(at+"/trigger", form, 200) // the same form
+	s.post(at+"/trigger", form, 200) // submits the same form twice
 	until("triggered", at, "<dt>Started</dt><dd>1</dd>")
 	has(t, s.post(at+"/backfill", url.Values{"from": {"soon"}, "to": {"0s"}, "overlap": {"allow"}}, 400), "soon", `value="soon"`, `<option value="allow" selected>`)
 	s.post(at+"/backfill", url.Values{"from": {"72h"}, "to": {"0s"}, "overlap": {"allow"}}, 200)
@@ -93,8 +93,8 @@ func TestOPS2_LimitsAreShownAndConfigured(t *testing.T) {
 	s.get(at+"/explode", 404)
 }
 
-// The page of workers lists what they serve queue by queue, and the page of queues shows their
-// problems.
+// TestOPS2_WorkersAndQueuesSayWhoServesWhat proves that the page of workers lists the served
+// workflows by queue, and that the page of queues shows problems of the queues.
 func TestOPS2_WorkersAndQueuesSayWhoServesWhat(t *testing.T) {
 	s := newSite(t, console.Config{})
 	s.Blocked("order-1")
@@ -102,7 +102,7 @@ func TestOPS2_WorkersAndQueuesSayWhoServesWhat(t *testing.T) {
 	has(t, s.get("queues", 200), "start a worker that registers admintest.changed", `<span class="warn">1</span>`, `<span class="dim">0</span>`)
 }
 
-// order is an input with all types that forms support.
+// order is an input with fields of all types that forms support.
 type order struct {
 	Customer string     `json:"customer"`
 	Cents    int        `json:"cents"`
@@ -137,7 +137,7 @@ func TestOPS2_StartDrawsAFormFromTheSchema(t *testing.T) {
 			cancel()
 			break
 		}
-		select { // the worker registers it when it starts
+		select { // waits until the worker has registered the workflow, which it does when it starts
 		case <-limited.Done():
 		case <-time.After(20 * time.Millisecond):
 		}

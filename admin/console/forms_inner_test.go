@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// A form has the titles, descriptions and order of its schema, marks required fields, and
-// preselects no boolean.
+// TestOPS2_FormsHaveTitlesAndOrderAndNoDefaults proves that a form has the titles, the descriptions
+// and the order of its schema, marks required fields, and preselects no boolean.
 func TestOPS2_FormsHaveTitlesAndOrderAndNoDefaults(t *testing.T) {
 	fields := formOf(json.RawMessage(`{"type":"object","required":["approved","reason"],"properties":{
 		"reason":{"type":"string","title":"Why"},
@@ -36,7 +36,7 @@ func TestOPS2_FormsHaveTitlesAndOrderAndNoDefaults(t *testing.T) {
 	}
 }
 
-// The description of a wait reads as a sentence.
+// TestOPS2_WaitsReadAsASentence proves that the description of a wait is a sentence.
 func TestOPS2_WaitsReadAsASentence(t *testing.T) {
 	now := time.Date(2026, 11, 29, 8, 0, 0, 0, time.UTC)
 	after := func(hours int) string {
@@ -50,8 +50,8 @@ func TestOPS2_WaitsReadAsASentence(t *testing.T) {
 	}
 }
 
-// A wait for a payload of a hook with a timeout is shown as the hook, not additionally as a wait
-// for a topic of the same name.
+// TestOPS2_AWaitForAHookIsNoMessage proves that a wait with a timeout for a payload of a hook is
+// shown only as the hook, and not as a wait for a topic of the same name.
 func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
 	lane := &node{label: "receive"}
 	s := &skeleton{ops: []*operation{
@@ -64,7 +64,8 @@ func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
 	}
 }
 
-// Actions have the same names in the console, in flowctl and in the API.
+// TestOPS2_ActionsHaveTheNamesOfTheCommand proves that actions have the same names in the console,
+// in flowctl and in the API.
 func TestOPS2_ActionsHaveTheNamesOfTheCommand(t *testing.T) {
 	for _, name := range admin.Actions() {
 		if got, want := verbs[name].Name, title(name); got != want {

@@ -10,17 +10,17 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Limits of the drawing of a graph. For larger graphs the page shows only the number of nodes per
-// state.
+// Limits of the drawing of a graph. For a larger graph, the page shows only the number of nodes in
+// each state.
 const (
 	maxNodesDrawn = 100
 	maxEdgesDrawn = 400
-	maxGraphs     = 12  // graphs of a run to choose from
-	maxNeeds      = 400 // characters of the dependencies of a node
+	maxGraphs     = 12  // maximum number of graphs of a run to choose from
+	maxNeeds      = 400 // maximum length of the list of a node's dependencies, in characters
 )
 
-// shapes caches the catalog entries of workflows. They change when a worker of another build
-// starts, but pages are drawn every second.
+// shapes caches the catalog entries of workflows. An entry changes only if a worker of another
+// build starts, but pages are drawn every second.
 type shapes struct {
 	now func() time.Time
 	mu  sync.Mutex
@@ -29,20 +29,20 @@ type shapes struct {
 
 type shape struct {
 	read     time.Time
-	versions []admin.CatalogVersion // without schemas
+	versions []admin.CatalogVersion // without their schemas
 }
 
-// How long an entry is cached, and how many entries.
+// Limits of the age and the number of cached entries.
 const (
 	shapeFor   = 10 * time.Second
-	unknownFor = time.Second // for unknown workflows, whose worker may have just started
+	unknownFor = time.Second // for unknown workflows; their worker may have just started
 	maxShapes  = 500
 )
 
 func newShapes(now func() time.Time) *shapes { return &shapes{now: now, by: map[string]shape{}} }
 
-// of returns the versions of a workflow in the catalog. Errors are ignored, because the run is
-// drawn in any case.
+// of returns the versions of a workflow in the catalog. It ignores errors, because the run is drawn
+// even without the catalog.
 func (s *shapes) of(q *request, workflow string) []admin.CatalogVersion {
 	s.mu.Lock()
 	kept, ok := s.by[workflow]
@@ -76,18 +76,18 @@ func (s *shapes) of(q *request, workflow string) []admin.CatalogVersion {
 // graphView is the drawing of a graph.
 type graphView struct {
 	Path   string
-	Others []choice // other graphs of the run
+	Others []choice // the other graphs of the run
 	Counts []graphCount
 	Total  int
-	Said   string // for screen readers
+	Said   string // description for screen readers
 	Build  string
-	Code   string // the build of the run if it differs
-	Why    string // why the dependencies are unknown
-	Many   string // why it is not drawn
+	Code   string // build of the run, if it differs from the build of the graph
+	Why    string // reason why the dependencies are unknown
+	Many   string // reason why the graph is not drawn
 	Nodes  []graphRow
-	Wide   *graphDrawing // from left to right
-	Long   bool          // too wide for narrow screens
-	Tall   *graphDrawing // from top to bottom, for narrow screens
+	Wide   *graphDrawing // drawing from left to right
+	Long   bool          // whether the drawing is too wide for narrow screens
+	Tall   *graphDrawing // drawing from top to bottom, for narrow screens
 }
 
 // graphCount is the number of nodes in a state.
@@ -96,38 +96,38 @@ type graphCount struct {
 	Count       int
 }
 
-// graphRow is a node in the table.
+// graphRow is a node in the table below the drawing.
 type graphRow struct {
 	ID, State, Kind string
 	Needs           string
 	Began, Took     string
-	Text            string // additional information
+	Text            string // additional information about the state
 	Link            string
 }
 
-// graphDrawing is a picture. Numbers are in units of its viewBox.
+// graphDrawing is a drawing of a graph. Numbers are in units of its viewBox.
 type graphDrawing struct {
 	Width, Height int
 	BoxWidth      int
-	Edge          int         // height above a stacked box
-	Taken, Ahead  string      // paths of edges
-	Tips, Points  string      // arrowheads of these edges
-	Lines         []graphLine // between layers, if there are no edges
+	Edge          int         // offset of the upper edge of the stacked boxes behind a node that executes once per element
+	Taken, Ahead  string      // SVG paths of the edges
+	Tips, Points  string      // SVG paths of the arrowheads of these edges
+	Lines         []graphLine // lines between layers, if there are no edges
 	Nodes         []graphBox
 }
 
 type graphLine struct{ X1, Y1, X2, Y2 int }
 
-// graphBox is a node in a picture.
+// graphBox is a node in a drawing.
 type graphBox struct {
 	X, Y, TextX, NameY, StateY int
 	Name, Full, State, Kind    string
 	Said                       string
 	Link                       string
-	Many                       bool // it executes once per element
+	Many                       bool // whether the node executes once per element
 }
 
-// graph returns the picture of a graph of a run, or nil if it has none.
+// graph returns the drawing of a graph of a run. It returns nil if the run has no graph.
 func (q *request) graph(v *runView) *graphView {
 	of := func(known []admin.CatalogVersion) (g admin.Graph, ok bool) {
 		q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) {
@@ -137,7 +137,7 @@ func (q *request) graph(v *runView) *graphView {
 		})
 		return g, ok
 	}
-	var plain bool // it has begun only operations outside of graphs, so the catalog is not read
+	var plain bool // true if all operations so far are outside of graphs, so that the catalog need not be read
 	q.h.logs.with(q.ctx(), q, v.ID, v.Events, func(s *skeleton, _ error) { plain = s.graph.Begun && len(s.graph.Paths()) == 0 })
 	if plain {
 		return nil

@@ -23,8 +23,8 @@ var (
 	spoken    = regexp.MustCompile(`class="g-[a-z-]+" (?:role="img" )?aria-label="([^"]*)"`)
 )
 
-// graphOf returns the graph on the page of a run: its markup, the text of its table without times,
-// and the texts of its nodes for screen readers.
+// graphOf returns the graph on the page of a run. It returns the markup, the text of the table
+// without times, and the texts of the nodes for screen readers.
 func (s *site) graphOf(ref string) (part string, rows, said []string) {
 	s.Helper()
 	part = graphPart.FindString(s.get("runs/"+ref, 200))
@@ -42,8 +42,8 @@ func (s *site) graphOf(ref string) (part string, rows, said []string) {
 	return part, rows, said
 }
 
-// A graph is drawn with the state of each node in words and the dependencies, as a picture and as a
-// table.
+// TestOPS2_AGraphIsDrawnWithItsStates proves that a graph is shown as a drawing and as a table,
+// with the state of each node in words and with the dependencies.
 func TestOPS2_AGraphIsDrawnWithItsStates(t *testing.T) {
 	s := newSite(t, console.Config{})
 	ref := s.Graph("hang", "")
@@ -60,7 +60,7 @@ func TestOPS2_AGraphIsDrawnWithItsStates(t *testing.T) {
 		"pick: done", "check: running; needs pick", "gift: not reached; needs pick, that its condition holds", "pack: not reached; needs check, gift or that it was skipped",
 		"stamp: not reached; needs each of check", "hand.over: not reached; needs pack, stamp",
 	}
-	if diff := cmp.Diff(append(nodes, nodes...), said); diff != "" { // of both pictures
+	if diff := cmp.Diff(append(nodes, nodes...), said); diff != "" { // both drawings contain all nodes
 		t.Errorf("what is said of the nodes (-want +got):\n%s", diff)
 	}
 	has(t, part, "1 done", "1 running", "4 not reached", `class="way taken"`, `class="tip ahead"`, "?op=3", "says which node needs which")
@@ -77,8 +77,8 @@ func TestOPS2_AGraphIsDrawnWithItsStates(t *testing.T) {
 	}
 }
 
-// The nodes of a graph that is built at run time are in the order of time; for a large one only the
-// counts are shown.
+// TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt proves that the nodes of a graph that workflow
+// code builds are drawn in the order of the log. For a large graph, only the counts are shown.
 func TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt(t *testing.T) {
 	s := newSite(t, console.Config{})
 	small, large := s.Graph("7", ""), s.Graph("150", "")
@@ -97,8 +97,9 @@ func TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt(t *testing.T) {
 	}
 }
 
-// The graph of another build is drawn if the run is consistent with it, with the name of the build.
-// Otherwise the page shows the reason.
+// TestOPS2_AGraphOfAnotherBuildSaysSo proves that the page draws the graph of another build, with
+// the name of the build, if the run is consistent with the graph. Otherwise the page shows the
+// reason.
 func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	st := memstore.New()
 	now := time.Now()
@@ -112,13 +113,13 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	graph := kept[0].Versions[0].Graph.Nodes
 	describe := func(build string, nodes []store.CatalogNode) {
 		t.Helper()
-		for i := range store.MaxCatalogVersions { // until no other version is kept
+		for i := range store.MaxCatalogVersions { // registers versions until the catalog has dropped the others
 			v := store.CatalogVersion{Build: build, Queue: fmt.Sprint("q", i), Graph: store.NewCatalogGraph(nodes)}
 			if err := store.Describe(t.Context(), st, admintest.GraphWorkflow, v); err != nil {
 				t.Fatal(err)
 			}
 		}
-		now = now.Add(time.Minute) // the cache has expired
+		now = now.Add(time.Minute) // the cache entry has expired
 	}
 	describe("next<b>", graph)
 	part, _, _ := s.graphOf(ref)
@@ -134,7 +135,8 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	has(t, part, "No ways between nodes are drawn: no build has said which node needs which")
 }
 
-// A run that has not begun is drawn with all of its nodes, with any names.
+// TestOPS2_NodesOfHostileNamesAreShownAsTheyAre proves that a run that has not begun is drawn with
+// all nodes of its graph, whatever their names are.
 func TestOPS2_NodesOfHostileNamesAreShownAsTheyAre(t *testing.T) {
 	st := memstore.New()
 	s := newSiteOn(t, st, console.Config{})

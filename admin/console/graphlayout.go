@@ -8,24 +8,24 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// graphPlan is the layout of a graph: nodes are in layers, each to the right of its dependencies,
-// with as few crossings as a few rounds of sorting find. It depends only on the nodes, so the
-// picture does not move while the run progresses.
+// graphPlan is the layout of a graph. Each node is in a layer to the right of its dependencies. A
+// few rounds of sorting reduce the number of crossings. The layout depends only on the nodes, so
+// the drawing does not move while the run progresses.
 type graphPlan struct {
-	cells  []graphCell // first the nodes in their order, then cells of edges
-	layers [][]int     // cells in the order of their positions
-	edges  [][]int     // each is the list of cells from a node to the dependent node
+	cells  []graphCell // first the nodes in their order, then the cells of edges
+	layers [][]int     // cells of each layer, in the order of their positions
+	edges  [][]int     // for each edge, the cells from a node to the dependent node
 	starts []int       // layers that are known to begin later than the preceding layers
 }
 
-// graphCell is a position in a layer: a node, or the crossing of an edge through the layer.
+// graphCell is a position in a layer. It contains a node, or an edge that passes through the layer.
 type graphCell struct {
 	layer     int
-	node      int   // -1: none
-	ins, outs []int // cells of the previous and the next layer
+	node      int   // index of the node; -1 for an edge
+	ins, outs []int // adjacent cells in the preceding and in the following layer
 }
 
-// planOf computes the layout with up to most nodes per layer; 0 means any number.
+// planOf computes the layout of nodes. A layer has at most most nodes; 0 means any number.
 func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	p := &graphPlan{}
 	at := make(map[string]int, len(nodes))
@@ -33,7 +33,7 @@ func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	for i := range nodes {
 		at[nodes[i].ID] = i
 	}
-	timed := true // no dependencies are known: the layers are those of time
+	timed := true // true if no dependencies are known, so that the layers are those of the log
 	for i := range nodes {
 		for _, id := range nodes[i].Before() {
 			before[i] = append(before[i], at[id])
@@ -52,7 +52,7 @@ func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	return p
 }
 
-// stack returns the layer of each node. Nodes that exceed the limit of a layer are moved to the
+// stack returns the layer of each node. It moves nodes that exceed the limit of a layer to the
 // following layers.
 func (p *graphPlan) stack(nodes []admin.GraphNode, before [][]int, timed bool, most int) []int {
 	order := make([]int, len(nodes))
@@ -107,7 +107,7 @@ func (p *graphPlan) edge(from, to int) {
 // sweeps is the number of rounds in which the order within layers is improved.
 const sweeps = 8
 
-// sort orders each layer by the positions of neighboring cells, forward and backward, and keeps the
+// sort orders each layer by the positions of adjacent cells, forward and backward, and keeps the
 // order with the fewest crossings.
 func (p *graphPlan) sort() {
 	best, fewest := p.order(), p.crossings()
@@ -133,7 +133,7 @@ func (p *graphPlan) order() [][]int {
 	return all
 }
 
-// places returns the position of each cell within its layer.
+// places returns the position of each cell in the order of its layer.
 func (p *graphPlan) places() []int {
 	at := make([]int, len(p.cells))
 	for _, layer := range p.layers {
@@ -144,8 +144,9 @@ func (p *graphPlan) places() []int {
 	return at
 }
 
-// sortLayer orders a layer by the mean positions of the neighbors in the previous layer, or in the
-// next one. Cells without neighbors approximately keep their positions.
+// sortLayer orders a layer by the mean positions of the adjacent cells in the preceding layer if
+// before is true, and otherwise in the following layer. Cells without adjacent cells keep their
+// positions approximately.
 func (p *graphPlan) sortLayer(l int, before bool) {
 	at := p.places()
 	mean := func(c int) (sum, n int) {
@@ -172,7 +173,7 @@ func (p *graphPlan) sortLayer(l int, before bool) {
 func (p *graphPlan) crossings() (count int) {
 	at := p.places()
 	for _, layer := range p.layers {
-		var ends []int // of the edges of the preceding cells
+		var ends []int // ends of the edges of the preceding cells
 		for _, c := range layer {
 			for _, o := range p.cells[c].outs {
 				for _, end := range ends {
@@ -189,22 +190,22 @@ func (p *graphPlan) crossings() (count int) {
 	return count
 }
 
-// The sizes of a drawing.
+// Sizes of a drawing, in units of its viewBox.
 const (
-	wideBox, tallBox = 146, 126 // widths of nodes
+	wideBox, tallBox = 146, 126 // widths of nodes in wide and in tall drawings
 	boxHeight        = 44
-	wideGap, tallGap = 34, 32 // between layers
-	nodeGap, edgeGap = 14, 8  // between the nodes of a layer, and between edges that cross it
-	edgeRoom         = 6      // for such an edge
-	abreast          = 2      // nodes side by side in a drawing for narrow screens
-	maxTall          = 40     // nodes of such a drawing
-	narrow           = 700    // maximum width that is shown on these
+	wideGap, tallGap = 34, 32 // distances between layers
+	nodeGap, edgeGap = 14, 8  // distance between the nodes of a layer, and distance from an edge that passes through the layer
+	edgeRoom         = 6      // width reserved for such an edge
+	abreast          = 2      // maximum number of nodes side by side in a tall drawing, which is for narrow screens
+	maxTall          = 40     // maximum number of nodes in a tall drawing
+	narrow           = 700    // maximum width of a drawing that narrow screens show
 	graphMargin      = 6
-	charWidth        = 8 // maximum width of a character, approximately
+	charWidth        = 8 // approximate maximum width of a character
 )
 
-// spread returns the centers of cells across the layers: close to their neighbors, in order, and
-// without overlaps.
+// spread returns the positions of the centers of cells across the layers. It keeps their order,
+// avoids overlaps, and places cells close to their adjacent cells.
 func (p *graphPlan) spread(size int) []int {
 	room := func(c int) int {
 		if p.cells[c].node >= 0 {
@@ -219,7 +220,7 @@ func (p *graphPlan) spread(size int) []int {
 		return (room(a)+room(b))/2 + edgeGap
 	}
 	at := make([]int, len(p.cells))
-	far := 0 // from the center to the end of the widest layer, which bounds all layers
+	far := 0 // half the size of the widest layer, which bounds the positions in all layers
 	for _, layer := range p.layers {
 		for i, c := range layer[1:] {
 			at[c] = at[layer[i]] + apart(layer[i], c)
@@ -250,8 +251,8 @@ func (p *graphPlan) spread(size int) []int {
 	return at
 }
 
-// settle moves the cells of a layer toward the means of their neighbors, as far as their order and
-// sizes allow. Cells that would overlap form a block, which is placed at the mean of the wanted
+// settle moves the cells of a layer toward the means of their adjacent cells, as far as their order
+// and sizes allow. Cells that would overlap form a block, which is placed at the mean of the wanted
 // positions. least and most bound the positions of the first and the last cell.
 func (p *graphPlan) settle(layer, at []int, apart func(a, b int) int, least, most int) {
 	type block struct{ sum, weight, n int }
@@ -281,8 +282,8 @@ func (p *graphPlan) settle(layer, at []int, apart func(a, b int) int, least, mos
 	}
 }
 
-// wanted returns the position where a cell is closest to its neighbors. An edge through several
-// layers is straight if possible.
+// wanted returns the position at which a cell is closest to its adjacent cells. An edge that passes
+// through several layers is kept straight if possible.
 func (p *graphPlan) wanted(c int, at []int) int {
 	sum, weights := 0, 0
 	for _, near := range [][]int{p.cells[c].ins, p.cells[c].outs} {
@@ -300,8 +301,8 @@ func (p *graphPlan) wanted(c int, at []int) int {
 	return sum / weights
 }
 
-// draw returns the picture of nodes, and of rows with their texts, from left to right or from top
-// to bottom.
+// draw returns a drawing of the nodes from left to right, or from top to bottom if tall is true.
+// The rows contain the texts of the nodes.
 func (p *graphPlan) draw(nodes []admin.GraphNode, rows []graphRow, tall bool) *graphDrawing {
 	width, along, across, gap := wideBox, wideBox, boxHeight, wideGap
 	if tall {
@@ -352,9 +353,9 @@ func (p *graphPlan) draw(nodes []admin.GraphNode, rows []graphRow, tall bool) *g
 // tip is the length of an arrowhead.
 const tip = 6
 
-// drawEdge appends an edge to the path lines and its arrowhead to the path ends.
+// drawEdge appends an edge to the SVG path lines, and its arrowhead to the SVG path ends.
 func (p *graphPlan) drawEdge(lines, ends *strings.Builder, way, at []int, begin func(layer int) int, along int, tall bool) {
-	pair := func(a, b int) string { // along and across the layers
+	pair := func(a, b int) string { // coordinates along and across the layers
 		if tall {
 			a, b = b, a
 		}

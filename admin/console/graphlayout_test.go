@@ -26,8 +26,9 @@ func someGraph(r *rand.Rand, n int) []admin.GraphNode {
 	return nodes
 }
 
-// In every graph nodes do not overlap, each follows its dependencies, all are in the picture, and
-// the result is deterministic.
+// TestOPS2_NodesOfAGraphDoNotOverlapAndFollowWhatTheyNeed proves for random graphs that all nodes
+// are in the drawing, that no two nodes overlap, that each node follows its dependencies, and that
+// the layout is deterministic.
 func TestOPS2_NodesOfAGraphDoNotOverlapAndFollowWhatTheyNeed(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -73,7 +74,8 @@ func TestOPS2_NodesOfAGraphDoNotOverlapAndFollowWhatTheyNeed(t *testing.T) {
 
 func abs(n int) int { return max(n, -n) }
 
-// Edges cross only if it cannot be avoided.
+// TestOPS2_EdgesOfAGraphCrossLittle proves that edges do not cross if they can be drawn without
+// crossings.
 func TestOPS2_EdgesOfAGraphCrossLittle(t *testing.T) {
 	node := func(id string, layer int, needs ...string) admin.GraphNode {
 		return admin.GraphNode{ID: id, Layer: layer, Needs: needs}
@@ -97,7 +99,8 @@ func TestOPS2_EdgesOfAGraphCrossLittle(t *testing.T) {
 	}
 }
 
-// Nodes with unknown dependencies are in columns of time, with lines between them.
+// TestOPS2_ColumnsOfTimeHaveLinesBetweenThem proves that nodes with unknown dependencies are drawn
+// in columns in the order of time, with lines between the columns.
 func TestOPS2_ColumnsOfTimeHaveLinesBetweenThem(t *testing.T) {
 	var nodes []admin.GraphNode
 	for i := range 7 {

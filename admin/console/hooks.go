@@ -13,11 +13,11 @@ import (
 // hooksView is the list of open hooks.
 type hooksView struct {
 	Hooks    []hookRow
-	Workflow string // restricts the list; empty means all
-	Tag      string // tag of the runs as name=value
+	Workflow string // selects the hooks of runs of this workflow; empty selects all
+	Tag      string // selects the hooks of runs with this tag, as name=value
 	Columns  []string
 	Older    string
-	Resume   bool // the reader may send payloads
+	Resume   bool // whether the reader may send payloads
 	Command  string
 	Problem  *admin.Problem
 }
@@ -25,7 +25,7 @@ type hooksView struct {
 // hookRow is a hook in a list.
 type hookRow struct {
 	admin.Hook
-	Link string // URL of the form that sends to it; empty if it is not offered
+	Link string // URL of the form that sends to the hook; empty if the reader may not send
 }
 
 func hooksPage(q *request) (*view, error) {
@@ -60,7 +60,7 @@ func hooksPage(q *request) (*view, error) {
 	return v, nil
 }
 
-// maxTagColumns is the maximum number of tags with a column of their own in a list.
+// maxTagColumns is the maximum number of tags that have a column of their own in a list.
 const maxTagColumns = 2
 
 // tagColumns returns the most frequent tag names of the runs of a list.
@@ -77,9 +77,9 @@ func tagColumns(all []map[string]string) []string {
 	return names
 }
 
-// hookLink returns the URL of the form that sends to a hook. It identifies the hook by its run and
-// its ID: the token is sufficient to send to the hook, so it must not be in URLs, which browsers
-// and proxies record.
+// hookLink returns the URL of the form that sends to a hook. The URL identifies the hook by its run
+// and its ID. It must not contain the token, because browsers and proxies record URLs, and the
+// token is sufficient to send to the hook.
 func (q *request) hookLink(h *admin.Hook) string {
 	if h.Token == "" || h.ID == "" {
 		return ""
@@ -90,7 +90,7 @@ func (q *request) hookLink(h *admin.Hook) string {
 // hookButton is a link from the page of a run to the form of an open hook.
 type hookButton struct{ Title, Link string }
 
-// maxHookButtons is the maximum number of hooks of a run with a button.
+// maxHookButtons is the maximum number of hooks of a run that have a button.
 const maxHookButtons = 3
 
 func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
@@ -99,7 +99,7 @@ func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
 	}
 	page, err := q.service.Hooks(q.ctx(), admin.HookFilter{Run: r.ID})
 	if err != nil {
-		return nil // the page of the hooks shows the reason
+		return nil // the page of the hooks shows the error
 	}
 	for i := range page.Hooks {
 		if at := q.hookLink(&page.Hooks[i]); at != "" && len(all) < maxHookButtons {
@@ -109,8 +109,8 @@ func (q *request) hookButtons(r *admin.Run) (all []hookButton) {
 	return all
 }
 
-// namedHook returns the hook that is identified by the URL of a form or by the token in the form.
-// It may be closed.
+// namedHook returns the hook that the URL of a form or the token in the form identifies. The hook
+// may be closed.
 func (q *request) namedHook() (h admin.Hook, err error) {
 	if token := q.r.PostForm.Get("token"); token != "" {
 		return q.service.Hook(q.ctx(), token)
@@ -130,8 +130,8 @@ func (q *request) namedHook() (h admin.Hook, err error) {
 	return page.Hooks[i], nil
 }
 
-// hookForm returns the form for the payload of a hook, with fields if the hook describes its
-// payload.
+// hookForm returns the form for the payload of a hook. The form has fields if the hook describes
+// its payload.
 func hookForm(q *request) (*ask, admin.Hook, error) {
 	if err := q.who.Need(admin.RoleOperator, "to resume hooks"); err != nil {
 		return nil, admin.Hook{}, err
@@ -175,7 +175,8 @@ func resumeHook(q *request) (string, *view, error) {
 	})
 }
 
-// hookPayload returns the payload from a form, and marks invalid JSON.
+// hookPayload returns the payload from a form. If the payload is invalid JSON, it marks the field
+// and returns an error.
 func hookPayload(fields []field, form url.Values) (admin.Message, error) {
 	if form.Has("payload") {
 		return messageOf(form)

@@ -10,7 +10,7 @@ import (
 // journalView is a page of the journal.
 type journalView struct {
 	Entries                               []admin.JournalEntry
-	Principal, Action, Target, Out, Since string // as typed
+	Principal, Action, Target, Out, Since string // conditions as typed
 	Outcomes                              []string
 	Partial                               bool
 	Older                                 string
@@ -69,7 +69,8 @@ func (j *journalView) filter(q *request) (admin.JournalFilter, error) {
 // oneLine trims a text and replaces line breaks by spaces.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// targetOf returns the URL of the target of an entry, or the empty string.
+// targetOf returns the URL of the target of an entry. It returns the empty string if the target has
+// no page.
 func targetOf(prefix string, e *admin.JournalEntry) string {
 	name, _ := strings.CutPrefix(e.Target, "schedule:")
 	switch {

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// node is a lane of the timeline: the run itself, a branch of it, or one operation.
+// node is a lane of the timeline. It is the run itself, a branch of the run, or an operation.
 type node struct {
 	label, sub string
-	path       string // path of an operation, see node.at
+	path       string // path of an operation; see node.at
 	parent     *node
 	kids       []*node
 	op         *operation
-	fan        bool   // its children are many of the same kind
+	fan        bool   // whether its children are many nodes of the same kind
 	first      uint64 // number of its first event
 	begin, end int64
-	size       int // number of operations in it
-	open, bad  int // of these, the open and the failed ones
+	size       int // number of operations in the lane
+	open, bad  int // numbers of open and of failed operations in the lane
 
-	drawn []*node // children as they are drawn, see node.settled
-	flat  bool    // all children are operations
-	stale bool    // children were added since
+	drawn []*node // children as they are drawn; see node.settled
+	flat  bool    // whether all drawn children are operations
+	stale bool    // whether children were added since drawn was set
 
-	fold  *node // the node that represents the operations of the same name with which this one was drawn last; nil if it was drawn alone
-	above *node // the lane that this operation represents, because it is the only one in it; nil if it is drawn as itself
+	fold  *node // the node that combined this operation with others of the same name in the last drawing; nil if the operation was drawn by itself
+	above *node // the branch that this operation replaces in the drawing, because the operation is the only one in the branch; nil if there is none
 }
 
 // lanes is the tree of the operations of a run. The keys of operations are paths in the tree, such
@@ -37,11 +37,12 @@ func newLanes() lanes {
 	return lanes{root: &node{}, byAt: map[string]*node{}}
 }
 
-// graphLane is the label of the lane of a graph, whose children are its nodes.
+// graphLane is the label of the lane of a graph. The children of the lane are the nodes of the
+// graph.
 const graphLane = "graph"
 
-// top returns the first lane to draw: that of the workflow function, or that of the run if it has
-// begun other operations as well.
+// top returns the first lane to draw. This is the lane of the workflow function or, if the run has
+// begun operations outside of the function, the lane of the run.
 func (l *lanes) top() *node {
 	if kids := l.root.kids; len(kids) == 1 && kids[0].op == nil {
 		return kids[0]
@@ -49,7 +50,7 @@ func (l *lanes) top() *node {
 	return l.root
 }
 
-// plant adds an operation to the lane of its key.
+// plant adds an operation to the lane that its key determines.
 func (l *lanes) plant(o *operation) {
 	lane, last := l.root, o.key
 	if i := strings.LastIndexByte(o.key, '/'); i >= 0 {
@@ -67,8 +68,8 @@ func (l *lanes) plant(o *operation) {
 	}
 }
 
-// ordinal returns the number in the part of a key that distinguishes operations of the same name,
-// or the empty string for the first.
+// ordinal returns the number that distinguishes operations of the same name in a part of a key. It
+// returns the empty string for the first operation.
 func ordinal(part string) string {
 	_, n, ok := strings.Cut(part, "#")
 	if !ok || n == "1" {
@@ -77,7 +78,7 @@ func ordinal(part string) string {
 	return "#" + n
 }
 
-// lane returns the lane of a prefix of keys.
+// lane returns the lane for a prefix of keys.
 func (l *lanes) lane(at string) *node {
 	if n := l.byAt[at]; n != nil {
 		return n
@@ -92,7 +93,7 @@ func (l *lanes) lane(at string) *node {
 		above = l.lane(at[:i+1] + fan)
 		above.fan = true
 		n.label, n.sub = fan, "."+branch
-		if above.label == graphLane { // its nodes have names
+		if above.label == graphLane { // the children of a graph are nodes with names
 			n.label, n.sub = branch, ""
 		}
 	} else if label, sub, ok := strings.Cut(part, "#"); ok {
@@ -106,7 +107,7 @@ func (l *lanes) lane(at string) *node {
 	return n
 }
 
-// take counts an operation.
+// take adds an operation to the counts of the lane.
 func (n *node) take(o *operation) {
 	if n.size == 0 {
 		n.first, n.begin = o.seq, o.begin
@@ -126,7 +127,7 @@ func (n *node) count(state string, by int) {
 	}
 }
 
-// changed updates the counts after an operation has changed its state.
+// changed updates the counts of the lanes of an operation after its state has changed.
 func (l *lanes) changed(o *operation, before string) {
 	if o.state == before && o.end == 0 {
 		return
@@ -144,11 +145,12 @@ func (l *lanes) changed(o *operation, before string) {
 	}
 }
 
-// repeated is the number of consecutive operations with the same name that are drawn as one.
+// repeated is the maximum number of consecutive operations with the same name that are drawn one by
+// one.
 const repeated = 12
 
-// settled returns the children as they are drawn: a branch with a single operation is drawn as the
-// operation, and many operations with the same name as one node.
+// settled returns the children as they are drawn. A branch with a single operation is drawn as the
+// operation, and many operations with the same name are drawn as one node.
 func (n *node) settled() []*node {
 	if !n.stale {
 		return n.drawn
@@ -168,8 +170,8 @@ func (n *node) settled() []*node {
 	return n.drawn
 }
 
-// only returns the single operation in a lane. It returns nil if there are several, or the node is
-// an operation itself.
+// only returns the single operation in a lane. It returns nil if there are several operations, or
+// if the node is an operation itself.
 func (n *node) only() *node {
 	if n.op != nil {
 		n.above = nil
@@ -181,7 +183,7 @@ func (n *node) only() *node {
 	return nil
 }
 
-// folded replaces consecutive nodes with the same name by one node.
+// folded combines many consecutive operations with the same name into one node.
 func folded(all []*node) []*node {
 	var kept []*node
 	for i := 0; i < len(all); {
@@ -213,7 +215,7 @@ func (n *node) at() string {
 	return n.parent.path + "/" + n.path
 }
 
-// which returns the text that distinguishes a node from others with the same name.
+// which returns the text that distinguishes the node from other nodes with the same name.
 func (n *node) which() string {
 	s := n.sub
 	for lane := n.parent; n.above != nil; lane = lane.parent {
@@ -232,7 +234,7 @@ func (n *node) kind() string {
 	return n.op.kind
 }
 
-// each calls f with all operations of a node.
+// each calls f for each operation in a node.
 func (n *node) each(f func(o *operation)) {
 	if n.op != nil {
 		f(n.op)
@@ -242,7 +244,7 @@ func (n *node) each(f func(o *operation)) {
 	}
 }
 
-// state returns the state of a branch.
+// state returns the state of a branch, derived from the states of its operations.
 func (n *node) state() string {
 	switch {
 	case n.open > 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// rowsOf returns a tree as it is drawn when everything is expanded.
+// rowsOf returns the rows of a tree in which all nodes are expanded.
 func rowsOf(n *node, depth int) []string {
 	all := []string{fmt.Sprintf("%s%s %q at %s: %d operations, %d go on, %d failed, from %d at %d to %d", strings.Repeat("  ", depth), n.label, n.which(), n.at(), n.size, n.open, n.bad, n.first, n.begin, n.end)}
 	for _, kid := range n.settled() {
@@ -45,7 +45,8 @@ func chance(r *rand.Rand, events int) []admin.Event {
 	return log
 }
 
-// A tree that was drawn after each event equals the tree of the whole log.
+// TestOPS2_LanesThatGrowAreThoseOfTheWholeLog proves that a tree that was drawn after each event
+// equals the tree that was built from the whole log.
 func TestOPS2_LanesThatGrowAreThoseOfTheWholeLog(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -67,8 +68,9 @@ func TestOPS2_LanesThatGrowAreThoseOfTheWholeLog(t *testing.T) {
 	}
 }
 
-// A branch with one operation is drawn as the operation, many consecutive ones with the same name
-// as one, and all others by their keys.
+// TestOPS2_LanesAreDrawnAsTheKeysSay proves that a branch with one operation is drawn as the
+// operation, that many consecutive operations with the same name are drawn as one row, and that all
+// other operations are drawn by their keys.
 func TestOPS2_LanesAreDrawnAsTheKeysSay(t *testing.T) {
 	s := newSkeleton()
 	s.add(&admin.Event{Type: "run_created", Seq: 1, Ref: 1, Creates: true})

@@ -19,7 +19,8 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// steps is the number of steps of a large run: with their attempts more than 20,000 events.
+// steps is the number of steps of a large run. With the attempts of these steps, the log has more
+// than 20,000 events.
 const steps = 6_700
 
 // largeRuns is a console with completed runs of many steps.
@@ -49,7 +50,8 @@ func (r *reads) Follow(ctx context.Context, run string, f admin.EventFilter) ite
 	}
 }
 
-// newLargeRuns creates runs with the given numbers of steps and returns their URLs.
+// newLargeRuns creates runs with the given numbers of steps. It returns the console and the URLs of
+// the runs.
 func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
 	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	read := &reads{Service: s.Direct}
@@ -60,7 +62,7 @@ func newLargeRuns(t testing.TB, steps ...int) (*largeRuns, []string) {
 	return &largeRuns{t, console.Over(read.of, console.Config{}), read}, all
 }
 
-// page returns a page and the time it took.
+// page returns a page and the time that the handler needed.
 func (l *largeRuns) page(path string) (string, time.Duration) {
 	l.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -75,7 +77,7 @@ func (l *largeRuns) page(path string) (string, time.Duration) {
 	return answer.Body.String(), took
 }
 
-// opened returns the URL at which the steps of a run are drawn one by one.
+// opened returns the URL of the page that draws the steps of a run one by one.
 func (l *largeRuns) opened(run string) string {
 	l.Helper()
 	first, _ := l.page(run)
@@ -86,8 +88,8 @@ func (l *largeRuns) opened(run string) string {
 	return run + open
 }
 
-// The page of a run with 20,000 events is not larger than that of a small one in bytes, nodes and
-// memory.
+// TestOPS2_ALargeRunCostsAsMuchAsASmallOne proves that the pages of a run with 20,000 events stay
+// within fixed limits for bytes, DOM nodes, bars and memory.
 func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
 	l, runs := newLargeRuns(t, steps)
 	run := runs[0]
@@ -118,19 +120,19 @@ func TestOPS2_ALargeRunCostsAsMuchAsASmallOne(t *testing.T) {
 		text, took := l.page(path)
 		nodes, bars := len(regexp.MustCompile(`<[a-z]`).FindAllString(text, -1)), strings.Count(text, `class="b `)
 		t.Logf("%-30s %6d bytes %5d nodes %4d bars %v", strings.TrimPrefix(path, run), len(text), nodes, bars, took)
-		if len(text) > 120_000 || nodes > 1500 || bars > 400+4 { // includes those of the legend
+		if len(text) > 120_000 || nodes > 1500 || bars > 400+4 { // includes the 4 bars of the legend
 			t.Errorf("%s has %d bytes, %d nodes, %d bars: want at most 120,000, 1,500, 400", path, len(text), nodes, bars)
 		}
 	}
 }
 
-// drawnMore is the maximum difference in allocations between two pages. It allows for the cells of
-// a density, of which only those with operations are drawn.
+// drawnMore is the maximum difference in allocations between two pages. The pages may differ in the
+// cells of a density, because only cells with operations are drawn.
 const drawnMore = 2500
 
-// The cost of a page that was drawn before does not grow with its run: no event is read, and
-// nothing of the log is built again, which would take at least one allocation for each of 6,700
-// steps.
+// TestOPS2_AWarmPageDoesNotGrowWithItsRun proves that the cost of drawing a page for the second
+// time does not depend on the size of its run. No event is read, and no part of the log is built a
+// second time, which would take at least one allocation for each of 6,700 steps.
 func TestOPS2_AWarmPageDoesNotGrowWithItsRun(t *testing.T) {
 	l, runs := newLargeRuns(t, 200, steps)
 	small, big := runs[0], runs[1]
@@ -150,7 +152,8 @@ func TestOPS2_AWarmPageDoesNotGrowWithItsRun(t *testing.T) {
 	}
 }
 
-// Only new events are read when a page is drawn again.
+// TestOPS2_OnlyNewEventsAreRead proves that only new events are read if a page is drawn for the
+// second time.
 func TestOPS2_OnlyNewEventsAreRead(t *testing.T) {
 	s := admintest.NewScene(t, memstore.New(), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	read := &reads{Service: s.Direct}

@@ -14,26 +14,26 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// Intervals in which open pages are drawn again.
+// Intervals in which open pages are drawn.
 const (
-	listEvery   = time.Second            // lists, which have no notifications
-	hooksEvery  = 5 * time.Second        // hooks, which are read from the logs of all runs on the page
-	runEvery    = 3 * time.Second        // runs, for data outside of the log, such as that it is blocked
-	runCoalesce = 100 * time.Millisecond // runs: minimum interval between drawings, however many events arrive
+	listEvery   = time.Second            // for lists, about whose changes the store sends no notifications
+	hooksEvery  = 5 * time.Second        // for hooks, which are read from the logs of all runs on the page
+	runEvery    = 3 * time.Second        // for runs, because data outside of the log may change, for example that the run is blocked
+	runCoalesce = 100 * time.Millisecond // for runs: minimum interval between drawings, however many events arrive
 	keepAlive   = 15 * time.Second
 	sendWithin  = 10 * time.Second
-	maxReaders  = 1000 // connections of a principal
+	maxReaders  = 1000 // maximum number of connections of a principal
 )
 
-// live sends a page again when its contents have changed. All readers that view the same page as
-// the same principal share a feed: the store is read once for all of them, and not at all without
-// readers.
+// live sends a page to its readers after its contents have changed. All readers that view the same
+// page as the same principal share a feed. Therefore the store is read once for all of them, and is
+// not read if there are no readers.
 type live struct {
 	h *Handler
 
 	mu      sync.Mutex
 	feeds   map[feedKey]*feed
-	readers map[string]int // by the name of the principal
+	readers map[string]int // number of readers by name of the principal
 }
 
 type feedKey struct {
@@ -41,7 +41,7 @@ type feedKey struct {
 	page string
 }
 
-// feed draws one page.
+// feed draws one page for its readers.
 type feed struct {
 	key     feedKey
 	readers map[chan []byte]bool
@@ -53,7 +53,8 @@ func newLive(h *Handler) *live {
 	return &live{h: h, feeds: map[feedKey]*feed{}, readers: map[string]int{}}
 }
 
-// serve sends the changing part of a page as server-sent events, initially and after each change.
+// serve sends the changing part of a page as server-sent events. It sends the first event
+// immediately, and another event after each change.
 func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	key := feedKey{principalOf(r.Context()), r.URL.Query().Get("page")}
 	news, leave := l.join(key)
@@ -63,10 +64,10 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer events
+	w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering the events
 	to := http.NewResponseController(w)
 	send := func(text []byte) bool {
-		_ = to.SetWriteDeadline(time.Now().Add(sendWithin)) // not supported by response recorders in tests
+		_ = to.SetWriteDeadline(time.Now().Add(sendWithin)) // response recorders in tests do not support deadlines
 		if _, err := w.Write(text); err != nil {
 			return false
 		}
@@ -81,7 +82,7 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-again.C:
-			ok = httpauth.Still(l.h.identifier, r, key.who) == nil // otherwise the browser reconnects and is refused
+			ok = httpauth.Still(l.h.identifier, r, key.who) == nil // if the login has expired, the connection ends, and the browser reconnects and is refused
 		case <-alive.C:
 			ok = send([]byte(": alive\n\n"))
 		case text := <-news:
@@ -90,8 +91,8 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// join subscribes a reader to a page and returns the channel of drawings, of which only the newest
-// is kept. It returns nil if the principal has too many readers.
+// join subscribes a reader to a page. It returns a channel that contains the newest drawing that
+// the reader has not received. It returns a nil channel if the principal has too many readers.
 func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +102,7 @@ func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 	l.readers[key.who.Name]++
 	f := l.feeds[key]
 	if f == nil {
-		ctx, stop := context.WithCancel(context.Background()) // not canceled when the first reader leaves
+		ctx, stop := context.WithCancel(context.Background()) // independent of the first reader, which may leave before the others
 		f = &feed{key: key, readers: map[chan []byte]bool{}, stop: stop}
 		l.feeds[key] = f
 		go l.feed(ctx, f)
@@ -126,7 +127,7 @@ func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 
 // feed draws a page while it has readers.
 func (l *live) feed(ctx context.Context, f *feed) {
-	var drawn []byte // without the times in it, which scripts update
+	var drawn []byte // last drawing, without times, which scripts update
 	run := runOfPage(f.key.page)
 	events := l.events(ctx, f.key.who, run)
 	every := listEvery
@@ -145,14 +146,14 @@ func (l *live) feed(ctx context.Context, f *feed) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(every, 10*time.Since(began))): // expensive pages are drawn less often
+		case <-time.After(max(every, 10*time.Since(began))): // the interval increases with the cost of the page
 		case _, more := <-events:
 			if !more {
 				events = nil
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(runCoalesce - time.Since(began)): // a single event is shown without delay
+			case <-time.After(runCoalesce - time.Since(began)): // the first event after a pause is shown without delay
 			}
 		}
 	}
@@ -172,8 +173,8 @@ func (l *live) publish(f *feed, text []byte) {
 	}
 }
 
-// events notifies when a run has new events. It returns nil for a page that is not about a run. The
-// channel is closed after the last event.
+// events returns a channel that receives a value if a run has new events. It returns nil for a page
+// that does not show a run. The channel is closed after the last event.
 func (l *live) events(ctx context.Context, who admin.Principal, run string) <-chan struct{} {
 	if run == "" {
 		return nil
@@ -202,7 +203,7 @@ func (l *live) events(ctx context.Context, who admin.Principal, run string) <-ch
 // draw draws the changing part of a page.
 func (l *live) draw(ctx context.Context, key feedKey) []byte {
 	u, err := url.ParseRequestURI(key.page)
-	if err != nil || u.Path == "/live" { // the stream of updates itself never ends
+	if err != nil || u.Path == "/live" { // the stream of updates never ends, so it cannot be drawn
 		u = &url.URL{Path: "/nowhere"}
 	}
 	r := (&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}, Body: http.NoBody}).WithContext(onlyMain(withPrincipal(ctx, key.who)))
@@ -228,7 +229,8 @@ func (m *memory) Header() http.Header {
 // WriteHeader implements http.ResponseWriter.
 func (m *memory) WriteHeader(int) {}
 
-// runOfPage returns the run that a page is about, or the empty string.
+// runOfPage returns the run that a page shows. It returns the empty string if the page does not
+// show a run.
 func runOfPage(page string) string {
 	rest, ok := strings.CutPrefix(page, "/runs/")
 	if !ok {
@@ -242,8 +244,8 @@ func runOfPage(page string) string {
 	return id
 }
 
-// withoutTimes removes the contents that change by themselves: everything between <time …> and
-// </time>.
+// withoutTimes removes everything between <time …> and </time>, because these contents change with
+// the clock.
 func withoutTimes(text []byte) []byte {
 	var b bytes.Buffer
 	for {

@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// machine contains the states of a run of a state machine, derived from its log: the states that
-// were entered, in the order in which they were first entered, and the transitions between them.
-// Other states are not in the log.
+// machine contains the states and transitions of a run of a state machine, derived from its log.
+// The states are those that were entered or that can be entered next, in the order in which they
+// first appear in the log.
 type machine struct {
-	states []uint32 // indexes of texts
+	states []uint32 // indexes into the texts of the skeleton
 	hops   map[hop]int
-	topics map[hop]uint32 // topics that transitions waited for
+	topics map[hop]uint32 // topics that transitions wait for
 	asked  map[uint32]bool
 	now    uint32 // the state that was entered last
 	ended  bool
@@ -28,11 +28,11 @@ type hop struct{ from, to uint32 }
 // maxStates is the maximum number of states that are drawn.
 const maxStates = 24
 
-// stepOfMachine is the prefix of the arguments of the steps of machines, in the encoding of package
-// shim.
+// stepOfMachine is the prefix of the arguments of the steps of state machines, in the encoding of
+// package shim.
 var stepOfMachine = []byte(`{"state":`)
 
-// moved is the result of a step of a machine, in the encoding of package shim.
+// moved is the result of a step of a state machine, in the encoding of package shim.
 type moved struct {
 	Next *nextState `json:"next"`
 }
@@ -44,11 +44,11 @@ type nextState struct {
 		Topic string `json:"topic"`
 		Step  string `json:"step"`
 	} `json:"waits"`
-	Then *nextState `json:"then"` // after a time without a message
+	Then *nextState `json:"then"` // next state after a timeout without a message
 }
 
-// follow reads an event of a run that may be a machine. A transition is recorded when its target
-// state is entered; the result of a step contains the possible transitions.
+// follow records an event of a run that may be a state machine. It counts a transition when the
+// target state is entered. The result of a step contains the transitions that are possible next.
 func (s *skeleton) follow(e *admin.Event) {
 	m := s.machine
 	switch {
@@ -71,7 +71,7 @@ func (s *skeleton) follow(e *admin.Event) {
 	}
 }
 
-// ahead records the possible next states of a machine.
+// ahead records the states that the machine can enter next.
 func (s *skeleton) ahead(m *machine, to *nextState) {
 	way := func(step string) hop {
 		h := hop{m.now, s.text(step)}
@@ -99,12 +99,12 @@ func (m *machine) enter(state uint32) {
 	}
 }
 
-// machineView is a drawing of a machine. Numbers are in units of its viewBox.
+// machineView is a drawing of a state machine. Numbers are in units of its viewBox.
 type machineView struct {
 	Width, Height int
 	Nodes         []stateView
 	Ways          []wayView
-	Said          string // for screen readers
+	Said          string // description for screen readers
 }
 
 type stateView struct {
@@ -121,7 +121,7 @@ type wayView struct {
 	Taken bool
 }
 
-// The sizes of a drawing.
+// Sizes of a drawing, in units of its viewBox.
 const (
 	stateWidth  = 132
 	stateHeight = 34
@@ -129,7 +129,8 @@ const (
 	arcStep     = 16
 )
 
-// machineOf draws the machine of a log, or returns nil if the run is not a machine.
+// machineOf returns a drawing of the state machine in a log. It returns nil if the run is not a
+// state machine.
 func (s *skeleton) machineOf() *machineView {
 	m := s.machine
 	if m == nil || len(m.states) == 0 {
@@ -166,8 +167,8 @@ func (s *skeleton) machineOf() *machineView {
 // short returns the name of a step without its package and type.
 func short(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// arcs returns the number of levels for the transitions that skip states, and for those that go
-// back.
+// arcs returns the number of levels that the arcs above the states need, for transitions that skip
+// states, and the number of levels below, for transitions that go back.
 func (m *machine) arcs() (above, below int) {
 	for h := range m.hops {
 		from, to := slices.Index(m.states, h.from), slices.Index(m.states, h.to)
@@ -182,7 +183,7 @@ func (m *machine) arcs() (above, below int) {
 	return above, below
 }
 
-// ways draws the transitions that the machine has made and can make.
+// ways draws the transitions that the machine has made and those that it can make next.
 func (v *machineView) ways(s *skeleton, m *machine, top int) {
 	var all []hop
 	for h := range m.hops {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Forms that were refused or are too many are not kept. Otherwise a viewer could fill the memory
-// with large inputs.
+// TestOPS2_FormsThatWereRefusedOrAreManyAreNotKept proves that refused forms are not kept and that
+// the number of kept forms is limited. Otherwise a viewer could fill the memory with large inputs.
 func TestOPS2_FormsThatWereRefusedOrAreManyAreNotKept(t *testing.T) {
 	o := newOnce(func() time.Time { return time.Unix(0, 0) })
 	refused := &admin.NotAllowedError{What: "no", Fix: "none"}

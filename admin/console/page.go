@@ -23,7 +23,7 @@ type request struct {
 	h       *Handler
 	r       *http.Request
 	who     admin.Principal
-	service Service // restricted to the rights of the principal
+	service Service // service with the rights of the principal
 	now     time.Time
 	query   url.Values
 }
@@ -36,7 +36,7 @@ func (h *Handler) request(r *http.Request, who admin.Principal) *request {
 func (q *request) ctx() context.Context    { return q.r.Context() }
 func (q *request) path(name string) string { return q.r.PathValue(name) }
 
-// Service contains the operations that pages need, restricted to the rights of one principal.
+// Service contains the operations that pages need, with the rights of one principal.
 // [admin.Service] implements it.
 type Service interface {
 	Runs(ctx context.Context, f admin.Filter) (admin.RunPage, error)
@@ -89,12 +89,12 @@ type Service interface {
 
 // view is a page before it is drawn.
 type view struct {
-	name   string // of its template
+	name   string // name of its template
 	Title  string
-	Nav    string // the menu item that it belongs to
+	Nav    string // menu item of the page
 	Status int    // HTTP status; 0 means 200
-	Live   bool   // drawn again when its contents have changed
-	Run    string // the run that it is about; changes of its log change the page
+	Live   bool   // whether the page is drawn again after its contents have changed
+	Run    string // the run that the page shows; events in the log of the run change the page
 	Data   any
 }
 
@@ -135,8 +135,8 @@ var pages = map[string]page{
 	"/checks/plan":             planPage,
 }
 
-// forms contains the requests that change something, by pattern. Each returns the URL to redirect
-// to, or a view.
+// forms contains the requests that change something, by pattern. Each of them returns the URL to
+// redirect to, or a view.
 var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/act/{verb}":              act,
 	"/runs/{id}/send":          send,
@@ -173,10 +173,10 @@ func (h *Handler) page(p page) http.Handler {
 	})
 }
 
-// redirection reports that a page has another URL.
+// redirection is an error that reports the URL to which a page has moved.
 type redirection struct{ to string }
 
-// Error returns the URL.
+// Error returns a text with the URL.
 func (r *redirection) Error() string { return "it is at " + r.to }
 
 // formTime is the time limit for reading the body of a form.
@@ -186,7 +186,7 @@ const formTime = 30 * time.Second
 func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
-		if wait := h.changes.Take(q.who.Name); wait > 0 { // before anything is written to the journal
+		if wait := h.changes.Take(q.who.Name); wait > 0 { // checked before anything is written to the journal
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			h.fail(w, q, admin.NewProblem(admin.CodeBusy, "more changes are asked for in a second than one principal may make", "try again after the time of Retry-After"))
 			return
@@ -217,7 +217,7 @@ func (h *Handler) file(do func(q *request, w http.ResponseWriter) error) http.Ha
 	})
 }
 
-// fail shows a problem.
+// fail shows a problem as a page.
 func (h *Handler) fail(w http.ResponseWriter, q *request, err error) {
 	p := admin.ProblemOf(err)
 	if p.Status == http.StatusUnauthorized {
@@ -226,11 +226,11 @@ func (h *Handler) fail(w http.ResponseWriter, q *request, err error) {
 	h.show(w, q, &view{name: "problem", Title: p.Title, Status: p.Status, Data: p})
 }
 
-// show draws a page completely, then sends it.
+// show draws a page completely before it sends the page.
 func (h *Handler) show(w http.ResponseWriter, q *request, v *view) {
 	var b bytes.Buffer
 	if err := h.pages.draw(&b, q, v, partOf(q.ctx())); err != nil {
-		http.Error(w, "the page cannot be drawn", http.StatusInternalServerError) // tests find the errors of templates
+		http.Error(w, "the page cannot be drawn", http.StatusInternalServerError) // tests detect errors in templates
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -243,7 +243,7 @@ func (h *Handler) show(w http.ResponseWriter, q *request, v *view) {
 //go:embed templates
 var templateFiles embed.FS
 
-// templates draws pages.
+// templates draws pages with the embedded templates.
 type templates struct {
 	h   *Handler
 	all map[string]*template.Template
@@ -254,7 +254,7 @@ func newTemplates(h *Handler) *templates {
 	base := template.Must(template.New("").Funcs(t.functions()).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
-		panic(err) // cannot fail: the files are embedded
+		panic(err) // cannot happen, because the files are embedded
 	}
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".html")
@@ -276,7 +276,7 @@ type drawn struct {
 	Who     admin.Principal
 	Now     time.Time
 	Self    string // URL of the page
-	Refresh string // URL of its updates; empty if it has none
+	Refresh string // URL of the updates of the page; empty if there are none
 	Menu    []menuItem
 	Logout  bool
 	Notice  string // message about the preceding action
@@ -286,7 +286,7 @@ type drawn struct {
 type menuItem struct {
 	At, Name string
 	Role     admin.Role // minimum role
-	Fleet    bool       // concerns the runs of all owners
+	Fleet    bool       // whether the part concerns the runs of all owners
 }
 
 // menu lists the parts of the console.
@@ -296,7 +296,7 @@ var menu = []menuItem{
 	{"journal", "Journal", admin.RoleOperator, false}, {"checks", "Checks", admin.RoleOperator, true}, {"start", "Start", admin.RoleOperator, false},
 }
 
-// menuFor returns the parts that a principal may see.
+// menuFor returns the parts that a principal may use.
 func menuFor(who admin.Principal) []menuItem {
 	var all []menuItem
 	for _, m := range menu {
@@ -315,7 +315,7 @@ func (t *templates) drawn(q *request, v *view) *drawn {
 	return d
 }
 
-// draw draws a page or only its changing part.
+// draw draws a page, or only the changing part of the page.
 func (t *templates) draw(w io.Writer, q *request, v *view, part string) error {
 	return t.all[v.name].ExecuteTemplate(w, part, t.drawn(q, v))
 }
@@ -328,7 +328,7 @@ const (
 
 type partKey struct{}
 
-// onlyMain returns a context for drawing only the changing part of a page.
+// onlyMain returns a context in which only the changing part of a page is drawn.
 func onlyMain(ctx context.Context) context.Context {
 	return context.WithValue(ctx, partKey{}, mainPart)
 }

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// painter converts the tree of a run into rows.
+// painter converts the tree of a run to rows.
 type painter struct {
 	q     *request
 	w     *window
 	top   *node
-	name  string          // of the top lane
-	open  map[string]bool // nodes whose operations are drawn one by one
+	name  string          // name of the top lane
+	open  map[string]bool // paths of the nodes whose operations are drawn one by one
 	show  string
-	first int64  // first row to draw
+	first int64  // index of the first row to draw
 	rows  int64  // number of all rows
 	lines []line // rows to draw
 	bars  int
@@ -28,10 +28,10 @@ type painter struct {
 type line struct {
 	n     *node
 	depth int
-	many  bool // several operations drawn as one row
+	many  bool // whether several operations are drawn as this row
 }
 
-// walk counts the rows of a node, and keeps those to draw.
+// walk counts the rows of a node, and keeps the rows to draw.
 func (p *painter) walk(n *node, depth int) {
 	if p.hides(n) {
 		return
@@ -57,7 +57,7 @@ func (p *painter) walk(n *node, depth int) {
 	}
 }
 
-// line counts a row, and keeps it if it is to be drawn.
+// line counts a row, and keeps the row if it must be drawn.
 func (p *painter) line(l line) {
 	if p.rows >= p.first && p.rows < p.first+rowsPerTimeline {
 		p.lines = append(p.lines, l)
@@ -94,7 +94,7 @@ func (p *painter) row(l line) row {
 		if n.open > 0 {
 			end = 0
 		}
-		if n.size == 0 { // the run has begun no operation
+		if n.size == 0 { // the run has not begun an operation
 			begin, end = p.w.start, p.w.now
 		}
 		r.Took = p.took(begin, end)
@@ -115,8 +115,8 @@ func (p *painter) row(l line) row {
 	return r
 }
 
-// fold sets the URL of a row of many operations: the page on which it is expanded, or collapsed if
-// it is expanded here.
+// fold sets the URL of the page on which the row of a node is expanded or, if the row is expanded
+// on this page, collapsed.
 func (p *painter) fold(r *row, n *node) {
 	i := slices.Index(p.q.query["open"], n.path)
 	values := url.Values{}
@@ -141,7 +141,7 @@ func (p *painter) took(begin, end int64) string {
 	return took(time.Duration(end-begin) * time.Millisecond)
 }
 
-// add draws a part of a row if it is within the window.
+// add adds a bar to a row if the bar is within the window.
 func (p *painter) add(r *row, b bar, begin, end int64) {
 	x, width, ok := p.w.place(begin, end)
 	if !ok || p.bars >= maxBars {
@@ -152,7 +152,7 @@ func (p *painter) add(r *row, b bar, begin, end int64) {
 	r.Bars = append(r.Bars, b)
 }
 
-// operation draws an operation of the run.
+// operation adds the bars of an operation to a row.
 func (p *painter) operation(r *row, o *operation) {
 	r.Kind, r.State, r.Run = o.kind, o.state, o.note.next
 	r.Link = changed(p.q, "op", strconv.FormatUint(o.seq, 10))
@@ -187,7 +187,7 @@ func (p *painter) operation(r *row, o *operation) {
 	}
 }
 
-// shortened returns the attempts with those between the first and the last combined into one.
+// shortened combines the attempts in the middle into one if there are too many to draw.
 func shortened(all []attempt) []attempt {
 	if len(all) <= maxAttempts {
 		return all
@@ -221,7 +221,7 @@ func (p *painter) say(o *operation) string {
 	return ""
 }
 
-// density draws how many operations of a node were in progress, over the window.
+// density draws the number of concurrent operations of a node over the window.
 func (p *painter) density(r *row, n *node) {
 	var under, bad [cells]int
 	most := 1

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limits of the displayed part of a payload. The whole payload can be downloaded.
+// Limits of the part of a payload that a page shows. The whole payload can be downloaded.
 const (
 	maxNodes = 300
 	maxDepth = 12
@@ -19,12 +19,12 @@ type payloadView struct {
 	Size int
 	Tree *valueView
 	Text string // beginning of the stored text
-	Cut  bool   // the payload is longer
+	Cut  bool   // whether the payload is longer than Text
 }
 
 // valueView is one JSON value.
 type valueView struct {
-	Name   string // of a field, or the index of an element
+	Name   string // name of a field, or index of an element
 	Text   string // a scalar value, or a summary of an object or array
 	Kind   string // string, number, word, object or array
 	Parts  []*valueView
@@ -39,7 +39,7 @@ func payloadOf(b []byte) *payloadView {
 	p := &payloadView{Size: len(b), Text: cutLines(b)}
 	p.Cut = len(b) > maxText
 	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber() // keeps all digits
+	d.UseNumber() // keeps all digits of numbers
 	r := &valueReader{d: d, left: maxNodes}
 	p.Tree = r.value("", 0)
 	if r.left <= 0 || r.deep {
@@ -56,14 +56,15 @@ func cutLines(b []byte) string {
 	return visible(strings.ToValidUTF8(string(b), "")) + more
 }
 
-// valueReader reads the displayed part of a value.
+// valueReader reads the part of a value that a page shows.
 type valueReader struct {
 	d    *json.Decoder
 	left int
 	deep bool
 }
 
-// value reads one value, or returns nil if this value and the rest are not displayed.
+// value reads one value. It returns nil if a limit is reached, so that the rest of the payload is
+// not shown.
 func (r *valueReader) value(name string, depth int) *valueView {
 	if r.left <= 0 {
 		return nil
@@ -113,7 +114,7 @@ func (r *valueReader) parts(v *valueView, named bool, depth int) {
 		}
 	}
 	if r.left > 0 {
-		_, _ = r.d.Token() // the closing delimiter; an error also ends the following reads
+		_, _ = r.d.Token() // the closing delimiter; after an error, the following reads fail as well
 	}
 	v.Text = plural(len(v.Parts), "element", "elements")
 	if named {

@@ -84,11 +84,11 @@ func poolForm(q *request) (*ask, error) {
 	return a, nil
 }
 
-// poolNow returns the configuration of a limit, which is zero if the limit is unknown.
+// poolNow returns the configuration of a limit. It is zero for an unknown limit.
 func (q *request) poolNow(name, key string) admin.PoolConfig {
 	page, err := q.service.Pools(q.ctx(), admin.PoolFilter{Name: name, Limit: 1000})
 	if err != nil {
-		return admin.PoolConfig{} // the error is shown when the form is sent
+		return admin.PoolConfig{} // the error is shown after the form is submitted
 	}
 	for _, p := range page.Pools {
 		if p.Key == key {

@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// A repair is recorded before it is executed. If that fails, the page shows the error and the plan.
+// TestOPS2_ARepairIsRefusedWhileTheJournalIsBroken proves that a repair is not executed if the
+// journal cannot record it. The page then shows the error and the plan.
 func TestOPS2_ARepairIsRefusedWhileTheJournalIsBroken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	st, err := sqlitestore.Open(file)
@@ -45,14 +46,15 @@ func TestOPS2_ARepairIsRefusedWhileTheJournalIsBroken(t *testing.T) {
 	page := s.post("checks/repair", form, 503)
 	has(t, page, "nothing was done, for the journal could not be written", "flowctl fsck --repair --store URL", "planned", "Type 1 to make this repair", `value="after &lt;the&gt; crash"`)
 	execute(`DROP TRIGGER broken`)
-	again := hiddenOf(page) // with a new key, since a refused form may be submitted again
+	again := hiddenOf(page) // the form has a new key, because a refused form may be submitted again
 	again.Set("count", "1")
 	again.Set("reason", "after <the> crash")
 	has(t, s.post("checks/repair", again, 200), run, "repaired")
 	has(t, s.get("journal?action=repair", 200), "1 repairs, 0 findings left", "after &lt;the&gt; crash")
 }
 
-// Each form that changes something asks for a reason, which the journal records.
+// TestOPS2_FormsAskWhy proves that each form that changes something asks for a reason, and that the
+// journal records the reason.
 func TestOPS2_FormsAskWhy(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run, hook := s.Start("wait", "order-1"), s.Start("hook", "order-2")

@@ -15,13 +15,14 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// newSiteWithRoles returns a site with a token for each role, and a function that logs in.
+// newSiteWithRoles returns a site with a token for each role, and a function that logs in with the
+// token of a role.
 func newSiteWithRoles(t *testing.T) (s *site, login func(role admin.Role)) {
 	t.Helper()
 	return newSiteWithRolesOn(t, filepath.Join(t.TempDir(), "runs.db"))
 }
 
-// owned is the role of a viewer with an owner in newSiteWithRoles.
+// owned stands for a viewer with an owner in newSiteWithRoles.
 const owned admin.Role = "owned"
 
 func newSiteWithRolesOn(t *testing.T, file string) (*site, func(role admin.Role)) {
@@ -62,7 +63,8 @@ func newSiteWithRolesAs(t *testing.T, file string, cfg console.Config) (*site, f
 	}
 }
 
-// Each role is offered exactly the actions that it may execute.
+// TestOPS2_EachRoleIsOfferedWhatItMayDo proves that each role is offered exactly the actions that
+// it may execute.
 func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run, hook := s.Start("wait", "order-1"), s.Start("hook", "order-2")
@@ -103,7 +105,8 @@ func TestOPS2_EachRoleIsOfferedWhatItMayDo(t *testing.T) {
 	offers("checks/plan", true, "checks/repair")
 }
 
-// A repair that is submitted twice is executed once.
+// TestOPS2_ARepairThatIsSentTwiceIsMadeOnce proves that a repair that is submitted twice is
+// executed once.
 func TestOPS2_ARepairThatIsSentTwiceIsMadeOnce(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	login(admin.RoleAdmin)
@@ -117,8 +120,9 @@ func TestOPS2_ARepairThatIsSentTwiceIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A bulk action is updated while it runs and cannot be stopped after its end. It does not start
-// without the confirmed number.
+// TestOPS2_ABulkActionIsLiveUntilItEnds proves that the page of a bulk action is updated until the
+// action ends, and does not offer to stop the action after that. The action does not start without
+// the confirmed number of runs.
 func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
 	s := newSite(t, console.Config{})
 	for i := range 4 {
@@ -152,7 +156,8 @@ func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
 	hasNot(t, page, "data-live=", "/stop\"")
 }
 
-// The journal is filtered by the submitted fields.
+// TestOPS2_TheJournalIsFiltered proves that the page of the journal shows only entries that match
+// the submitted fields.
 func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run := s.Start("wait", "order-1")
@@ -167,8 +172,8 @@ func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 	}
 }
 
-// The workflow ID of the run that holds a hook contains its token, which is shown only to
-// principals that may resume hooks.
+// TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens proves that only principals that may resume hooks
+// see the token in the workflow ID of the run that holds the hook.
 func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run := s.Start("hook", "order-2")
@@ -200,8 +205,8 @@ func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 	}
 }
 
-// Forms have a rate limit, like requests of the API, and forms beyond it are not in the journal.
-// Pages are not limited.
+// TestOPS3_FormsHaveARatePerPrincipal proves that forms have a rate limit, as requests of the API
+// do, that forms beyond the limit are not recorded in the journal, and that pages are not limited.
 func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 	now := time.Now()
 	s, login := newSiteWithRolesAs(t, filepath.Join(t.TempDir(), "runs.db"), console.Config{Mutations: 3, Now: func() time.Time { return now }})
@@ -214,7 +219,7 @@ func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 		s.get("runs", 200)
 	}
 	s.post("act/cancel", form, 429)
-	login(admin.RoleOperator) // with a rate of its own
+	login(admin.RoleOperator) // this principal has a limit of its own
 	s.post("act/pause", form, 200)
 	page, err := s.Direct.Journal(t.Context(), admin.JournalFilter{Principals: []string{"viewers"}})
 	if err != nil || len(page.Entries) != 3 {
@@ -225,7 +230,8 @@ func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 	s.post("act/cancel", form, 403)
 }
 
-// The newest asks are shown, and that there are more.
+// TestOPS2_TalkIsBounded proves that the page shows only the newest asks, and indicates that there
+// are more.
 func TestOPS2_TalkIsBounded(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Start("wait", "order-1")
@@ -242,7 +248,8 @@ func TestOPS2_TalkIsBounded(t *testing.T) {
 	}
 }
 
-// The cache of a principal is not shared: failure groups are hidden from principals with an owner.
+// TestOPS2_WhatIsKeptOfGroupsIsNotForOthers proves that principals do not share the cache of
+// failure groups. Failure groups are hidden from principals with an owner.
 func TestOPS2_WhatIsKeptOfGroupsIsNotForOthers(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: admintest.Workflow, Input: admintest.Input("bad"), Tags: map[string]string{"owner": "ada"}})
@@ -258,7 +265,8 @@ func TestOPS2_WhatIsKeptOfGroupsIsNotForOthers(t *testing.T) {
 	hasNot(t, page, "the carrier is closed")
 }
 
-// Checks are offered to roles that may execute them.
+// TestOPS2_ADamagedRunLeadsToChecksWhoMayMakeThem proves that a damaged run offers checks only to
+// roles that may execute them.
 func TestOPS2_ADamagedRunLeadsToChecksWhoMayMakeThem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	s, login := newSiteWithRolesOn(t, file)

@@ -16,47 +16,47 @@ type runView struct {
 	Tabs    []tab
 	Why     *why
 	Took    time.Duration
-	Main    []string // actions next to the name
+	Main    []string // actions next to the name of the run
 	More    []string // the other actions
 	Did     *did
-	Hooks   []hookButton // its open hooks, for readers that may send to them
+	Hooks   []hookButton // open hooks of the run, for readers that may send to them
 	Command string
-	Body    any            // of the tab
-	Err     *admin.Problem // why there is none: the log cannot be read
+	Body    any            // contents of the tab
+	Err     *admin.Problem // reason why the log cannot be read; nil if it is readable
 }
 
 type tab struct {
 	Name, Text, Count string
 }
 
-// why describes why a run does not progress.
+// why describes the reason why a run does not progress.
 type why struct {
-	Kind    string // a status, for its color
+	Kind    string // a status, which determines the color
 	Title   string
 	Text    string
-	Frees   string // what is needed to continue
+	Frees   string // condition under which the run continues
 	Failure *admin.Failure
 	Group   string
 	Retries []admin.Retry
 	Sides   *sides
 	Limits  []admin.LimitWait
-	Checks  bool      // the page of checks may contain more
-	Since   time.Time // since when; zero if unknown
+	Checks  bool      // whether the page of checks may show more
+	Since   time.Time // time since which the run has not progressed; zero if unknown
 	now     time.Time
 }
 
-// For returns for how long.
+// For returns the time for which the run has not progressed.
 func (w *why) For() time.Duration { return w.now.Sub(w.Since) }
 
-// sides contains the operation in the log of a blocked run, and the one that the code requests
-// instead.
+// sides contains the operation in the log of a blocked run, and the operation that the code
+// requests instead.
 type sides struct {
 	admin.Mismatch
 	Event string // URL of the recorded event
 	Diff  []diffLine
 }
 
-// did describes the action that was just executed on the run.
+// did describes the action that the reader has just executed on the run.
 type did struct {
 	Verb, From string
 }
@@ -64,10 +64,10 @@ type did struct {
 // A runTab returns the part of a page of a run below the header.
 type runTab func(q *request, v *runView) (any, error)
 
-// mainActions are shown next to the name of a run if they are possible.
+// mainActions are shown next to the name of a run if the run accepts them.
 var mainActions = []string{"resume", "release", "retry", "resume-new", "pause", "cancel"}
 
-// runPage returns a page with a tab of a run.
+// runPage returns a page that shows a tab of a run.
 func runPage(name string, body runTab) page {
 	return func(q *request) (*view, error) {
 		r, err := q.service.Run(q.ctx(), q.path("id"))
@@ -83,7 +83,7 @@ func runPage(name string, body runTab) page {
 			}
 		}
 		for _, verb := range r.Actions {
-			if !contains(v.Main, verb) && verb != "fork" { // fork needs a step and is offered there
+			if !contains(v.Main, verb) && verb != "fork" { // fork requires a step, so the page of the step offers it
 				v.More = append(v.More, verb)
 			}
 		}
@@ -110,8 +110,8 @@ func contains(all []string, one string) bool {
 	return slices.Contains(all, one)
 }
 
-// whyOf describes why a run does not progress, or why it did not complete. It returns nil for other
-// runs.
+// whyOf describes the reason why a run does not progress, or why it did not complete. It returns
+// nil for other runs.
 func whyOf(r *admin.Run) *why {
 	w := &why{Kind: r.Status, Group: r.Group, Failure: r.Failure, Retries: r.Retries}
 	switch {
@@ -172,7 +172,7 @@ func whyOf(r *admin.Run) *why {
 	return w
 }
 
-// why is whyOf with the difference between the log and the code.
+// why is whyOf, but adds the difference between the log and the code.
 func (q *request) why(r *admin.Run) *why {
 	if len(r.Waits)+len(r.WaitsFor) == 0 && (r.Status == "waiting" || r.Status == "sleeping") {
 		q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { r.Waits, r.WaitsSince = s.waits(q.now) })
@@ -191,13 +191,13 @@ func (q *request) why(r *admin.Run) *why {
 		return w
 	}
 	w.Sides = &sides{Mismatch: *r.Mismatch, Event: q.eventLink(r.ID, r.Mismatch.Event), Diff: diffLines(r.Mismatch.Diff)}
-	if _, advice, ok := strings.Cut(w.Text, "\n"); ok { // the rest is shown in two columns
+	if _, advice, ok := strings.Cut(w.Text, "\n"); ok { // the page shows the rest in two columns
 		w.Text = advice[strings.LastIndexByte(advice, '\n')+1:]
 	}
 	return w
 }
 
-// paused adds from the log why and since when a run is paused.
+// paused adds the reason and the time of the pause from the log.
 func (q *request) paused(r *admin.Run, w *why) {
 	var last []uint64
 	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) { last, _ = s.at(1, "run_paused") })
@@ -206,15 +206,16 @@ func (q *request) paused(r *admin.Run, w *why) {
 	}
 	page, err := q.service.Events(q.ctx(), r.ID, last[0], 1)
 	if err != nil || len(page.Events) == 0 {
-		return // the page of the log shows the reason
+		return // the page of the log shows the error
 	}
 	w.Text, w.Since = page.Events[0].Reason, page.Events[0].Time
 }
 
-// maxWaits is the maximum number of operations that are named.
+// maxWaits is the maximum number of operations that waits names.
 const maxWaits = 4
 
-// waits returns what a run waits for, and since when; zero if it does not wait.
+// waits describes the operations that a run waits for. since is the time since which the run has
+// waited; it is zero if the run does not wait.
 func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
 	left := s.lanes.root.open
 	hooks, ofHooks := map[string]bool{}, 0
@@ -233,7 +234,7 @@ func (s *skeleton) waits(now time.Time) (all []string, since time.Time) {
 		left--
 		since = time.UnixMilli(o.begin).UTC()
 		switch {
-		case o.kind == "wait" && hooks[o.name]: // for a payload of the hook, which is named
+		case o.kind == "wait" && hooks[o.name]: // the wait is for a payload of a hook, which is described separately
 			ofHooks++
 		case len(all) < maxWaits:
 			all = append(all, o.waitedFor(now))
@@ -261,7 +262,7 @@ func (o *operation) waitedFor(now time.Time) string {
 	return name
 }
 
-// enumerate joins texts as in a sentence.
+// enumerate joins texts with commas and a final "and".
 func enumerate(all []string) string {
 	if len(all) < 2 {
 		return strings.Join(all, "")

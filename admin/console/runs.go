@@ -16,29 +16,29 @@ const runsPerPage = 50
 
 // runList is the page of runs.
 type runList struct {
-	Line    string // the filter as typed
+	Line    string // filter as typed
 	Problem *admin.Problem
 	Views   *viewTabs
 	Counts  []statusCount
 	Total   int
 	Exact   bool
 	Rows    []admin.Run
-	Columns []string          // tags with a column of their own
-	Said    map[string]string // texts of their failures, by failure group
+	Columns []string          // names of the tags that have a column of their own
+	Said    map[string]string // failure texts of the runs, by failure group
 	Partial bool
 	Looked  int
-	Older   string // URL of the next page, or empty
-	Newest  string // URL of the first page; empty on that page
+	Older   string // URL of the next page; empty on the last page
+	Newest  string // URL of the first page; empty on the first page
 	Chosen  []string
 	Command string
-	Any     bool // the filter is empty
+	Any     bool // whether the filter is empty
 }
 
 // statusCount is the number of runs with a status.
 type statusCount struct {
 	Status  string
 	Runs    int
-	Line    string // the filter for this status
+	Line    string // filter for this status
 	Current bool
 }
 
@@ -118,7 +118,7 @@ func link(prefix string, parts ...string) string {
 	return prefix + strings.Join(parts, "/")
 }
 
-// nowOf describes in a few words what a run is doing.
+// nowOf describes the current activity of a run in a few words.
 func nowOf(now time.Time, r *admin.Run) string {
 	switch {
 	case len(r.Retries) > 0:
@@ -134,8 +134,8 @@ func nowOf(now time.Time, r *admin.Run) string {
 	return ""
 }
 
-// statusOf returns the status of a run for people. A run with a step that is being retried has the
-// status retrying.
+// statusOf returns the status of a run for display. It is retrying if a step of the run is being
+// retried.
 func statusOf(r *admin.Run) string {
 	if r.Group != "" && r.EndedAt.IsZero() && r.Status != "blocked" && r.Status != "paused" {
 		return "retrying"
@@ -143,7 +143,8 @@ func statusOf(r *admin.Run) string {
 	return r.Status
 }
 
-// with returns the text of a filter with another status, or without one if status is empty.
+// with returns the text of a filter with the status replaced. If status is empty, the text has no
+// status.
 func with(line, status string) string {
 	var kept []string
 	for _, w := range admin.SplitWords(line) {
@@ -211,7 +212,7 @@ func flags(f admin.Filter) string {
 	return strings.Join(all, " ")
 }
 
-// day formats a time for a flag. The zero time is the empty string.
+// day formats a time for a flag. It returns the empty string for the zero time.
 func day(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -230,7 +231,7 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// lineOf formats a filter as it is typed.
+// lineOf formats a filter in the syntax in which users type it.
 func lineOf(f admin.Filter) string {
 	var all []string
 	for _, c := range conditions(f) {

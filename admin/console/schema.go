@@ -10,10 +10,11 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// inputPrefix is the prefix of the names of input fields in a form. A JSON pointer follows.
+// inputPrefix is the prefix of the names of input fields in a form. It is followed by a JSON
+// pointer.
 const inputPrefix = "in:"
 
-// Limits of a form. Deeper or larger parts are typed as JSON.
+// Limits of a form. Parts of an input that are deeper or larger are entered as JSON.
 const (
 	formDepth  = 3
 	formFields = 60
@@ -35,19 +36,19 @@ type schema struct {
 	Description string `json:"description"`
 }
 
-// properties are the properties of an object in the order of the schema.
+// properties contains the properties of an object in the order of the schema.
 type properties struct {
 	names []string
 	all   map[string]*schema
 }
 
-// UnmarshalJSON parses an object.
+// UnmarshalJSON parses a JSON object and keeps the order of its members.
 func (p *properties) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &p.all); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
-	if _, err := d.Token(); err != nil { // the opening brace
+	if _, err := d.Token(); err != nil { // reads the opening brace
 		return err
 	}
 	seen := map[string]bool{}
@@ -70,7 +71,7 @@ func (p *properties) UnmarshalJSON(b []byte) error {
 // kinds contains one or several types of a schema.
 type kinds []string
 
-// UnmarshalJSON parses a name or a list of names.
+// UnmarshalJSON parses a type name or a list of type names.
 func (k *kinds) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -80,8 +81,8 @@ func (k *kinds) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(k))
 }
 
-// formOf returns the fields for an input that matches a schema, or nil if the input must be typed
-// as JSON.
+// formOf returns the fields for an input that matches a schema. It returns nil if the input must be
+// entered as JSON.
 func formOf(text json.RawMessage) []field {
 	var root schema
 	if len(text) == 0 || json.Unmarshal(text, &root) != nil {
@@ -89,23 +90,23 @@ func formOf(text json.RawMessage) []field {
 	}
 	f := &former{defs: root.Defs}
 	f.walk(&root, "", "", true, 0, nil)
-	if len(f.fields) == 0 || f.fields[0].Name == inputPrefix { // not an object
+	if len(f.fields) == 0 || f.fields[0].Name == inputPrefix { // the input is not an object
 		return nil
 	}
 	return f.fields
 }
 
-// former converts a schema into fields.
+// former converts a schema to fields.
 type former struct {
 	defs   map[string]*schema
 	fields []field
 }
 
-// walk adds the fields for the schema at a pointer. seen contains the definitions on the path: a
-// recursive definition is typed as JSON.
+// walk adds the fields for the schema at a pointer. seen contains the definitions on the path. A
+// recursive definition is entered as JSON.
 func (f *former) walk(s *schema, at, label string, required bool, depth int, seen []string) {
 	for s != nil && (s.Ref != "" || len(s.AnyOf) > 0) {
-		if len(s.AnyOf) > 0 { // a nullable type
+		if len(s.AnyOf) > 0 { // the type is nullable
 			s, required = s.AnyOf[0], false
 			continue
 		}
@@ -128,7 +129,7 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 			switch {
 			case label != "":
 				below = label + " › " + below
-			case depth == 0 && len(s.Properties.all) == 1 && below == name: // the only parameter, whose name is redundant as a prefix
+			case depth == 0 && len(s.Properties.all) == 1 && below == name: // the label of the only parameter is redundant as a prefix
 				below = ""
 			}
 			f.walk(s.Properties.all[name], at+"/"+pointerNames.Replace(name), below, required && slices.Contains(s.Required, name), depth+1, seen)
@@ -142,7 +143,7 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 	if len(s.Type) == 1 {
 		switch s.Type[0] {
 		case "string":
-			one.Kind, one.Hint, one.Required = "text", s.Format, false // an empty text is valid
+			one.Kind, one.Hint, one.Required = "text", s.Format, false // an empty text is valid, so the field is not required
 			if s.Format == "date-time" {
 				one.Hint, one.Required = "as 2026-11-24T08:00:00Z", required
 			}
@@ -163,14 +164,16 @@ func (f *former) walk(s *schema, at, label string, required bool, depth int, see
 	f.fields = append(f.fields, one)
 }
 
-// pointerNames escapes names in JSON pointers (RFC 6901); pointerParts is its inverse.
+// pointerNames escapes names in JSON pointers (RFC 6901). pointerParts is the inverse of
+// pointerNames.
 var (
 	pointerNames = strings.NewReplacer("~", "~0", "/", "~1")
 	pointerParts = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// typedInput returns the input in the fields as JSON. Text in a numeric field that is not a number
-// remains text, so that the validation of the input reports it. Invalid JSON is returned as faults.
+// typedInput returns the input in the fields as JSON. If a numeric field contains a text that is
+// not a number, the input contains the text, so that the validation of the input reports it.
+// Invalid JSON is returned as faults.
 func typedInput(fields []field) (admin.Payload, []admin.Fault) {
 	root := map[string]any{}
 	var faults []admin.Fault
@@ -263,7 +266,7 @@ func dig(v any, parts []string) (any, bool) {
 	return v, true
 }
 
-// equalJSON reports whether two texts are equal as JSON, ignoring null values.
+// equalJSON reports whether two texts are equal as JSON. It ignores null values.
 func equalJSON(a, b []byte) bool {
 	one, two := withoutNulls(a), withoutNulls(b)
 	return one != "" && one == two
@@ -293,7 +296,7 @@ func withoutNulls(b []byte) string {
 	return string(text)
 }
 
-// blame assigns the faults of an input to its fields, and returns the rest.
+// blame assigns the faults of an input to its fields, and returns the other faults.
 func blame(fields []field, faults []admin.Fault) (others []admin.Fault) {
 	for _, fault := range faults {
 		best := -1

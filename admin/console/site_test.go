@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// site is a console over a scene.
+// site is a console that serves the runs of a scene.
 type site struct {
 	*admintest.Scene
 	url    string
@@ -39,7 +39,7 @@ func newSiteOn(t *testing.T, st store.Store, cfg console.Config) *site {
 	return newSiteOver(t, admintest.NewScene(t, st, func(_ testing.TB, direct *admin.Service) admintest.Service { return direct }), cfg)
 }
 
-// newSiteOver returns another site over a scene.
+// newSiteOver returns another site that serves the runs of a scene.
 func newSiteOver(t *testing.T, s *admintest.Scene, cfg console.Config) *site {
 	t.Helper()
 	cfg.Prefix = "/flows"
@@ -61,7 +61,7 @@ func (s *site) do(r *http.Request) (int, string, http.Header) {
 	return answer.StatusCode, textOf(s, answer), answer.Header
 }
 
-// textOf reads a response to its end.
+// textOf reads a response to its end and returns its body.
 func textOf(t testing.TB, answer *http.Response) string {
 	t.Helper()
 	defer answer.Body.Close()
@@ -72,7 +72,7 @@ func textOf(t testing.TB, answer *http.Response) string {
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
 		return string(b)
 	}
-	return lineEnds.ReplaceAllStringFunc(string(b), func(s string) string { // line breaks of the templates
+	return lineEnds.ReplaceAllStringFunc(string(b), func(s string) string { // removes the line breaks of the templates
 		if text := strings.TrimSpace(s); text != "" {
 			return text[:1] + strings.TrimSpace(text[1:])
 		}
@@ -83,7 +83,7 @@ func textOf(t testing.TB, answer *http.Response) string {
 // lineEnds matches line breaks in a page and the adjacent brackets.
 var lineEnds = regexp.MustCompile(`>?\s*\n\s*<?`)
 
-// get returns a page, which must have the status want.
+// get returns a page. It fails the test if the status is not want.
 func (s *site) get(path string, want int) string {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+path, nil)
@@ -100,7 +100,7 @@ func (s *site) get(path string, want int) string {
 	if found := inline.FindString(text); found != "" {
 		s.Errorf("GET %s has %q, which the policy forbids", path, found)
 	}
-	return strings.ReplaceAll(text, "<wbr>", "") // allowed line breaks
+	return strings.ReplaceAll(text, "<wbr>", "") // removes the marks at which a line may be broken
 }
 
 // inline matches inline code that the policy forbids.
@@ -156,7 +156,7 @@ func hiddenOf(page string) url.Values {
 	return form
 }
 
-// No line of a template is too long to read.
+// TestOPS2_TemplatesHaveNoLongLines proves that no line of a template is too long to read.
 func TestOPS2_TemplatesHaveNoLongLines(t *testing.T) {
 	files, err := filepath.Glob("templates/*.html")
 	if err != nil || len(files) < 20 {

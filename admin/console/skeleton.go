@@ -11,13 +11,13 @@ import (
 	"github.com/flowgen/flowgen/internal/recent"
 )
 
-// skeleton is the cached part of a log: enough to draw it, but without payloads. New events extend
-// it incrementally, so a request without new events does not iterate over the log.
+// skeleton is the cached part of a log. It contains the data to draw the log, but no payloads. New
+// events extend it, so that a request reads only the new events.
 type skeleton struct {
 	events uint64 // number of events
 	kinds  map[string]*kindOf
 	texts  []string
-	index  map[string]uint32 // of texts
+	index  map[string]uint32 // indexes of texts
 	ops    []*operation      // operations of the run in the order of the log
 	lanes  lanes
 	bytes  int64
@@ -25,34 +25,34 @@ type skeleton struct {
 	work []stretch // stretches of time in which the run worked
 	busy int       // number of operations in progress
 
-	machine *machine // nil if the run is not a machine
+	machine *machine // nil if the run is not a state machine
 	graph   admin.GraphLog
 }
 
 // kindOf contains the events of one type.
 type kindOf struct {
 	all  []named
-	last map[uint32]uint32 // number of the last event by name
+	last map[uint32]uint32 // number of the last event with each name
 }
 
-// named is the cached part of an event: 8 bytes.
+// named is the cached part of an event. It has 8 bytes.
 type named struct {
 	seq  uint32
-	name uint32 // index of a text
+	name uint32 // index of the name in the texts
 }
 
 // note contains the latest data of an operation.
 type note struct {
-	due  int64  // Unix time in milliseconds; 0 if none
-	next string // the run of the operation
-	text string // why it failed
+	due  int64  // due time as Unix time in milliseconds; 0 if there is none
+	next string // the run that the operation started or addressed
+	text string // text of the failure
 }
 
-// maxNote is the maximum length of a text of a note in characters.
+// maxNote is the maximum length of the text of a note in characters.
 const maxNote = 100
 
-// Approximate numbers of bytes of an operation, of a lane, of an attempt, of the overhead of a
-// text, and of an event.
+// Approximate sizes of an operation, a lane, an attempt, the overhead of a text, and an event, in
+// bytes.
 const (
 	operationBytes = 448
 	laneBytes      = 288
@@ -65,7 +65,8 @@ func newSkeleton() *skeleton {
 	return &skeleton{kinds: map[string]*kindOf{}, texts: []string{""}, index: map[string]uint32{"": 0}, lanes: newLanes()}
 }
 
-// extend reads the log up to an event. Events that were read before an error remain.
+// extend reads the log up to the event with the number last. If it returns an error, it keeps the
+// events that it read before.
 func (s *skeleton) extend(ctx context.Context, svc Service, run string, last uint64) error {
 	if s.events >= last {
 		return nil
@@ -140,7 +141,7 @@ func (s *skeleton) begin(e *admin.Event, name string) *operation {
 	if e.Type == "message_sent" {
 		kind = "send"
 	}
-	if step, is := admin.StepOf(name); is && kind == "child" { // another run executes it
+	if step, is := admin.StepOf(name); is && kind == "child" { // another run executes the step
 		kind, name = "step", s.texts[s.text(step)]
 	}
 	kind = s.texts[s.text(kind)]
@@ -152,7 +153,8 @@ func (s *skeleton) begin(e *admin.Event, name string) *operation {
 	return o
 }
 
-// operation returns the operation that began with an event, or nil.
+// operation returns the operation that began with the event with the given number. It returns nil
+// if there is none.
 func (s *skeleton) operation(seq uint64) *operation {
 	i, ok := slices.BinarySearchFunc(s.ops, seq, func(o *operation, seq uint64) int { return cmp.Compare(o.seq, seq) })
 	if !ok {
@@ -161,7 +163,8 @@ func (s *skeleton) operation(seq uint64) *operation {
 	return s.ops[i]
 }
 
-// at returns the numbers of up to most events of the given types, the last first.
+// at returns the numbers of the latest events of the given types, the last first. It returns at
+// most most numbers, and reports whether there are more events.
 func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
 	for _, kind := range kinds {
 		k := s.kinds[kind]
@@ -179,8 +182,8 @@ func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
 	return all, false
 }
 
-// newest returns, for the most names with the latest events of a type, the names in order and the
-// number of the last event of each.
+// newest returns the names with the latest events of a type, in alphabetical order, and the number
+// of the last event of each name. It returns at most most names.
 func (s *skeleton) newest(most int, kind string) (names []string, all []uint64) {
 	k := s.kinds[kind]
 	if k == nil {
@@ -220,12 +223,12 @@ type operation struct {
 	name     string
 	key      string
 	begin    int64 // Unix time in milliseconds
-	end      int64 // 0 if it has not ended
+	end      int64 // Unix time in milliseconds; 0 if the operation has not ended
 	state    string
-	apart    bool // another run executes it
+	apart    bool // whether another run executes the operation
 	attempts []attempt
 	note     note
-	lane     *node // in which it is drawn
+	lane     *node // lane in which the operation is drawn
 }
 
 // works reports whether an attempt, or the run that executes the operation, is in progress.
@@ -236,14 +239,14 @@ func (o *operation) works() bool {
 	return len(o.attempts) > 0 && o.attempts[len(o.attempts)-1].end == 0
 }
 
-// size returns the approximate number of bytes of the parts that may change.
+// size returns the approximate size in bytes of the parts that may change.
 func (o *operation) size() int64 {
 	return int64(cap(o.attempts))*attemptBytes + int64(len(o.note.text)+len(o.note.next))
 }
 
 // attempt is an attempt of a step.
 type attempt struct {
-	begin, end int64 // end is 0 if it is in progress
+	begin, end int64 // end is 0 while the attempt is in progress
 	state      string
 }
 
@@ -257,14 +260,14 @@ const (
 	stateBroken    = "interrupted"
 )
 
-// outcomes contains the states of operations after events that end them.
+// outcomes maps the types of events that end operations to the resulting states.
 var outcomes = map[string]string{
 	"step_completed": stateDone, "step_failed": stateFailed, "wait_completed": stateDone, "hook_disposed": stateDone, "hook_conflict": stateFailed,
 	"send_completed": stateDone, "send_failed": stateFailed, "child_completed": stateDone, "child_failed": stateFailed, "child_cancelled": stateCancelled,
 	"ask_answered": stateDone, "ask_refused": stateFailed,
 }
 
-// apply updates an operation by an event.
+// apply updates the operation with an event.
 func (o *operation) apply(e *admin.Event) {
 	last, at := len(o.attempts)-1, e.Time.UnixMilli()
 	leave := func(state string) {
@@ -289,7 +292,7 @@ func (o *operation) apply(e *admin.Event) {
 	}
 }
 
-// learn stores the data of an event about an operation.
+// learn stores the data of an event in the note of the operation.
 func (o *operation) learn(e *admin.Event) {
 	o.note.due = 0
 	if !e.Due.IsZero() {
@@ -303,8 +306,8 @@ func (o *operation) learn(e *admin.Event) {
 	}
 }
 
-// logs caches the skeletons of recently read logs. Each principal has its own, so that it contains
-// only what the principal may see.
+// logs caches the skeletons of recently read logs. Each principal has a cache of its own, so that a
+// skeleton contains only data that the principal may read.
 type logs struct {
 	kept *recent.Cache[logKey, keptLog]
 }
@@ -315,14 +318,14 @@ type logKey struct {
 }
 
 type keptLog struct {
-	mu       sync.Mutex // held while one request reads; others wait for the result
+	mu       sync.Mutex // held by the request that reads; other requests wait for the result
 	skeleton *skeleton
 }
 
 func newLogs(most int64) *logs { return &logs{recent.New[logKey, keptLog](most)} }
 
-// with calls use with the skeleton of a log up to an event. If the rest cannot be read, err is the
-// reason.
+// with calls use with the skeleton of a log up to the event with the number last. If the rest of
+// the log cannot be read, err is the reason.
 func (l *logs) with(ctx context.Context, q *request, run string, last uint64, use func(s *skeleton, err error)) {
 	key := logKey{run, q.who}
 	one := l.kept.Get(key, func() *keptLog { return &keptLog{skeleton: newSkeleton()} })

@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Failed, interrupted and completed attempts are distinguished.
+// TestOPS2_AttemptsAreToldApart proves that failed, interrupted and completed attempts are drawn
+// differently.
 func TestOPS2_AttemptsAreToldApart(t *testing.T) {
 	s := newSkeleton()
 	at := time.UnixMilli(1_000_000)
@@ -75,7 +76,8 @@ func TestOPS2_WhatCannotBeSeenIsMadeVisible(t *testing.T) {
 	}
 }
 
-// A machine is drawn from its log: its present state, its past states, and the possible next ones.
+// TestOPS2_AMachineIsDrawnWithItsStates proves that a state machine is drawn from its log, with its
+// present state, its past states, and the states that it can enter next.
 func TestOPS2_AMachineIsDrawnWithItsStates(t *testing.T) {
 	s := newSkeleton()
 	for i, e := range []admin.Event{
@@ -134,8 +136,8 @@ func TestOPS2_AttemptsAreComparedLineByLine(t *testing.T) {
 	}
 }
 
-// The last events of some types, and the last event of each name, are found without iterating over
-// the log.
+// TestOPS2_TheLastEventsAreFoundByTypeAndName proves that the last events of some types, and the
+// last event of each name, are found without iterating over the log.
 func TestOPS2_TheLastEventsAreFoundByTypeAndName(t *testing.T) {
 	s := newSkeleton()
 	for i := range 12 {
@@ -163,7 +165,8 @@ func TestOPS2_TheLastEventsAreFoundByTypeAndName(t *testing.T) {
 	}
 }
 
-// The due time of an operation is that of its last event.
+// TestOPS2_AnOperationIsDueAsItsLastEventSays proves that the due time of an operation is the due
+// time in its last event.
 func TestOPS2_AnOperationIsDueAsItsLastEventSays(t *testing.T) {
 	s := newSkeleton()
 	due := time.UnixMilli(5000)
@@ -179,7 +182,7 @@ func TestOPS2_AnOperationIsDueAsItsLastEventSays(t *testing.T) {
 	}
 }
 
-// The cache of failure groups is bounded.
+// TestOPS2_GroupsThatAreKeptAreBounded proves that the number of cached failure groups is limited.
 func TestOPS2_GroupsThatAreKeptAreBounded(t *testing.T) {
 	g := newGroups()
 	for i := range groupsKept + 10 {
@@ -193,8 +196,8 @@ func TestOPS2_GroupsThatAreKeptAreBounded(t *testing.T) {
 	}
 }
 
-// The page names up to four operations that a run waits for, the newest first, and the time since
-// the oldest.
+// TestOPS2_WhatARunWaitsForIsNamed proves that the page names up to four operations that a run
+// waits for, the newest first, and the time since the oldest of them began.
 func TestOPS2_WhatARunWaitsForIsNamed(t *testing.T) {
 	s := newSkeleton()
 	now := time.UnixMilli(60_000)

@@ -14,22 +14,22 @@ import (
 
 // startView is the form that starts a run. It keeps its input if the start fails.
 type startView struct {
-	Known                                           []string // workflows in the catalog or with runs
+	Known                                           []string // workflows in the catalog and workflows with runs
 	Policies                                        []string
 	Workflow, Input, ID, Policy, Queue, Delay, Tags string
 	Hold                                            bool
-	Fields                                          []field // from the schema of the input; nil: it is typed as JSON
-	Schema                                          bool    // a schema with a form exists
-	None                                            bool    // the workflow takes no input
-	Build                                           string  // the build that the schema is from
+	Fields                                          []field // fields from the schema of the input; nil if the input is entered as JSON
+	Schema                                          bool    // whether a schema exists from which fields can be made
+	None                                            bool    // whether the workflow takes no input
+	Build                                           string  // the build that registered the schema
 	Key                                             string
-	Why, Reason                                     string // label and value of the reason
+	Why, Reason                                     string // label and value of the field for the reason
 	Command                                         string
 	Problem                                         *admin.Problem
-	Faults                                          []admin.Fault // faults of the input outside of the fields
+	Faults                                          []admin.Fault // faults of the input that belong to no field
 }
 
-// asJSON requests a single field for JSON, asForm requests the fields of the schema.
+// asJSON requests a single field for JSON, and asForm requests the fields of the schema.
 const (
 	asJSON = "json"
 	asForm = "form"
@@ -56,7 +56,7 @@ func (q *request) starting(s *startView) *view {
 func (s *startView) choices(q *request) {
 	s.Policies = admin.Policies()
 	names := map[string]bool{}
-	page, _ := q.service.Catalog(q.ctx(), admin.CatalogFilter{Limit: 200}) // on an error there are fewer suggestions
+	page, _ := q.service.Catalog(q.ctx(), admin.CatalogFilter{Limit: 200}) // after an error, the form has fewer suggestions
 	for _, w := range page.Workflows {
 		names[w.Workflow] = true
 	}
@@ -68,15 +68,15 @@ func (s *startView) choices(q *request) {
 	s.Known = slices.Sorted(maps.Keys(names))
 }
 
-// describe reads the input schema of the newest build of the workflow from the catalog. It creates
-// fields from it unless JSON is requested.
+// describe reads the input schema that the newest build of the workflow registered in the catalog.
+// It creates fields from the schema unless JSON is requested.
 func (s *startView) describe(q *request, show string) {
 	if s.Workflow == "" {
 		return
 	}
 	page, err := q.service.Catalog(q.ctx(), admin.CatalogFilter{Workflow: s.Workflow, Limit: 1})
 	if err != nil || len(page.Workflows) == 0 || len(page.Workflows[0].Versions) == 0 {
-		return // then it is typed as JSON
+		return // without a schema, the input is entered as JSON
 	}
 	newest := page.Workflows[0].Versions[0]
 	s.Build = newest.Build
@@ -128,7 +128,7 @@ func (s *startView) turn(q *request, show string) {
 	}
 }
 
-// start starts a run. A form that is submitted twice starts only one.
+// start starts a run. A form that is submitted twice starts only one run.
 func start(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	s := &startView{
@@ -136,7 +136,7 @@ func start(q *request) (string, *view, error) {
 		Queue: strings.TrimSpace(form.Get("queue")), Delay: strings.TrimSpace(form.Get("delay")), Tags: form.Get("tags"), Hold: form.Get("hold") != "", Key: form.Get("key"), Reason: because(form),
 	}
 	faults := s.read(q, form)
-	if show := form.Get("show"); show != "" { // only the form changes
+	if show := form.Get("show"); show != "" { // the request only switches between fields and JSON
 		s.turn(q, show)
 		return "", q.starting(s), nil
 	}

@@ -27,7 +27,7 @@ type asked struct {
 	questions atomic.Int64
 	groups    atomic.Int64
 	views     atomic.Int64
-	noViews   error // error of Views
+	noViews   error // error that Views returns
 }
 
 func (a *asked) of(admin.Principal) console.Service { return a }
@@ -92,7 +92,7 @@ func (s *tabs) page(path string) string {
 	return textOf(s, answer)
 }
 
-// look opens a tab, and calls see with each page that arrives until see returns true.
+// look opens a tab, and calls see with each drawing of the page until see returns true.
 func (s *tabs) look(ctx context.Context, page string, see func(text string) bool) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/live?page="+url.QueryEscape(page), nil)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *tabs) look(ctx context.Context, page string, see func(text string) bool
 	return fmt.Errorf("the tab of %s was closed: %w", page, lines.Err())
 }
 
-// 500 tabs of one list and of one run cause as many reads of the store as one tab, and all receive
-// each page.
+// TestOPS2_ManyTabsAskAsMuchAsOne proves that 500 tabs that show one list or one run cause as many
+// reads of the store as one tab, and that each tab receives each drawing.
 func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	const most = 500
 	s := newTabs(t)
@@ -128,7 +128,7 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	for _, c := range []struct {
 		page  string
 		every time.Duration
-		step  func(round int) // after it each tab must have shown the change
+		step  func(round int) // makes a change that each tab must show
 		shows func(round int) string
 	}{
 		{"/runs", time.Second, func(round int) { s.Start("wait", fmt.Sprintf("more-%d.", round)) }, func(round int) string { return fmt.Sprintf("more-%d.", round) }},
@@ -185,11 +185,11 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 				all.Wait()
 				return rounds, time.Since(began)
 			}
-			const perDrawing = 8 // maximum number of reads for one drawing of these pages
+			const perDrawing = 8 // maximum number of reads for one drawing of each of these pages
 			for _, count := range []int{1, most} {
 				rounds, took := ask(count)
 				got := rounds[len(rounds)-1]
-				drawings := int64(took/c.every) + 3*3 + 2 // by the clock, and for the events of three rounds
+				drawings := int64(took/c.every) + 3*3 + 2 // periodic drawings, and drawings for the events of three rounds
 				t.Logf("%3d tabs: %d questions in three rounds, %v", count, got, took)
 				if got == 0 || got > perDrawing*drawings {
 					t.Errorf("%d tabs have asked %d questions in %v, want at most %d, as for one", count, got, took, perDrawing*drawings)
@@ -199,7 +199,8 @@ func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	}
 }
 
-// A committed event is shown before the next periodic update.
+// TestOPS2_WhatIsCommittedIsShownAtOnce proves that a committed event is shown before the next
+// periodic drawing.
 func TestOPS2_WhatIsCommittedIsShownAtOnce(t *testing.T) {
 	s := newTabs(t)
 	ref := s.Start("talk", "order-1")
@@ -234,13 +235,13 @@ func TestOPS2_WhatIsCommittedIsShownAtOnce(t *testing.T) {
 	slices.Sort(took)
 	median, p95 := took[len(took)/2], took[len(took)*95/100]
 	t.Logf("from the message's commit to the page with it: median %v, p95 %v", median, p95)
-	if median > 1500*time.Millisecond { // also on a busy machine
+	if median > 1500*time.Millisecond { // the limit also holds on a busy machine
 		t.Errorf("half of what is committed is shown after %v or later, want it long before the page is drawn anyhow, every 3 s", median)
 	}
 }
 
-// Each failure group is read once, however often the list is drawn, and separately for each
-// principal.
+// TestOPS2_AListAsksOnceForEachGroup proves that each failure group is read once per principal,
+// however often the list is drawn.
 func TestOPS2_AListAsksOnceForEachGroup(t *testing.T) {
 	s := newTabs(t)
 	for i := range 3 {

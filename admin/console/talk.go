@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Limits of the displayed messages of a run. The log contains all of them.
+// Limits of the messages of a run that a page shows. The log contains all messages.
 const (
 	maxMessages = 20
 	maxValues   = 20
@@ -24,18 +24,18 @@ const (
 
 // talkView contains the messages, values and requests between a run and its clients.
 type talkView struct {
-	Waits    []string // topics
-	Inbox    []spoken // messages that it has not received yet
-	Left     int      // how many more there are
-	Messages []spoken // the newest first
-	Values   []spoken // sorted by name
+	Waits    []string // topics that the run waits for
+	Inbox    []spoken // messages that the run has not received yet
+	Left     int      // number of further messages
+	Messages []spoken // received messages, the newest first
+	Values   []spoken // published values, sorted by name
 	Asks     []spoken
 	Hooks    []spoken
 	Sends    []spoken
 	Streams  []streamView
-	More     bool // there are more than shown
+	More     bool // whether there are more entries than the page shows
 	Send     string
-	Ask      string // URLs of the forms; empty if not offered
+	Ask      string // URLs of the forms; empty if the reader may not use them
 	Err      *admin.Problem
 }
 
@@ -57,7 +57,7 @@ type spoken struct {
 type streamView struct {
 	Name   string
 	Chunks []chunkView
-	First  uint64 // index of the first one shown
+	First  uint64 // index of the first chunk that is shown
 	Last   uint64
 	Ended  bool
 }
@@ -125,8 +125,8 @@ func lineOfPayload(p *payloadView) string {
 	return cut(300, p.Text)
 }
 
-// stream returns the end of a stream. It returns nil if the reader may not see the stream or it is
-// gone.
+// stream returns the end of a stream. It returns nil if the reader may not read the stream or if
+// the stream does not exist.
 func (q *request) stream(run, name string) *streamView {
 	page, err := q.service.Stream(q.ctx(), run, name, 0, 1)
 	if err == nil && page.Last > maxChunks {
@@ -148,13 +148,14 @@ func (q *request) stream(run, name string) *streamView {
 	return s
 }
 
-// spoken reads events of a log one by one, since there may be many others between them.
+// spoken reads the given events of a log one by one, because there may be many other events between
+// them.
 func (q *request) spoken(run string, events []uint64) []spoken {
 	var all []spoken
 	for _, n := range events {
 		page, err := q.service.Events(q.ctx(), run, n, 1)
 		if err != nil || len(page.Events) == 0 {
-			continue // the page of the log shows the reason
+			continue // the page of the log shows the error
 		}
 		e := &page.Events[0]
 		all = append(all, spoken{Seq: n, Time: e.Time, Name: firstOf(e.Name, word(e.Type)), Key: e.Key, State: e.Type, Payload: payloadOf(e.Payload), Link: q.eventLink(run, n)})
@@ -184,11 +185,12 @@ func (t *talkView) operations(q *request, run string, ops []*operation) {
 	}
 }
 
-// known returns the names that a form suggests, from events of some types.
+// known returns names for the suggestions of a form. They are the names of the events of some
+// types.
 func (q *request) known(run string, kinds ...string) []string {
 	r, err := q.service.Run(q.ctx(), run)
 	if err != nil {
-		return nil // the error is shown when the form is sent
+		return nil // the error is shown after the form is submitted
 	}
 	var names map[string]bool
 	q.h.logs.with(q.ctx(), q, r.ID, r.Events, func(s *skeleton, _ error) {
@@ -225,8 +227,8 @@ func sendPage(q *request) (*view, error) {
 	return q.asking("runs", sendForm(q)), nil
 }
 
-// mayAct returns an error unless the reader may act on the run of the page, so that no form is
-// shown that would be refused.
+// mayAct returns an error unless the reader may act on the run of the page. A form is shown only if
+// it would not be refused.
 func (q *request) mayAct() error {
 	err := q.who.Need(admin.RoleOperator, "to act on runs")
 	if err == nil {
@@ -247,7 +249,7 @@ func send(q *request) (string, *view, error) {
 }
 
 // messageOf returns the message in a form. The key of the form becomes the key of the message, so
-// that a form that is submitted twice sends it once.
+// that a form that is submitted twice sends the message once.
 func messageOf(form url.Values) (admin.Message, error) {
 	payload := strings.TrimSpace(form.Get("payload"))
 	if !json.Valid([]byte(payload)) {
@@ -303,15 +305,16 @@ func askRun(q *request) (string, *view, error) {
 	return "", q.asking("runs", a), nil
 }
 
-// auditView contains the actions of operators on a run, from the journal and from its log.
+// auditView contains the actions of operators on a run, from the journal and from the log of the
+// run.
 type auditView struct {
 	Entries []admin.JournalEntry
-	Hidden  *admin.Problem // the reader may not read the journal
+	Hidden  *admin.Problem // set if the reader may not read the journal
 	Older   string
 	Rows    []eventRow
 }
 
-// controls lists the events that operators cause.
+// controls lists the types of events that operators cause.
 var controls = []string{"run_created", "cancel_requested", "run_paused", "run_resumed", "run_released", "run_stepped", "run_cancelled"}
 
 func auditTab(q *request, v *runView) (any, error) {
@@ -329,7 +332,7 @@ func auditTab(q *request, v *runView) (any, error) {
 	for _, n := range events {
 		page, err := q.service.Events(q.ctx(), v.ID, n, 1)
 		if err != nil || len(page.Events) == 0 {
-			continue // the page of the log shows the reason
+			continue // the page of the log shows the error
 		}
 		e := &page.Events[0]
 		a.Rows = append(a.Rows, eventRow{Seq: n, Time: e.Time, Type: e.Type, Detail: strings.TrimSpace(cut(200, e.Reason) + "  " + by(e)), Link: q.eventLink(v.ID, n)})

@@ -34,7 +34,8 @@ func TestOPS2_TalkShowsMessagesValuesAndQuestionsAndSendsThem(t *testing.T) {
 	hasNot(t, page, "/send", "<b>\u202e")
 }
 
-// The ends of streams are shown and updated.
+// TestOPS2_TalkShowsStreamsAsTheyComeIn proves that the page shows the ends of streams and updates
+// them.
 func TestOPS2_TalkShowsStreamsAsTheyComeIn(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Start("talk", "order-1")
@@ -74,7 +75,7 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	page := ""
-	for !strings.Contains(page, "requests") { // the run opens them one after the other
+	for !strings.Contains(page, "requests") { // the run opens the asks one after the other
 		if ctx.Err() != nil {
 			t.Fatalf("the hooks are not there\n%s", mainOf(page))
 		}
@@ -115,7 +116,8 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	has(t, s.get("runs/"+run, 200), "Send to Visit")
 }
 
-// Messages to a run without a worker are shown before the run receives them.
+// TestOPS2_TalkShowsWhatARunHasNotTaken proves that the page shows messages to a run without a
+// worker before the run receives them.
 func TestOPS2_TalkShowsWhatARunHasNotTaken(t *testing.T) {
 	s := newSite(t, console.Config{})
 	started, err := s.Direct.Start(t.Context(), admin.Start{Workflow: "nobody.serves", Input: admin.Payload(`{}`)})

@@ -20,7 +20,7 @@ func (t *templates) functions() template.FuncMap {
 		"minute":       func(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04 UTC") },
 		"scheduleverb": func(name string) verb { return scheduleVerbs[name] },
 		"columns":      func(list string) []column { return lists[list] },
-		"cells":        func(string, any, *drawn) ([]cell, error) { return nil, nil }, // each page has its own
+		"cells":        func(string, any, *drawn) ([]cell, error) { return nil, nil }, // placeholder; each page defines its own function
 		"figure":       figure,
 		"text":         textOf,
 		"bounds":       func(p admin.Pool) string { return bounds(&p) },
@@ -58,8 +58,8 @@ func (t *templates) functions() template.FuncMap {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
-// visible replaces characters that would be invisible or misleading: control characters, and marks
-// that change the direction of writing. Line breaks and tabs are kept.
+// visible replaces characters that would be invisible or misleading. These are control characters,
+// and marks that change the direction of writing. It keeps line breaks and tabs.
 func visible(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
@@ -81,7 +81,7 @@ func hidden(r rune) bool {
 
 // cut returns the first n characters of a text on one line.
 func cut(n int, s string) string {
-	if len(s) > 4*n+4 { // the rest is not needed
+	if len(s) > 4*n+4 { // the rest of a long text is not needed
 		s = s[:4*n+4]
 		for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && !utf8.RuneStart(s[len(s)-1]) {
 			s = s[:len(s)-1]
@@ -94,10 +94,11 @@ func cut(n int, s string) string {
 	return visible(string([]rune(s)[:n-1])) + "…"
 }
 
-// unbroken is the number of characters of a name that are kept on one line, even if it is narrow.
+// unbroken is the maximum length of a name that is never broken into several lines, in characters.
 const unbroken = 18
 
-// partsOf splits a name where a line may be broken: after dots, and within long parts.
+// partsOf splits a name at the positions where a line may be broken. These are after dots and
+// within long parts.
 func partsOf(name string) []string {
 	var all []string
 	for part := range strings.SplitAfterSeq(name, ".") {
@@ -179,5 +180,5 @@ func plural(n int, one, many string) string {
 	return number(n) + " " + many
 }
 
-// word replaces the underscores in a name by spaces.
+// word replaces the underscores in a name with spaces.
 func word(s string) string { return strings.ReplaceAll(s, "_", " ") }

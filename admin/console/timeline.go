@@ -12,14 +12,14 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// Limits of a timeline, for browsers and for readability.
+// Limits of a timeline. They bound the work of browsers and keep the timeline readable.
 const (
 	rowsPerTimeline = 80
 	maxBars         = 400
-	maxAttempts     = 8  // of a row: those between the first and the last are combined
-	fanned          = 6  // branches of one operation that are drawn one by one
-	nodesFanned     = 40 // nodes of a graph that are drawn one by one, because they differ
-	cells           = 40 // of the density of many operations
+	maxAttempts     = 8  // maximum number of attempts in a row; attempts in the middle are combined
+	fanned          = 6  // maximum number of branches of one operation that are drawn one by one
+	nodesFanned     = 40 // maximum number of nodes of a graph that are drawn one by one; it is higher because nodes differ
+	cells           = 40 // number of cells in the density of many operations
 )
 
 // timelineView contains the template data for the timeline of a run.
@@ -27,21 +27,21 @@ type timelineView struct {
 	Rows     []row
 	Ticks    []tick
 	Idle     []idle
-	Axis     string // for scripts, see window.axis
-	From, To int64  // of the window, in milliseconds since the beginning of the run
+	Axis     string // scale for scripts; see window.axis
+	From, To int64  // limits of the window, in milliseconds since the beginning of the run
 	Total    int64
 	Window   string
-	In, Out  string // URLs of other windows
+	In, Out  string // URLs of the pages with a smaller and a larger window
 	Left, Right,
 	Fit string
 	Show       string // all, open or failed
 	Shows      []choice
-	More, Less string // URLs of the following and the preceding rows
+	More, Less string // URLs of the pages with the following and the preceding rows
 	First, Of  int
 	Operation  *operationView
 	Err        *admin.Problem
 	Events     uint64
-	Machine    *machineView // nil if the run is not a machine
+	Machine    *machineView // nil if the run is not a state machine
 	Graph      *graphView   // nil if the run has no graph
 }
 
@@ -50,10 +50,10 @@ type choice struct {
 	Current    bool
 }
 
-// tick is a line of the scale.
+// tick is a vertical line of the scale.
 type tick struct {
 	X, Text string
-	Second  bool // omitted in narrow windows
+	Second  bool // whether the line is omitted in narrow windows
 }
 
 // idle is a period without work that is drawn shortened.
@@ -64,28 +64,28 @@ type row struct {
 	ID    string
 	Depth int
 	Label string
-	Sub   string // distinguishes it from others with the same name
+	Sub   string // text that distinguishes the row from others with the same label
 	Kind  string
 	State string
-	Text  string // description of its state
+	Text  string // description of the state
 	Took  string
 	Bars  []bar
-	Link  string // URL of its operation
-	Count int    // number of operations that are drawn as one; 0 means one
+	Link  string // URL of the operation
+	Count int    // number of operations that are drawn as this row; 0 means one
 	Bad   int
-	Open  string // URL at which it is expanded
+	Open  string // URL of the page on which the row is expanded
 	Close string
-	Run   string // the run that executes it
+	Run   string // the run that executes the operation
 	Here  bool
 }
 
-// bar is a part of a row. Numbers are percentages of the window.
+// bar is a part of a row. Numbers are percentages of the width of the window.
 type bar struct {
-	Kind   string // done, failed, open, interrupted and cancelled for attempts; retry, queued and wait between them; cell for densities
+	Kind   string // attempts: done, failed, open, interrupted, cancelled; between attempts: retry, queued, wait; in densities: cell
 	X, W   string
 	Y, H   string
-	Cut    bool // it continues outside of the window
-	Number int  // of the attempt
+	Cut    bool // whether the bar continues outside of the window
+	Number int  // number of the attempt
 }
 
 func percent(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) + "%" }
@@ -105,7 +105,7 @@ func timelineTab(q *request, v *runView) (any, error) {
 		w.fold(s.stretches(&w, v.Status == "running"))
 		t.draw(q, v, &w, s.lanes.top())
 		if o := s.operation(seqOf(q.query.Get("op"))); o != nil {
-			one := *o // a copy, because the cached operation changes
+			one := *o // a copy, because the cached operation may change
 			shown = &one
 		}
 	})
@@ -144,7 +144,7 @@ func number64(s string, otherwise int64) int64 {
 	return n
 }
 
-// links sets the URLs of other windows and rows.
+// links sets the URLs of the pages with other windows and rows.
 func (t *timelineView) links(q *request, w *window) {
 	to := func(from, to int64) string {
 		if to-from < 10 || from < 0 {
@@ -170,7 +170,8 @@ func (t *timelineView) links(q *request, w *window) {
 	}
 }
 
-// changed returns the URL of the page with other parameters. An empty parameter is removed.
+// changed returns the URL of the page with some query parameters replaced. It removes parameters
+// whose new value is empty.
 func changed(q *request, pairs ...string) string {
 	values := url.Values{}
 	for k, v := range q.query {
@@ -192,7 +193,7 @@ func changed(q *request, pairs ...string) string {
 	return at
 }
 
-// draw adds the rows.
+// draw adds the rows to the view.
 func (t *timelineView) draw(q *request, v *runView, w *window, top *node) {
 	p := &painter{q: q, w: w, top: top, name: firstOf(top.label, v.Workflow), show: t.Show, open: map[string]bool{}}
 	for _, at := range q.query["open"] {
@@ -215,16 +216,16 @@ func (t *timelineView) draw(q *request, v *runView, w *window, top *node) {
 	}
 }
 
-// stretch is a period in which a run works: attempts of its steps or runs below it are in progress,
-// or its code executes.
+// stretch is a period in which a run works. In this period, its code executes, or attempts of its
+// steps or runs below it are in progress.
 type stretch struct{ begin, end int64 } // Unix time in milliseconds
 
 // maxStretches is the maximum number of stretches of a run. If there are more, the shortest gaps
 // count as work.
 const maxStretches = 64
 
-// worked extends the stretches by an event. busy reports that an operation was in progress before
-// it.
+// worked extends the stretches to the time of an event. busy reports whether an operation was in
+// progress before the event.
 func worked(all []stretch, at int64, busy bool) []stretch {
 	last := len(all) - 1
 	switch {
@@ -245,7 +246,8 @@ func worked(all []stretch, at int64, busy bool) []stretch {
 	return slices.Delete(all, shortest, shortest+1)
 }
 
-// stretches returns the periods in which the run worked, up to now if it still works.
+// stretches returns the periods in which the run worked. The last one ends at the present if the
+// run is working.
 func (s *skeleton) stretches(w *window, running bool) []stretch {
 	all := slices.Clone(s.work)
 	if !w.ended && len(all) > 0 && (running || s.busy > 0) {
@@ -257,17 +259,17 @@ func (s *skeleton) stretches(w *window, running bool) []stretch {
 // window is the displayed part of the time of a run.
 type window struct {
 	start    int64 // Unix time in milliseconds
-	from, to int64 // relative to start
+	from, to int64 // milliseconds since start
 	now      int64 // Unix time in milliseconds
 	ended    bool
 	gaps     []gap // sorted by time
 }
 
-// gap is a part of a window without work, which is drawn shortened. Times are relative to the start
-// of the run.
+// gap is a part of a window without work, which is drawn shortened. Its fields are in milliseconds.
+// from and to are relative to the start of the run.
 type gap struct{ from, to, drawn int64 }
 
-// whole returns the duration of the run, with a margin if it has not ended.
+// whole returns the duration of the run in milliseconds. It adds a margin if the run has not ended.
 func (w *window) whole() int64 {
 	long := w.now - w.start
 	if !w.ended {
@@ -277,12 +279,12 @@ func (w *window) whole() int64 {
 }
 
 const (
-	idleTimes = 3  // maximum ratio between the total length of gaps that are not shortened and the work in a window
-	leastWork = 10 // minimum length of the work in a window in milliseconds
+	idleTimes = 3  // maximum ratio of the total length of unshortened gaps to the work in a window
+	leastWork = 10 // minimum length of the work in a window, in milliseconds
 )
 
-// fold shortens the longest gaps between stretches of work, so that the work is visible. It never
-// shortens work, nor a window without work.
+// fold shortens the longest gaps between stretches of work, so that the work remains visible. It
+// never shortens work, and it does not change a window without work.
 func (w *window) fold(work []stretch) {
 	var gaps []gap
 	at, sum, worked := w.from, int64(0), false
@@ -314,7 +316,8 @@ func (w *window) fold(work []stretch) {
 	slices.SortFunc(w.gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 }
 
-// drawn returns the position of a time since the start of the run, in milliseconds of drawn time.
+// drawn returns the position of a time on the shortened scale. Both are in milliseconds. The time
+// is relative to the start of the run, and the position is relative to the window.
 func (w *window) drawn(at int64) int64 {
 	x := at - w.from
 	for _, g := range w.gaps {
@@ -342,8 +345,8 @@ func (w *window) time(x int64) int64 {
 	return at
 }
 
-// place returns the position of a period in percent of the window; an end of 0 means that it has
-// not ended.
+// place returns the position and the width of a period in percent of the window. An end of 0 means
+// that the period has not ended. ok is false if the period is outside of the window.
 func (w *window) place(begin, end int64) (x, width float64, ok bool) {
 	if end == 0 {
 		end = w.now
@@ -358,8 +361,8 @@ func (w *window) place(begin, end int64) (x, width float64, ok bool) {
 	return min(x, 99.75), min(width, 100-min(x, 99.75)), true
 }
 
-// axis returns for scripts the times at which the scale of the window changes: pairs of a fraction
-// of its width and a time.
+// axis returns the times at which the scale of the window changes, for scripts. Each entry consists
+// of a fraction of the width and a time.
 func (w *window) axis() string {
 	if len(w.gaps) == 0 {
 		return ""
@@ -376,7 +379,7 @@ func (w *window) axis() string {
 	return strings.TrimSpace(b.String())
 }
 
-// idles returns the shortened gaps.
+// idles returns the shortened gaps as percentages of the window.
 func idles(w *window) (all []idle) {
 	for _, g := range w.gaps {
 		if x, width, ok := w.place(w.start+g.from, w.start+g.to); ok {
@@ -386,13 +389,13 @@ func idles(w *window) (all []idle) {
 	return all
 }
 
-// tickSteps lists the distances between ticks in milliseconds.
+// tickSteps lists the possible distances between ticks in milliseconds.
 var tickSteps = []int64{
 	1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
 	3_600_000, 2 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000, 24 * 3_600_000, 7 * 24 * 3_600_000, 30 * 24 * 3_600_000, 365 * 24 * 3_600_000,
 }
 
-// ticks returns the lines of the scale. Shortened gaps have none.
+// ticks returns the vertical lines of the scale. There are none in shortened gaps.
 func ticks(w *window) []tick {
 	span := w.drawn(w.to)
 	step := tickSteps[len(tickSteps)-1]
@@ -404,19 +407,19 @@ func ticks(w *window) []tick {
 	}
 	var all []tick
 	part := func(at int64) float64 { return 100 * float64(w.drawn(at)) / float64(span) }
-	const text = 6 // approximate width of a label
+	const text = 6 // approximate width of a label, in percent of the window
 	gaps, free := w.gaps, 0.0
 	for at := (w.from + step - 1) / step * step; at <= w.to && len(all) < 12; at += step {
 		for len(gaps) > 0 && at >= gaps[0].to {
 			free, gaps = max(free, part(gaps[0].to)), gaps[1:]
 		}
 		if len(gaps) > 0 && at > gaps[0].from {
-			at = (gaps[0].to - 1) / step * step // the next one is after the gap
+			at = (gaps[0].to - 1) / step * step // the next tick is after the gap
 			continue
 		}
 		x, label := part(at), "+"+took(time.Duration(at)*time.Millisecond)
 		if x > 100-text {
-			break // its label would be outside
+			break // the label would be outside of the window
 		}
 		if x < free || len(gaps) > 0 && x+text > part(gaps[0].from) || len(all) > 0 && all[len(all)-1].Text == label {
 			continue

@@ -8,11 +8,11 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// savedView is a name for a URL.
+// savedView is a named filter.
 type savedView struct {
 	Name, Line string
-	Named      bool   // the URL contains the name
-	By         string // the principal that saved it for all
+	Named      bool   // whether the URL of the view contains the name
+	By         string // name of the principal that saved the view for all readers
 	Current    bool
 }
 
@@ -24,20 +24,20 @@ var views = []savedView{
 
 // viewTabs are the views above a list of runs.
 type viewTabs struct {
-	Title     string // of the page
+	Title     string // title of the page
 	Everybody []savedView
-	Shared    []savedView // those in the store, and one that exists only in the URL
-	More      []savedView // the shared views after the first sharedTabs
-	Save      string      // URL of the form that saves this view; empty if not offered
-	Delete    string      // URL of the form that deletes it; empty if not offered
+	Shared    []savedView // views in the store, and a view that exists only in the URL of the page
+	More      []savedView // further views in the store, which are in a menu
+	Save      string      // URL of the form that saves this view; empty if the reader may not save it
+	Delete    string      // URL of the form that deletes this view; empty if the reader may not delete it
 	Problem   *admin.Problem
 }
 
-// sharedTabs is the number of shared views that are shown as tabs; the others are in a menu.
+// sharedTabs is the number of shared views that are shown as tabs. A menu contains the others.
 const sharedTabs = 8
 
-// viewTabs returns the views above the list for a filter. Stored views are read when a page is
-// loaded, but not for its updates, which leave that part of the page unchanged.
+// viewTabs returns the views above the list of runs that a filter selects. It reads stored views
+// only if the whole page is drawn. Updates of the page do not change the views.
 func (q *request) viewTabs(line string) *viewTabs {
 	t := &viewTabs{Title: "Runs"}
 	if line != "" {
@@ -100,7 +100,7 @@ func viewLink(q *request, verb string, about url.Values) string {
 	return link(q.h.cfg.Prefix, "views", verb) + "?" + about.Encode()
 }
 
-// shared returns the stored views if the reader may change them.
+// shared returns the stored views. It returns an error if the reader may not change them.
 func (q *request) shared(to string) ([]admin.View, error) {
 	if err := q.who.Need(admin.RoleOperator, to); err != nil {
 		return nil, err
@@ -146,8 +146,8 @@ func saveView(q *request) (string, *view, error) {
 	})
 }
 
-// deleteViewForm returns the form that deletes a view, and the filter of the view, which is empty
-// if the view does not exist.
+// deleteViewForm returns the form that deletes a view, and the filter of the view. The filter is
+// empty if the view does not exist.
 func deleteViewForm(q *request) (*ask, string, error) {
 	kept, err := q.shared("to delete shared views")
 	if err != nil {

@@ -17,10 +17,11 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// A view is a URL that contains a name: every browser shows the same runs under the same name.
+// TestOPS2_AViewIsAnAddressWithAName proves that a view is a URL that contains a name, so that
+// every browser shows the same runs under the same name.
 func TestOPS2_AViewIsAnAddressWithAName(t *testing.T) {
 	s := newSite(t, console.Config{})
-	for i := range 51 { // one more than fits on a page
+	for i := range 51 { // one run more than a page contains
 		s.Ended("bad", fmt.Sprint("order-", i))
 	}
 	for at, title := range map[string]string{
@@ -38,11 +39,11 @@ func TestOPS2_AViewIsAnAddressWithAName(t *testing.T) {
 	hasNot(t, page, `aria-current="true">All</a>`)
 }
 
-// hostileView is a name that must be shown as text everywhere.
+// hostileView is a name that must be shown as text on every page.
 const hostileView = "Night <b>\u202e \"&' shift"
 
-// A shared view appears above the list for every reader of the store until it is deleted. No script
-// is needed.
+// TestOPS2_AViewIsSavedForAll proves that a shared view appears above the list for every reader of
+// the store until it is deleted. This works without scripts.
 func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
 	if err != nil {
@@ -50,7 +51,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	}
 	s := newSiteOn(t, st, console.Config{Flags: "--store orders"})
 	const line = `status:failed tag:"team=blue <i>" since:24h`
-	hasNot(t, s.get("runs", 200), "for all") // the name of the built-in view All
+	hasNot(t, s.get("runs", 200), "for all") // All is the name of the built-in view
 	page := s.get("runs?q="+url.QueryEscape(line), 200)
 	has(t, page, ">+ Save for all</a>")
 	at := "views/save?" + url.Values{"q": {line}}.Encode()
@@ -61,7 +62,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	sent.Set("reason", "all look at these")
 	for name, fix := range map[string]string{"": "is empty", strings.Repeat("x", 41): "the limit is 40", "a\x1b[31m": "control character"} {
 		sent.Set("name", name)
-		has(t, s.post(at, sent, 400), fix, "Save a view for all") // the form again
+		has(t, s.post(at, sent, 400), fix, "Save a view for all") // the response shows the form again
 	}
 	sent.Set("name", hostileView)
 	for _, filter := range []string{"status:asleep", "colour:red", ""} {
@@ -69,11 +70,11 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 		s.post(at, sent, 400)
 	}
 	sent.Set("filter", " "+line+" ")
-	saved := s.post(at, sent, 200) // shows the list of the view
+	saved := s.post(at, sent, 200) // the response shows the list of the view
 	const shown = `title="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h, shared by local">Night &lt;b&gt;\u202e &#34;&amp;&#39; shift</a>`
 	has(t, saved, "The view is saved", ` aria-current="true" `+shown, ">Delete for all</a>", `<title>Runs: Night &lt;b&gt;\u202e &#34;&amp;&#39; shift · flowgen</title>`)
 	hasNot(t, saved, ">+ Save for all</a>", "<b>\u202e", "\u202e")
-	other := newSiteOver(t, s.Scene, console.Config{}) // another process, or the same one after a restart
+	other := newSiteOver(t, s.Scene, console.Config{}) // stands for another process, or for the same process after a restart
 	for _, where := range []string{"runs", "runs?q=status:failed", "runs?q=no:such"} {
 		status := map[bool]int{true: 400, false: 200}[where == "runs?q=no:such"]
 		list := other.get(where, status)
@@ -86,7 +87,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	}
 	has(t, other.get(html.UnescapeString(href[1]), 200), ` aria-current="true" `+shown)
 
-	sent = hiddenOf(s.get(at, 200)) // which replaces it
+	sent = hiddenOf(s.get(at, 200)) // saving again replaces the filter
 	sent["name"], sent["filter"] = []string{hostileView}, []string{"failing"}
 	s.post(at, sent, 200)
 	list := other.get("runs", 200)
@@ -100,7 +101,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	sent = hiddenOf(form)
 	sent.Set("reason", "nobody looks at these")
 	has(t, other.post(gone, sent, 200), "The view is deleted")
-	has(t, other.post(gone, sent, 200), "The view is deleted") // submitted twice
+	has(t, other.post(gone, sent, 200), "The view is deleted") // the form is submitted twice
 	hasNot(t, s.get("runs", 200), "Night")
 	other.get(gone, 404)
 	sent.Set("key", "another")
@@ -129,7 +130,8 @@ func TestOPS2_ManySharedViewsStandInAMenu(t *testing.T) {
 	has(t, s.post("views/save?q=failing", form, 409), "there are 100 views", "delete one that is not used")
 }
 
-// Shared views and their forms are offered only to roles that may use them.
+// TestOPS2_SharedViewsAreForTheirRoles proves that shared views and their forms are offered only to
+// roles that may use them.
 func TestOPS2_SharedViewsAreForTheirRoles(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "status:failed"}); err != nil {
@@ -170,14 +172,16 @@ func TestOPS2_AStoreWithoutSharedViewsSaysSo(t *testing.T) {
 	s.post("views/delete?view=mine", nil, 501)
 }
 
-// The list of runs is shown even if shared views cannot be read.
+// TestOPS2_AListIsShownWithoutSharedViewsThatCannotBeRead proves that the list of runs is shown
+// even if the shared views cannot be read.
 func TestOPS2_AListIsShownWithoutSharedViewsThatCannotBeRead(t *testing.T) {
 	s := newTabs(t)
 	s.asked.noViews = errors.New("the disk is <gone>")
 	has(t, s.page("/runs"), `title="the disk is &lt;gone&gt;">Shared views cannot be read`, "No runs yet")
 }
 
-// Shared views are read when a page is loaded, but not for its updates.
+// TestOPS2_ALiveListDoesNotAskForViews proves that the console reads shared views when it draws a
+// whole page, but not when it draws updates.
 func TestOPS2_ALiveListDoesNotAskForViews(t *testing.T) {
 	s := newTabs(t)
 	if _, err := s.Direct.SaveView(t.Context(), "mine", admin.NewView{Filter: "failing"}); err != nil {
