@@ -23,8 +23,8 @@ func ExampleClock() {
 	// a day has passed: 24h0m0s
 }
 
-// A Log makes the frames that the runtime would write, so that tests of stores and of their readers
-// need no runtime.
+// A Log makes the same frames as the runtime. Tests of stores, and of programs that read stores,
+// therefore do not need the runtime.
 func ExampleLog() {
 	ctx, clock, ids := context.Background(), storetest.NewClock(), &storetest.IDs{}
 	s := memstore.NewWith(memstore.Config{Clock: clock})

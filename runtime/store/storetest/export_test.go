@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// SetPatience sets how long the suite waits for the result of a blocked call.
+// SetPatience sets how long the suite waits for the result of a call that blocks.
 func SetPatience(d time.Duration) { suite.Patience = d }
 
 // RunOnly runs the behaviours with these names.

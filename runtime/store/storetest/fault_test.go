@@ -18,13 +18,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// A conformance suite is as good as the mistakes that it detects. Each faulty store below is a
-// correct store with one mistake. TestRun_CatchesEveryFault runs the suite against it in a separate
-// process and requires the named subtest to fail.
+// These tests prove that the conformance suite detects mistakes. Each faulty store below is a
+// correct store with one mistake. TestRun_CatchesEveryFault runs the suite against each faulty
+// store in a separate process and requires the named subtest to fail.
 
 const faultVariable = "STORETEST_FAULT"
 
-// everyFault also runs the faults that the default sample of one in three leaves out.
+// everyFault makes the test run all faults. By default it runs every third fault.
 var everyFault = flag.Bool("faults", false, "make every mistake, not one of three")
 
 func TestRun_CatchesEveryFault(t *testing.T) {
@@ -37,7 +37,7 @@ func TestRun_CatchesEveryFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaultyStore$/"+f.caught+"$", "-test.v",
-				"-rapid.shrinktime=1ms", "-rapid.nofailfile", "-rapid.seed=22") // a fixed seed, with which random histories find the mistakes early
+				"-rapid.shrinktime=1ms", "-rapid.nofailfile", "-rapid.seed=22") // with this seed, random histories reach the mistakes early
 			cmd.Env = append(os.Environ(), faultVariable+"="+name)
 			out, err := cmd.CombinedOutput()
 			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: TestFaultyStore/"+f.caught) {
@@ -47,12 +47,12 @@ func TestRun_CatchesEveryFault(t *testing.T) {
 	}
 }
 
-// TestFaultyStore runs the suite for TestRun_CatchesEveryFault. Run directly, it proves that the
-// correct store passes behind a wrapper without a mistake.
+// TestFaultyStore runs the suite for TestRun_CatchesEveryFault. Without a fault in the environment,
+// it proves that the correct store passes the suite behind the wrapper.
 func TestFaultyStore(t *testing.T) {
 	wrap, checks := func(s wrapper) store.Store { return s }, 20
 	if f, ok := faults[os.Getenv(faultVariable)]; ok {
-		wrap, checks = f.wrap, 1000 // the test ends at the first history that shows the mistake
+		wrap, checks = f.wrap, 1000 // the test ends at the first history that fails
 		storetest.SetPatience(300 * time.Millisecond)
 	}
 	storetest.Run(t, storetest.Config{
@@ -63,8 +63,8 @@ func TestFaultyStore(t *testing.T) {
 	})
 }
 
-// wrapper is a store without a mistake. It hides the optional interfaces of the wrapped store,
-// which store.As still finds.
+// wrapper is a correct store. It hides the optional interfaces of the wrapped store from type
+// assertions, but store.As finds them.
 type wrapper struct{ store.Store }
 
 func (w wrapper) Unwrap() store.Store { return w.Store }
@@ -79,7 +79,7 @@ func (w wrapper) snapshot(ctx context.Context) *store.Snapshot {
 	return snap
 }
 
-// state returns the state of a run in the wrapped store, or nil.
+// state returns the state of a run in the wrapped store, or nil if the run does not exist.
 func (w wrapper) state(ctx context.Context, run event.RunID) *store.RunState {
 	return w.snapshot(ctx).Runs[run]
 }
@@ -101,7 +101,8 @@ var faults = func() map[string]fault {
 	return all
 }()
 
-// edit is a store that changes requests before, or answers after, the wrapped store handles them.
+// edit is a store that changes requests before, or answers after, the wrapped store executes them.
+// Functions that are nil change nothing.
 type edit struct {
 	wrapper
 	create  func(context.Context, *store.Create) *store.Created
@@ -111,9 +112,9 @@ type edit struct {
 	release func(context.Context, event.RunID, *store.Fence)
 	wait    func(*store.Wait) *store.Woken
 	due     func(context.Context, *int)
-	mark    func(context.Context, *store.Mark) bool // false: the mark is lost
+	mark    func(context.Context, *store.Mark) bool // returns false to drop the mark
 	outbox  func(ctx context.Context, limit *int, got *[]store.Outgoing, next *time.Time)
-	confirm func(context.Context, event.RunID, event.ItemID) bool // false: it does nothing
+	confirm func(context.Context, event.RunID, event.ItemID) bool // returns false to drop the confirm
 	beat    func(*store.Heartbeat)
 	purge   func(context.Context)
 	publish func(ctx context.Context, run event.RunID, fence *store.Fence, chunks *[]store.Publication) error

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The notifications of AwaitStream that a deaf store can omit.
+// The kinds of notifications of AwaitStream that a deaf store can omit.
 const (
 	byCommit   = "a commit"
 	byPublish  = "a publish"
@@ -25,13 +25,13 @@ const (
 	meanwhile  = "what comes meanwhile"
 )
 
-// deaf is a store that omits one kind of notification of AwaitStream.
+// deaf is a store whose AwaitStream omits one kind of notification.
 type deaf struct {
 	wrapper
 	to string
 
 	mu   sync.Mutex
-	more chan struct{} // closed on each notification
+	more chan struct{} // closed and replaced on each notification
 }
 
 func newDeaf(to string) func(wrapper) store.Store {
@@ -105,7 +105,7 @@ func (d *deaf) Publish(ctx context.Context, run event.RunID, fence store.Fence, 
 	return err
 }
 
-// others returns byOther if the chain of the run has more than one run.
+// others returns byOther if the chain of the run has more than one run, and nil otherwise.
 func (d *deaf) others(ctx context.Context, run event.RunID) []string {
 	if r := d.state(ctx, run); r != nil && (r.Chain != r.Run || r.Next != "") {
 		return []string{byOther}
@@ -127,7 +127,7 @@ func (d *deaf) Purge(ctx context.Context, partition, limit int) (int, time.Time,
 	return n, next, err
 }
 
-// awaiting returns a constructor of stores whose AwaitStream is do.
+// awaiting returns a constructor of stores whose AwaitStream calls do.
 func awaiting(do func(ctx context.Context, w wrapper, run event.RunID, stream string, after uint64) error) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, await: func(ctx context.Context, run event.RunID, stream string, after uint64) error {

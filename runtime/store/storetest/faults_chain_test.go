@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// continuing returns a constructor of stores with a mistake in continuing runs. do is called for
-// each continuing commit that would be applied, with the state of its run.
+// continuing returns a constructor of stores with a mistake in the commits that continue a run. The
+// store calls do with each such commit that it would apply, and with the state of the run.
 func continuing(do func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState) *store.Committed) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {

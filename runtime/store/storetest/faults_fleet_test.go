@@ -36,7 +36,7 @@ var fleetFaults = map[string]fault{
 	})},
 }
 
-// misty is a store that changes the answers of Fleet.
+// misty is a store whose answers of Fleet are changed by a function.
 type misty struct {
 	wrapper
 	change func(*store.Fleet)
@@ -74,7 +74,7 @@ func (m modest) OpenSession(ctx context.Context, s store.Session) error {
 	return m.Store.OpenSession(ctx, s)
 }
 
-// stuck is a store whose heartbeats always name the runs of the first answer.
+// stuck is a store whose heartbeats always name the unserved runs of its first answer.
 type stuck struct {
 	wrapper
 	first store.Heartbeat

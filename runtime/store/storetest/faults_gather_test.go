@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// collectFaults are mistakes with starts that share a run.
+// collectFaults are mistakes with starts that share a run through Collect.
 var collectFaults = map[string]fault{
 	"a start that is sent again joins again": {"L12_AStartJoinsOnce", func(w wrapper) store.Store {
 		n := 0
@@ -83,7 +83,7 @@ var collectFaults = map[string]fault{
 	}},
 }
 
-// collectOf returns a store that changes the Gather settings of starts.
+// collectOf returns a store that changes the Collect settings of starts.
 func collectOf(w wrapper, change func(*store.Collect)) store.Store {
 	return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
 		if c.Collect != nil && c.Collect.Key != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// gives returns a constructor of stores with a mistake in creating runs with items.
+// gives returns a constructor of stores with a mistake in the creation of runs with items.
 func gives(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -22,8 +22,9 @@ func gives(wrong func(context.Context, wrapper, *store.Create) *store.Created) f
 	}
 }
 
-// deliversLater creates a run without its items, and then delivers the items to the run that the
-// create returned. If onlyNew is set, it delivers only to new runs.
+// deliversLater returns a constructor of stores that create a run without its items, and then
+// deliver the items to the run that Create returned. If onlyNew is set, the store delivers only to
+// new runs.
 func deliversLater(onlyNew bool, id func(event.ItemID) event.ItemID) func(wrapper) store.Store {
 	return gives(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 		items := c.Items

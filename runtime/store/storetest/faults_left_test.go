@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// creating returns a constructor of stores with a mistake in creating runs.
+// creating returns a constructor of stores with a mistake in the creation of runs.
 func creating(do func(ctx context.Context, w wrapper, c *store.Create)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -46,7 +46,7 @@ func (s blaming) Claim(ctx context.Context, c store.Claim) (store.Claimed, error
 	return s.wrapper.Claim(ctx, c)
 }
 
-// careless is a store with a mistake in writing entries.
+// careless is a store with a mistake in WriteEntry.
 type careless struct {
 	wrapper
 	edit func(w *store.EntryWrite)
@@ -63,13 +63,13 @@ func (s careless) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entr
 	return e.Entries(ctx, q)
 }
 
-// writing returns a constructor of stores with a mistake in writing entries.
+// writing returns a constructor of stores with a mistake in WriteEntry.
 func writing(edit func(w *store.EntryWrite)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store { return careless{w, edit} }
 }
 
-// leftFaults are mistakes in what a store keeps beside runs: the records that a receiver remembers,
-// step data and entries.
+// leftFaults are mistakes in data that a store keeps beside the runs: items that a receiver
+// remembers, exemptions, step data and entries.
 var leftFaults = map[string]fault{
 	"an entry is replaced whatever it is":        {"OfThoseThatReplaceTheSameValueOneDoes", writing(func(w *store.EntryWrite) { w.Match = false })},
 	"entries have no limit":                      {"V1_ThereAreNoMoreViewsThanMayBe", writing(func(w *store.EntryWrite) { w.Limit = 0 })},

@@ -16,7 +16,7 @@ type limiting struct {
 	edit
 
 	set  func(ctx context.Context, set *store.SetLimit)
-	done func(ctx context.Context) // after SetLimits
+	done func(ctx context.Context) // called after SetLimits has succeeded
 	told func(ctx context.Context, all []store.LimitState) []store.LimitState
 }
 
@@ -47,7 +47,7 @@ func (w wrapper) limiter() store.Limiter {
 	return l
 }
 
-// uses returns a constructor of stores that change the creates of runs with limits.
+// uses returns a constructor of stores that change the creation of runs with limits.
 func uses(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
@@ -99,7 +99,8 @@ func widened(now func(w wrapper) bool) func(wrapper) store.Store {
 	}
 }
 
-// takeWakes takes the wakes of all limiter queues, so that no worker is notified of them.
+// takeWakes takes the wakes of all routes with limiter queues, so that the store notifies no worker
+// of them.
 func (w wrapper) takeWakes(ctx context.Context) {
 	snap := w.snapshot(ctx)
 	wait := store.Wait{Until: w.Clock().Now()}
@@ -340,8 +341,8 @@ var limitFaults = map[string]fault{
 	"a record does not tell of limits":  {"TheRecordOfARunSaysWhatItUses", func(w wrapper) store.Store { return mute{w} }},
 }
 
-// limitHistoryFaults are the limit faults that the records of runs do not show. Random histories
-// find them by the effects on the runs.
+// limitHistoryFaults contains faults that change no record of a run. Random histories detect them
+// by their effects on claims.
 var limitHistoryFaults = func() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{
@@ -355,7 +356,8 @@ var limitHistoryFaults = func() map[string]fault {
 	return all
 }()
 
-// notifiesNone takes the wakes that claims set, so that no worker is notified.
+// notifiesNone returns a store that takes the wakes which its claims set, so that it notifies no
+// worker.
 func notifiesNone(w wrapper) store.Store {
 	return edit{wrapper: w, claim: func(ctx context.Context, _ *store.Claim, got *store.Claimed) {
 		if got != nil {
@@ -373,7 +375,7 @@ func (q quiet) ClaimRun(ctx context.Context, partition int, session store.Sessio
 	return got, err
 }
 
-// mute is a store whose records do not contain limits.
+// mute is a store whose records omit the limits of runs.
 type mute struct{ wrapper }
 
 func (m mute) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {

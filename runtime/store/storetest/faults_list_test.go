@@ -10,8 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// listing is a store with its own List: it reads all runs, sorts them, and drops the runs of
-// earlier pages.
+// listing is a store whose List reads all runs, sorts them, and drops the runs of earlier pages.
 type listing struct {
 	wrapper
 	change func(q *store.Query, runs *[]store.Record)
@@ -66,7 +65,7 @@ func (l listing) Count(ctx context.Context, q store.Query) (store.Counts, error)
 
 func byID(a, b *store.Record) int { return cmp.Compare(b.Run, a.Run) }
 
-// listFaults are mistakes in listing runs.
+// listFaults are mistakes in List and Count.
 var listFaults = map[string]fault{
 	"lists are by id": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store { return listing{wrapper: w, sort: byID} }},
 	"a list ends at an id of an earlier day": {"ListHasAChildWhereItWasCreated", func(w wrapper) store.Store {
@@ -161,7 +160,8 @@ var listFaults = map[string]fault{
 	"what is no cursor is none": {"ListRefusesACursorThatIsNone", func(w wrapper) store.Store { return anyCursor{w} }},
 }
 
-// countsAll is a store whose Count includes the runs of hooks and steps.
+// countsAll is a store whose Count ignores Query.Started, so that it includes the runs of hooks and
+// steps.
 type countsAll struct{ listing }
 
 func (c countsAll) Count(ctx context.Context, q store.Query) (store.Counts, error) {
@@ -169,7 +169,7 @@ func (c countsAll) Count(ctx context.Context, q store.Query) (store.Counts, erro
 	return c.listing.Count(ctx, q)
 }
 
-// anyCursor begins with the newest run if it cannot read a cursor.
+// anyCursor is a store whose List begins with the newest run if the cursor is invalid.
 type anyCursor struct{ wrapper }
 
 func (c anyCursor) List(ctx context.Context, q store.Query) (store.Page, error) {
@@ -215,7 +215,7 @@ func (b budgeting) Count(ctx context.Context, q store.Query) (store.Counts, erro
 	return counts, err
 }
 
-// tallying is a store whose counts of ended runs never decrease.
+// tallying is a store whose counts of ended runs never decrease, even if a purge removes the runs.
 type tallying struct {
 	budgeting
 	most map[store.Counted]int

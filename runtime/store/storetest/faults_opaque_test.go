@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// opaque is a store that implements only the interfaces that the suite requires. Its state is
-// visible only through its answers.
+// opaque is a store that implements only the required interfaces. Its state is visible only through
+// its answers.
 type opaque struct {
 	store.Store
 	store.Purger
@@ -31,8 +31,8 @@ func TestRun_TakesAStoreThatDoesNotShowItsState(t *testing.T) {
 	})
 }
 
-// opaqueFaults are mistakes of stores that do not show their state. Random histories find them
-// through the answers.
+// opaqueFaults are mistakes of stores that do not show their state. Random histories detect them by
+// the answers of the store.
 var opaqueFaults = map[string]fault{
 	"an opaque store hides unread items": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store { return hide(mutedHeart{w}) }},
 	"an opaque store forgets recoveries": {"RandomHistoriesMatchTheModel", func(w wrapper) store.Store {

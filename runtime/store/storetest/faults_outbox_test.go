@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// marking returns a constructor of stores with a mistake in Mark. do is called with the record that
-// a mark refers to, if the record exists.
+// marking returns a constructor of stores with a mistake in Mark. The store calls do with each mark
+// and its record, if the record exists. If do returns false, the store drops the mark.
 func marking(do func(ctx context.Context, w wrapper, m *store.Mark, o store.Outgoing) bool) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, mark: func(ctx context.Context, m *store.Mark) bool {
@@ -38,8 +38,8 @@ func markIgnoresPhases(_ context.Context, _ wrapper, m *store.Mark, o store.Outg
 	return true
 }
 
-// sendsAll is a store whose commits return all records that they write, even those that must wait
-// for earlier records.
+// sendsAll returns a store whose commits return all records that they write, including records that
+// must wait for earlier ones.
 func sendsAll(w wrapper) store.Store {
 	return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
 		got, err := w.Commit(ctx, []store.Commit{*c})
@@ -153,8 +153,8 @@ var outboxFaults = map[string]fault{
 	}},
 }
 
-// twoPlaces is a store that recognizes only the records of earlier commits. It writes a record
-// twice, under the same ID, if one commit contains it twice.
+// twoPlaces returns a store that finds duplicates only among the records of earlier commits. If one
+// commit contains a record twice, the store writes the record twice.
 func twoPlaces(w wrapper) store.Store {
 	const second = " in its second place"
 	return edit{
@@ -183,7 +183,8 @@ func twoPlaces(w wrapper) store.Store {
 	}
 }
 
-// dueByThemselves returns the due records of an outbox that ignores the order of pairs.
+// dueByThemselves returns the records that are due if the order of records from one sender to one
+// receiver is ignored.
 func dueByThemselves(ctx context.Context, w wrapper) []store.Outgoing {
 	now := w.Clock().Now()
 	all := w.snapshot(ctx).Outbox

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// createsOwned returns a constructor of stores with a mistake in creating runs with an owner.
+// createsOwned returns a constructor of stores with a mistake in the creation of runs with an
+// owner.
 func createsOwned(wrong func(context.Context, wrapper, *store.Create) *store.Created) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
@@ -23,7 +24,8 @@ func createsOwned(wrong func(context.Context, wrapper, *store.Create) *store.Cre
 	}
 }
 
-// forbids creates the run without an owner if the create fails with want, and returns the error.
+// forbids executes a create. If the create fails with want, forbids also creates the run without an
+// owner, and returns the error.
 func forbids(ctx context.Context, w wrapper, c *store.Create, want error) *store.Created {
 	got, err := w.Create(ctx, []store.Create{*c})
 	if err == nil && errors.Is(got[0].Err, want) {
@@ -50,7 +52,7 @@ func orphan(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	return &got[0]
 }
 
-// lease returns the lease of the Owner of a request, or nil if there is none.
+// lease returns the lease of the session that owns the new run, or nil if the session has none.
 func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
 	if l, ok := w.snapshot(ctx).Leases[c.Owner.Session]; ok {
 		return &l
@@ -58,8 +60,8 @@ func lease(ctx context.Context, w wrapper, c *store.Create) *store.Lease {
 	return nil
 }
 
-// alwaysFenced returns the fence of the request for every run that exists, whichever session owns
-// it.
+// alwaysFenced makes stores that answer a repeated create with the fence of the request, whichever
+// session owns the run.
 var alwaysFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) == nil {
 		return nil
@@ -67,7 +69,7 @@ var alwaysFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Cr
 	return &store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}
 })
 
-// neverFenced returns the fence only for the first request.
+// neverFenced makes stores that answer a repeated create without a fence.
 var neverFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) != nil {
 		c.Owner = nil
@@ -75,7 +77,8 @@ var neverFenced = createsOwned(func(ctx context.Context, w wrapper, c *store.Cre
 	return nil
 })
 
-// claimsLater creates a ready run and claims it in a second action, which leaves a wake in between.
+// claimsLater makes stores that create a ready run and claim it in a second action. Between the two
+// actions the route has a wake.
 var claimsLater = createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
 	if w.state(ctx, c.Run) != nil || lease(ctx, w, c) == nil {
 		return nil
@@ -88,7 +91,7 @@ var claimsLater = createsOwned(func(ctx context.Context, w wrapper, c *store.Cre
 	return got
 })
 
-// pretends reports once that a run was created although the create was refused.
+// pretends returns a store that reports one refused create as successful.
 func pretends(w wrapper) store.Store {
 	var told atomic.Bool
 	return createsOwned(func(ctx context.Context, w wrapper, c *store.Create) *store.Created {
@@ -233,7 +236,7 @@ func (f forgetfulReconcile) Reconcile(ctx context.Context, partition int, s stor
 	return slices.DeleteFunc(owned, func(o store.Owned) bool { return o.Fence.Epoch == 1 }), err
 }
 
-// doubleVision is a store whose snapshot shows runs that were created owned among the ready runs.
+// doubleVision is a store whose snapshot lists runs that were created owned among the ready runs.
 type doubleVision struct{ wrapper }
 
 func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {
@@ -246,7 +249,7 @@ func (d doubleVision) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return snap, nil
 }
 
-// shadowed is a store that creates owned runs for a session that never ends.
+// shadowed returns a store that gives runs with an owner to a session that never ends.
 func shadowed(w wrapper) store.Store {
 	return edit{wrapper: w, create: func(ctx context.Context, c *store.Create) *store.Created {
 		if c.Owner != nil {
@@ -271,7 +274,7 @@ func (g gentleClose) CloseSession(ctx context.Context, partition int, s store.Se
 	return errors.Join(err, g.Store.CloseSession(ctx, partition, s))
 }
 
-// strictCreate is a store whose Create fails as a whole if one of the sessions has ended.
+// strictCreate is a store whose Create fails for all runs if the session of one of them has ended.
 type strictCreate struct{ wrapper }
 
 func (s strictCreate) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {

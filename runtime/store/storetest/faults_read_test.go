@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// paging returns a constructor of stores with a mistake in ReadStream. ask changes the request and
-// got changes the answer.
+// paging returns a constructor of stores with a mistake in ReadStream. ask changes the request, and
+// got changes the answer. Either may be nil.
 func paging(ask func(r *store.ReadStream), got func(ctx context.Context, w wrapper, r store.ReadStream, page *store.StreamPage, err error) error) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, read: func(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
@@ -26,7 +26,7 @@ func paging(ask func(r *store.ReadStream), got func(ctx context.Context, w wrapp
 	}
 }
 
-// inspecting is a store that shows other streams than it has.
+// inspecting is a store whose snapshot differs from its state.
 type inspecting struct {
 	wrapper
 	change func(s *store.Snapshot)
@@ -38,7 +38,7 @@ func (i inspecting) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return s, nil
 }
 
-// readFaults are mistakes in reading and purging streams.
+// readFaults are mistakes in ReadStream and in the purge of streams.
 var readFaults = map[string]fault{
 	"a stream without chunks is not found": {"AStreamThatNobodyHasWrittenToIsEmpty",
 		paging(nil, func(_ context.Context, _ wrapper, _ store.ReadStream, page *store.StreamPage, err error) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// shared returns a constructor of stores that change the creates of runs with fairness keys.
+// shared returns a constructor of stores that change the creation of runs with fairness keys.
 func shared(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, create: func(_ context.Context, c *store.Create) *store.Created {
@@ -22,8 +22,8 @@ func shared(change func(w wrapper, c *store.Create)) func(wrapper) store.Store {
 
 func keyless(_ wrapper, c *store.Create) { c.Fair, c.Share = "", 0 }
 
-// released returns a constructor of stores that release a run instead of applying the given effect
-// to it.
+// released returns a constructor of stores that, for commits with the given effect, release the run
+// instead of applying the effect.
 func released(effect store.Effect) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -122,7 +122,7 @@ var shareFaults = map[string]fault{
 	})},
 }
 
-// shareless is a store whose records do not contain fairness keys and shares.
+// shareless is a store whose records omit fairness keys and shares.
 type shareless struct{ wrapper }
 
 func (m shareless) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// publishing returns a constructor of stores with a mistake in the publications of commits. do is
-// called for each publishing commit that would be applied, with the state of its run.
+// publishing returns a constructor of stores with a mistake in the publications of commits. The
+// store calls do with each such commit that it would apply, and with the state of the run.
 func publishing(do func(ctx context.Context, w wrapper, c *store.Commit, r *store.RunState)) func(wrapper) store.Store {
 	return func(w wrapper) store.Store {
 		return edit{wrapper: w, commit: func(ctx context.Context, c *store.Commit) *store.Committed {
@@ -24,7 +24,8 @@ func publishing(do func(ctx context.Context, w wrapper, c *store.Commit, r *stor
 	}
 }
 
-// each returns a constructor of stores that change each publication of a commit.
+// each returns a constructor of stores that replace each publication of a commit by the
+// publications that do returns.
 func each(do func(p store.Publication) []store.Publication) func(wrapper) store.Store {
 	return publishing(func(_ context.Context, _ wrapper, c *store.Commit, _ *store.RunState) {
 		var all []store.Publication
@@ -269,7 +270,8 @@ var streamFaults = map[string]fault{
 	"the model notices a writer that is not known again": {"RandomHistoriesMatchTheModel", forgetful},
 }
 
-// forgetful is a store that does not remember the writers of chunks.
+// forgetful makes stores that do not remember the writers of chunks, and therefore store repeated
+// chunks twice.
 var forgetful = stepping(func(_ context.Context, _ wrapper, _ event.RunID, _ *store.Fence, chunks *[]store.Publication) error {
 	for i := range *chunks {
 		(*chunks)[i].Writer, (*chunks)[i].Nth = "", 0
@@ -277,7 +279,8 @@ var forgetful = stepping(func(_ context.Context, _ wrapper, _ event.RunID, _ *st
 	return nil
 })
 
-// firstPublishes moves the publications of all commits of a call to the first commit.
+// firstPublishes is a store that moves the publications of all commits of a call to the first
+// commit.
 type firstPublishes struct{ wrapper }
 
 func (f firstPublishes) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {

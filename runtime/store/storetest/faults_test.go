@@ -251,7 +251,7 @@ func (p purger) Delete(ctx context.Context, run event.RunID) error {
 	return err
 }
 
-// coded is a store that changes the fingerprints of sessions.
+// coded is a store that replaces the fingerprints of sessions.
 type coded struct {
 	wrapper
 	code func(store.Session) string
@@ -262,7 +262,8 @@ func (c coded) OpenSession(ctx context.Context, s store.Session) error {
 	return c.Store.OpenSession(ctx, s)
 }
 
-// hurried is a store that treats a session as dead as soon as its lease has expired.
+// hurried is a store that treats a session as dead as soon as its lease has expired, even after an
+// outage of the store.
 type hurried struct{ wrapper }
 
 func (d hurried) Heartbeat(ctx context.Context, partition int, s store.SessionID) (store.Heartbeat, error) {
@@ -310,7 +311,7 @@ type hastyWatch struct{ wrapper }
 
 func (hastyWatch) Watch(context.Context, event.RunID, uint64) error { return nil }
 
-// shortWatch is a store whose Watch does not distinguish the end of a run from other frames.
+// shortWatch is a store whose Watch with store.UntilEnd returns after any frame.
 type shortWatch struct{ wrapper }
 
 func (s shortWatch) Watch(ctx context.Context, run event.RunID, n uint64) error {

@@ -9,12 +9,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// blind is a store whose Wait misses starts and deliveries that are in progress when it begins, as
-// if the operation were read before its write and announced before the Wait subscribed.
+// blind is a store whose Wait misses the starts and deliveries that are in progress when Wait
+// begins. It imitates a store in which Wait reads before the operation writes, and subscribes after
+// the operation has announced its changes.
 type blind struct {
 	wrapper
 
-	starts, deliveries atomic.Int32 // in progress
+	starts, deliveries atomic.Int32 // number of calls in progress
 }
 
 func (b *blind) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
@@ -46,7 +47,7 @@ func (b *blind) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return b.Store.Wait(ctx, w)
 }
 
-// hinting is a store whose hinted claims take the wake and return no runs.
+// hinting is a store whose hinted claims take the wake of a route but return no runs.
 type hinting struct{ wrapper }
 
 func (s *hinting) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {

@@ -14,10 +14,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// skeleton is a minimal store to begin with: it creates, loads, resolves, watches and shows runs.
-// Package protocol contains all rules, and package notify does all waiting. Missing operations are
-// those of the embedded Store, which is nil: the first behaviour that needs one panics and thereby
-// shows which operation to write next.
+// skeleton is a minimal store from which an author can begin. It implements Create, Load, Resolve,
+// Watch and Inspect. Package protocol contains all rules, and package notify implements all
+// waiting. The embedded Store is nil. A behaviour that needs a missing operation panics, and the
+// panic names the operation to write next.
 type skeleton struct {
 	store.Store
 
@@ -25,15 +25,15 @@ type skeleton struct {
 	done  chan struct{} // closed by Close
 	close sync.Once
 
-	mu      sync.Mutex // makes each operation one atomic action; a database has transactions
+	mu      sync.Mutex // makes each operation atomic, as a transaction does in a database
 	rows    *rows
 	op      protocol.Op[*row, store.SessionID]
 	waiters *notify.Waiters
 	frames  *notify.Notifier[event.RunID, uint64]
 }
 
-// rows contains the data of the store. It implements the part of protocol.Tx that the operations
-// above need: methods that read and write, and decide nothing.
+// rows contains the data of the store. It implements the methods of protocol.Tx that the operations
+// of the skeleton need. These methods read and write data, and decide nothing.
 type rows struct {
 	protocol.Tx[*row, store.SessionID]
 
@@ -41,7 +41,7 @@ type rows struct {
 	runs   map[event.RunID]*row
 	active map[string]*row
 	ready  map[store.Route][]event.RunID
-	wakes  map[store.Route]bool // routes with ready runs that no Wait was notified of
+	wakes  map[store.Route]bool // routes with ready runs of which no Wait was notified
 }
 
 type row struct {
@@ -70,7 +70,8 @@ func (s *skeleton) Close() error {
 	return nil
 }
 
-// enter returns an error if the store is closed or ctx has ended. Every operation calls it first.
+// enter returns an error if the store is closed or ctx has ended. Every operation calls enter
+// first.
 func (s *skeleton) enter(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -90,15 +91,15 @@ func (s *skeleton) Create(ctx context.Context, runs []store.Create) ([]store.Cre
 	for i := range runs {
 		var err error
 		if answers[i], err = s.op.Create(&runs[i]); err != nil {
-			return nil, err // a database would roll back
+			return nil, err // a database would roll back the transaction
 		}
 		s.announce()
 	}
 	return answers, nil
 }
 
-// announce notifies waiting callers of the changes of an operation. A database does so after its
-// commit.
+// announce notifies waiting callers of the changes of an operation. A store with a database calls
+// it after the transaction has committed.
 func (s *skeleton) announce() {
 	for _, r := range s.op.Changes.Ready {
 		route := r.created.Route
@@ -147,7 +148,7 @@ func (s *skeleton) Resolve(ctx context.Context, workflowID string) (event.RunID,
 	return "", fmt.Errorf("resolve workflow id %q: %w", workflowID, store.ErrRunNotFound)
 }
 
-// Watch subscribes first, then reads, then waits, so that no frame in between is missed.
+// Watch subscribes before it reads, so that it misses no frame between reading and waiting.
 func (s *skeleton) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	frames := s.frames.Subscribe(run)
 	defer frames.Close()
@@ -209,7 +210,7 @@ func (t *rows) State(r *row) protocol.Run[store.SessionID] { return r.state }
 
 func (t *rows) Active(workflowID string) (*row, error) { return t.active[workflowID], nil }
 
-func (t *rows) LastEnded(string) (*row, error) { return nil, nil } // no run can end yet
+func (t *rows) LastEnded(string) (*row, error) { return nil, nil } // no operation ends a run
 
 func (t *rows) SetActive(r, active *row, _ bool) error {
 	t.active[r.state.WorkflowID] = active
@@ -232,7 +233,7 @@ func (t *rows) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID
 	return r, nil
 }
 
-// Save moves the run to the set of its queue state. There is only a set of ready runs yet.
+// Save moves the run to the set of its queue state. The skeleton has a set only for ready runs.
 func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
 	if state.QueueState == store.StateReady && r.state.QueueState != store.StateReady {
 		t.ready[r.created.Route] = append(t.ready[r.created.Route], r.state.ID)
@@ -241,9 +242,9 @@ func (t *rows) Save(r *row, state protocol.Run[store.SessionID]) error {
 	return nil
 }
 
-// A store can begin like this one, which keeps only runs, active runs, ready runs and wakes, in
-// maps. Its author then adds an operation with the methods of protocol.Tx that it calls, and runs
-// the behaviours of the operation. See docs/internals/stores.md.
+// A new store can begin like the skeleton, which keeps runs, active runs, ready runs and wakes in
+// maps. To add an operation, the author writes the methods of protocol.Tx that the operation calls,
+// and runs the behaviours of the operation. See docs/internals/stores.md.
 func Example_skeleton() {
 	ctx, clock, ids := context.Background(), storetest.NewClock(), &storetest.IDs{}
 	s := newSkeleton(clock)
@@ -251,7 +252,7 @@ func Example_skeleton() {
 
 	log := storetest.NewLog(ids, clock, ids.Run(clock.Now(), 0), event.Spec{Workflow: "orders.fulfil", WorkflowID: "order 7"})
 	first := log.Create()
-	for range 2 { // the repeated create returns the same run
+	for range 2 { // the second create is a repetition and returns the same run
 		answers, err := s.Create(ctx, []store.Create{first})
 		fmt.Println(answers[0].New, answers[0].Err, err)
 	}

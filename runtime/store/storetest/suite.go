@@ -20,24 +20,24 @@ import (
 // Config configures the suite for the store under test.
 type Config = suite.Config
 
-// Clock is a clock that only Advance moves.
+// Clock is a clock whose time changes only by calls of Advance.
 type Clock = suite.Clock
 
 // NewClock returns a clock that shows an arbitrary time.
 func NewClock() *Clock { return suite.NewClock() }
 
-// IDs makes IDs that are unique and the same in every execution.
+// IDs makes unique IDs. All executions of a test get the same IDs.
 type IDs = suite.IDs
 
-// Log is the log of one run as its owner sees it.
+// Log is the log of one run from the perspective of its owner.
 type Log = suite.Log
 
-// NewLog returns the log of a run that has not been created.
+// NewLog returns the log of a run that does not exist yet.
 func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log {
 	return suite.NewLog(ids, clock, run, spec)
 }
 
-// Run runs the whole suite: one subtest per behaviour, and random histories against a model.
+// Run executes the whole suite: one subtest per behaviour, and one with random histories.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
 	for _, g := range groups() {
@@ -55,7 +55,8 @@ func groups() []suite.Group {
 	return slices.Concat(runs.Groups, chains.Groups, streams.Groups, operators.Groups, limits.Groups)
 }
 
-// Mute is a store that hides sent records: they stay in the outbox, and no relay finds them.
+// Mute is a store that never returns outbox records. The records remain in the outbox, and no relay
+// sends them.
 type Mute struct{ store.Store }
 
 // Unwrap returns the wrapped store.
@@ -66,7 +67,7 @@ func (Mute) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, erro
 	return nil, time.Time{}, nil
 }
 
-// Commit returns no sent records.
+// Commit executes the commits, and removes the sent records from the answers.
 func (m Mute) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	answers, err := m.Store.Commit(ctx, commits)
 	for i := range answers {

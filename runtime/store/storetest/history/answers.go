@@ -7,12 +7,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Comparison of a store that does not show its whole state. It uses only requests that change
+// Comparison with a store that does not show its whole state. It uses only requests that change
 // nothing.
 
-// present returns the queue states of the runs of the model in the store, without runs that are
-// gone. If the store shows its state, the result has all its runs, even those that the model does
-// not have.
+// present returns the queue states of the runs that the store has. If the store does not show its
+// state, the result contains only runs of the model.
 func (h *history) present() map[event.RunID]store.QueueState {
 	h.Helper()
 	present := map[event.RunID]store.QueueState{}
@@ -75,13 +74,13 @@ func (h *history) compareAnswers() {
 	}
 	h.emptied = nil
 	for route := range h.unsure {
-		if !h.m.wakes[route] || len(h.m.readyRuns(route)) > 0 { // a route with ready runs is announced
+		if !h.m.wakes[route] || len(h.m.readyRuns(route)) > 0 { // the store has announced a route with ready runs
 			delete(h.unsure, route)
 		}
 	}
 }
 
-// loadAll loads runs, or only their records if brief is set.
+// loadAll loads runs. If brief is set, it loads only their records.
 func (h *history) loadAll(runs []event.RunID, brief bool) []store.Loaded {
 	h.Helper()
 	if len(runs) == 0 {

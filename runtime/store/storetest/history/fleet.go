@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// compareFleet compares the fleet that the store returns with its whole state. A store may choose
-// which ready runs it names first, as long as they include the run that is claimed first.
+// compareFleet compares the answer of Fleet with the snapshot of the store. A store may choose
+// which ready runs of a route it names, if they include the run that is claimed first.
 func (h *history) compareFleet() {
 	h.Helper()
 	if !suite.Has[store.FleetTeller](h.Store) || !h.Shows() {
@@ -63,7 +63,7 @@ func (h *history) compareFleet() {
 	h.Equal("fleet", got, want)
 }
 
-// checkFirst fails the test unless the first runs of a route are ready and include the run that is
+// checkFirst fails the test unless the named runs of a route are ready and include the run that is
 // claimed first.
 func (h *history) checkFirst(l *store.RouteLoad, snap *store.Snapshot) {
 	h.Helper()
@@ -74,7 +74,7 @@ func (h *history) checkFirst(l *store.RouteLoad, snap *store.Snapshot) {
 	}
 	if ready := snap.Ready[l.Route]; len(ready) > 0 && !slices.Contains(l.First, ready[0]) {
 		lines := slices.ContainsFunc(snap.Waiting, func(w store.WaitingQueue) bool { return w.Route == l.Route && !w.Closed })
-		if !lines { // otherwise the first run of an open limiter queue may come before it
+		if !lines { // if there is an open limiter queue, its first run may be the first
 			h.Fatalf("fleet: the first ready run of %v is %s, which is not among %v", l.Route, ready[0], l.First)
 		}
 	}

@@ -1,9 +1,10 @@
-// Package history plays random histories against a store and against a model of plain maps.
+// Package history executes random histories on a store and on a model of plain maps, and compares
+// the two.
 //
-// The model carries out the kernel, package protocol, on a Tx of its own (modeltx.go). It must not
-// share that Tx with a store: a wrong verb would then be wrong on both sides of the comparison. Its
-// verbs have no indexes. The order of claims, sessions, recoveries, purge times, limits and fair
-// shares are written here without the kernel.
+// The model executes the rules of package protocol on its own implementation of protocol.Tx
+// (modeltx.go). A store must not share this implementation, because a mistake in it would then be
+// on both sides of the comparison. The model has no indexes. It implements the order of claims,
+// sessions, recoveries, purge times, limits and fair shares without package protocol.
 package history
 
 import (
@@ -26,8 +27,8 @@ import (
 const (
 	defaultChecks = 100
 	defaultSteps  = 60
-	// historyTTL and the steps of the clock are chosen so that no lease ends exactly at a time that
-	// the clock shows. Stores may treat that time either way.
+	// historyTTL is chosen so that no lease ends exactly at a time of the clock. At that time a
+	// store may treat the lease as valid or as expired.
 	historyTTL = suite.TTL + 5*time.Millisecond
 	// repeatable is the number of past requests that may be sent again.
 	repeatable = 20
@@ -35,8 +36,9 @@ const (
 
 var historyRoutes = []store.Route{suite.Orders, suite.Refunds}
 
-// Run plays random histories against the store and the model. After each operation it compares the
-// whole state if the store shows it, and otherwise the answers for everything in the model.
+// Run executes random histories on the store and on the model. After each operation it compares the
+// whole state if the store shows its state. Otherwise it compares the answers for all runs,
+// workflow IDs and sessions of the model.
 func Run(t *testing.T, cfg suite.Config) {
 	t.Helper()
 	setFlag(t, "rapid.checks", cmp.Or(cfg.Checks, defaultChecks))
@@ -57,7 +59,7 @@ func Run(t *testing.T, cfg suite.Config) {
 			"claimRun":     h.drawClaimRun,
 			"due":          h.drawDue,
 			"commit":       h.drawCommit,
-			"commitMore":   h.drawCommit, // the most frequent action on a run
+			"commitMore":   h.drawCommit, // twice, to make commits the most frequent action
 			"handOn":       h.drawHandOn,
 			"release":      h.drawRelease,
 			"publish":      h.drawPublish,
@@ -82,7 +84,7 @@ func Run(t *testing.T, cfg suite.Config) {
 	})
 }
 
-// ofPermits are the actions of histories in which mostly permits change their holders.
+// ofPermits contains the actions of histories that mainly move permits from run to run.
 var ofPermits = []string{"", "handOn", "setLimits", "openSession", "closeSession", "claim", "claimRun", "due", "deliver", "wait", "again", "advance"}
 
 // setFlag sets a flag of rapid for this test, unless the user has set it.
@@ -101,23 +103,23 @@ func setFlag(t *testing.T, name string, n int) {
 	t.Cleanup(func() { _ = f.Value.Set(before) })
 }
 
-// history is a store and its model, which receive the same requests.
+// history sends the same requests to a store and to its model.
 type history struct {
 	*suite.Harness
 	m        *model
-	logs     []*suite.Log // of all runs, and of one that is never created
+	logs     []*suite.Log // the logs of all runs, and of one run that is never created
 	ghost    *suite.Log
 	items    []store.Item
 	sessions []store.Session
-	fences   []store.Fence // all fences that were granted
+	fences   []store.Fence // all fences that the store has granted
 	used     map[time.Time]bool
-	sent     []func() // requests that may be sent again, or for the first time
+	sent     []func() // requests that may be repeated, or sent late for the first time
 	emptied  []store.Route
-	// unsure contains routes without ready runs in a store that does not show whether it removed
-	// their wakes.
+	// unsure contains routes without ready runs whose wakes the store may have removed, if the
+	// store does not show its wakes.
 	unsure map[store.Route]bool
 
-	read      []store.Outgoing // all records that were ever read
+	read      []store.Outgoing // all records that the outbox has returned
 	confirmed map[event.ItemID]bool
 	limits    limitHistory
 }
@@ -133,7 +135,7 @@ func newHistory(h *suite.Harness) *history {
 	}
 }
 
-// request executes a request immediately or leaves it for later, and keeps it to be sent again.
+// request executes a request or delays it, and keeps it so that drawAgain can execute it.
 func (h *history) request(t *rapid.T, do func()) {
 	if !chance(t, "delayed", 10) {
 		do()
@@ -144,25 +146,27 @@ func (h *history) request(t *rapid.T, do func()) {
 	}
 }
 
-// drawAgain sends a kept request: its answer was lost, or the request was delayed.
+// drawAgain executes a kept request, as if its answer had been lost or the request had been
+// delayed.
 func (h *history) drawAgain(t *rapid.T) {
 	if len(h.sent) > 0 {
 		h.sent[rapid.IntRange(0, len(h.sent)-1).Draw(t, "request")]()
 	}
 }
 
-// chance draws true in about percent of 100 cases.
+// chance draws true with a probability of percent in 100.
 func chance(t *rapid.T, what string, percent int) bool {
 	return rapid.IntRange(1, 100).Draw(t, what) > 100-percent
 }
 
-// sameError fails the test unless callers can make the same decisions on both errors.
+// sameError fails the test unless the two errors are equal for a caller that does not read error
+// texts.
 func (h *history) sameError(what string, got, want error) {
 	h.Helper()
 	h.Equal("error of "+what, known(got), known(want))
 }
 
-// known returns the error of package store that err wraps, without its text.
+// known returns the error of package store that err wraps, or err if there is none.
 func known(err error) error {
 	for _, e := range []error{
 		store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrUnread, store.ErrExpired,
@@ -184,7 +188,7 @@ func known(err error) error {
 	return err
 }
 
-// log draws a run, preferably one of the preferred runs.
+// log draws the log of a run. It prefers runs for which preferred returns true.
 func (h *history) log(t *rapid.T, preferred func(r *modelRun) bool) *suite.Log {
 	all := h.logs
 	if !chance(t, "any run", 10) {
@@ -201,12 +205,12 @@ func (h *history) log(t *rapid.T, preferred func(r *modelRun) bool) *suite.Log {
 	return all[rapid.IntRange(0, len(all)-1).Draw(t, "run")]
 }
 
-// session draws a session, which may have ended.
+// session draws a session, preferably a recent one. The session may have ended.
 func (h *history) session(t *rapid.T) store.Session {
 	if len(h.sessions) == 0 {
 		return store.Session{ID: "nobody"}
 	}
-	last := h.sessions[max(0, len(h.sessions)-5):] // those that may still be alive
+	last := h.sessions[max(0, len(h.sessions)-5):] // the sessions that are probably live
 	if chance(t, "any session", 10) {
 		last = h.sessions
 	}
@@ -218,8 +222,8 @@ func (h *history) live(s store.SessionID) bool {
 	return ok
 }
 
-// later draws a due time that no other run has, because runs with equal due times may become ready
-// in any order.
+// later draws a due time that no other run has, because a store may make runs with equal due times
+// ready in any order.
 func (h *history) later(t *rapid.T) time.Time {
 	at := h.Clock.Now().Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 35 * time.Second, 10 * time.Minute}).Draw(t, "due in"))
 	for h.used[at] {
@@ -288,14 +292,15 @@ func (h *history) drawCreate(t *rapid.T) {
 		h.adoptAway()
 		got, want := h.Create(c), h.m.create(c)
 		if r := h.m.runs[c.Run]; r != nil && r.Waits() {
-			want.Waits = got.Waits // the time in the record, which the comparison of states checks
+			want.Waits = got.Waits // the comparison of states checks this time
 		}
 		h.Equal("create", got, want)
 	})
 }
 
-// drawCollect draws a start that shares a run. It is not sent again once a store may have forgotten
-// it. Its times are drawn so that few runs are due together.
+// drawCollect draws a start that shares a run with other starts. The start is not repeated after
+// store.Horizon, because the store may then have forgotten it. Its times are drawn so that few runs
+// are due at the same time.
 func (h *history) drawCollect(t *rapid.T) {
 	key := h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"))
 	route := rapid.SampledFrom(historyRoutes).Draw(t, "route")
@@ -317,7 +322,7 @@ func (h *history) drawCollect(t *rapid.T) {
 	h.request(t, func() {
 		if h.Clock.Now().Sub(drawn) < store.Horizon {
 			h.Equal("gather", h.Create(c), h.m.create(c))
-			h.items = append(h.items, i) // not earlier, so that no other delivery draws an item with this ID
+			h.items = append(h.items, i) // after the create, so that no delivery draws an item with this ID before it
 		}
 	})
 }
@@ -336,7 +341,7 @@ func (h *history) drawDeliver(t *rapid.T) {
 	}
 	h.request(t, func() {
 		if h.confirmed[d.Item.ID] {
-			return // a confirmed item is never sent again
+			return // a relay never sends a confirmed item again
 		}
 		got, err := h.Store.Deliver(h.Ctx, d)
 		want, wantErr := h.m.deliver(d)
@@ -345,12 +350,12 @@ func (h *history) drawDeliver(t *rapid.T) {
 	})
 }
 
-// deadline draws a deadline that has passed, or will pass soon.
+// deadline draws a deadline that has passed or will pass soon.
 func (h *history) deadline(t *rapid.T) time.Time {
 	return h.Clock.Now().Add(rapid.SampledFrom([]time.Duration{-time.Millisecond, 15*time.Second + 5*time.Millisecond}).Draw(t, "deadline"))
 }
 
-// fence draws the fence of a run, or an invalid fence.
+// fence draws the fence of a run, or in a few cases another fence.
 func (h *history) fence(t *rapid.T, l *suite.Log) store.Fence {
 	fence := store.Fence{}
 	if r := h.m.runs[l.Run]; r != nil {

@@ -12,22 +12,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// Limits in random histories. A store may choose which limiter queues a claim closes after it has
-// failed to claim from them. It shows its choice, and the history checks whether the rules allow
-// it. Identifiers call a limiter queue a line, a closed queue shut, an admitted queue called, and
-// free capacity room.
+// Limits in random histories. If a claim has not taken runs from some limiter queues, the store
+// chooses which of these queues it closes. The history checks in the snapshot that the rules allow
+// the choice. Variables and messages call a limiter queue a line, a closed queue shut, an admitted
+// queue called, and free capacity room.
 
-// limitHistory records the limiter queues between two inspections of the store.
+// limitHistory contains the limiter queues at the last comparison with the store, and the changes
+// since then.
 type limitHistory struct {
 	on     bool
-	fair   bool                 // runs of orders have fairness keys
-	before []store.WaitingQueue // as of the last inspection
-	asked  map[store.Route]bool // routes that were claimed from since then
-	begun  []begun              // runs that got their permits since then
+	fair   bool                 // the runs of route orders have fairness keys
+	before []store.WaitingQueue // the queues at the last comparison
+	asked  map[store.Route]bool // the routes of the claims since then
+	begun  []begun              // the runs that got permits since then
 	ranks  int
 }
 
-// begun is a run that got its permits, with the queues that kept it back at that time.
+// begun is a run that got its permits, and the queues that had to hold the run back at that time.
 type begun struct {
 	*modelRun
 	back []store.WaitingQueue
@@ -69,16 +70,16 @@ func (h *history) drawUses(t *rapid.T, c *store.Create) {
 	}
 }
 
-// drawFair draws the fairness key of a run. Every ready run of route orders has one, except runs
-// that collect starts and canceled runs.
+// drawFair draws the fairness key of a run. If fairness keys are on, every ready run of route
+// orders has one, except runs that collect starts and canceled runs.
 func (h *history) drawFair(t *rapid.T, c *store.Create) {
 	if h.limits.fair && c.Route == suite.Orders {
 		c.Fair, c.Share = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "fair"), rapid.IntRange(0, 3).Draw(t, "share")
 	}
 }
 
-// drawFairRuns creates some runs one after the other, so that they wait together. Only then do the
-// positions of their fairness keys matter.
+// drawFairRuns creates several runs one after the other, without claims between them. They wait
+// together, so that the positions of their fairness keys matter.
 func (h *history) drawFairRuns(t *rapid.T) {
 	if !h.limits.fair {
 		return
@@ -95,7 +96,7 @@ func (h *history) drawFairRuns(t *rapid.T) {
 	}
 }
 
-// createBoth creates a run in a call of its own, in the store and in the model.
+// createBoth creates a run in the store and in the model.
 func (h *history) createBoth(c store.Create) {
 	h.Helper()
 	h.m.action++
@@ -143,7 +144,8 @@ func (h *history) setBoth(s store.SetLimit) {
 	h.m.configure(s)
 }
 
-// nextDue returns when the next run is due, or the next limiter queue must be rechecked.
+// nextDue returns when the next run is due or the next limiter queue must be rechecked, whichever
+// is earlier.
 func (h *history) nextDue() time.Time {
 	next := h.m.nextDue()
 	if !h.limits.on {
@@ -157,10 +159,10 @@ func (h *history) nextDue() time.Time {
 	return next
 }
 
-// mayClaim reports whether a named run that needs permits may be claimed. It must be the first run
-// of its queue, and no queue before it may keep it back. If the first runs of several queues have
-// equal positions by their fairness keys, the store chooses their order: given reports that it has
-// granted this run. [L2, L5]
+// mayClaim reports whether a run that needs permits may be claimed by its ID. The run must be the
+// first of its queue, and no earlier queue may keep it back. If the first runs of several queues
+// have fairness keys and equal positions, the store chooses their order. given reports that the
+// store has granted this run, which then counts as the first of them. [L2, L5]
 func (h *history) mayClaim(r *modelRun, given bool) bool {
 	if r == nil || len(r.Uses) == 0 || r.Permits || r.LeftQueue || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
 		return true
@@ -175,14 +177,14 @@ func (h *history) mayClaim(r *modelRun, given bool) bool {
 	return h.m.heavy(r.Uses) != nil || h.m.haveFree(r.Uses) && !h.keptBefore(append(before, h.limits.before[i]), len(before))
 }
 
-// keptBefore reports whether a closed or admitted queue before queue i keeps it back.
+// keptBefore reports whether a closed or admitted queue before queue i keeps queue i back.
 func (h *history) keptBefore(lines []store.WaitingQueue, i int) bool {
 	return slices.ContainsFunc(lines[:i], func(l store.WaitingQueue) bool { return (l.Closed || l.Admitted) && h.keepsBack(l, lines[i].Uses) })
 }
 
-// keepsBack reports whether queue l keeps back a later run with these uses. It does so at each
-// limit that both count at. A nested run is kept back only if this limit is the only one that l
-// waits for, or if l was admitted and waits for none. [L5]
+// keepsBack reports whether queue l keeps back a later run with the given uses. It does if both
+// count at a common limit. A nested run is kept back only if this common limit is the only limit
+// without capacity for l, or if l was admitted and has capacity at all its limits. [L5]
 func (h *history) keepsBack(l store.WaitingQueue, uses []store.Use) bool {
 	if !uses[0].Nested {
 		return share(l.At(), uses)
@@ -197,12 +199,12 @@ func (h *history) keepsBack(l store.WaitingQueue, uses []store.Use) bool {
 	return false
 }
 
-// judgeStands fails the test if a closed queue counts at other limits than it must. It checks
-// nothing while a queue waits for a rate, is nested, or is owed permits: the first two may be one
-// recheck behind, and the last counts without capacity. [L5]
+// judgeStands fails the test if a closed queue counts at wrong limits. It checks nothing while a
+// queue waits for a rate, is nested, or is owed permits. A queue of the first two kinds may be
+// outdated by one recheck. A queue of the third kind counts without capacity. [L5]
 func (h *history) judgeStands(got *store.Snapshot) {
 	h.Helper()
-	counts := map[store.LimitID][]*modelRun{} // the first runs of queues by the limits at which they count
+	counts := map[store.LimitID][]*modelRun{} // by limit: the first runs of the queues that count at it
 	for _, l := range got.Waiting {
 		if !l.Until.IsZero() && l.Closed || l.Owed || l.Uses[0].Nested {
 			return
@@ -210,8 +212,8 @@ func (h *history) judgeStands(got *store.Snapshot) {
 	}
 	for _, l := range got.Waiting {
 		first := h.m.runs[l.Runs[0]]
-		// A run with a fairness key may have the same position as a run of another route. Then
-		// neither keeps back the other.
+		// A run with a fairness key may have the same position as a run of another route. In this
+		// case neither run keeps back the other.
 		at := h.countsAt(&l, counts, func(*modelRun) bool { return true })
 		other := h.countsAt(&l, counts, func(r *modelRun) bool {
 			return first.Fair == "" && r.Fair == "" || first.Priority != r.Priority || first.Route == r.Route
@@ -227,8 +229,8 @@ func (h *history) judgeStands(got *store.Snapshot) {
 	}
 }
 
-// countsAt returns the uses at which a closed queue counts, as a bit set. A run in counts is before
-// the queue if earlier returns true for it.
+// countsAt returns, as a bit set, the indexes of the uses at which a closed queue counts. A run in
+// counts precedes the queue if earlier returns true for the run.
 func (h *history) countsAt(l *store.WaitingQueue, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
@@ -244,7 +246,8 @@ func (h *history) countsAt(l *store.WaitingQueue, counts map[store.LimitID][]*mo
 	return at
 }
 
-// awayOf returns, for each limit, the weights of the runs in closed queues that do not count at it.
+// awayOf returns for each limit the total weight of the runs in closed queues that do not count at
+// the limit.
 func awayOf(lines []store.WaitingQueue) map[store.LimitID]int {
 	away := map[store.LimitID]int{}
 	for _, l := range lines {
@@ -257,15 +260,15 @@ func awayOf(lines []store.WaitingQueue) map[store.LimitID]int {
 	return away
 }
 
-// adoptAway takes the weights that wait for another limit first from the store, before a start that
-// limits may refuse.
+// adoptAway copies the weights that first wait for another limit from the store to the model. It is
+// called before a start that limits may refuse.
 func (h *history) adoptAway() {
 	if h.limits.on {
 		h.m.limits.away = awayOf(h.Inspect().Waiting)
 	}
 }
 
-// held returns the held weight of each limit.
+// held returns the weight of each limit that is held.
 func (h *history) held() map[store.LimitID]int {
 	held := map[store.LimitID]int{}
 	for id, l := range h.m.knownLimits() {
@@ -274,12 +277,11 @@ func (h *history) held() map[store.LimitID]int {
 	return held
 }
 
-// dueAfter returns a function that reports whether the claim of a commit may leave out a queue.
-// Such a claim does no chores, so it leaves out queues that wait for their rates and whose time has
-// come since the last recheck. Due admits them. Until then they keep their position at their
-// limits, like all closed queues, so that only runs that wait for none of these limits may come
-// before them. A change of what is held of their limits also admits them: the commit has returned
-// permits, or its claim has taken some.
+// dueAfter returns a function that reports whether the claim of a commit may skip a queue. Such a
+// claim rechecks no queues, so it may skip a queue that waits for a rate and whose recheck is due.
+// Until the next recheck, the queue keeps its position at its limits like any closed queue. Only
+// runs that use none of these limits may precede it. A claim may not skip the queue if the held
+// weight of one of its limits has changed since held, because this change admits the queue.
 func (h *history) dueAfter(held map[store.LimitID]int) func(*modelQueue) bool {
 	return func(l *modelQueue) bool {
 		happened := slices.ContainsFunc(l.uses, func(u store.Use) bool { return h.m.stand(u.LimitID).Held != held[u.LimitID] })
@@ -289,8 +291,8 @@ func (h *history) dueAfter(held map[store.LimitID]int) func(*modelQueue) bool {
 	}
 }
 
-// judgeGrant fails the test if a run must not get its permits, or gets them before runs of its
-// route that must precede it. left has the meaning that it has in judgeClaimed.
+// judgeGrant fails the test if a run must not get its permits now, or if an earlier run of its
+// route must get permits first. left is the same function as in judgeClaimed.
 func (h *history) judgeGrant(r *modelRun, left func(*modelQueue) bool) {
 	h.Helper()
 	if h.limits.on {
@@ -323,8 +325,8 @@ func (h *history) judgeGrant(r *modelRun, left func(*modelQueue) bool) {
 	h.limits.begun = append(h.limits.begun, b)
 }
 
-// judgeLimits fails the test unless the queues are those of the model and the state of each is
-// allowed after the last operation. It then takes their states from the store.
+// judgeLimits fails the test unless the store has the queues of the model, and each queue has a
+// state that the last operation allows. It then copies these states to the model.
 func (h *history) judgeLimits(got *store.Snapshot) {
 	h.Helper()
 	if !h.limits.on {
@@ -344,7 +346,7 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 	for _, r := range h.limits.begun {
 		h.judgeTurn(got.Waiting, r)
 	}
-	for id, l := range got.Limits { // a store need not know parts of limits without any state
+	for id, l := range got.Limits { // a store may omit a part of a limit that has no state
 		if l.Held == 0 && l.Waits == 0 && l.Next.IsZero() {
 			if _, own := h.m.limits.keys[id]; !own && (id.Key != "" || !l.Set && !l.Default) {
 				delete(got.Limits, id)
@@ -356,8 +358,8 @@ func (h *history) judgeLimits(got *store.Snapshot) {
 	h.adoptWakes(got)
 }
 
-// waited returns since for a run with limits, because the store chooses when it begins to count the
-// waiting time. It returns the zero time for other runs.
+// waited returns since for a run with limits, and the zero time for other runs. The store chooses
+// when the waiting time of a run with limits begins.
 func (r *modelRun) waited(since time.Time) time.Time {
 	if len(r.Uses) == 0 {
 		return time.Time{}
@@ -365,8 +367,8 @@ func (r *modelRun) waited(since time.Time) time.Time {
 	return since
 }
 
-// adoptQueues checks that each waiting run is in one queue, at the right position. It takes the
-// order of runs that came together from the store. [L9]
+// adoptQueues checks that each waiting run is in one queue, at the right position. If runs arrived
+// together, it copies their order from the store. [L9]
 func (h *history) adoptQueues(lines []store.WaitingQueue) {
 	h.Helper()
 	want := h.m.waiting()
@@ -407,7 +409,8 @@ func runsOfModel(runs []*modelRun) []event.RunID {
 	return ids
 }
 
-// judgeQueue checks whether the state of a queue is allowed, given its state at the last inspection.
+// judgeQueue fails the test unless the state of queue i is allowed after its state at the last
+// comparison.
 func (h *history) judgeQueue(got *store.Snapshot, i int) {
 	h.Helper()
 	l, now := got.Waiting[i], h.Clock.Now()
@@ -415,7 +418,7 @@ func (h *history) judgeQueue(got *store.Snapshot, i int) {
 	if n := slices.IndexFunc(h.limits.before, func(o store.WaitingQueue) bool { return o.Route == l.Route && slices.Equal(o.Uses, l.Uses) }); n >= 0 {
 		was = h.limits.before[n]
 	}
-	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // the run that was first still waits
+	stays := len(was.Runs) > 0 && slices.Contains(l.Runs, was.Runs[0]) // the first run still waits
 	kept := len(was.Runs) > 0 && (was.Closed || was.Admitted)
 	switch {
 	case heavy && l.Closed:
@@ -434,14 +437,14 @@ func (h *history) judgeQueue(got *store.Snapshot, i int) {
 	}
 }
 
-// begunIn reports whether a run of the queue got its permits since the last inspection. It came
-// before those that still wait, whatever state the queue had.
+// begunIn reports whether a run of the queue got its permits since the last comparison. Such a run
+// preceded the runs that wait now, so the queue may have been open.
 func (h *history) begunIn(l *store.WaitingQueue) bool {
 	return slices.ContainsFunc(h.limits.begun, func(b begun) bool { return b.Route == l.Route && slices.Equal(b.Uses, l.Uses) })
 }
 
-// judgeClosed fails the test unless a closed queue is rechecked by the time at which its rates let it
-// continue. That it may not continue now is checked by fsck.
+// judgeClosed fails the test unless a closed queue is rechecked when its rates let it continue, or
+// earlier. Package fsck checks that the queue may not continue now.
 func (h *history) judgeClosed(got *store.Snapshot, i int) {
 	h.Helper()
 	l, opens := got.Waiting[i], h.Clock.Now()
@@ -454,7 +457,7 @@ func (h *history) judgeClosed(got *store.Snapshot, i int) {
 			opens = s.Next
 		}
 	}
-	if l.Uses[0].Nested { // it may be free because the queue before it waits for a second limit since the last recheck
+	if l.Uses[0].Nested { // an earlier queue may have begun to wait for a second limit since the last recheck
 		opens = opens.Add(suite.AdmitTime)
 	}
 	if !h.keptBefore(got.Waiting, i) && (l.Until.IsZero() || l.Until.After(opens)) {
@@ -462,8 +465,8 @@ func (h *history) judgeClosed(got *store.Snapshot, i int) {
 	}
 }
 
-// judgeTurn fails the test if a run got its permits before an earlier run that waits for one of its
-// limits in a closed or admitted queue. [L5, L7]
+// judgeTurn fails the test if run r got its permits before an earlier run that waits for one of the
+// same limits in a closed or admitted queue. [L5, L7]
 func (h *history) judgeTurn(lines []store.WaitingQueue, r begun) {
 	h.Helper()
 	for _, l := range lines {
@@ -476,8 +479,8 @@ func (h *history) judgeTurn(lines []store.WaitingQueue, r begun) {
 	}
 }
 
-// askedOf records the routes of a claim. It fails the test if the claim could have taken more than
-// n runs but left a queue open.
+// askedOf records the routes of a claim that has returned n runs. It fails the test if the claim
+// could have returned more runs but has left a queue open.
 func (h *history) askedOf(c *store.Claim, n int) {
 	h.Helper()
 	for _, route := range c.Routes {
@@ -490,8 +493,9 @@ func (h *history) askedOf(c *store.Claim, n int) {
 	}
 }
 
-// adoptWakes checks that a wake is set for every route with a run that may be claimed. It takes the
-// other wakes from the store: they may be left from an admitted queue that is empty. [L8]
+// adoptWakes fails the test unless the store has a wake for every route with a run that may be
+// claimed. It copies the other wakes from the store, because an admitted queue that is now empty
+// may have left them. [L8]
 func (h *history) adoptWakes(got *store.Snapshot) {
 	h.Helper()
 	needed := map[store.Route]event.RunID{}

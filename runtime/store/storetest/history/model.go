@@ -11,52 +11,53 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// model is the reference store of random histories: package protocol on plain maps with one
-// partition. It stores nothing that can be computed, because it must be obviously correct and need
-// not be fast. Where the contract leaves a choice to stores, the model checks that the store's
-// choice is allowed and takes it.
+// model is the reference store of random histories. It executes package protocol on plain maps and
+// has one partition. It stores no data that it can compute: it must be obviously correct, and it
+// may be slow. Where the contract leaves a choice to the store, the model checks the choice of the
+// store and adopts it.
 type model struct {
 	clock  store.Clock
 	runs   map[event.RunID]*modelRun
 	active map[string]event.RunID
 	last   map[string]event.RunID
 	lines  map[string][]event.RunID
-	joined map[event.RunID]event.RunID                // by the ID of the start
-	seen   map[event.RunID]map[event.ItemID]time.Time // by chain
-	kept   map[event.RunID]map[event.ItemID]bool      // the seen items that are remembered until Confirm, by chain
+	joined map[event.RunID]event.RunID                // the run that a start has joined, by the run ID of the start
+	seen   map[event.RunID]map[event.ItemID]time.Time // when each item was accepted, by chain
+	kept   map[event.RunID]map[event.ItemID]bool      // the items in seen that are kept until Confirm, by chain
 	// streams contains the streams of each chain.
 	streams map[event.RunID]map[string]store.StreamState
-	outbox  []store.Outgoing // in the order in which they were written
+	outbox  []store.Outgoing // in the order of writing
 	leases  map[store.SessionID]store.Lease
-	up      time.Duration                     // the total time in which sessions were heard
-	heard   time.Time                         // when a session was last heard
-	renewed map[store.SessionID]time.Duration // the value of up when each lease was last renewed
+	up      time.Duration                     // total time that counts for the expiry of leases
+	heard   time.Time                         // time of the last heartbeat or opening of a session
+	renewed map[store.SessionID]time.Duration // the value of up at the last renewal of each lease
 	wakes   map[store.Route]bool
-	untold  map[store.SessionID]map[event.RunID]bool // items that no Wait has reported
+	untold  map[store.SessionID]map[event.RunID]bool // runs with items that no Wait has reported
 	audit   []store.AuditEntry
 
-	failureGroups map[string]store.FailureGroupInfo // without the number of runs in them
+	failureGroups map[string]store.FailureGroupInfo // without the number of their runs
 
 	limits   modelLimits
 	fairKeys map[store.FairID]*modelFairKey
 
-	turn   int // counts the events that make runs ready
-	action int // counts the operations
+	turn   int // the number of times that runs became ready
+	action int // the number of operations
 	op     protocol.Op[*modelRun, store.SessionID]
 }
 
 type modelRun struct {
 	store.RunState
-	// turn and rank order the ready runs of a priority. Runs that became ready in one action have
-	// equal turns. Their ranks are zero until the store has shown their order.
+	// turn and rank determine the order of the ready runs of a priority. Runs that became ready in
+	// one action have equal turns and rank 0 until the store has shown their order.
 	turn, rank int
-	collect    string // the key of the starts that it collects
-	// place and placeRank are the position of a run that waits or has waited for permits. A run
-	// with a place returns to it in its queue. If place is 0, the run joins at the end.
+	collect    string // key of the starts that the run collects; empty for other runs
+	// place and placeRank are the position in the limiter queue of a run that waits or has waited
+	// for permits. A run without permits returns to its place. A run with place 0 joins at the end.
 	place, placeRank int
-	fresh            bool // the last action may have set the place, as it may have set turn
-	// keyed is set if the place belongs to a flow, the ready runs with fairness keys of one route
-	// and priority. placed is set if the store's order of the place is known.
+	fresh            bool // the last action has set place
+	// keyed is set if place is a position in a flow, which consists of the ready runs with fairness
+	// keys of one route and priority. placed is set if the model has the order of the run among
+	// runs that became ready in the same action.
 	keyed, placed bool
 }
 
@@ -94,7 +95,7 @@ func (m *model) over(s store.SessionID) bool {
 	return !live
 }
 
-// cannotReplay reports whether a live session with the same code as s has blocked the run.
+// cannotReplay reports whether a live session with the same fingerprint as s has blocked the run.
 func (m *model) cannotReplay(r *modelRun, s store.SessionID) bool {
 	return slices.ContainsFunc(r.Incompatible, func(o store.SessionID) bool {
 		return !m.over(o) && m.leases[o].Fingerprint == m.leases[s].Fingerprint
@@ -110,8 +111,8 @@ func (m *model) sorted() []*modelRun {
 	return all
 }
 
-// readyRuns returns the ready runs of a route that do not wait for permits, in the order in which
-// they are claimed. Runs that compare equal may be claimed in any order.
+// readyRuns returns the ready runs of a route that do not wait for permits, in the order of claims.
+// The store may claim runs that compare equal in any order.
 func (m *model) readyRuns(route store.Route) []*modelRun {
 	var ready []*modelRun
 	for _, r := range m.sorted() {
@@ -127,14 +128,14 @@ func compareReady(a, b *modelRun) int {
 	if a.keyed || b.keyed {
 		by := compareTurns(a, b)
 		if by == 0 && !a.Waits() && !b.Waits() && a.rank > 0 && b.rank > 0 {
-			by = cmp.Compare(a.rank, b.rank) // the store has shown both and must keep their order
+			by = cmp.Compare(a.rank, b.rank) // the store has shown the order of the two runs and must keep it
 		}
 		return by
 	}
 	return cmp.Or(compareTurns(a, b), cmp.Compare(a.rank, b.rank))
 }
 
-// passes reports whether claiming r before other violates the order of claims.
+// passes reports whether it violates the order of claims to claim r before other.
 func (r *modelRun) passes(other *modelRun) bool {
 	if r.Waits() {
 		return compareTurns(other, r) < 0
@@ -142,7 +143,8 @@ func (r *modelRun) passes(other *modelRun) bool {
 	return compareReady(other, r) < 0
 }
 
-// compareTurns compares runs of different queues, whose ranks are not comparable.
+// compareTurns compares runs of different queues. It ignores their ranks, which order only the runs
+// of one queue.
 func compareTurns(a, b *modelRun) int {
 	by := -cmp.Compare(a.Priority, b.Priority)
 	if a.keyed || b.keyed {
@@ -191,7 +193,7 @@ func (m *model) nextDue() time.Time {
 	return time.Time{}
 }
 
-// snapshot returns the state as a store shows it.
+// snapshot returns the state of the model in the form of a store's snapshot.
 func (m *model) snapshot() *store.Snapshot {
 	s := &store.Snapshot{
 		Purges: map[event.RunID]time.Time{}, Limits: m.knownLimits(), Now: m.clock.Now(), Runs: map[event.RunID]*store.RunState{},
@@ -218,7 +220,7 @@ func (m *model) snapshot() *store.Snapshot {
 		}
 		if r.QueueState == store.StateReady && !r.Waits() && s.Ready[r.Route] == nil {
 			ready := m.readyRuns(r.Route)
-			slices.SortStableFunc(ready, func(a, b *modelRun) int { return cmp.Compare(a.rank, b.rank) }) // in the order that the store has shown
+			slices.SortStableFunc(ready, func(a, b *modelRun) int { return cmp.Compare(a.rank, b.rank) }) // the order that the store has shown
 			for _, o := range ready {
 				s.Ready[r.Route] = append(s.Ready[r.Route], o.Run)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The failure groups of the model. Their runs, and the numbers of them, are computed.
+// The failure groups of the model. The model computes the runs of each group and their number.
 
 func (m *model) EnterFailureGroup(t store.FailureGroup, at int64) (bool, error) {
 	g, known := m.failureGroups[t.Group]
@@ -58,7 +58,7 @@ func (m *model) knownFailureGroups() (groups map[string]store.FailureGroupState,
 	return groups, m.inFailureGroup("")
 }
 
-// listedFailureGroups returns the failure groups in the order of lists.
+// listedFailureGroups returns the failure groups in the order in which stores list them.
 func (m *model) listedFailureGroups() (all []store.FailureGroupInfo) {
 	groups, _ := m.knownFailureGroups()
 	for _, g := range groups {

@@ -9,20 +9,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The limits of the model. It does not use the limits of package protocol, to which its runs appear
-// to have no uses. It derives the permits of a run from the changes of the run's state, the counts
-// from the runs, and what is allowed from the rules. A mistake in protocol therefore shows as a
-// difference from the model.
+// The limits of the model. Package protocol executes the operations of the model as if no run used
+// limits. The model derives the permits of a run from its state changes, the counts from the runs,
+// and the allowed grants from the rules. A mistake in the limits of package protocol therefore
+// shows as a difference from the model.
 
-// modelLimits contains the configurations of limits and the state of their rates.
+// modelLimits contains the configurations of limits and the state of their rates. The last three
+// fields describe the operation in progress.
 type modelLimits struct {
 	code, set map[string]store.LimitConfig
 	keys      map[store.LimitID]store.LimitConfig
-	tat       map[store.LimitID]time.Time // when the next weight may begin if weights begin evenly
-	away      map[store.LimitID]int       // weights that wait for another limit first, as shown by the store's queues
-	urgent    event.ItemID                // takes the run that receives it out of its queue
-	yields    bool                        // the owner of the run yields to other runs
-	creates   *store.Create               // the create in progress, which has the uses of its run
+	tat       map[store.LimitID]time.Time // when the next weight would begin without bursts
+	away      map[store.LimitID]int       // weights that first wait for another limit, from the store's queues
+	urgent    event.ItemID                // the run that receives this item leaves its queue
+	yields    bool                        // the owner yields the run
+	creates   *store.Create               // the create in progress, with the uses of its run
 }
 
 func newModelLimits() modelLimits {
@@ -32,8 +33,8 @@ func newModelLimits() modelLimits {
 	}
 }
 
-// configure changes a configuration. If the rate changes, weights that began under the old rate
-// count by the new rate.
+// configure changes a configuration. If it changes a rate, the weights that have begun count by the
+// new rate.
 func (m *model) configure(s store.SetLimit) {
 	was := map[store.LimitID]store.LimitConfig{}
 	for id := range m.limits.tat {
@@ -47,7 +48,7 @@ func (m *model) configure(s store.SetLimit) {
 	}
 }
 
-// repaced returns when the next weight may begin after a change of the rate.
+// repaced returns when the next weight would begin without bursts after a change of the rate.
 func (m *model) repaced(tat time.Time, old, is *store.LimitConfig) time.Time {
 	now := m.clock.Now()
 	switch ahead := tat.Sub(now); {
@@ -57,7 +58,7 @@ func (m *model) repaced(tat time.Time, old, is *store.LimitConfig) time.Time {
 		begun := (ahead.Microseconds()*is.Interval().Microseconds() + old.Interval().Microseconds() - 1) / old.Interval().Microseconds()
 		return now.Add(min(time.Duration(begun)*time.Microsecond, time.Duration(is.Bursts())*is.Interval()))
 	}
-	if old.Rate > 0 { // the time at which the old rate opens
+	if old.Rate > 0 { // first find the time at which the old rate opens
 		tat = tat.Add(-time.Duration(old.Bursts()-1) * old.Interval())
 	}
 	if is.Rate > 0 {
@@ -94,7 +95,7 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 		l.Config, l.Set = whole, true
 	case isCode:
 		l.Config, l.Default = code, true
-		l.Config.Paused = false // only the configured value pauses, not the declared value
+		l.Config.Paused = false // a declared value cannot pause a limit
 	}
 	l.Config.Paused = l.Config.Paused || whole.Paused
 	for _, r := range m.runs {
@@ -114,22 +115,22 @@ func (m *model) stand(id store.LimitID) store.LimitState {
 	return l
 }
 
-// rateOpens returns when the rate of a limit allows a weight to begin after so many others: Burst-1
-// intervals before it would begin if all began evenly. Like a store, it rounds up to a millisecond,
-// so that no recheck comes too early.
+// rateOpens returns when the rate of a limit lets a weight begin that waits behind a weight of
+// after. A burst lets it begin Burst-1 intervals early. Like a store, rateOpens rounds up to a
+// millisecond, so that no recheck comes too early.
 func (m *model) rateOpens(l *store.LimitState, after int) time.Time {
 	if l.Config.Rate == 0 {
 		return time.Time{}
 	}
 	at := m.limits.tat[l.LimitID]
-	if now := m.clock.Now(); now.After(at) { // the next weight counts from now
+	if now := m.clock.Now(); now.After(at) { // the rate was not used to the full until now
 		at = now
 	}
 	at = at.Add(time.Duration(after-l.Config.Bursts()+1) * l.Config.Interval())
 	return at.Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// hasFree reports whether a part of a limit has free capacity for a weight now.
+// hasFree reports whether a part of a limit has free capacity for the weight of a use.
 func (m *model) hasFree(u store.Use) bool {
 	l := m.stand(u.LimitID)
 	return l.Next.IsZero() && !l.Config.Paused && (l.Config.AtOnce == 0 || l.Held+u.Weight <= l.Config.AtOnce)
@@ -139,7 +140,8 @@ func (m *model) haveFree(uses []store.Use) bool {
 	return !slices.ContainsFunc(uses, func(u store.Use) bool { return !m.hasFree(u) })
 }
 
-// heavy returns the error of a run that can never get its permits, or nil.
+// heavy returns the error of a run whose uses exceed the capacity of a limit, or nil. Such a run
+// can never get its permits.
 func (m *model) heavy(uses []store.Use) *store.LimitError {
 	for _, u := range uses {
 		if n := m.stand(u.LimitID).Config.AtOnce; n > 0 && u.Weight > n {
@@ -149,8 +151,8 @@ func (m *model) heavy(uses []store.Use) *store.LimitError {
 	return nil
 }
 
-// refusal returns the error of a create that the limits refuse, or nil. now is set if the run would
-// be ready at once.
+// refusal returns the error of a create that the limits refuse, or nil. now reports that the run
+// would be ready at once.
 func (m *model) refusal(c *store.Create, now bool) error {
 	for i, u := range c.Uses {
 		if e := m.heavy(c.Uses[i : i+1]); e != nil {
@@ -168,8 +170,8 @@ func (m *model) refusal(c *store.Create, now bool) error {
 	return nil
 }
 
-// wouldWait returns how many weights, including this one, would wait because they cannot begin, and
-// how long the rate makes them wait.
+// wouldWait returns how many weights could not begin at once, including the given weight, and how
+// long the rate makes the weight wait.
 func (m *model) wouldWait(l *store.LimitState, weight int) (beyond int, retry time.Duration) {
 	all := l.Waits - l.Away + weight
 	if l.Config.AtOnce > 0 {
@@ -185,7 +187,8 @@ func (m *model) wouldWait(l *store.LimitState, weight int) (beyond int, retry ti
 	return beyond, retry
 }
 
-// begin counts weights that begin by rates. They are not returned.
+// begin counts the weights of a run that begins at the rates of its limits. Unlike permits, they
+// are not returned.
 func (m *model) begin(uses []store.Use) {
 	for _, u := range uses {
 		if c := m.stand(u.LimitID).Config; c.Rate > 0 {
@@ -198,7 +201,7 @@ func (m *model) begin(uses []store.Use) {
 	}
 }
 
-// holdBack lets no weight begin by rates for d, and no burst after that.
+// holdBack lets no weight begin by the rates for d. After d, the rates begin without a burst.
 func (m *model) holdBack(uses []store.Use, d time.Duration) {
 	for _, u := range uses {
 		if c := m.stand(u.LimitID).Config; c.Rate > 0 {
@@ -209,9 +212,9 @@ func (m *model) holdBack(uses []store.Use, d time.Duration) {
 	}
 }
 
-// moves changes the permits of a run with its state: the run gets permits with its owner and
-// returns them with its owner, or at its end if Whole is set. A run that parks loses its position.
-// [L2, L3]
+// moves changes the permits of a run whose state changes to to. A run gets permits with its owner.
+// It returns them when the owner leaves, or at its end if Whole is set. A run that parks loses its
+// position. [L2, L3]
 func (m *model) moves(r *modelRun, to store.QueueState) {
 	from := r.QueueState
 	if from == to || len(r.Uses) == 0 && r.Fair == "" {
@@ -245,14 +248,14 @@ func (m *model) handOn(r, next *modelRun) {
 	}
 }
 
-// callOff takes a canceled run out of its queue, so that it can end without permits. It becomes the
-// last of the other ready runs. [L9]
+// callOff takes a canceled run out of its queue, so that the run can end without permits. The run
+// becomes the last of the ready runs without queue. [L9]
 func (m *model) callOff(r *modelRun) {
 	r.LeftQueue, r.place, r.turn, r.rank, r.keyed = true, 0, m.nextTurn(), 0, false
 }
 
-// become gives a run its position among the ready runs. A run that waits for permits, or has a
-// fairness key, keeps an earlier position. [L8]
+// become gives a run its position among the ready runs. A run that waits for permits or has a
+// fairness key keeps the position that it had before. [L8]
 func (m *model) become(r *modelRun, turn int) {
 	r.turn, r.rank = turn, 0
 	if r.keyed = r.InFairKey(); r.keyed {
@@ -302,8 +305,8 @@ func share(a, b []store.Use) bool {
 	})
 }
 
-// mustGo reports whether a run is the first of its queue and may have its permits, whichever queues
-// are closed: no run before it waits for one of its limits.
+// mustGo reports whether a run must get its permits, whichever queues are closed. This holds if no
+// earlier run waits for one of its limits, and the limits have free capacity.
 func (m *model) mustGo(r *modelRun) bool {
 	for _, l := range m.waiting() {
 		for _, o := range l.runs {
@@ -315,7 +318,7 @@ func (m *model) mustGo(r *modelRun) bool {
 	return m.heavy(r.Uses) != nil || m.haveFree(r.Uses)
 }
 
-// knownLimits returns the parts of limits that have any state.
+// knownLimits returns the parts of limits that have a configuration, weights or a closed rate.
 func (m *model) knownLimits() map[store.LimitID]store.LimitState {
 	known := map[store.LimitID]store.LimitState{}
 	add := func(id store.LimitID, always bool) {
@@ -342,8 +345,8 @@ func (m *model) knownLimits() map[store.LimitID]store.LimitState {
 	return known
 }
 
-// guardLimited returns an error if limits refuse a start. It is not called for the run that
-// continues another one.
+// guardLimited returns an error if limits or shares refuse a start. It is not called for a run that
+// continues another run.
 func (m *model) guardLimited(c *store.Create) error {
 	behind := c.WorkflowID != "" && m.runs[m.active[c.WorkflowID]] != nil
 	if err := m.refusal(c, !behind && !c.At.After(m.clock.Now()) && c.Delay == 0); err != nil {

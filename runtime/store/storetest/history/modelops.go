@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Operations of the model: inserts, sessions, recovery and due runs.
+// Operations of the model on inserts, sessions, recovery and due runs.
 
 func (m *model) insert(c *store.Create, chain event.RunID, createdBy event.ItemID) *modelRun {
 	r := &modelRun{RunState: store.RunState{
@@ -30,7 +30,7 @@ func (m *model) openSession(s store.Session) {
 	m.hear(s.ID)
 }
 
-// hear records that a session was heard.
+// hear records that a session was opened or has sent a heartbeat.
 func (m *model) hear(s store.SessionID) {
 	now := m.clock.Now()
 	if !m.heard.IsZero() {
@@ -61,7 +61,8 @@ func (m *model) reconcile(s store.SessionID) ([]store.Owned, error) {
 	return owned, nil
 }
 
-// recover recovers all runs of session s on behalf of session by.
+// recover recovers all runs of session s on behalf of session by. The runs become ready with the
+// given turn.
 func (m *model) recover(s, by store.SessionID, reason store.Reason, turn int) {
 	for _, r := range m.owned(s) {
 		m.audit = append(m.audit, store.AuditEntry{
@@ -87,7 +88,7 @@ func (m *model) due(limit int) {
 	}
 }
 
-// chores does the recovery and the due runs of a claim, before the claim takes runs.
+// chores executes the recovery and the due runs that precede a claim.
 func (m *model) chores(c store.Claim) {
 	turn := m.nextTurn()
 	for id, l := range m.leases {

@@ -10,12 +10,12 @@ import (
 
 // The model's outbox.
 
-// record returns the index of a record in the outbox, or -1.
+// record returns the index of a record in the outbox, or -1 if the outbox does not contain it.
 func (m *model) record(from event.RunID, id event.ItemID) int {
 	return slices.IndexFunc(m.outbox, func(o store.Outgoing) bool { return o.From == from && o.ID == id })
 }
 
-// dueOf returns when a record is due, without regard to other records.
+// dueOf returns when a record is due if other records are ignored.
 func dueOf(o store.Outgoing) time.Time {
 	if o.Phase == store.PhaseFresh {
 		return o.Since
@@ -45,14 +45,15 @@ func (m *model) wanted() []store.Outgoing {
 	return wanted
 }
 
-// behindNone reports whether none of the earlier records of the same pair must still wait.
+// behindNone reports whether no earlier record of the same sender and receiver must be sent before
+// o.
 func (m *model) behindNone(before []store.Outgoing, o store.Outgoing) bool {
 	return !slices.ContainsFunc(before, func(b store.Outgoing) bool {
 		return b.From == o.From && b.To == o.To && b.Phase == store.PhaseAnswered && dueOf(b).After(m.clock.Now())
 	})
 }
 
-// turnOf returns when a record is due after the earlier records of its pair.
+// turnOf returns when a record is due after the earlier records of the same sender and receiver.
 func (m *model) turnOf(o store.Outgoing) time.Time {
 	at := dueOf(o)
 	if o.Phase != store.PhaseAnswered {
@@ -66,7 +67,7 @@ func (m *model) turnOf(o store.Outgoing) time.Time {
 	return at
 }
 
-// settled reports whether a correct relay could confirm an item at this time.
+// settled reports whether a correct relay may confirm an item now.
 func (m *model) settled(id event.ItemID) bool {
 	for chain, kept := range m.kept {
 		if kept[id] && m.clock.Now().Before(m.seen[chain][id].Add(2*store.Horizon)) {

@@ -18,16 +18,16 @@ func (m *model) find(run event.RunID) *modelRun {
 	return nil
 }
 
-// purgeTime returns when a run that has ended may be purged.
+// purgeTime returns the time from which an ended run may be purged.
 func (r *modelRun) purgeTime() time.Time {
-	earliest := r.EndedAt.Add(2 * time.Minute) // the clock of the histories never goes back
+	earliest := r.EndedAt.Add(2 * time.Minute) // the clock of histories never goes back, so EndedAt suffices
 	if due := r.EndedAt.Add(r.Retention); !r.Hidden && due.After(earliest) {
 		return due
 	}
 	return earliest
 }
 
-// heldBack reports whether a run may not be purged, however long ago it ended.
+// heldBack reports whether other data prevents the purge of a run, regardless of its purge time.
 func (m *model) heldBack(r *modelRun) bool {
 	for _, later := range m.runs {
 		if later.Chain == r.Run && later != r {

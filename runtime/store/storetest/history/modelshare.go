@@ -8,25 +8,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The shares of the model: how much of a flow each fairness key has had, and the position of its
-// next run. It does not use the fairness keys of package protocol. If several runs enter a flow in
-// one action, the store chooses their order. The order of the flow is then not checked until the
-// flow is empty.
+// The fair shares of the model: how much of a flow each fairness key has had, and the position of
+// its next run. The model does not use the fairness keys of package protocol. If several runs enter
+// a flow in one action, the store chooses their order. In this case the model does not check the
+// order of the flow until the flow is empty.
 
-// modelFairKey is the state of a flow, the ready runs with fairness keys of one route and priority. It
-// exists from the first of these runs until none is left.
+// modelFairKey is the state of a flow, which consists of the ready runs with fairness keys of one
+// route and priority. It exists while the flow has a run.
 type modelFairKey struct {
-	present int            // the place of the last run that began, plus one
-	newest  int            // the place of the latest key that had no later place of its own
-	next    map[string]int // the earliest place of the next run of a key
+	present int            // one more than the place of the last run that began
+	newest  int            // place of the last key that entered without a later place of its own
+	next    map[string]int // by key, the earliest place of its next run
 	unsure  bool
-	came    *modelRun // the last run that entered the flow; action is the action in which it did
+	came    *modelRun // the last run that entered the flow, in operation action
 	action  int
 }
 
 func (r *modelRun) fairKey() store.FairID { return store.FairID{Route: r.Route, Priority: r.Priority} }
 
-// inFairKey returns the number of ready runs of a flow, without the given run.
+// inFairKey returns the number of runs in a flow, without the given run.
 func (m *model) inFairKey(id store.FairID, without event.RunID) (n int) {
 	for _, r := range m.runs {
 		if r.InFairKey() && r.fairKey() == id && r.Run != without {
@@ -46,9 +46,9 @@ func (m *model) flowCounts() map[store.FairID]int {
 	return counts
 }
 
-// enterFairKey gives a run that becomes ready its place, unless it has one. The place is not before
-// the present place of the flow, and its distance from the last run of its key depends on its
-// share.
+// enterFairKey gives a place to a run that becomes ready, unless the run has a place. The place is
+// at or after the present place of the flow. Its distance from the last run of the same key depends
+// on the share of the run.
 func (m *model) enterFairKey(r *modelRun) {
 	f := m.fairKeys[r.fairKey()]
 	if f == nil || m.inFairKey(r.fairKey(), r.Run) == 0 {
@@ -59,7 +59,7 @@ func (m *model) enterFairKey(r *modelRun) {
 	if r.place != 0 {
 		return
 	}
-	first := min(f.newest+1, f.present+630) // keys without earlier runs take places in the order of their arrival
+	first := min(f.newest+1, f.present+630) // keys that enter the flow take places in the order of arrival
 	if r.place = max(f.present, first, f.next[r.Fair]); f.next[r.Fair] <= max(f.present, first) {
 		f.newest = r.place
 	}
@@ -72,13 +72,14 @@ func (m *model) enterFairKey(r *modelRun) {
 	f.came, f.action = r, m.action
 }
 
-// leaveFairKey advances the present place of a flow past a run that begins.
+// leaveFairKey moves the present place of a flow behind the place of a run that begins.
 func (m *model) leaveFairKey(r *modelRun) {
 	f := m.fairKeys[r.fairKey()]
 	f.present = max(f.present, r.place+1)
 }
 
-// guardShare refuses a create with an owner if ready runs of its flow must be claimed first.
+// guardShare refuses a create with an owner if its flow has ready runs, because these must be
+// claimed first.
 func (m *model) guardShare(c *store.Create) error {
 	if c.Fair != "" && c.Owner != nil && m.inFairKey(store.FairID{Route: c.Route, Priority: c.Priority}, "") > 0 {
 		return protocol.Refused{Err: store.ErrNotClaimable}
@@ -86,8 +87,8 @@ func (m *model) guardShare(c *store.Create) error {
 	return nil
 }
 
-// compareKeyed compares two runs of which at least one has a place in a flow. It returns 0 unless
-// both places are known and belong to one route.
+// compareKeyed compares two runs, at least one of which has a place in a flow. It returns 0 unless
+// both have known places in the same route.
 func compareKeyed(a, b *modelRun) int {
 	if a.keyed && b.keyed && a.placed && b.placed && a.Route == b.Route {
 		return cmp.Compare(a.place, b.place)

@@ -8,7 +8,7 @@ import (
 
 // The streams of the model.
 
-// readStream is ReadStream of package store.
+// readStream implements ReadStream for the model.
 func (m *model) readStream(q store.ReadStream) (store.StreamPage, error) {
 	r := m.find(q.Run)
 	if r == nil {
@@ -30,7 +30,8 @@ func (m *model) readStream(q store.ReadStream) (store.StreamPage, error) {
 	return page, nil
 }
 
-// chainEnded reports whether no run of a chain can write any more.
+// chainEnded reports whether every run of a chain has ended, so that the streams of the chain are
+// complete.
 func (m *model) chainEnded(r *modelRun) bool {
 	for _, o := range m.runs {
 		if o.Chain == r.Chain && o.QueueState != store.StateEnded {

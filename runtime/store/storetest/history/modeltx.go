@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The operations of package protocol on plain maps. Values that a snapshot may contain are not
-// changed in place.
+// The implementation of protocol.Tx on plain maps. It never changes in place a value that a
+// snapshot may contain.
 
 var _ protocol.Tx[*modelRun, store.SessionID] = (*model)(nil)
 
@@ -37,7 +37,7 @@ func (r *modelRun) claimed() store.ClaimedRun {
 	}
 }
 
-// claimRun is ClaimRun of package store. may is set if the limits allow the claim.
+// claimRun implements ClaimRun for the model. may is set if the limits allow the claim.
 func (m *model) claimRun(s store.SessionID, token event.Token, run event.RunID, may bool) (store.ClaimedRun, error) {
 	if !may && !m.over(s) {
 		return store.ClaimedRun{}, store.ErrNotClaimable
@@ -54,14 +54,15 @@ func (m *model) release(run event.RunID, fence store.Fence) error {
 	return m.op.Release(run, fence)
 }
 
-// makeReady makes a run ready that the store has made ready. Runs of one action have equal turns.
+// makeReady makes a run ready after the store has done so. Runs that become ready in one action
+// have equal turns.
 func (m *model) makeReady(r *modelRun, turn int) {
 	_ = m.op.MakeReady(r)
 	m.become(r, turn)
 	m.announce()
 }
 
-// deliver is Deliver of package store.
+// deliver implements Deliver for the model.
 func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 	defer m.announce()
 	if d.Urgent {
@@ -72,7 +73,8 @@ func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 	return run, err
 }
 
-// commit is Commit of package store. It also reports whether this call executed the commit.
+// commit implements Commit for the model. executed is false if the commit was refused, or was
+// executed by an earlier call.
 func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	defer m.announce()
 	known := c.Frame != nil && m.runs[c.Run] != nil && m.runs[c.Run].Last == c.CommitID
@@ -101,7 +103,7 @@ func (m *model) publish(run event.RunID, fence store.Fence, chunks []store.Publi
 	return m.op.Publish(run, fence, chunks)
 }
 
-// announce records the wakes and the unread items of the last operation.
+// announce records the wakes and the unread items that the last operation has announced.
 func (m *model) announce() {
 	for _, r := range slices.Concat(m.op.Changes.Ready, m.op.Changes.Due) {
 		m.wakes[r.Route] = true
@@ -208,7 +210,7 @@ func (m *model) AddItem(r *modelRun, item store.Item) error {
 	case r.Waits():
 		m.callOff(r)
 	case len(r.Uses) > 0 && !r.Permits && r.QueueState != store.StateReady && r.QueueState != store.StateOwned:
-		r.LeftQueue = true // the run needs no permits once it is ready [L9]
+		r.LeftQueue = true // when the run becomes ready, it needs no permits [L9]
 	}
 	return nil
 }
@@ -266,7 +268,7 @@ func (m *model) Remember(chain event.RunID, id event.ItemID, at int64, keep bool
 	return nil
 }
 
-func (m *model) ForgetSeen(*modelRun, int64) error { return nil } // histories are too short for this
+func (m *model) ForgetSeen(*modelRun, int64) error { return nil } // histories are too short for it
 
 func (m *model) Unkeep(chain event.RunID, id event.ItemID) error {
 	if m.kept[chain][id] {
@@ -355,7 +357,7 @@ func (m *model) RemoveRecord(from *modelRun, rec protocol.Record) error {
 	return nil
 }
 
-// before returns the earlier records of a pair that are not settled.
+// before returns the IDs of the earlier records of the same sender and receiver in the outbox.
 func (m *model) before(from *modelRun, rec protocol.Record) []event.ItemID {
 	var ids []event.ItemID
 	for _, o := range m.outbox[:m.record(from.Run, rec.ID)] {
@@ -446,7 +448,7 @@ func (m *model) Held(r *modelRun) (protocol.Held, error) {
 	}, nil
 }
 
-func (m *model) NextPurge(int64) (*modelRun, error) { return nil, nil } // histories take the choice of the store
+func (m *model) NextPurge(int64) (*modelRun, error) { return nil, nil } // histories adopt the store's choice of purged runs
 
 func (m *model) Remove(r *modelRun) error {
 	delete(m.runs, r.Run)
@@ -461,5 +463,5 @@ func (m *model) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// Limits returns nil, because the model has limits of its own.
+// Limits returns nil, because the model implements limits without package protocol.
 func (m *model) Limits() protocol.LimitTx[*modelRun] { return nil }

@@ -13,10 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// Sends between runs, and continuing runs, in random histories.
+// Sends between runs and continued runs in random histories.
 
-// newContinue draws a commit that continues a run. It consumes the items, and some of them go to
-// the new run.
+// newContinue draws a commit that continues a run. The commit consumes the items, and carries some
+// of them over to the new run.
 func (h *history) newContinue(t *rapid.T, l *suite.Log, fence store.Fence, items []store.Item) store.Commit {
 	carried := items[:rapid.IntRange(0, len(items)).Draw(t, "carried")]
 	c, next := l.Continue(fence, carried, l.Receive(items...)...)
@@ -35,7 +35,7 @@ func (h *history) newContinue(t *rapid.T, l *suite.Log, fence store.Fence, items
 	return c
 }
 
-// sends draws records with few different receivers.
+// sends draws records for a small set of receivers.
 func (h *history) sends(t *rapid.T, l *suite.Log) []store.Send {
 	if chance(t, "none", 60) {
 		return nil
@@ -52,9 +52,9 @@ func (h *history) sends(t *rapid.T, l *suite.Log) []store.Send {
 	return h.twice(sends)
 }
 
-// twice adds to some lists a record that they already contain, with another receiver and body. The
-// store must leave out the second one. The choice depends on the IDs of the records and not on a
-// draw, so that each seed keeps its history.
+// twice repeats one record in about every fourth list, with another receiver and body. The store
+// must ignore the repetition. The choice depends on the IDs of the records and is not drawn, so
+// that it does not change the histories of existing seeds.
 func (h *history) twice(sends []store.Send) []store.Send {
 	n := crc32.ChecksumIEEE([]byte(sends[0].ID))
 	if n%4 != 0 {
@@ -65,8 +65,8 @@ func (h *history) twice(sends []store.Send) []store.Send {
 	return append(sends, again)
 }
 
-// drawOutbox reads the outbox. It checks that each returned record is due and in order, and that
-// the store did not return too few.
+// drawOutbox reads the outbox. It fails the test unless each returned record is due and in order,
+// and enough records are returned.
 func (h *history) drawOutbox(t *rapid.T) {
 	limit := rapid.SampledFrom([]int{0, 1, 2, 5, 1000}).Draw(t, "limit")
 	got, next := h.Outbox(limit)
@@ -120,7 +120,7 @@ func (h *history) inOrder(i int, returned map[int]bool) bool {
 	return true
 }
 
-// checkLater checks the next due time of the outbox after all due records were returned.
+// checkLater checks the next due time of the outbox after the outbox has returned all due records.
 func (h *history) checkLater(next time.Time) {
 	h.Helper()
 	later := slices.DeleteFunc(slices.Clone(h.m.outbox), func(o store.Outgoing) bool { return !dueOf(o).After(h.Clock.Now()) })
@@ -130,8 +130,8 @@ func (h *history) checkLater(next time.Time) {
 	h.checkNext("outbox", next, later, false)
 }
 
-// checkNext fails the test unless next is the due time of one of the records. Because of the order
-// of pairs it may be too early.
+// checkNext fails the test unless next is the due time of the earliest record. Because of the order
+// of records between two runs, next may be too early.
 func (h *history) checkNext(what string, next time.Time, records []store.Outgoing, none bool) {
 	h.Helper()
 	if none || len(records) == 0 {
@@ -154,7 +154,8 @@ func (h *history) checkNext(what string, next time.Time, records []store.Outgoin
 	}
 }
 
-// drawMark marks records, with the phases in which they are or in which they once were read.
+// drawMark marks records. Each mark has the present phase of the record, or the phase in which the
+// record was read some time ago.
 func (h *history) drawMark(t *rapid.T) {
 	records := h.m.outbox
 	if chance(t, "read long ago", 15) {

@@ -11,12 +11,13 @@ import (
 
 // Purges and deletes in random histories.
 
-// retention draws the retention of a run. The default is longer than a history.
+// retention draws the retention of a run. The value 0 selects the default, which is longer than a
+// history.
 func (h *history) retention(t *rapid.T) time.Duration {
 	return rapid.SampledFrom([]time.Duration{time.Millisecond, store.Horizon, 4 * time.Minute, 0}).Draw(t, "retention")
 }
 
-// drawPurge purges in the store, checks that the purged runs were the first ones, and purges the
+// drawPurge purges runs in the store, checks that they had the earliest purge times, and purges the
 // same runs in the model.
 func (h *history) drawPurge(t *rapid.T) {
 	limit := rapid.IntRange(0, 4).Draw(t, "limit")
@@ -43,11 +44,12 @@ func (h *history) drawPurge(t *rapid.T) {
 	}
 	h.Equal("next purge", next, want)
 	h.Equal("number of runs", len(h.present()), len(h.m.runs))
-	h.emptied = append(h.emptied, historyRoutes...) // a store may remove the wakes of routes without runs
+	h.emptied = append(h.emptied, historyRoutes...) // a store may remove the wakes of routes that have no runs
 }
 
-// forgetPurged purges the runs in the model that are gone from the store, each as soon as nothing
-// holds it back. It returns the latest purge time of those that nothing held back before.
+// forgetPurged purges in the model the runs that the store has purged, each as soon as nothing
+// holds it back. It returns the latest purge time of the purged runs in before, the runs that
+// nothing held back before the purge.
 func (h *history) forgetPurged(before []*modelRun) (last time.Time) {
 	h.Helper()
 	left := h.present()

@@ -13,7 +13,8 @@ import (
 
 // Reads in random histories, and the comparison of states.
 
-// compare fails the test unless the whole state of the store equals the model and satisfies fsck.
+// compare fails the test unless the whole state of the store equals the state of the model and
+// satisfies fsck.
 func (h *history) compare() {
 	h.Helper()
 	if !h.Shows() {
@@ -36,10 +37,10 @@ func (h *history) compare() {
 	want.Waiting = h.limits.before
 	for run := range got.Purges {
 		if r := h.m.runs[run]; r != nil && h.m.heldBack(r) {
-			delete(got.Purges, run) // a store may list the run or not
+			delete(got.Purges, run) // a store may list such a run among Purges or omit it
 		}
 	}
-	want.Labels = got.Labels // a store may have labels or not: fsck checks them below
+	want.Labels = got.Labels // a store may keep labels or not; fsck checks them
 	bySender(got.Outbox)
 	bySender(want.Outbox)
 	got.Audit, want.Audit = suite.SortedAudit(got.Audit), suite.SortedAudit(want.Audit)
@@ -49,13 +50,13 @@ func (h *history) compare() {
 	}
 }
 
-// bySender sorts records by sender and keeps the order of the records of each sender.
+// bySender sorts records by sender. It keeps the order of the records of each sender.
 func bySender(records []store.Outgoing) {
 	slices.SortStableFunc(records, func(a, b store.Outgoing) int { return cmp.Compare(a.From, b.From) })
 }
 
-// adoptOrder takes the order of runs that became ready in one action from the store. It fails the
-// test if other runs are in the wrong order.
+// adoptOrder copies the order of runs that became ready in one action from the store to the model.
+// It fails the test if the order of other runs is wrong.
 func (h *history) adoptOrder(order []event.RunID) {
 	h.Helper()
 	var before []*modelRun
@@ -72,7 +73,7 @@ func (h *history) adoptOrder(order []event.RunID) {
 	}
 }
 
-// notAfter fails the test if r must precede one of the runs in before.
+// notAfter fails the test if one of the runs in before must come after r.
 func (h *history) notAfter(before []*modelRun, r *modelRun) {
 	h.Helper()
 	for _, o := range before {
@@ -107,8 +108,8 @@ func (h *history) drawRead(t *rapid.T) {
 	h.Equal("load", answers[0], want)
 }
 
-// drawFind compares the answers of the read operations: a workflow ID, a list, the fleet, failure
-// groups and the audit of a run.
+// drawFind compares the answers of read operations: Resolve, List, Fleet, failure groups, and the
+// audit of a run.
 func (h *history) drawFind(t *rapid.T) {
 	h.compareResolve(h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id")))
 	if suite.Has[store.Lister](h.Store) {
@@ -143,7 +144,7 @@ func (h *history) drawQuery(t *rapid.T) store.Query {
 	if chance(t, "by queue", 30) {
 		q.Queue = suite.Refunds.Queue
 	}
-	q.Started = q.Limit%2 == 0 // no run of a history is internal
+	q.Started = q.Limit%2 == 0 // without effect, because histories have no internal runs
 	if chance(t, "by workflow id", 20) {
 		q.WorkflowID = h.WorkflowID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workflow id"))
 	}
@@ -192,7 +193,8 @@ func (h *history) compareList(q store.Query) {
 	h.Equal("list, little by little", h.List(q), want)
 }
 
-// selects reports whether a query selects a run, independently of Query.Matches, which stores use.
+// selects reports whether a query selects a run. It does not use Query.Matches, because stores use
+// it.
 func selects(q store.Query, r *modelRun) bool {
 	for key, value := range q.Tags {
 		if r.Tags[key] != value {

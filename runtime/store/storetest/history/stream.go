@@ -38,7 +38,7 @@ func (h *history) publications(t *rapid.T) []store.Publication {
 	return all
 }
 
-// drawPublish draws a call of Publish, as a step makes it.
+// drawPublish draws a call of Publish, like the calls that steps make.
 func (h *history) drawPublish(t *rapid.T) {
 	l := h.log(t, isOwned)
 	fence := h.fence(t, l)
@@ -69,7 +69,7 @@ func (h *history) drawReadStream(t *rapid.T) {
 	h.sameError("read stream", err, wantErr)
 	h.Equal("read stream", got, want)
 	if wantErr == nil && q.From == want.Last && !want.Closed && !want.Ended {
-		return // it would block
+		return // AwaitStream would block
 	}
 	h.sameError("await stream", h.Store.AwaitStream(h.Ctx, q.Run, q.Stream, q.From), wantErr)
 }

@@ -37,7 +37,7 @@ func (h *history) drawHeartbeat(t *rapid.T) {
 			want.Next = h.nextDue()
 		}
 		h.checkUnserved(beat.Unserved)
-		beat.Unserved = nil // the store chooses the order in which it names them
+		beat.Unserved = nil // checked above; the store chooses which runs it names
 		h.Equal("heartbeat", beat, want)
 
 		h.compareOwned(s)
@@ -74,8 +74,8 @@ func (h *history) drawClaim(t *rapid.T) {
 	h.claimBoth(c)
 }
 
-// claimBoth claims from the store, checks that the claimed runs were the first ones, and grants the
-// same runs in the model.
+// claimBoth claims from the store, checks that the claimed runs are the first in the order of
+// claims, and grants the same runs in the model.
 func (h *history) claimBoth(c store.Claim) {
 	h.Helper()
 	got, err := h.Store.Claim(h.Ctx, c)
@@ -90,10 +90,11 @@ func (h *history) claimBoth(c store.Claim) {
 	for _, route := range c.Routes {
 		available += len(h.m.readyRuns(route))
 	}
-	// A claim that blocks runs on its way may examine more runs or leave them to the next claim.
+	// A claim that blocks some runs may replace them by later runs, or leave the later runs to the
+	// next claim.
 	least, most := min(c.Max, available+len(passed))-len(passed), min(c.Max, available)
 	if h.limits.on {
-		least, most = min(c.Max, max(least, 0)), c.Max // including runs that wait for permits
+		least, most = min(c.Max, max(least, 0)), c.Max // the store may also return runs that wait for permits
 	}
 	if n := len(got.Runs); n < least || n > most {
 		h.Fatalf("claim of at most %d: got %d runs, want from %d to %d: %d are ready, and %d were blocked", c.Max, n, least, most, available, len(passed))
@@ -117,8 +118,9 @@ func (h *history) claimBoth(c store.Claim) {
 	}
 }
 
-// judgeClaimed checks that the runs of a claim were the first ones, and grants the same runs in the
-// model. If left is not nil, the claim may have skipped the queues for which it returns true.
+// judgeClaimed fails the test unless the runs of a claim are the first in the order of claims. It
+// then grants the same runs in the model. If left is not nil, the claim may have skipped the queues
+// for which left returns true.
 func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left func(*modelQueue) bool) {
 	h.Helper()
 	for _, claimed := range runs {
@@ -137,8 +139,8 @@ func (h *history) judgeClaimed(c *store.Claim, runs []store.ClaimedRun, left fun
 	}
 }
 
-// judgeNext checks the claim of a commit like claimBoth, except that the store chooses how many
-// runs it claims. held contains the held weights of the limits before the commit.
+// judgeNext checks the claim of a commit. Unlike in claimBoth, the store chooses how many runs it
+// claims. held contains the held weight of each limit before the commit.
 func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.LimitID]int) {
 	h.Helper()
 	if n := len(got.Runs); n > c.Max {
@@ -161,16 +163,17 @@ func (h *history) judgeNext(c *store.Claim, got store.Claimed, held map[store.Li
 		if len(h.m.readyRuns(route)) == 0 {
 			h.emptied = append(h.emptied, route)
 		} else if wakes[route] {
-			h.m.wakes[route] = true // including the runs that were ready before
+			h.m.wakes[route] = true // the commit announces all ready runs of the route
 		}
 	}
 }
 
-// adoptBlocked takes from the store which blocked runs a claim has made ready and which ready runs
-// it has blocked. It checks that each was allowed, and returns the runs that were blocked.
+// adoptBlocked copies from the store to the model which blocked runs a claim has made ready, and
+// which ready runs it has blocked. It checks that each of these changes was allowed, and returns
+// the runs that the claim has blocked.
 func (h *history) adoptBlocked(c store.Claim) (passed []*modelRun) {
 	h.Helper()
-	var fitting, others []*modelRun // blocked runs and ready runs
+	var fitting, others []*modelRun // runs that may become ready, and runs that may become blocked
 	for _, r := range h.m.sorted() {
 		incompatible := h.m.cannotReplay(r, c.Session)
 		switch {
@@ -217,7 +220,7 @@ func (h *history) drawClaimRun(t *rapid.T) {
 func (h *history) drawDue(t *rapid.T) {
 	limit := rapid.IntRange(0, 3).Draw(t, "limit")
 	if h.limits.on && limit > 0 {
-		limit = 1000 // the store chooses how many queues it rechecks in between
+		limit = 1000 // the store chooses how many queues it rechecks
 	}
 	next, err := h.Store.Due(h.Ctx, 0, limit)
 	h.Check("due", err)
@@ -225,7 +228,7 @@ func (h *history) drawDue(t *rapid.T) {
 	h.Equal("next due time", next, h.nextDue())
 }
 
-// drawWait polls the notifications of a worker and claims if it is notified of ready runs.
+// drawWait polls the notifications of a worker. If the answer names ready runs, drawWait claims.
 func (h *history) drawWait(t *rapid.T) {
 	s := h.session(t)
 	if !h.live(s.ID) {
@@ -243,7 +246,7 @@ func (h *history) drawWait(t *rapid.T) {
 			h.Fatalf("wait: not told of the items of run %s", run)
 		}
 	}
-	for _, run := range woken.Unread { // the items of earlier notifications have been read, or the run has moved
+	for _, run := range woken.Unread { // a Wait may name a run once for each new item, while the owner has not changed
 		if slices.Contains(h.m.unread(s.ID), run) && !h.m.untold[s.ID][run] {
 			h.Fatalf("wait: told again of the items of run %s", run)
 		}
@@ -257,8 +260,9 @@ func (h *history) drawWait(t *rapid.T) {
 	h.claimBoth(store.Claim{Session: s.ID, Token: h.IDs.Token(), Routes: routes, Max: rapid.IntRange(0, 2).Draw(t, "max"), Exempt: rapid.IntRange(0, 2).Draw(t, "exempt")})
 }
 
-// announced reports whether a Wait for the routes must return a claim. If the wakes of all routes
-// are unsure, the store decides that, and no wake is left if it did not return a claim.
+// announced reports whether a Wait for the routes must return a claim. If all wakes of the routes
+// are unsure, the Wait may return a claim or not; told reports whether it did. If it did not,
+// announced removes the wakes.
 func (h *history) announced(routes []store.Route, told bool) bool {
 	unsure := false
 	for _, c := range routes {
@@ -275,9 +279,9 @@ func (h *history) announced(routes []store.Route, told bool) bool {
 	return unsure && told
 }
 
-// takeWakes takes from the store which wakes a Wait has taken. For a store that does not show its
-// wakes it does nothing: the worker then claims from all routes, which sets the wakes of those with
-// ready runs and makes the others unsure.
+// takeWakes removes from the model the wakes that a Wait has taken from the store. If the store
+// does not show its wakes, takeWakes does nothing. In that case the following claim from all routes
+// sets the wakes of routes with ready runs and makes the others unsure.
 func (h *history) takeWakes(routes []store.Route) {
 	h.Helper()
 	if !h.Shows() {
@@ -297,7 +301,7 @@ func (h *history) takeWakes(routes []store.Route) {
 
 func (h *history) drawCommit(t *rapid.T) { h.commitOf(t, h.log(t, isOwned)) }
 
-// drawHandOn draws a commit of a run that holds permits, for which other runs usually wait.
+// drawHandOn draws a commit of a run that holds permits. Usually other runs wait for these permits.
 func (h *history) drawHandOn(t *rapid.T) {
 	if !h.limits.on {
 		return
@@ -360,7 +364,7 @@ func (h *history) commitOf(t *rapid.T, l *suite.Log) {
 		want, executed := h.m.commit(c)
 		h.sameError("commit", got.Err, want.Err)
 		want.Next = got.Next
-		want.Sent = slices.DeleteFunc(want.Sent, func(o store.Outgoing) bool { // the store may leave it out
+		want.Sent = slices.DeleteFunc(want.Sent, func(o store.Outgoing) bool { // the store may omit a sent record from its answer
 			return !slices.ContainsFunc(got.Sent, func(sent store.Outgoing) bool { return sent.ID == o.ID })
 		})
 		if want.Err == nil {
@@ -375,7 +379,7 @@ func (h *history) commitOf(t *rapid.T, l *suite.Log) {
 		case want.Err != nil:
 			h.Equal("runs with a commit that is refused", suite.RunsOf(got.Next.Runs), []event.RunID(nil))
 		}
-		for _, run := range got.Next.Runs { // including those of a repeated commit
+		for _, run := range got.Next.Runs { // a repeated commit also returns its claimed runs
 			if r := h.m.runs[run.Run]; r.QueueState != store.StateOwned || r.Fence != run.Fence || r.Fence.Token != c.Next.Token || r.Owner != c.Next.Session {
 				h.Fatalf("commit: run %s is not of the session that it was handed to", run.Run)
 			}
@@ -383,7 +387,7 @@ func (h *history) commitOf(t *rapid.T, l *suite.Log) {
 	})
 }
 
-// newCommit draws a commit that is valid except perhaps for its fence.
+// newCommit draws a commit that is valid unless its fence is invalid.
 func (h *history) newCommit(t *rapid.T, l *suite.Log) store.Commit {
 	fence := h.fence(t, l)
 	var items []store.Item

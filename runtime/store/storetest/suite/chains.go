@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Accepts fails the test unless this run accepts a delivery.
+// Accepts fails the test unless the store accepts a delivery for the given run.
 func (h *Harness) Accepts(what string, d store.Deliver, run event.RunID) {
 	h.Helper()
 	got, err := h.Store.Deliver(h.Ctx, d)
@@ -15,9 +15,9 @@ func (h *Harness) Accepts(what string, d store.Deliver, run event.RunID) {
 	h.Equal("run that accepts a delivery "+what, got, run)
 }
 
-// ContinueWithItems claims a run and continues it while other goroutines send items. The run
-// receives at least half of its inbox, and every item that is addressed to this run only. It may be
-// called from any goroutine and returns nil if it fails.
+// ContinueWithItems claims a run and continues it while other goroutines send items. The continued
+// run consumes at least half of its inbox and every item with ScopeRun. ContinueWithItems may be
+// called from any goroutine. If it fails, it reports an error and returns nil.
 func (h *Harness) ContinueWithItems(s store.SessionID, l *Log) *Log {
 	claimed, err := h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
 	if err != nil {
@@ -85,7 +85,8 @@ func (h *Harness) Chain(n int, change ...func(*Log)) []*Log {
 	return all
 }
 
-// CreatedBy creates a run on behalf of the outbox record creator, and returns its log.
+// CreatedBy creates a run as the receiver of the outbox record creator, and returns the log of the
+// run.
 func (h *Harness) CreatedBy(creator event.ItemID, change ...func(*Log)) *Log {
 	h.Helper()
 	l := h.NewLog(Orders, "")
@@ -98,13 +99,13 @@ func (h *Harness) CreatedBy(creator event.ItemID, change ...func(*Log)) *Log {
 	return l
 }
 
-// Confirm confirms the record that created a run or that a chain has accepted.
+// Confirm confirms an outbox record that has created a run or was accepted by a chain.
 func (h *Harness) Confirm(run event.RunID, record event.ItemID) {
 	h.Helper()
 	h.Check("confirm", h.Store.Confirm(h.Ctx, run, record))
 }
 
-// ConfirmAll confirms every item that is kept.
+// ConfirmAll confirms every item that the store keeps until Confirm.
 func (h *Harness) ConfirmAll() {
 	h.Helper()
 	for chain, items := range h.Inspect().Kept {

@@ -9,12 +9,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Clock is a clock that moves only when Advance is called. It is safe for concurrent use. Make one
-// with NewClock.
+// Clock is a clock whose time changes only by calls of Advance. It is safe for concurrent use.
+// NewClock returns a Clock.
 type Clock struct {
 	mu     sync.Mutex
 	now    time.Time
-	alarms []*alarm      // by time
+	alarms []*alarm      // in order of time
 	set    chan struct{} // closed by the next AfterFunc; nil unless AwaitAlarm waits for it
 }
 
@@ -25,7 +25,7 @@ type alarm struct {
 	f  func()
 }
 
-// NewClock returns a clock that shows a fixed date, the same for each clock.
+// NewClock returns a clock that shows a fixed date, which is the same for all clocks.
 func NewClock() *Clock {
 	return &Clock{now: time.Date(2030, time.January, 2, 3, 4, 5, 0, time.UTC)}
 }
@@ -51,7 +51,7 @@ func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 		if x.at.After(y.at) {
 			return 1
 		}
-		return -1 // after those of the same time
+		return -1 // behind the alarms of the same time
 	})
 	c.alarms = slices.Insert(c.alarms, i, a)
 	if c.set != nil {
@@ -69,8 +69,9 @@ func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// Advance moves the clock by d and returns when every function that became due has returned.
-// Functions that become due at different times run one after the other, and each sees its own time.
+// Advance moves the clock by d. It returns when all functions that became due have returned.
+// Functions that become due at different times are called one after the other, each while the clock
+// shows its due time.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	end := c.now.Add(d)
@@ -91,8 +92,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// AwaitAlarm blocks until a call of AfterFunc is outstanding, or until ctx ends. A test uses it to
-// advance the clock only after a goroutine has begun to wait.
+// AwaitAlarm blocks until a function of AfterFunc waits for its time, or until ctx ends. With
+// AwaitAlarm, a test can advance the clock after a goroutine has begun to wait.
 func (c *Clock) AwaitAlarm(ctx context.Context) error {
 	for {
 		c.mu.Lock()

@@ -17,11 +17,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// TTL is the lease of the sessions that [Harness.Session] opens.
+// TTL is the duration of the leases of the sessions that [Harness.Session] opens.
 const TTL = 30 * time.Second
 
-// Patience is how long the suite waits for the result of a blocked call. It is far more than any
-// store needs, so a test that reaches it has failed. Only the tests of the suite itself shorten it.
+// Patience is how long the suite waits for the result of a call that blocks. No correct store needs
+// as long, so the test fails when Patience has passed. Only the tests of the suite itself shorten
+// it.
 var Patience = 10 * time.Second
 
 // Orders is the route that most tests use.
@@ -36,23 +37,23 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// Harness is a store under test with the clock, the IDs and the context of its test. Its methods
-// fail the test if the store refuses an operation that must succeed.
+// Harness contains a store under test and the clock, the IDs and the context of the test. Its
+// methods fail the test if the store refuses an operation that must succeed.
 type Harness struct {
 	tester
-	T      testing.TB // for Config.Open and Config.Reopen
+	T      testing.TB // the argument of Config.Open and Config.Reopen
 	Config Config
 	Store  store.Store
 	Clock  *Clock
 	IDs    *IDs
 	Ctx    context.Context
-	// invents is set if the test makes receivers remember records that no outbox contains. Findings
-	// of invariant 14 are then ignored.
+	// Invents is set if the test makes receivers remember records that no outbox contains. In this
+	// case the harness ignores violations of invariant 14.
 	Invents bool
 }
 
-// NewHarness opens a store. The store is checked and closed when the test ends. test is the random
-// history if there is one, otherwise t.
+// NewHarness opens a store. When the test ends, the store is checked and closed. test is the test
+// or the random history that uses the harness.
 func NewHarness(t testing.TB, test tester, cfg Config) *Harness {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*Patience)
 	h := &Harness{tester: test, T: t, Config: cfg, Clock: NewClock(), IDs: &IDs{}, Ctx: ctx}
@@ -69,8 +70,8 @@ func NewHarness(t testing.TB, test tester, cfg Config) *Harness {
 	return h
 }
 
-// Fsck fails the test if an invariant is broken. It does nothing for a closed store, or if the
-// store is not an Inspector.
+// Fsck fails the test if an invariant of the store is violated. It does nothing if the store is
+// closed or is not an Inspector.
 func (h *Harness) Fsck() {
 	h.Helper()
 	i, ok := store.As[store.Inspector](h.Store)
@@ -89,7 +90,7 @@ func (h *Harness) Fsck() {
 	}
 }
 
-// Findings returns the broken invariants of a state, except those that the test breaks on purpose.
+// Findings returns the violations of invariants in a snapshot, without those that Invents permits.
 func (h *Harness) Findings(snap *store.Snapshot) []fsck.Finding {
 	return slices.DeleteFunc(fsck.Check(snap), func(f fsck.Finding) bool { return f.Invariant == 14 && h.Invents })
 }
@@ -100,8 +101,8 @@ func (h *Harness) Shows() bool {
 	return ok
 }
 
-// Inspect returns the whole state of the store. It skips the test if the store does not show its
-// state.
+// Inspect returns the whole state of the store. It skips the test if the store does not implement
+// store.Inspector.
 func (h *Harness) Inspect() *store.Snapshot {
 	h.Helper()
 	i, ok := store.As[store.Inspector](h.Store)
@@ -145,8 +146,9 @@ func IsA[E error](h *Harness, what string, err error) {
 	_ = As[E](h, what, err)
 }
 
-// comparing compares errors of package store by their fields, and byte slices as a whole. Comparing
-// single bytes would take most of the time of the suite.
+// comparing makes cmp compare errors of package store by their fields, and byte slices as a whole.
+// If cmp compared byte slices element by element, most of the time of the suite would be spent
+// there.
 var comparing = cmp.Options{
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[[]byte]() }, cmpopts.EquateEmpty()),
 	cmp.Comparer(bytes.Equal),
@@ -155,13 +157,13 @@ var comparing = cmp.Options{
 	cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) || sameFields(a, b) }),
 }
 
-// sameFields compares errors of package store, which wrap no other errors.
+// sameFields compares errors of package store. These errors wrap no other errors.
 func sameFields(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // Equal fails the test unless got equals want. Empty and nil slices and maps are equal.
 func (h *Harness) Equal(what string, got, want any) {
 	h.Helper()
-	if reflect.DeepEqual(want, got) { // nearly always true, and much faster than cmp
+	if reflect.DeepEqual(want, got) { // almost always equal; much faster than cmp
 		return
 	}
 	if diff := cmp.Diff(want, got, comparing...); diff != "" {
@@ -170,7 +172,7 @@ func (h *Harness) Equal(what string, got, want any) {
 }
 
 // Unchanged fails the test if f changes the state of the store. If the store does not show its
-// state, it only calls f.
+// state, Unchanged only calls f.
 func (h *Harness) Unchanged(what string, f func()) {
 	h.Helper()
 	if !h.Shows() {
@@ -196,8 +198,8 @@ func (h *Harness) WorkflowID(name string) string {
 	return name
 }
 
-// NewLog returns the log of a run in partition 0 that has not been created. An empty workflowID
-// means that the run has none.
+// NewLog returns the log of a run in partition 0 that does not exist yet. If workflowID is empty,
+// the run has no workflow ID.
 func (h *Harness) NewLog(route store.Route, workflowID string) *Log {
 	slot := uint16(0)
 	if workflowID != "" {
@@ -228,7 +230,7 @@ func (h *Harness) StartAs(route store.Route, workflowID string, change ...func(*
 	return l
 }
 
-// Create sends one request to create a run, and returns the answer.
+// Create sends a request to create one run, and returns the answer.
 func (h *Harness) Create(c store.Create) store.Created {
 	h.Helper()
 	answers, err := h.Store.Create(h.Ctx, []store.Create{c})
@@ -245,7 +247,7 @@ func (h *Harness) Session(routes ...store.Route) store.SessionID {
 	return h.SessionWith("v1", routes...)
 }
 
-// SessionWith opens a session in partition 0 whose code has a fingerprint.
+// SessionWith opens a session in partition 0 with a fingerprint of its code.
 func (h *Harness) SessionWith(fingerprint string, routes ...store.Route) store.SessionID {
 	h.Helper()
 	s := store.Session{ID: h.IDs.Session(), Worker: "host/1", TTL: TTL, Routes: routes, Fingerprint: fingerprint}
@@ -253,7 +255,7 @@ func (h *Harness) SessionWith(fingerprint string, routes ...store.Route) store.S
 	return s.ID
 }
 
-// Claim claims up to limit runs of the routes, or of orders if no routes are given.
+// Claim claims up to limit runs of the routes, or of the route orders if no routes are given.
 func (h *Harness) Claim(s store.SessionID, limit int, routes ...store.Route) []store.ClaimedRun {
 	h.Helper()
 	if len(routes) == 0 {
@@ -281,7 +283,7 @@ func (h *Harness) StartOwned(s store.SessionID) (*Log, store.Fence) {
 	return l, h.Own(s, l)
 }
 
-// RecoverDead makes the leases of all other sessions expire, and lets s recover their runs.
+// RecoverDead makes the leases of all other sessions expire. Session s then recovers their runs.
 func (h *Harness) RecoverDead(s store.SessionID) {
 	h.Helper()
 	h.Silence(s)
@@ -297,14 +299,14 @@ func (h *Harness) Silence(s store.SessionID) {
 	}
 }
 
-// Chore claims no runs. The claim recovers dead sessions.
+// Chore calls Claim for 0 runs. Such a claim only recovers dead sessions and makes due runs ready.
 func (h *Harness) Chore(s store.SessionID) {
 	h.Helper()
 	_, err := h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: h.IDs.Token()})
 	h.Check("claim of nothing", err)
 }
 
-// Heartbeat renews a session of partition 0. The unread runs of the answer are sorted.
+// Heartbeat renews a session of partition 0 and returns the answer with the unread runs sorted.
 func (h *Harness) Heartbeat(s store.SessionID) store.Heartbeat {
 	h.Helper()
 	beat, err := h.Store.Heartbeat(h.Ctx, 0, s)
@@ -313,7 +315,7 @@ func (h *Harness) Heartbeat(s store.SessionID) store.Heartbeat {
 	return beat
 }
 
-// Try commits and returns the answer.
+// Try executes a commit and returns the answer.
 func (h *Harness) Try(c store.Commit) store.Committed {
 	h.Helper()
 	answers, err := h.Store.Commit(h.Ctx, []store.Commit{c})
@@ -324,7 +326,8 @@ func (h *Harness) Try(c store.Commit) store.Committed {
 	return answers[0]
 }
 
-// Commit commits and fails the test unless that succeeds. It then accepts the frame in the log.
+// Commit executes a commit and fails the test unless the commit succeeds. It then accepts the frame
+// of the commit in the log.
 func (h *Harness) Commit(l *Log, c store.Commit) store.Committed {
 	h.Helper()
 	answer := h.Try(c)
@@ -339,7 +342,7 @@ func (h *Harness) Finish(l *Log, fence store.Fence, status event.Status) {
 	h.Commit(l, WithEffect(l.Commit(fence, l.End(status)...), store.EffectFinish, status))
 }
 
-// Park parks an owned run until due, or forever if due is the zero time.
+// Park parks an owned run until due. If due is the zero time, the run has no due time.
 func (h *Harness) Park(l *Log, fence store.Fence, due time.Time) {
 	h.Helper()
 	c := WithEffect(l.Commit(fence, l.Sleep(due)...), store.EffectPark, event.StatusSleeping)
@@ -359,7 +362,8 @@ func (h *Harness) Item() store.Item {
 	return store.Item{ID: id, Body: []byte(`"` + id + `"`)}
 }
 
-// Deliver delivers a new item, which must be accepted.
+// Deliver delivers a new item to a run and returns the item. It fails the test unless the store
+// accepts the item.
 func (h *Harness) Deliver(run event.RunID) store.Item {
 	h.Helper()
 	i := h.Item()
@@ -384,7 +388,7 @@ func (h *Harness) Record(run event.RunID) store.Record {
 	return h.Load(run).Record
 }
 
-// State fails the test unless the run is in that queue state.
+// State fails the test unless the run is in the queue state want.
 func (h *Harness) State(run event.RunID, want store.QueueState) {
 	h.Helper()
 	if got := h.Record(run).QueueState; got != want {

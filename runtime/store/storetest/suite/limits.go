@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// AdmitTime is how long an admitted queue keeps its position. [L7]
+// AdmitTime is the duration for which an admitted queue keeps its position. [L7]
 const AdmitTime = 5 * time.Second
 
 // SetLimits configures limits.
@@ -16,7 +16,7 @@ func (h *Harness) SetLimits(set ...store.SetLimit) {
 	h.Check("set limits", l.SetLimits(h.Ctx, 0, set))
 }
 
-// Limit sets a limit that allows atOnce weights at a time.
+// Limit configures a limit of atOnce weights at a time.
 func (h *Harness) Limit(name string, atOnce int) {
 	h.Helper()
 	h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: name}, Config: store.LimitConfig{AtOnce: atOnce}})
@@ -36,7 +36,7 @@ func (h *Harness) LimitState(name string) store.LimitState {
 	return store.LimitState{LimitID: store.LimitID{Name: name}}
 }
 
-// Counts fails the test unless these weights of a limit are held and waited for.
+// Counts fails the test unless the limit has the given held and waiting weights.
 func (h *Harness) Counts(name string, held, waits int) {
 	h.Helper()
 	got := h.LimitState(name)

@@ -9,27 +9,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Log is the log of one run as its owner sees it. It makes frames like those of the runtime:
-// [Log.Create] makes the first, [Log.Commit] the next, and [Log.Accept] moves the log past it.
+// Log is the log of one run from the perspective of its owner. It makes frames like those of the
+// runtime. [Log.Create] makes the first frame and [Log.Commit] makes the next one. [Log.Accept]
+// advances the log after the store has written the frame.
 type Log struct {
 	Run  event.RunID
 	Spec event.Spec
 	// State is the state of the run after the last accepted frame.
 	State event.LogState
-	// Last is the name of the last accepted frame.
+	// Last is the ID of the commit of the last accepted frame.
 	Last event.CommitID
 
 	ids   *IDs
 	clock store.Clock
 }
 
-// NewLog returns the log of a run that has not been created.
+// NewLog returns the log of a run that does not exist yet.
 func NewLog(ids *IDs, clock store.Clock, run event.RunID, spec event.Spec) *Log {
 	return &Log{Run: run, Spec: spec, ids: ids, clock: clock}
 }
 
-// Create returns the request that creates the run with the first frame of the log, and accepts that
-// frame.
+// Create returns a request that creates the run with the first frame of the log. It also accepts
+// the frame.
 func (l *Log) Create() store.Create { return l.CreateWith() }
 
 // CreateWith is Create with additional events in the first frame.
@@ -45,8 +46,8 @@ func (l *Log) CreateWith(more ...event.Event) store.Create {
 }
 
 // Commit returns a commit of the given events after the last accepted frame. It sets Seq and Time
-// of the events. The results of Work, Sleep, Receive and End may be concatenated. A commit without
-// events has no frame.
+// of the events. The events may be concatenated from results of Work, Sleep, Receive and End. A
+// commit without events has no frame.
 func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	c := store.Commit{Run: l.Run, WorkflowID: l.Spec.WorkflowID, Fence: fence, Prev: l.Last}
 	if len(events) == 0 {
@@ -64,7 +65,7 @@ func (l *Log) Commit(fence store.Fence, events ...event.Event) store.Commit {
 	return c
 }
 
-// Accept moves the log past the frame of c, which the store has written.
+// Accept advances the log by the frame of c. The store must have written the frame.
 func (l *Log) Accept(c store.Commit) {
 	if c.Frame == nil {
 		return
@@ -81,15 +82,15 @@ func (l *Log) Accept(c store.Commit) {
 	l.Last = f.CommitID
 }
 
-// Work returns events that record work without a lasting effect. In a log without a start they
-// begin with the start of the run.
+// Work returns events that record a value. If the log does not contain the start of the run, the
+// events begin with it.
 func (l *Log) Work() []event.Event {
 	record := event.Event{Type: event.ValueRecorded, Key: "value", Payload: json.RawMessage(`42`)}
 	return append(l.Started(), record)
 }
 
-// Sleep returns the events of code that waits until due, after ending the wait before it. The zero
-// time waits for a message without a timer.
+// Sleep returns the events of a run that ends its open wait and then waits until due. If due is the
+// zero time, the run waits for a message without a timer.
 func (l *Log) Sleep(due time.Time) []event.Event {
 	events := append(l.Started(), l.settled()...)
 	if due.IsZero() {
@@ -98,7 +99,7 @@ func (l *Log) Sleep(due time.Time) []event.Event {
 	return append(events, event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Key: "sleep", Due: due})
 }
 
-// Receive returns the events that move items of the inbox into the log.
+// Receive returns the events that record the receipt of inbox items in the log.
 func (l *Log) Receive(items ...store.Item) []event.Event {
 	return append(l.Started(), received(items)...)
 }
@@ -111,9 +112,9 @@ func received(items []store.Item) []event.Event {
 	return events
 }
 
-// Continue returns a commit that ends the run as continued, after the given events, and the log of
-// the run that continues it, which has the same Spec. The first frame of that log contains the
-// carried items.
+// Continue returns a commit that ends the run as continued, and the log of the run that continues
+// it. The commit contains the given events before the end. The new run has the same Spec, and its
+// first frame contains the carried items.
 func (l *Log) Continue(fence store.Fence, carried []store.Item, events ...event.Event) (store.Commit, *Log) {
 	spec := l.Spec
 	spec.ContinuedOf = l.Run
@@ -133,8 +134,8 @@ func unread(items []store.Item) []event.ItemID {
 	return ids
 }
 
-// End returns the events that end the run with a status, which must be terminal. A run that has not
-// started can only fail or be canceled.
+// End returns the events that end the run with a status. The status must be terminal. A run that
+// has not started can end only as failed or canceled.
 func (l *Log) End(status event.Status) []event.Event {
 	failure := &event.Failure{Message: "it did not work", Code: event.CodeError}
 	switch status {
@@ -148,7 +149,7 @@ func (l *Log) End(status event.Status) []event.Event {
 	panic(fmt.Sprintf("storetest: a run does not end as %s", status))
 }
 
-// Started returns the start of the run if the log does not contain it, otherwise nothing.
+// Started returns the event that starts the run, or nil if the log contains it.
 func (l *Log) Started() []event.Event {
 	if l.State.Run != event.StatePending {
 		return nil
@@ -156,7 +157,7 @@ func (l *Log) Started() []event.Event {
 	return []event.Event{{Type: event.RunStarted, By: "worker"}}
 }
 
-// settled returns the events that end the open wait. There is at most one.
+// settled returns the event that ends the open wait, or nil if no wait is open.
 func (l *Log) settled() []event.Event {
 	var events []event.Event
 	for o := range l.State.Opens {
@@ -165,8 +166,8 @@ func (l *Log) settled() []event.Event {
 	return events
 }
 
-// startedOnce drops every run_started event after the first, because each of the concatenated parts
-// of a commit may start the run.
+// startedOnce drops every run_started event after the first. Each of the concatenated parts of a
+// commit may contain a run_started event.
 func startedOnce(events []event.Event) []event.Event {
 	var kept []event.Event
 	started := false

@@ -27,7 +27,7 @@ func (h *Harness) Fleet() store.Fleet {
 	return f
 }
 
-// SortedAudit returns audit entries in one order. A snapshot may have them in any order.
+// SortedAudit returns audit entries sorted, so that the entries of two snapshots can be compared.
 func SortedAudit(all []store.AuditEntry) []store.AuditEntry {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b store.AuditEntry) int {
@@ -36,7 +36,7 @@ func SortedAudit(all []store.AuditEntry) []store.AuditEntry {
 	return all
 }
 
-// List returns all runs that match, read page by page.
+// List returns all runs that match a query. It reads page by page.
 func (h *Harness) List(q store.Query) []event.RunID {
 	h.Helper()
 	l, _ := store.As[store.Lister](h.Store)
@@ -59,7 +59,7 @@ func (h *Harness) List(q store.Query) []event.RunID {
 	return nil
 }
 
-// Count returns the number of runs per status that match a query.
+// Count returns how many runs of each status match a query.
 func (h *Harness) Count(q store.Query) map[event.Status]int {
 	h.Helper()
 	l, _ := store.As[store.Lister](h.Store)
@@ -72,8 +72,8 @@ func (h *Harness) Count(q store.Query) map[event.Status]int {
 	return got.ByStatus()
 }
 
-// Listed starts runs that differ in every field that a query can select, and returns them newest
-// first.
+// Listed starts runs that differ in every field that a query can select. It returns their logs,
+// newest first.
 func (h *Harness) Listed() []*Log {
 	h.Helper()
 	s := h.Session()
@@ -103,7 +103,7 @@ func (h *Harness) Listed() []*Log {
 	return logs
 }
 
-// SetStepData stores the step data of an owned run under a key.
+// SetStepData stores step data of an owned run under a key, and returns the error of the store.
 func (h *Harness) SetStepData(l *Log, fence store.Fence, key, body string) error {
 	n, _ := store.As[store.StepDataStore](h.Store)
 	return n.SetStepData(h.Ctx, l.Run, fence, key, []byte(body), false)

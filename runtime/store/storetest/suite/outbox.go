@@ -8,25 +8,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// NewSend returns a record for a run.
+// NewSend returns a new outbox record whose receiver is a run.
 func (h *Harness) NewSend(to event.RunID) store.Send {
 	id := h.IDs.Item()
 	return store.Send{ID: id, To: to, Body: []byte("do " + id)}
 }
 
-// Sending adds records to a commit.
+// Sending returns the commit with additional outbox records.
 func Sending(c store.Commit, sends ...store.Send) store.Commit {
 	c.Send = append(slices.Clone(c.Send), sends...)
 	return c
 }
 
-// Send commits work of an owned run that writes records.
+// Send commits work of an owned run that writes outbox records.
 func (h *Harness) Send(l *Log, fence store.Fence, sends ...store.Send) {
 	h.Helper()
 	h.Commit(l, Sending(l.Commit(fence, l.Work()...), sends...))
 }
 
-// Sender starts a run that has written n records for one receiver.
+// Sender starts an owned run that has written n records for the same receiver.
 func (h *Harness) Sender(n int) (*Log, store.Fence, []store.Send) {
 	h.Helper()
 	l, fence := h.StartOwned(h.Session())
@@ -39,7 +39,7 @@ func (h *Harness) Sender(n int) (*Log, store.Fence, []store.Send) {
 	return l, fence, sends
 }
 
-// Outbox reads the outbox of partition 0.
+// Outbox returns up to limit due records of partition 0, and when the next record is due.
 func (h *Harness) Outbox(limit int) ([]store.Outgoing, time.Time) {
 	h.Helper()
 	records, next, err := h.Store.Outbox(h.Ctx, 0, limit)
@@ -47,8 +47,8 @@ func (h *Harness) Outbox(limit int) ([]store.Outgoing, time.Time) {
 	return records, next
 }
 
-// Wants fails the test unless exactly these records are due in the outbox. It returns when the next
-// other record is due.
+// Wants fails the test unless exactly the given records are due in the outbox. It returns when the
+// next record is due.
 func (h *Harness) Wants(what string, want ...store.Send) time.Time {
 	h.Helper()
 	records, next := h.Outbox(100)
@@ -64,7 +64,7 @@ func (h *Harness) Wants(what string, want ...store.Send) time.Time {
 	return next
 }
 
-// Mark marks records of a run as a relay does that has read them in this phase.
+// Mark marks records of a run as a relay that has read the records in the given phase.
 func (h *Harness) Mark(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	var marks []store.Mark
@@ -80,7 +80,8 @@ func (h *Harness) Marks(marks ...store.Mark) {
 	h.Check("mark", h.Store.Mark(h.Ctx, 0, marks))
 }
 
-// Settled marks records until they are in a phase, or until they are gone if phase is 0.
+// Settled marks records until they have reached the given phase. If phase is 0, it marks them until
+// they are removed.
 func (h *Harness) Settled(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	for _, p := range []store.Phase{store.PhaseFresh, store.PhaseAnswered, store.PhaseSettled} {

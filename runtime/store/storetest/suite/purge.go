@@ -13,7 +13,7 @@ func (h *Harness) Delete(run event.RunID) error {
 	return h.Purger().Delete(h.Ctx, run)
 }
 
-// Purger returns the store as a store.Purger.
+// Purger returns the store as a store.Purger, which every store under test must be.
 func (h *Harness) Purger() store.Purger {
 	h.Helper()
 	p, ok := store.As[store.Purger](h.Store)
@@ -23,7 +23,8 @@ func (h *Harness) Purger() store.Purger {
 	return p
 }
 
-// Purge purges in partition 0.
+// Purge purges up to limit runs in partition 0. It returns their number and the time of the next
+// purge.
 func (h *Harness) Purge(limit int) (int, time.Time) {
 	h.Helper()
 	n, next, err := h.Purger().Purge(h.Ctx, 0, limit)
@@ -31,7 +32,7 @@ func (h *Harness) Purge(limit int) (int, time.Time) {
 	return n, next
 }
 
-// Long is a retention that differs from the Horizon.
+// Long is a retention that differs from store.Horizon.
 const Long = time.Hour
 
 // Keep sets the retention of a run.
@@ -57,7 +58,7 @@ func (h *Harness) Ended(change ...func(*Log)) *Log {
 	return l
 }
 
-// Gone fails the test unless a run is not found by any read.
+// Gone fails the test if any read operation finds the run.
 func (h *Harness) Gone(run event.RunID) {
 	h.Helper()
 	answers, err := h.Store.Load(h.Ctx, []store.Load{{Run: run}})
@@ -65,8 +66,8 @@ func (h *Harness) Gone(run event.RunID) {
 	h.Equal("load", answers, []store.Loaded{{Err: store.ErrRunNotFound}})
 }
 
-// Purged purges and fails the test unless that removes want runs. It returns the time of the next
-// purge.
+// Purged calls Purge and fails the test unless it removes exactly want runs. It returns the time of
+// the next purge.
 func (h *Harness) Purged(want int) (next time.Time) {
 	h.Helper()
 	got, next := h.Purge(100)

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Block gives an owned run back as one that the code of its session cannot replay.
+// Block gives back an owned run because the code of its session cannot replay it.
 func (h *Harness) Block(l *Log, fence store.Fence) {
 	h.Helper()
 	h.Commit(l, WithEffect(l.Commit(fence), store.EffectBlock, event.StatusBlocked))
@@ -23,20 +23,20 @@ func (h *Harness) Refused(what string, s store.SessionID) {
 // Route returns the route of the run.
 func (l *Log) Route() store.Route { return store.Route{Queue: l.Spec.Queue, Workflow: l.Spec.Workflow} }
 
-// ClaimRun claims one run by its ID, and returns the error.
+// ClaimRun claims one run by its ID, and returns the error of the store.
 func (h *Harness) ClaimRun(s store.SessionID, l *Log) error {
 	_, err := h.Store.ClaimRun(h.Ctx, 0, s, h.IDs.Token(), l.Run)
 	return err
 }
 
-// StartOwnedAs is StartOwned for another route.
+// StartOwnedAs is like StartOwned, for the given route.
 func (h *Harness) StartOwnedAs(s store.SessionID, route store.Route) (*Log, store.Fence) {
 	h.Helper()
 	l := h.StartAs(route, "")
 	return l, h.Own(s, l)
 }
 
-// Consuming returns the commit with items consumed from the front of the inbox.
+// Consuming returns the commit with items that it consumes from the front of the inbox.
 func Consuming(c store.Commit, items ...store.Item) store.Commit {
 	if n := len(items); n > 0 {
 		c.Consume, c.ConsumeLast = n, items[n-1].ID
@@ -44,24 +44,23 @@ func Consuming(c store.Commit, items ...store.Item) store.Commit {
 	return c
 }
 
-// Conflicts fails the test unless the commit is refused as a conflict and writes nothing.
+// Conflicts fails the test unless the store refuses the commit with a conflict and writes nothing.
 func (h *Harness) Conflicts(what string, c store.Commit) {
 	h.Helper()
 	h.Unchanged(what, func() { IsA[*store.ConflictError](h, what, h.Try(c).Err) })
 }
 
-// Canceling changes a start to cancel the active run of its workflow ID.
+// Canceling makes a start cancel the active run of its workflow ID.
 func Canceling(c *store.Create) {
 	c.Active = store.ActiveCancel
 }
 
-// CreateAgain returns another request, with a first frame of its own, for a run that has been
-// created.
+// CreateAgain returns another request for a run that exists. The request has its own first frame.
 func (l *Log) CreateAgain() store.Create {
 	return NewLog(l.ids, l.clock, l.Run, l.Spec).Create()
 }
 
-// Due makes due runs of partition 0 ready and returns the time of the next.
+// Due makes up to limit due runs of partition 0 ready. It returns when the next run is due.
 func (h *Harness) Due(limit int) time.Time {
 	h.Helper()
 	next, err := h.Store.Due(h.Ctx, 0, limit)
@@ -69,13 +68,14 @@ func (h *Harness) Due(limit int) time.Time {
 	return next
 }
 
-// Debounce keeps the item of the last start, Batch keeps the items of all starts.
+// Debounce keeps the item of the last start. Batch keeps the items of all starts.
 var (
 	Debounce = store.Collect{Quiet: 10 * time.Second, Most: 25 * time.Second}
 	Batch    = store.Collect{Keep: true, Most: 10 * time.Second, Full: 3}
 )
 
-// GatheringWith is gathering for a run with tags.
+// GatheringWith returns a start that shares a run with other starts of the key, and the log of the
+// run that it creates if no existing run collects starts of the key. The run has the given tags.
 func (h *Harness) GatheringWith(g store.Collect, key string, tags map[string]string) (*Log, store.Create) {
 	g.Key = h.WorkflowID(key)
 	l := NewLog(h.IDs, h.Clock, h.IDs.Run(h.Clock.Now(), event.SlotOf(g.Key)), event.Spec{Workflow: Orders.Workflow, Queue: Orders.Queue, Tags: tags})
@@ -84,8 +84,8 @@ func (h *Harness) GatheringWith(g store.Collect, key string, tags map[string]str
 	return l, c
 }
 
-// Handed compares the log, inbox and log size that a claim returned with those of Load. It returns
-// the claim without them.
+// Handed compares the log, inbox and log size in the answer of a claim with the answer of Load. It
+// returns the claimed run without them.
 func (h *Harness) Handed(c store.ClaimedRun) store.ClaimedRun {
 	h.Helper()
 	if c.Loaded != nil {
@@ -105,7 +105,7 @@ func (h *Harness) Handed(c store.ClaimedRun) store.ClaimedRun {
 	return c
 }
 
-// HandedAll is Handed for several runs.
+// HandedAll calls Handed for each claimed run, and returns the results.
 func (h *Harness) HandedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
 	h.Helper()
 	for i := range claimed {
@@ -114,7 +114,8 @@ func (h *Harness) HandedAll(claimed []store.ClaimedRun) []store.ClaimedRun {
 	return claimed
 }
 
-// LineUp starts a run that waits for the active run of its workflow ID.
+// LineUp creates a run that waits in the queue of starts of its workflow ID. It returns the log of
+// the run and the cancel item for the active run.
 func (h *Harness) LineUp(wid string) (*Log, store.Item) {
 	h.Helper()
 	cancel := h.Item()
@@ -122,18 +123,18 @@ func (h *Harness) LineUp(wid string) (*Log, store.Item) {
 	return l, cancel
 }
 
-// OwnedBy makes a session own a run from its creation.
+// OwnedBy makes a session the owner of a run from its creation.
 func (h *Harness) OwnedBy(s store.SessionID) func(*store.Create) {
 	return func(c *store.Create) { c.Owner = &store.Owner{Session: s, Token: h.IDs.Token()} }
 }
 
-// Bear creates a run that the session owns, and returns its log and the request.
+// Bear creates a run that a session owns. It returns the log of the run and the request.
 func (h *Harness) Bear(s store.SessionID, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
 	return h.BearAs(s, "", change...)
 }
 
-// BearAs is bear with a workflow ID.
+// BearAs is like Bear, with a workflow ID.
 func (h *Harness) BearAs(s store.SessionID, wid string, change ...func(*store.Create)) (*Log, store.Create) {
 	h.Helper()
 	l := h.NewLog(Orders, wid)
@@ -168,12 +169,12 @@ func Together(n int, f func(i int)) {
 	done.Wait()
 }
 
-// Reopen closes the store and opens it again.
+// Reopen closes the store and opens it again with the same data.
 func (h *Harness) Reopen() {
 	h.Helper()
 	h.Check("close", h.Store.Close())
 	h.Store = h.Config.Reopen(h.T, h.Store, h.Clock)
 }
 
-// Refunds is the second route of the tests.
+// Refunds is a second route. Its queue and workflow differ from those of Orders.
 var Refunds = store.Route{Queue: "slow", Workflow: "orders.refund"}

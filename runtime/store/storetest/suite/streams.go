@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Page reads a stream. It returns its chunks as text, and the page without the chunks.
+// Page reads a page of a stream. It returns the chunks as text, and the page without its chunks.
 func (h *Harness) Page(r store.ReadStream) (chunks []string, page store.StreamPage) {
 	h.Helper()
 	page, err := h.Store.ReadStream(h.Ctx, r)
@@ -22,7 +22,7 @@ func (h *Harness) Page(r store.ReadStream) (chunks []string, page store.StreamPa
 	return chunks, page
 }
 
-// Stands fails the test unless a stream has these chunks and this state.
+// Stands fails the test unless a stream has the given chunks and the given state.
 func (h *Harness) Stands(what string, run event.RunID, name string, chunks []string, want store.StreamPage) {
 	h.Helper()
 	got, page := h.Page(store.ReadStream{Run: run, Stream: name})
@@ -30,14 +30,14 @@ func (h *Harness) Stands(what string, run event.RunID, name string, chunks []str
 	h.Equal("how the stream stands "+what, page, want)
 }
 
-// Publishes returns a commit with these publications.
+// Publishes returns a commit of work with publications.
 func (l *Log) Publishes(fence store.Fence, p ...store.Publication) store.Commit {
 	c := l.Commit(fence, l.Work()...)
 	c.Publish = p
 	return c
 }
 
-// Publish commits publications to the stream a.
+// Publish commits publications to the stream named a.
 func (h *Harness) Publish(l *Log, fence store.Fence, p ...store.Publication) {
 	h.Helper()
 	for i := range p {
@@ -46,10 +46,10 @@ func (h *Harness) Publish(l *Log, fence store.Fence, p ...store.Publication) {
 	h.Commit(l, l.Publishes(fence, p...))
 }
 
-// Body returns a publication that appends a chunk to the stream a.
+// Body returns a publication that appends one chunk to the stream named a.
 func Body(text string) store.Publication { return store.Publication{Stream: "a", Body: []byte(text)} }
 
-// Bodies returns publications that append chunks to the stream a.
+// Bodies returns publications that each append one chunk to the stream named a.
 func Bodies(texts ...string) []store.Publication {
 	var all []store.Publication
 	for _, text := range texts {
@@ -58,13 +58,14 @@ func Bodies(texts ...string) []store.Publication {
 	return all
 }
 
-// AwaitStream waits in the background until the state of a stream differs from having after as its
-// last chunk, and returns the state. It waits again if AwaitStream returns early.
+// AwaitStream calls AwaitOnce in the background.
 func (h *Harness) AwaitStream(run event.RunID, name string, after uint64) *Pending[store.StreamPage] {
 	return Background(h, func(ctx context.Context) (store.StreamPage, error) { return h.AwaitOnce(ctx, run, name, after) })
 }
 
-// AwaitOnce awaits chunks of a stream once and reads them.
+// AwaitOnce blocks until the last chunk of a stream is not after, or the stream is closed, or its
+// chain has ended. It returns the state of the stream without chunks. It repeats calls of the store
+// that return early.
 func (h *Harness) AwaitOnce(ctx context.Context, run event.RunID, name string, after uint64) (store.StreamPage, error) {
 	for {
 		page, err := h.Store.ReadStream(ctx, store.ReadStream{Run: run, Stream: name, Limit: -1})
@@ -77,7 +78,7 @@ func (h *Harness) AwaitOnce(ctx context.Context, run event.RunID, name string, a
 	}
 }
 
-// Awaited fails the test unless an AwaitStream ends with this state of the stream.
+// Awaited fails the test unless an AwaitStream returns the state want.
 func (h *Harness) Awaited(what string, p *Pending[store.StreamPage], want store.StreamPage) {
 	h.Helper()
 	page, err := p.Result(h, "await stream "+what)
@@ -85,7 +86,8 @@ func (h *Harness) Awaited(what string, p *Pending[store.StreamPage], want store.
 	h.Equal("how the stream stands "+what, page, want)
 }
 
-// Same fails the test unless the stream has these chunks and this state by the name of each run.
+// Same fails the test unless the stream has the given chunks and state when it is read through each
+// of the runs.
 func (h *Harness) Same(what string, name string, chunks []string, want store.StreamPage, runs ...*Log) {
 	h.Helper()
 	for _, l := range runs {
@@ -93,19 +95,20 @@ func (h *Harness) Same(what string, name string, chunks []string, want store.Str
 	}
 }
 
-// Leaves fails the test unless only leases and wakes are left.
+// Leaves fails the test unless the store is empty except for leases and wakes.
 func (h *Harness) Leaves() {
 	h.Helper()
 	got := h.Inspect()
 	h.Equal("what is left", got, &store.Snapshot{Now: got.Now, Leases: got.Leases, Wakes: got.Wakes})
 }
 
-// Side returns a chunk that a step appends to the stream a.
+// Side returns a chunk that a step appends to the stream named a. nth is the number of the chunk
+// among those of writer.
 func Side(text, writer string, nth uint64) store.Publication {
 	return store.Publication{Stream: "a", Body: []byte(text), Writer: writer, Nth: nth}
 }
 
-// Write publishes chunks as a step does, and fails the test unless that succeeds.
+// Write publishes chunks in the way of a step, and fails the test unless the store accepts them.
 func (h *Harness) Write(l *Log, fence store.Fence, chunks ...store.Publication) {
 	h.Helper()
 	h.Check("publish", h.Store.Publish(h.Ctx, l.Run, fence, chunks))

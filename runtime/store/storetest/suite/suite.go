@@ -1,6 +1,6 @@
-// Package suite contains what all conformance tests of package storetest share: a harness with the
-// store under test, its virtual clock, IDs, logs of runs, and the requests that behaviours of
-// several packages make.
+// Package suite contains the parts that all conformance tests of package storetest share: a harness
+// with the store under test, a virtual clock, IDs, logs of runs, and requests that the behaviours
+// of several packages make.
 package suite
 
 import (
@@ -12,10 +12,11 @@ import (
 
 // Config configures the suite for the store under test.
 type Config struct {
-	// Open returns an empty store that reads all times from clock. The suite closes it. Required.
+	// Open returns an empty store that reads all times from clock. The suite closes the store. Open
+	// is required.
 	Open func(t testing.TB, clock store.Clock) store.Store
-	// Reopen opens the data of s, a closed store, again. It is nil if the store keeps no data after
-	// Close.
+	// Reopen opens a store with the data of s, which is closed. It is nil if the store keeps no
+	// data after Close.
 	Reopen func(t testing.TB, s store.Store, clock store.Clock) store.Store
 	// Checks is the number of random histories; 0 means 100. The flag -rapid.checks overrides it.
 	// The flags -rapid.seed and -rapid.steps have their usual meaning.
@@ -29,7 +30,7 @@ type Behavior[H any] struct {
 	Test func(h *H)
 }
 
-// Extended is a harness with the requests that only one package of behaviours needs.
+// Extended is a harness with additional requests that only one package of behaviours makes.
 type Extended interface{ ~struct{ *Harness } }
 
 // Group contains the behaviours of one subject, and the condition under which they apply to a
@@ -42,7 +43,7 @@ type Group struct {
 	Reopens bool
 }
 
-// Tests returns behaviours whose tests use an extended harness as behaviours of a group.
+// Tests converts behaviours of an extended harness to behaviours of a group.
 func Tests[H Extended, B ~struct {
 	Name string
 	Test func(h *H)
@@ -58,7 +59,8 @@ func Tests[H Extended, B ~struct {
 	return all
 }
 
-// Applies reports whether a group applies to the store under test.
+// Applies reports whether the group applies to the store under test. It may open a store to decide
+// this.
 func (g Group) Applies(t testing.TB, cfg Config) bool {
 	t.Helper()
 	if g.Reopens && cfg.Reopen == nil {

@@ -1,6 +1,6 @@
-// Package chains contains the behaviours of the runs of a chain together: items that are delivered
-// to a chain, outboxes, runs that continue or create others, and the purge of runs that others
-// refer to.
+// Package chains contains the behaviours that concern the runs of a chain together: deliveries to a
+// chain, outboxes, runs that continue or create other runs, and the purge of runs to which other
+// runs refer.
 package chains
 
 import (
@@ -20,18 +20,19 @@ var Groups = []suite.Group{
 
 type behavior suite.Behavior[harness]
 
-// harness is the harness of the suite with requests about chains.
+// harness extends the harness of the suite with requests about chains.
 type harness struct{ *suite.Harness }
 
-// ends fails the test unless a delivery is refused because the run has ended with this status.
+// ends fails the test unless the store refuses the delivery because the run has ended with the
+// given status.
 func (h *harness) ends(what string, d store.Deliver, run event.RunID, status event.Status) {
 	h.Helper()
 	_, err := h.Store.Deliver(h.Ctx, d)
 	h.Equal("error of a delivery "+what, *suite.As[*store.TerminalError](h.Harness, "deliver "+what, err), store.TerminalError{Run: run, Status: status})
 }
 
-// chainBehaviors test what the runs of a chain share: messages, the workflow ID and its queue of
-// starts.
+// chainBehaviors test the data that the runs of a chain share: messages, the workflow ID and the
+// queue of starts of the workflow ID.
 var chainBehaviors = []behavior{
 	{"DeliverToAnyRunOfAChainReachesTheLast", func(h *harness) {
 		runs := h.Chain(4)
@@ -110,7 +111,7 @@ var chainBehaviors = []behavior{
 		h.Create(first.Create())
 		middle := h.ContinueRun(first, h.Own(h.Session(), first))
 		c, last := middle.Continue(h.Own(h.Session(), middle), nil)
-		send := h.NewSend(h.RunID()) // holds back the purge of the middle run, and with it the purge of the first
+		send := h.NewSend(h.RunID()) // this record holds back the purge of the middle run, and with it the purge of the first run
 		h.Commit(middle, suite.Sending(c, send))
 		i := h.Deliver(last.Run)
 		h.consumeAndFinish(last, h.Own(h.Session(), last))
@@ -212,7 +213,7 @@ var chainBehaviors = []behavior{
 	}},
 }
 
-// chainPurgeBehaviors test which parts of a chain are purged, and when.
+// chainPurgeBehaviors test which runs and data of a chain are purged, and when.
 var chainPurgeBehaviors = []behavior{
 	{"P1_TheFirstRunOfAChainIsPurgedAfterAllOthers", func(h *harness) {
 		runs := h.Chain(3, suite.Keep(suite.Long))

@@ -100,8 +100,8 @@ var chainRaceBehaviors = []behavior{
 	}},
 }
 
-// receivedBy returns the items in the logs of a chain's runs in log order, keyed by the sender,
-// which is the part of the item ID before the colon.
+// receivedBy returns the items in the logs of a chain's runs, in log order and grouped by sender.
+// The sender is the part of the item ID before the colon.
 func (h *harness) receivedBy(runs []*suite.Log) map[string][]event.ItemID {
 	h.Helper()
 	snap := h.Inspect()

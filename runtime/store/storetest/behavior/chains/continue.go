@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// consumeAndFinish ends an owned run with a commit that consumes its inbox.
+// consumeAndFinish commits the end of an owned run. The commit consumes the whole inbox.
 func (h *harness) consumeAndFinish(l *suite.Log, fence store.Fence) {
 	h.Helper()
 	items := h.Load(l.Run).Inbox
@@ -225,7 +225,7 @@ var continueBehaviors = []behavior{
 	}},
 }
 
-// deliverAlone delivers a new item with the scope of a single run, which must accept it.
+// deliverAlone delivers a new item with store.ScopeRun to a run, which must accept the item.
 func (h *harness) deliverAlone(run event.RunID) store.Item {
 	h.Helper()
 	i := h.Item()

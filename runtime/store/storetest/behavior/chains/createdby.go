@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// createdByBehaviors test what the receiver of an outbox record remembers until the record is
+// createdByBehaviors test which data the receiver of an outbox record keeps until the record is
 // confirmed.
 var createdByBehaviors = []behavior{
 	{"O2_CreateKeepsCreatedByUntilConfirm", func(h *harness) {
@@ -186,7 +186,7 @@ var createdByBehaviors = []behavior{
 		held("the other confirm")
 		h.Confirm(runs[1].Run, i.ID)
 		h.Equal("kept", h.Inspect().Kept, map[event.RunID][]event.ItemID(nil))
-		for range 2 { // a store may leave the first run to another purge
+		for range 2 { // a store may leave the first run to its next Purge
 			h.Purge(100)
 		}
 		h.Gone(runs[1].Run)
@@ -204,7 +204,7 @@ var createdByBehaviors = []behavior{
 		h.Finish(next, h.Own(s, next), event.StatusCompleted)
 		other := h.Ended(suite.Keep(2 * suite.Long))
 		h.Clock.Advance(suite.Long)
-		h.Equal("next purge", h.Purged(1), h.Clock.Now().Add(suite.Long)) // the time of the later run
+		h.Equal("next purge", h.Purged(1), h.Clock.Now().Add(suite.Long)) // the purge time of the run that was created last
 		h.Settled(l, 0, send)
 		h.Equal("next purge without the record", h.Purged(0), h.Clock.Now().Add(suite.Long))
 		h.Confirm(l.Run, creator)
@@ -214,7 +214,7 @@ var createdByBehaviors = []behavior{
 	}},
 }
 
-// keptBehaviors test items that come from an outbox.
+// keptBehaviors test items that come from an outbox and are kept until they are confirmed.
 var keptBehaviors = []behavior{
 	{"O2_AKeptItemIsRememberedUntilConfirm", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())

@@ -130,7 +130,7 @@ var deleteBehaviors = []behavior{
 		h.Equal("everything", after, before)
 	}},
 	{"WatchEndsWhenTheRunIsDeleted", func(h *harness) {
-		for range 30 { // some of the watches block before the delete
+		for range 30 { // 30 times, so that some of the watches block before the delete
 			l := h.Ended()
 			p := h.Watch(l.Run, 99)
 			h.Poll(h.Session())

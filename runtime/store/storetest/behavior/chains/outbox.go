@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// answers commits c. It fails the test if the answer contains a record that is not in most, or that
-// differs from the record in the outbox.
+// answers commits c. It fails the test if the answer contains a record that is not in most, or a
+// record that differs from the record in the outbox.
 func (h *harness) answers(l *suite.Log, c store.Commit, most ...store.Send) {
 	h.Helper()
 	sent := h.Commit(l, c).Sent
@@ -27,7 +27,7 @@ func (h *harness) answers(l *suite.Log, c store.Commit, most ...store.Send) {
 	}
 }
 
-// phases fails the test unless the records of a run are in these phases.
+// phases fails the test unless the outbox records of a run have the given phases, in order.
 func (h *harness) phases(what string, l *suite.Log, want ...store.Phase) {
 	h.Helper()
 	var got []store.Phase

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// outboxOrderBehaviors test the order of the records between two runs, and receivers that do not
-// exist.
+// outboxOrderBehaviors test the order of the records from one sender to one receiver, and records
+// whose receiver does not exist.
 var outboxOrderBehaviors = []behavior{
 	{"O1_AnAnsweredRecordWaitsForTheEarlierOnesOfItsPair", func(h *harness) {
 		l, fence, pair := h.Sender(2)
@@ -45,7 +45,7 @@ var outboxOrderBehaviors = []behavior{
 		h.Equal("next", h.Wants("", pair[1]), h.Clock.Now().Add(time.Minute))
 	}},
 	{"O1_ASettledRecordDoesNotPartThePairAroundIt", func(h *harness) {
-		for _, settled := range []int{0, 1, 2} { // the first, a middle one, the last
+		for _, settled := range []int{0, 1, 2} { // the first, a middle and the last record
 			l, fence, pair := h.Sender(3)
 			h.Settled(l, store.PhaseSettled, pair[settled])
 			late := h.NewSend(pair[0].To)
@@ -129,7 +129,7 @@ var outboxOrderBehaviors = []behavior{
 			h.Unchanged("a mark after a settled record and a fresh record", func() { h.Marks(mark) })
 			h.Settled(l, 0, pair[1])
 			h.Unchanged("a mark after a settled record", func() { h.Marks(mark) })
-			mark.Unknown = false // the relay has retried it
+			mark.Unknown = false // the relay has sent the record again, and the receiver exists
 			h.Marks(mark)
 			h.Equal("inbox of the sender", h.Load(l.Run).Inbox, []store.Item{refusal})
 			h.Settled(l, 0, pair[2])
@@ -244,7 +244,7 @@ var outboxOrderBehaviors = []behavior{
 				}
 				var marks []store.Mark
 				for _, o := range got {
-					refusal := h.Item() // a refusal per relay, so that accepting two would be visible
+					refusal := h.Item() // each relay sends its own refusal, so that the test notices if two refusals are accepted
 					marks = append(marks, store.Mark{From: o.From, ID: o.ID, Phase: o.Phase, Refusal: &refusal})
 				}
 				if err := h.Store.Mark(h.Ctx, 0, marks); err != nil {

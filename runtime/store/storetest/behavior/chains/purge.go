@@ -127,7 +127,7 @@ var purgeBehaviors = []behavior{
 	{"P1_PurgeLeavesOtherRunsAsTheyAre", func(h *harness) {
 		l := h.remembered()
 		h.Clock.Advance(suite.Long / 2)
-		h.remembered() // of the same workflow ID
+		h.remembered() // another run of the same workflow ID
 		h.StartAs(suite.Orders, h.WorkflowID("order"))
 		h.Clock.Advance(suite.Long / 2)
 		want := h.Inspect()
@@ -152,8 +152,8 @@ var purgeBehaviors = []behavior{
 	}},
 }
 
-// remembered creates a run that leaves data of every kind to purge, and ends it. Its retention is
-// long.
+// remembered creates a run with data of every kind that a purge must remove, and ends the run. The
+// retention of the run is suite.Long.
 func (h *harness) remembered() *suite.Log {
 	h.Helper()
 	l := h.NewLog(suite.Orders, h.WorkflowID("order"))
@@ -179,8 +179,8 @@ func (h *harness) remembered() *suite.Log {
 	return l
 }
 
-// finished creates a run with the retention long and ends it with an item. It returns everything
-// that its owner could send again.
+// finished creates a run with the retention suite.Long and ends it with a commit that consumes an
+// item. It returns everything that the owner of the run could send again.
 func (h *harness) finished() (l *suite.Log, s store.SessionID, fence store.Fence, i store.Item, end store.Commit) {
 	h.Helper()
 	l, s = h.NewLog(suite.Orders, h.WorkflowID("order")), h.Session()
@@ -196,8 +196,8 @@ func (h *harness) finished() (l *suite.Log, s store.SessionID, fence store.Fence
 	return l, s, fence, i, end
 }
 
-// findsNone fails the test unless new requests to a run, and its repeated commits, find no run and
-// write nothing.
+// findsNone fails the test unless new requests to a run, and a repetition of its last commit, find
+// no run and write nothing.
 func (h *harness) findsNone(l *suite.Log, s store.SessionID, fence store.Fence, end store.Commit) {
 	h.Helper()
 	h.Unchanged("requests to a run that is gone", func() {

@@ -144,7 +144,7 @@ var purgeOrderBehaviors = []behavior{
 	{"ARunMayBeCreatedInARouteWhoseRunsWereAllPurged", func(h *harness) {
 		s := h.Session(suite.Orders)
 		p := h.Wait(suite.WaitFor(s, suite.Orders))
-		l := h.Ended(suite.Keep(suite.Long)) // the Wait may take the wake of its start or leave it
+		l := h.Ended(suite.Keep(suite.Long)) // the Wait may take the wake of this start or leave it
 		h.Clock.Advance(suite.Long)
 		h.Purged(1)
 		p.Cancel()
@@ -156,7 +156,7 @@ var purgeOrderBehaviors = []behavior{
 	{"AWaitIsToldOfARunInARouteWhoseRunsWereAllPurged", func(h *harness) {
 		h.Ended(suite.Keep(suite.Long))
 		s := h.Session(suite.Orders)
-		h.Poll(s, suite.Orders) // takes a wake that may be left
+		h.Poll(s, suite.Orders) // takes the wake if the purge has left it
 		p := h.Wait(suite.WaitFor(s, suite.Orders))
 		h.Clock.Advance(suite.Long)
 		h.Purged(1)
@@ -223,8 +223,8 @@ var purgeOrderBehaviors = []behavior{
 	}},
 }
 
-// readWhole returns an error unless all reads find an ended run completely or not at all. It is
-// called concurrently with purges.
+// readWhole returns an error unless every read finds the ended run either completely or not at all.
+// The test calls readWhole concurrently with purges.
 func (h *harness) readWhole(l *suite.Log) error {
 	got, err := h.Store.Load(h.Ctx, []store.Load{{Run: l.Run}})
 	switch {

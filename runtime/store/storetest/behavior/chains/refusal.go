@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// refuse marks a fresh record as refused, and returns the item for its sender.
+// refuse marks a fresh record as refused, and returns the item that informs the sender.
 func (h *harness) refuse(l *suite.Log, s store.Send) store.Item {
 	h.Helper()
 	i := h.Item()

@@ -1,5 +1,5 @@
-// Package limits contains the behaviours of limits: permits, turns, rates, pauses, fair shares and
-// claims that give a free permit to a waiting run.
+// Package limits contains the behaviours of limits: permits, positions, rates, pauses, fair shares,
+// and claims that give a free permit to a waiting run.
 package limits
 
 import (
@@ -19,10 +19,10 @@ var Groups = []suite.Group{
 
 type behavior suite.Behavior[harness]
 
-// harness is the harness of the suite with requests about limits.
+// harness extends the harness of the suite with requests about limits.
 type harness struct{ *suite.Harness }
 
-// using makes a run use one weight of each of these limits.
+// using makes a run use a weight of one of each named limit.
 func using(names ...string) func(*store.Create) {
 	return func(c *store.Create) {
 		for _, name := range names {
@@ -32,7 +32,7 @@ func using(names ...string) func(*store.Create) {
 	}
 }
 
-// weighing makes a run use this weight of limit gpu.
+// weighing makes a run use the given weight of the limit gpu.
 func weighing(weight int) func(*store.Create) {
 	return func(c *store.Create) {
 		c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: weight}))
@@ -41,14 +41,16 @@ func weighing(weight int) func(*store.Create) {
 
 func whole(c *store.Create) { c.Whole = true }
 
-// nested marks the uses of a run as nested: a run above it holds other permits until its end.
+// nested marks the uses of a run as nested, as if one of its ancestors held other permits until its
+// end.
 func nested(c *store.Create) {
 	for i := range c.Uses {
 		c.Uses[i].Nested = true
 	}
 }
 
-// one claims one run, and fails the test unless it is the wanted run.
+// one claims one run and returns its fence. It fails the test if the claim returns another run than
+// want.
 func (h *harness) one(s store.SessionID, want *suite.Log, routes ...store.Route) store.Fence {
 	h.Helper()
 	got := h.Claim(s, 1, routes...)
@@ -215,7 +217,7 @@ var permitBehaviors = []behavior{
 		h.one(s, owned)
 		h.Park(parked, h.one(s, parked), time.Time{})
 		waits := h.Start(using("gpu"))
-		for range 1000 { // more than an hour
+		for range 1000 { // 1000 times 5 s are more than an hour
 			h.Clock.Advance(5 * time.Second)
 			h.Heartbeat(s)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// needing makes a run use this weight of its worker's memory.
+// needing makes a run use the given weight of the limit for its worker's memory.
 func needing(memory int) func(*store.Create) {
 	return func(c *store.Create) {
 		c.Uses = store.MergeUses(append(c.Uses, store.Use{LimitID: store.LimitID{Name: "memory"}, Weight: memory, Local: true}))
@@ -16,7 +16,7 @@ func needing(memory int) func(*store.Create) {
 }
 
 // claimFree claims runs for a worker that has free of most weights of memory left. It fails the
-// test unless the claim returns the wanted runs.
+// test unless the claim returns exactly the wanted runs.
 func (h *harness) claimFree(s store.SessionID, free, most int, want ...*suite.Log) store.Claimed {
 	h.Helper()
 	c, err := h.Store.Claim(h.Ctx, store.Claim{
@@ -70,7 +70,7 @@ var localBehaviors = []behavior{
 		h.claimFree(other, 700, 700, heavy)
 	}},
 	{"Local_GoesWithLimitsOfTheFleet", func(h *harness) {
-		h.Limit("pool", 1) // sorts after the memory by name
+		h.Limit("pool", 1) // the name of this limit sorts after the name of the memory limit
 		s, other := h.Session(), h.Session()
 		both := h.Start(using("pool"), needing(300))
 		next, memory := h.Start(using("pool"), needing(100)), h.Start(needing(200))

@@ -6,14 +6,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// nestedBehaviors test nested runs that no event admits. Their queues are rechecked after a while.
+// nestedBehaviors test nested runs that become claimable without an event that admits their queue.
+// The store must recheck their queues after some time.
 var nestedBehaviors = []behavior{
 	{"L6_ANestedRunIsLookedAtAgainWhenOtherRoomIsTaken", func(h *harness) {
 		h.becomesFree(func(s store.SessionID) { h.one(s, h.Start(using("a"), nested)) })
 	}},
 	{"L6_ANestedRunIsLookedAtAgainAndAgain", func(h *harness) {
 		h.becomesFree(func(s store.SessionID) {
-			for range 3 { // while the run before it waits for nothing else
+			for range 3 { // the earlier run waits for b alone, so the rechecks admit nothing
 				h.Clock.Advance(suite.AdmitTime)
 				h.Heartbeat(s)
 				h.nothing("nested, in vain", s)
@@ -39,8 +40,9 @@ var nestedBehaviors = []behavior{
 	}},
 }
 
-// becomesFree makes a nested run of b wait behind a run that waits for b alone. Then fill makes the
-// earlier run wait for a as well, without an event at b, and the nested run must become claimable.
+// becomesFree makes a nested run of limit b wait behind a run that waits for b alone. Then fill
+// must take the capacity of limit a, so that the earlier run also waits for a, without an event at
+// b. The test fails unless the nested run becomes claimable.
 func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.Helper()
 	h.Limit("a", 1)
@@ -57,10 +59,10 @@ func (h *harness) becomesFree(fill func(s store.SessionID)) {
 	h.onceLookedAtAgain(s, both, below)
 }
 
-// hadNoneFreeEither makes n nested runs of b wait behind a run that waits for a and for more of b,
-// and a run that waits for b and c. When b has capacity for one of the nested runs, none may take
-// it because the first run waits for b alone. When the first run also waits for a, the nested run
-// that goes returned must become claimable.
+// hadNoneFreeEither makes n nested runs of limit b wait behind two runs: the first waits for a and
+// for more of b, the second waits for b and c. When b has capacity for one nested run, no nested
+// run may be claimed, because the first run waits for b alone. Then the first run also waits for a.
+// The test fails unless the nested run that goes returns becomes claimable.
 func (h *harness) hadNoneFreeEither(n int, goes func(s store.SessionID, nested []*suite.Log) *suite.Log) {
 	h.Helper()
 	h.Limit("a", 1)
@@ -86,8 +88,8 @@ func (h *harness) hadNoneFreeEither(n int, goes func(s store.SessionID, nested [
 	h.onceLookedAtAgain(s, both, next)
 }
 
-// onceLookedAtAgain fails the test unless the nested run can be claimed after callTime while the
-// run before it still waits.
+// onceLookedAtAgain fails the test unless the nested run below can be claimed after
+// suite.AdmitTime, while the earlier run both still waits.
 func (h *harness) onceLookedAtAgain(s store.SessionID, both, below *suite.Log) {
 	h.Helper()
 	for _, f := range h.Findings(h.Inspect()) {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// finishNext ends a run by a commit that claims up to most runs of the routes for session s. It
-// returns the commit and the runs that were claimed.
+// finishNext ends a run with a commit that also claims up to most runs of the routes for session s.
+// It returns the commit and the claimed runs.
 func (h *harness) finishNext(l *suite.Log, fence store.Fence, s store.SessionID, most int, routes ...store.Route) (c store.Commit, got []store.ClaimedRun) {
 	h.Helper()
 	c = suite.WithEffect(l.Commit(fence, l.End(event.StatusCompleted)...), store.EffectFinish, event.StatusCompleted)
@@ -18,8 +18,8 @@ func (h *harness) finishNext(l *suite.Log, fence store.Fence, s store.SessionID,
 	return c, h.Commit(l, c).Next.Runs
 }
 
-// holderAndWaiter returns a session, a run of it that holds the only permit, and a run that the
-// session could not claim because it needs that permit.
+// holderAndWaiter returns a session, a run of the session that holds the only permit, and a run
+// that cannot be claimed because it needs the same permit.
 func (h *harness) holderAndWaiter() (s store.SessionID, holder, waiter *suite.Log, fence store.Fence) {
 	h.Helper()
 	h.Limit("gpu", 1)
@@ -30,8 +30,8 @@ func (h *harness) holderAndWaiter() (s store.SessionID, holder, waiter *suite.Lo
 	return s, holder, waiter, fence
 }
 
-// nextBehaviors test commits that claim. A store need not claim anything for a commit, but it must
-// announce the runs that it leaves ready.
+// nextBehaviors test commits that also claim runs. A store may claim fewer runs than a commit
+// requests, even none, but it must announce the runs that it leaves ready.
 var nextBehaviors = []behavior{
 	{"L6_ACommitThatGivesBackAPermitHandsItOnOnce", func(h *harness) {
 		h.Limit("gpu", 1)
@@ -116,7 +116,7 @@ var nextBehaviors = []behavior{
 		fence := h.one(s, holder)
 		first := h.Start(using("gpu"))
 		next := h.Start(using("gpu", "disk"))
-		h.Start(using("gpu")) // queued behind the first
+		h.Start(using("gpu")) // this run queues behind the first
 		h.nothing("while one has all", s)
 		_, got := h.finishNext(holder, fence, s, 1, suite.Orders)
 		h.Equal("the first one", suite.RunsOf(append(got, h.Claim(s, 1-len(got))...)), []event.RunID{first.Run})

@@ -31,7 +31,7 @@ var rateBehaviors = []behavior{
 			}
 			h.Clock.Advance(next.Sub(h.Clock.Now()))
 		}
-		for i := range begun { // at most Rate+Burst-1 in any span of Per
+		for i := range begun { // at most Rate+Burst-1 runs may begin in any span of Per
 			if j := i + 12; j < len(begun) && begun[j].Sub(begun[i]) < time.Second {
 				h.Errorf("%d runs have begun in %v", j-i+1, begun[j].Sub(begun[i]))
 			}
@@ -55,7 +55,7 @@ var rateBehaviors = []behavior{
 		hourly := store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}
 		for name, c := range map[string]struct {
 			first, then store.LimitConfig
-			after       time.Duration // until the next run begins
+			after       time.Duration // how long after the change the next run begins
 		}{
 			"raised":                    {hourly, store.LimitConfig{Rate: 10, Burst: 1}, 100 * time.Millisecond},
 			"lowered":                   {store.LimitConfig{Rate: 2, Burst: 1}, hourly, time.Hour},
@@ -67,7 +67,7 @@ var rateBehaviors = []behavior{
 			"the same, but bound, too":  {hourly, store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour, AtOnce: 3}, time.Hour},
 			"as many, in a longer time": {hourly, store.LimitConfig{Rate: 24, Burst: 1, Per: 24 * time.Hour}, time.Hour},
 		} {
-			for _, key := range []string{"", "k"} { // configured for the limit and for one of its keys
+			for _, key := range []string{"", "k"} { // the configuration applies to the limit, or to one of its keys
 				h.rated(name+" "+key, store.LimitID{Name: name, Key: key}, c.first, c.then, c.after)
 			}
 		}
@@ -110,7 +110,7 @@ var rateBehaviors = []behavior{
 		crm, s := store.LimitID{Name: "crm"}, h.Session()
 		for _, tc := range []struct {
 			config store.LimitConfig
-			starts int // the number of accepted starts
+			starts int // how many starts are accepted
 			retry  time.Duration
 		}{
 			{store.LimitConfig{Rate: 2, Burst: 1, Refuse: true}, 1, 500 * time.Millisecond},
@@ -178,7 +178,7 @@ var holdBackBehaviors = []behavior{
 		c := h.holdBack(first, held, store.EffectNone, 2*time.Second)
 		h.nothing("while the rate is closed", s)
 		h.Clock.Advance(time.Second)
-		h.Check("the same commit again", h.Try(c).Err) // counts only once
+		h.Check("the same commit again", h.Try(c).Err) // a repeated commit holds back the rate only once
 		h.Clock.Advance(time.Second)
 		h.one(s, rest[0])
 	}},
@@ -240,8 +240,9 @@ var holdBackBehaviors = []behavior{
 	}},
 }
 
-// rated starts a run under the configuration first, then sets the configuration then. It fails the
-// test unless the next run begins exactly after the given duration.
+// rated starts two runs under the configuration first, claims one of them, and then sets the
+// configuration then. It fails the test unless the other run begins exactly after the given
+// duration.
 func (h *harness) rated(what string, id store.LimitID, first, then store.LimitConfig, after time.Duration) {
 	h.Helper()
 	route := store.Route{Queue: suite.Orders.Queue, Workflow: what}
@@ -254,8 +255,8 @@ func (h *harness) rated(what string, id store.LimitID, first, then store.LimitCo
 	start(max(first.Burst/2, 1)) // uses up a part of the burst
 	start(1)
 	h.Equal(what+": the first begins", begin(), true)
-	if first.Burst == 1 { // not for a configuration without a rate
-		h.Equal(what+": the next begins before", begin(), false) // which closes its queue until the rate opens
+	if first.Burst == 1 { // other configurations let the next run begin at once
+		h.Equal(what+": the next begins before", begin(), false) // the claim closes the queue until the rate opens
 	}
 	h.SetLimits(store.SetLimit{LimitID: id, Config: then})
 	if after > 0 {
@@ -266,7 +267,8 @@ func (h *harness) rated(what string, id store.LimitID, first, then store.LimitCo
 	h.Equal(what+": the next begins", begin(), true)
 }
 
-// holding starts three runs that use a rate of 10 per second with a burst of 3.
+// holding creates three runs that use a limit with a rate of 10 per second and a burst of 3. It
+// returns a session, the first run and the other two.
 func (h *harness) holding() (store.SessionID, *suite.Log, []*suite.Log) {
 	h.Helper()
 	h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{Rate: 10, Burst: 3}})
@@ -274,7 +276,8 @@ func (h *harness) holding() (store.SessionID, *suite.Log, []*suite.Log) {
 	return h.Session(), logs[0], logs[1:]
 }
 
-// holdBack commits work that holds back the rates of a run for d.
+// holdBack commits work or the end of a run. The commit holds back the rates that the run uses for
+// d.
 func (h *harness) holdBack(l *suite.Log, fence store.Fence, e store.Effect, d time.Duration) store.Commit {
 	h.Helper()
 	c := l.Commit(fence, l.Work()...)

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// seize seizes a run for a session. It skips the test if the store is no Seizer.
+// seize seizes a run for a session. It skips the test if the store does not implement store.Seizer.
 func (h *harness) seize(s store.SessionID, l *suite.Log, owned bool) (store.ClaimedRun, error) {
 	h.Helper()
 	seizer, ok := store.As[store.Seizer](h.Store)
@@ -23,7 +23,7 @@ func (h *harness) seize(s store.SessionID, l *suite.Log, owned bool) (store.Clai
 	return got, err
 }
 
-// seized seizes a run and fails the test unless that succeeds.
+// seized seizes a run and returns its fence. It fails the test if the store refuses.
 func (h *harness) seized(s store.SessionID, l *suite.Log, owned bool) store.Fence {
 	h.Helper()
 	got, err := h.seize(s, l, owned)
@@ -32,7 +32,8 @@ func (h *harness) seized(s store.SessionID, l *suite.Log, owned bool) store.Fenc
 	return got.Fence
 }
 
-// aside parks a run that has begun no step with its permits.
+// aside parks a run that has begun no step. unused determines what happens to the permits of the
+// run.
 func (h *harness) aside(l *suite.Log, fence store.Fence, unused store.Unused) {
 	h.Helper()
 	c := suite.WithEffect(l.Commit(fence, l.Work()...), store.EffectPark, event.StatusPaused)

@@ -20,8 +20,8 @@ func fairly(key string, share int) func(*store.Create) {
 	return func(c *store.Create) { c.Fair, c.Share = key, share }
 }
 
-// served claims n runs one after the other, and returns the number of claimed runs of each fairness
-// key. It calls after with each run if after is not nil. Otherwise the runs remain owned.
+// served claims n runs one after the other, and returns how many runs of each fairness key were
+// claimed. It calls after with each claimed run. If after is nil, the runs remain owned.
 func (h *harness) served(s store.SessionID, n int, keys map[event.RunID]string, after func(run event.RunID, f store.Fence)) map[string]int {
 	h.Helper()
 	got := map[string]int{}
@@ -48,7 +48,8 @@ func (h *harness) come(keys map[event.RunID]string, key string, n int, change ..
 	return logs
 }
 
-// flows fails the test unless the flow of orders counts this many runs.
+// fairKeys fails the test unless the store counts the wanted number of ready runs with fairness
+// keys in the route orders.
 func (h *harness) fairKeys(what string, want int) {
 	h.Helper()
 	all := map[store.FairID]int{}
@@ -111,7 +112,7 @@ var shareBehaviors = []behavior{
 		h.come(keys, "acme", 30)
 		h.come(keys, "bolt", 1)
 		h.served(s, 12, keys, nil)
-		h.come(keys, "bolt", 10) // after ten rounds without runs of this key
+		h.come(keys, "bolt", 10) // no run of this key was claimed in the last ten claims
 		h.Equal("served", h.served(s, 10, keys, nil), map[string]int{"acme": 5, "bolt": 5})
 	}},
 	{"Shares_AreWithinAPriority", func(h *harness) {
@@ -138,7 +139,7 @@ var shareBehaviors = []behavior{
 			for i := range 10 {
 				h.come(keys, fmt.Sprint("key ", i), 1)
 			}
-			again := func(n int, until event.RunID) int { // replaces each claimed run by another one of its key
+			again := func(n int, until event.RunID) int { // again claims n runs and replaces each by a new run of its key
 				for i := range n {
 					got := h.Claim(s, 1, suite.Orders, suite.Refunds)
 					if len(got) != 1 || got[0].Run == until {
@@ -243,7 +244,7 @@ var shareBehaviors = []behavior{
 		fence := h.one(s, acme[0])
 		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: acme[3].Run, Item: h.Item(), Urgent: true})
 		h.Check("deliver", err)
-		h.one(s, acme[3]) // so that it can end
+		h.one(s, acme[3]) // a canceled run must be claimed before it can end
 		late := h.come(keys, "bolt", 1, using("gpu"))[0]
 		h.Finish(acme[0], fence, event.StatusCompleted)
 		for _, l := range []*suite.Log{late, acme[1], acme[2]} {
@@ -279,7 +280,7 @@ var shareBehaviors = []behavior{
 		for range 8 {
 			logs = append(logs, h.NewLog(suite.Orders, ""))
 		}
-		slices.Reverse(logs) // so that the IDs of the runs do not reflect their order
+		slices.Reverse(logs) // so that the order of run IDs differs from the order of creation
 		for i, l := range logs {
 			c := l.Create()
 			c.Fair = fmt.Sprint("key ", (i*5)%8)
@@ -310,7 +311,7 @@ var shareBehaviors = []behavior{
 		acme := h.come(keys, "acme", 6)
 		h.Check("claim of the fourth", h.ClaimRun(s, acme[3]))
 		h.fairKeys("while five wait", 5)
-		late := h.come(keys, "bolt", 1)[0] // after the fourth, which has begun
+		late := h.come(keys, "bolt", 1)[0] // this run enters after the fourth run, which has begun
 		for _, l := range []*suite.Log{acme[0], acme[1], acme[2], late, acme[4]} {
 			h.one(s, l)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// turns returns the states of parts of limits, each with the run that is next at it.
+// turns returns the states of parts of limits, each with the first run that waits at it.
 func (h *harness) turns(ids ...store.LimitID) []store.Turn {
 	h.Helper()
 	r, _ := store.As[store.TurnReader](h.Store)
@@ -46,7 +46,7 @@ var shownBehaviors = []behavior{
 		const self, other event.RunID = "run_self", "run_other"
 		for name, tc := range map[string]struct {
 			change func(all []store.Turn)
-			at     int // -1: the run waits at none
+			at     int // index of the use at which the run waits; -1 if it waits at none
 		}{
 			"nothing":                             {func([]store.Turn) {}, -1},
 			"it is first":                         {func(all []store.Turn) { all[0].First = self }, -1},

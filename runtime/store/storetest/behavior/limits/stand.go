@@ -24,7 +24,7 @@ var standBehaviors = []behavior{
 			fences = append(fences, h.one(s, held[len(held)-1], holders))
 		}
 		// The positions of a route begin at the arrival number of its first run, and each new key
-		// takes the next position. So all three runs reach position n+4.
+		// takes the next position. Therefore the queues of all three routes have position n+4.
 		h.StartAs(one, "", fair("1"))
 		h.StartAs(two, "", fair("1"))
 		waits := h.StartAs(three, "", fair("1"), using("a"))
@@ -86,7 +86,7 @@ var standBehaviors = []behavior{
 		h.Start(ofTenant("a"))
 		second := h.Start(ofTenant("b"))
 		h.nothing("while all is held", s)
-		h.Finish(holder, fence, event.StatusCompleted) // admits the first queue
+		h.Finish(holder, fence, event.StatusCompleted) // this end admits the first queue
 		h.pauseKey("a", true)
 		h.one(s, second)
 	}},
@@ -181,8 +181,8 @@ var standBehaviors = []behavior{
 	}},
 }
 
-// pauseBehaviors test pauses of limits. A pause is a flag of its own beside the configured and
-// declared values.
+// pauseBehaviors test pauses of limits. A pause is independent of the configured and the declared
+// values of a limit.
 var pauseBehaviors = []behavior{
 	{"Pause_IsKeptByWhatIsSetResetAndDeclared", func(h *harness) {
 		gpu := store.LimitID{Name: "gpu"}
@@ -239,7 +239,7 @@ var pauseBehaviors = []behavior{
 		whole, open := store.LimitID{Name: "tenant"}, h.Start(ofTenant("d"))
 		h.pauses(whole, true)
 		h.nothing("of a paused limit", s)
-		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // the key itself is not paused
+		h.pauses(store.LimitID{Name: "tenant", Key: "d"}, false) // no effect: the whole limit is paused, not the key
 		h.nothing("of a paused limit", s)
 		h.pauses(whole, false)
 		h.one(s, open)
@@ -266,14 +266,14 @@ func (h *harness) pauses(id store.LimitID, paused bool) {
 	h.SetLimits(store.SetLimit{LimitID: id, Config: store.LimitConfig{Paused: paused}, PauseOnly: true})
 }
 
-// ofTenant makes a run use the key of a tenant, and a limit for all tenants.
+// ofTenant makes a run use the given key of the limit tenant, and a limit for all tenants.
 func ofTenant(key string) func(*store.Create) {
 	return func(c *store.Create) {
 		c.Uses = []store.Use{{LimitID: store.LimitID{Name: "all"}, Weight: 1}, {LimitID: store.LimitID{Name: "tenant", Key: key}, Weight: 1}}
 	}
 }
 
-// pauseKey pauses or resumes the key of a tenant.
+// pauseKey pauses or resumes one key of the limit tenant.
 func (h *harness) pauseKey(key string, paused bool) {
 	h.Helper()
 	h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "tenant", Key: key}, Config: store.LimitConfig{Paused: paused}})

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// starts creates n runs.
+// starts creates n runs of the route orders.
 func (h *harness) starts(n int, change ...func(*store.Create)) []*suite.Log {
 	h.Helper()
 	var logs []*suite.Log
@@ -188,7 +188,7 @@ var turnBehaviors = []behavior{
 		h.one(s, h.Start(of("acme")))
 		waits := h.Start(of("acme"))
 		h.one(s, h.Start(of("bolt")))
-		// One part has a configuration of its own.
+		// One key of the limit has its own configuration.
 		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "customer", Key: "acme"}, Config: store.LimitConfig{AtOnce: 2}})
 		h.one(s, waits)
 	}},
@@ -545,8 +545,8 @@ func (h *harness) named(s store.SessionID, l *suite.Log) store.ClaimedRun {
 }
 
 // canceledWithoutPermits cancels a run that has no permits and is not ready, while another run
-// holds all permits. The run must be claimed without permits, and the other run must keep them
-// until its end.
+// holds all permits. It fails the test unless the canceled run is claimed without permits, and the
+// other run keeps its permits until its end.
 func (h *harness) canceledWithoutPermits(begin func(store.SessionID) *suite.Log, give func(store.SessionID, *suite.Log) store.ClaimedRun) {
 	h.Helper()
 	h.Limit("gpu", 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// describe describes a workflow for a build, with says as the title of its input. It returns the
-// version that the catalogue must now contain.
+// describe describes a workflow for a build. The input schema has says as its title. describe
+// returns the version that the catalogue must then contain.
 func (h *harness) describe(workflow, build, says string) store.CatalogVersion {
 	h.Helper()
 	v := store.CatalogVersion{Build: build, Queue: "q", Input: json.RawMessage(fmt.Sprintf(`{"title":%q}`, says)), Output: json.RawMessage(`{}`)}
@@ -38,7 +38,7 @@ func (h *harness) catalogued(q store.CatalogQuery) []store.CatalogEntry {
 	return all
 }
 
-// said returns the versions of a workflow in the catalogue, each as its build and its input.
+// said returns the versions of a workflow in the catalogue, each as its build and its input schema.
 func (h *harness) said(workflow string) (all []string) {
 	h.Helper()
 	for _, e := range h.catalogued(store.CatalogQuery{Workflow: workflow}) {
@@ -83,9 +83,9 @@ var catalogBehaviors = []behavior{
 		h.describe("w", "b1", "a")
 		h.describe("w", "b2", "b")
 		h.Equal("said", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
-		h.describe("w", "b1", "a") // a worker of the older build restarts
+		h.describe("w", "b1", "a") // as if a worker of the older build restarted
 		h.Equal("when the older one starts again", h.said("w"), []string{`b2 "title":"b"`, `b1 "title":"a"`})
-		h.describe("w", "b3", "a") // a newer build with the older description
+		h.describe("w", "b3", "a") // a newer build with the description of the oldest
 		h.Equal("when a newer one goes back", h.said("w"), []string{`b3 "title":"a"`, `b2 "title":"b"`})
 	}},
 	{"CAT1_AQueueAResultAndLimitsCountAsWell", func(h *harness) {

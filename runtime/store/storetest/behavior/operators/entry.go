@@ -25,7 +25,7 @@ func (h *harness) put(space, key, value string) {
 	h.Check("write entry", h.entries().WriteEntry(h.Ctx, store.EntryWrite{Entry: store.Entry{Space: space, Key: key, Value: []byte(value)}}))
 }
 
-// under returns the keys and values that a query selects.
+// under returns the keys and values of the entries that a query selects.
 func (h *harness) under(q store.EntryQuery) []string {
 	h.Helper()
 	all, err := h.entries().Entries(h.Ctx, q)
@@ -40,8 +40,8 @@ func (h *harness) under(q store.EntryQuery) []string {
 	return found
 }
 
-// entryModel is what a store must do with entries.
-type entryModel map[string]map[string]string // values by space and key
+// entryModel is a reference implementation of entries in memory.
+type entryModel map[string]map[string]string // values by space, then by key
 
 func (m entryModel) write(w *store.EntryWrite) error {
 	space := m[w.Space]
@@ -70,7 +70,7 @@ func (m entryModel) write(w *store.EntryWrite) error {
 	return nil
 }
 
-// keys returns the keys of a space in order.
+// keys returns the keys of a space in ascending order.
 func (m entryModel) keys(space string) (all []string) {
 	for key := range m[space] {
 		all = append(all, key)
@@ -92,7 +92,8 @@ func (m entryModel) query(q store.EntryQuery) []string {
 	return found[:min(len(found), cmp.Or(max(q.Limit, 0), 100))]
 }
 
-// entryKeys are keys of which some begin with others, and spaces likewise.
+// entryKeys contains keys that are prefixes of other keys. entrySpaces contains spaces that are
+// prefixes of other spaces.
 var (
 	entryKeys   = []string{"a", "a\x01", "a\x01b", "a b", "aa", "b", "B", "é", "é\x7f", "10", "\U0010ffff", strings.Repeat("k", store.MaxName)}
 	entrySpaces = []string{"a", "a\x01", "aa", "other"}
@@ -173,7 +174,7 @@ var entryBehaviors = []behavior{
 		}
 	}},
 	{"OfThoseThatReplaceTheSameValueOneDoes", func(h *harness) {
-		var old []byte // of no entry in the first round
+		var old []byte // in the first round no entry exists
 		for round := range 10 {
 			var all sync.WaitGroup
 			var wrote atomic.Int64

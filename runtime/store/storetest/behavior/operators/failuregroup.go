@@ -12,7 +12,7 @@ import (
 )
 
 // The failures of the tests, one of each kind. Two failed runs of different workflows may have the
-// same text but never the same group. Identifiers call a failure group a trouble.
+// same text but never the same group.
 var (
 	declined = store.FailureGroup{Group: "f1-0a", Kind: store.FailureKindFailed, Workflow: suite.Orders.Workflow, Step: "charge", Text: "declined: §"}
 	busy     = store.FailureGroup{Group: "f1-0b", Kind: store.FailureKindRetrying, Workflow: suite.Orders.Workflow, Step: "ship", Text: "503"}
@@ -36,7 +36,8 @@ func (h *harness) startFailing(s store.SessionID, t store.FailureGroup) (*suite.
 	return l, fence
 }
 
-// group fails the test unless the run is in the failure group want, and lists agree.
+// group fails the test unless the record of the run has the failure group want, and lists by
+// failure group agree. An empty want means that the run has no failure.
 func (h *harness) group(run event.RunID, want string) {
 	h.Helper()
 	h.Equal("group of the run", h.Record(run).Group, want)
@@ -49,7 +50,7 @@ func (h *harness) group(run event.RunID, want string) {
 	}
 }
 
-// troubles returns all failure groups that match, read page by page.
+// failureGroups returns all failure groups that match, read page by page.
 func (h *harness) failureGroups(q store.FailureGroupQuery) (all []store.FailureGroupInfo) {
 	h.Helper()
 	l, _ := store.As[store.FailureGroupLister](h.Store)
@@ -79,7 +80,8 @@ func groupsOf(all []store.FailureGroupInfo) (ids []string) {
 	return ids
 }
 
-// opens fails the test unless a failure group has open runs now and has had total runs.
+// opens fails the test unless a failure group has open runs now, and a total number of runs since
+// its creation.
 func (h *harness) opens(group string, open, total int) {
 	h.Helper()
 	for _, g := range h.failureGroups(store.FailureGroupQuery{}) {
@@ -180,7 +182,7 @@ var failureGroupBehaviors = []behavior{
 			got, err := h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: token, Routes: []store.Route{suite.Orders}, Max: 1})
 			h.Check("claim", err)
 			if n == 1 && len(got.Runs) == 0 {
-				break // a store need not repeat the answer
+				break // a store may return no runs to a repeated claim
 			}
 			h.Equal("group of the claimed run", h.Handed(got.Runs[0]).Group, busy.Group)
 			fence = got.Runs[0].Fence
@@ -214,7 +216,7 @@ var failureGroupBehaviors = []behavior{
 		other := h.SessionWith("v2", suite.Orders)
 		l2 := h.Claim(other, 1)[0]
 		h.Check("release", h.Store.Release(h.Ctx, l.Run, l2.Fence))
-		h.Refused("the code that has blocked it", s) // the claim blocks the run again
+		h.Refused("the code that has blocked it", s) // the claim finds that the code cannot replay the run, and blocks the run again
 		h.State(l.Run, store.StateBlocked)
 		h.group(l.Run, misfit.Group)
 		fence = h.Own(other, l)
@@ -236,7 +238,7 @@ var failureGroupBehaviors = []behavior{
 		s := h.Session()
 		for _, status := range []event.Status{event.StatusCompleted, event.StatusCanceled, event.StatusFailed} {
 			l, fence := h.startFailing(s, busy)
-			h.Finish(l, fence, status) // the commit does not mention the label
+			h.Finish(l, fence, status) // this commit does not mention the label
 			h.group(l.Run, "")
 			l, fence = h.startFailing(s, busy)
 			end := suite.WithEffect(l.Commit(fence, l.End(status)...), store.EffectFinish, status)
@@ -301,7 +303,7 @@ var failureGroupBehaviors = []behavior{
 		h.Equal("group of the run", h.Record(l.Run).Group, wild.Group)
 		h.Equal("the group", h.failureGroups(store.FailureGroupQuery{})[0].FailureGroup, store.FailureGroup{
 			Group: wild.Group, Kind: store.FailureKind(strings.Repeat("k", store.MaxGroup)), Workflow: strings.Repeat("w", store.MaxName),
-			Step: "a\uFFFD\uFFFD b", Text: strings.Repeat("é ", 170) + "é", // 512 bytes
+			Step: "a\uFFFD\uFFFD b", Text: strings.Repeat("é ", 170) + "é", // 512 bytes, the longest text that is kept
 		})
 	}},
 	{"T4_ARunThatIsTriedAgainLeavesItsGroupAndNamesTheLastRerun", func(h *harness) {
@@ -318,7 +320,7 @@ var failureGroupBehaviors = []behavior{
 		h.group(l.Run, declined.Group)
 		before := h.Record(l.Run)
 		made := again()
-		for range 2 { // the first answer may be lost
+		for range 2 { // the caller may lose the first answer
 			h.Equal("create", h.Create(made), store.Created{Run: made.Run, New: true})
 		}
 		before.Group, before.Rerun = "", made.Run
@@ -378,19 +380,19 @@ var failureGroupBehaviors = []behavior{
 		fresh("f1-1")
 		h.Equal("groups in time", slices.Sorted(slices.Values(groupsOf(h.failureGroups(store.FailureGroupQuery{})))), []string{declined.Group, busy.Group, "f1-1"})
 		h.Clock.Advance(time.Millisecond)
-		fresh("f1-1") // the group exists already
+		fresh("f1-1") // the group exists, so the store removes no old group
 		h.opens(busy.Group, 0, 1)
 		fresh("f1-2")
 		h.Equal("groups", slices.Sorted(slices.Values(groupsOf(h.failureGroups(store.FailureGroupQuery{})))), []string{declined.Group, "f1-1", "f1-2"})
 		h.group(kept.Run, declined.Group)
 		l, fence = h.StartOwned(h.Session())
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), busy))
-		h.opens(busy.Group, 1, 1) // counted from the beginning
+		h.opens(busy.Group, 1, 1) // the group was removed, so its counts have begun at zero
 	}},
 	{"T3_AGroupIntoWhichARunHasComeAgainIsKept", func(h *harness) {
 		s := h.Session()
 		l, fence := h.startFailing(s, declined)
-		h.Commit(l, cleared(l.Commit(fence, l.Work()...))) // leaves the group without runs
+		h.Commit(l, cleared(l.Commit(fence, l.Work()...))) // the group is left without runs
 		h.Commit(l, labeled(l.Commit(fence, l.Work()...), declined))
 		h.Clock.Advance(store.FailureGroupKept + time.Millisecond)
 		h.startFailing(h.Session(), busy)
@@ -472,7 +474,7 @@ var failureGroupBehaviors = []behavior{
 			h.Clock.Advance(time.Second)
 		}
 		lister, _ := store.As[store.FailureGroupLister](h.Store)
-		each := h.Store.Partitions() // all groups are in one partition
+		each := h.Store.Partitions() // the budget is divided among the partitions, and all groups are in one of them
 		page, err := lister.FailureGroups(h.Ctx, store.FailureGroupQuery{Budget: 3 * each})
 		h.Check("troubles", err)
 		h.Equal("groups", groupsOf(page.Groups), []string{"f1-e", "f1-d", "f1-c"})
@@ -490,7 +492,7 @@ var listFailureGroupBehaviors = []behavior{
 		var want, others []event.RunID
 		for n := range 6 {
 			l, _ := h.startFailing(s, []store.FailureGroup{busy, declined, {}}[n%3])
-			h.Clock.Advance(time.Duration(n/3) * time.Second) // some are created in the same millisecond
+			h.Clock.Advance(time.Duration(n/3) * time.Second) // some runs are created in the same millisecond
 			switch n % 3 {
 			case 0:
 				want = append(want, l.Run)

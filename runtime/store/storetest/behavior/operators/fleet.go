@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// loadOf returns the load of a route, or zeros if the fleet does not name the route.
+// loadOf returns the load of a route. All its counts are zero if the fleet does not contain the
+// route.
 func (h *harness) loadOf(c store.Route) store.RouteLoad {
 	h.Helper()
 	f := h.Fleet()

@@ -1,5 +1,6 @@
 // Package operators contains the behaviours of requests that operators and the console make: lists,
-// failure groups, the fleet, the audit, entries (catalogue, journal, views), imports and step data.
+// failure groups, the fleet, the audit, entries (catalogue, journal and views), imports and step
+// data.
 package operators
 
 import (
@@ -40,5 +41,5 @@ func all(needs ...func(store.Store) bool) func(store.Store) bool {
 
 type behavior suite.Behavior[harness]
 
-// harness is the harness of the suite with the requests of operators.
+// harness extends the harness of the suite with the requests of operators.
 type harness struct{ *suite.Harness }

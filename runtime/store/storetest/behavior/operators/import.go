@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// elsewhere returns a harness for another store of the same kind.
+// elsewhere returns a harness for another, empty store of the same kind.
 func (h *harness) elsewhere() *harness {
 	h.Helper()
 	other := *h.Harness
@@ -24,8 +24,8 @@ func (h *harness) elsewhere() *harness {
 	return &harness{&other}
 }
 
-// exported returns the import that a store's answers give for a run. It contains the streams of the
-// chain if the run is the first of its chain.
+// exported returns the import of a run, made from the answers of the store. It contains the streams
+// of the chain if the run is the first of its chain.
 func (h *harness) exported(run event.RunID) store.Import {
 	h.Helper()
 	got := h.Load(run)
@@ -61,8 +61,8 @@ func (h *harness) tryImport(m store.Import) (bool, error) {
 	return i.Import(h.Ctx, m)
 }
 
-// imports imports a run. The store must report it as new if fresh is set, and as existing
-// otherwise.
+// imports imports a run. It fails the test unless the store reports that the run is new, or exists
+// if fresh is false.
 func (h *harness) imports(m store.Import, fresh bool) {
 	h.Helper()
 	got, err := h.tryImport(m)
@@ -94,8 +94,8 @@ func (h *harness) refuses(what string, m store.Import, why store.ImportRefusal, 
 	})
 }
 
-// asItWas returns the record of an imported run, with the fields that an import does not keep
-// replaced by those of the source store.
+// asItWas returns the record of an imported run. The fields that an import does not keep have the
+// values of the source store.
 func (h *harness) asItWas(m store.Import) store.Record {
 	h.Helper()
 	got := h.Record(m.Record.Run)
@@ -282,7 +282,7 @@ var importBehaviors = []behavior{
 			h.Equal("record", h.asItWas(m), m.Record)
 			h.Fsck()
 			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: runs[0].Run, Item: h.Item()})
-			told := runs[0].Run // the run that answers for its chain until the last run is imported
+			told := runs[0].Run // until the last run is imported, this run answers for its chain
 			if m.Record.Next == "" {
 				told = m.Record.Run
 			}
@@ -293,7 +293,7 @@ var importBehaviors = []behavior{
 		h.Clock.Advance(store.DefaultRetention)
 		n, _ := h.Purge(2)
 		h.Equal("number of purged runs", n, 2)
-		h.State(runs[0].Run, store.StateEnded) // it is purged after the others
+		h.State(runs[0].Run, store.StateEnded) // the first run is purged after the others
 		h.Purged(1)
 		h.Leaves()
 	}},

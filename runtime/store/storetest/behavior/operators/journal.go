@@ -18,7 +18,7 @@ func (h *harness) note(e store.JournalEntry, keep store.JournalKeep) store.Journ
 	return e
 }
 
-// rewrite writes an entry again.
+// rewrite writes an entry under its ID. It sets e.Time to the time that the store must return.
 func (h *harness) rewrite(e *store.JournalEntry, keep store.JournalKeep) {
 	h.Helper()
 	h.Check("write journal", store.WriteJournal(h.Ctx, h.entries(), *e, keep))
@@ -44,7 +44,7 @@ func (h *harness) noted(q store.JournalQuery) (all []store.JournalEntry, pages i
 	}
 }
 
-// notes returns the actions of the entries that a query finds.
+// notes returns the actions of the entries that a query finds, in the order of the answer.
 func (h *harness) notes(q store.JournalQuery) (actions []string) {
 	h.Helper()
 	all, _ := h.noted(q)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// childOf starts a run with the ID that a parent run gives to its child.
+// childOf starts a run whose ID is the one that a parent run derives for its child.
 func (h *harness) childOf(parent *suite.Log) *suite.Log {
 	h.Helper()
 	l := h.NewLog(suite.Orders, "")
@@ -55,7 +55,7 @@ var listBehaviors = []behavior{
 		child := h.childOf(old)
 		h.Clock.Advance(time.Second)
 		late := h.NewLog(suite.Orders, "")
-		late.Run = h.IDs.Run(h.Clock.Now().Add(-time.Hour), 0) // the clock of its starter is slow, or its request was delayed
+		late.Run = h.IDs.Run(h.Clock.Now().Add(-time.Hour), 0) // as if the clock of the starter were slow, or the request were delayed
 		h.Create(late.Create())
 		h.Clock.Advance(time.Second)
 		after := h.Start()
@@ -99,7 +99,7 @@ var listBehaviors = []behavior{
 		var batch []store.Create
 		for n := range 120 {
 			c := h.NewLog(suite.Orders, "").Create()
-			c.Run = h.IDs.Run(h.Clock.Now().Add(time.Duration(n%7)*time.Hour), uint16(n)) // in all partitions
+			c.Run = h.IDs.Run(h.Clock.Now().Add(time.Duration(n%7)*time.Hour), uint16(n)) // distributes the runs over all partitions
 			batch = append(batch, c)
 		}
 		answers, err := h.Store.Create(h.Ctx, batch)
@@ -132,7 +132,7 @@ var listBehaviors = []behavior{
 		lister, _ := store.As[store.Lister](h.Store)
 		page, err := lister.List(h.Ctx, store.Query{Limit: 4})
 		h.Check("list", err)
-		for _, n := range []int{8, 5, 4, 1} { // 5 is the last run of the page
+		for _, n := range []int{8, 5, 4, 1} { // run 5 is the last run of the page
 			h.Finish(logs[n], fences[n], event.StatusCompleted)
 		}
 		h.Clock.Advance(suite.Long)
@@ -174,7 +174,7 @@ var listBehaviors = []behavior{
 		}
 	}},
 	{"ListFiltersByEveryField", func(h *harness) {
-		logs := h.Listed() // logs[7] is the oldest
+		logs := h.Listed() // newest first, so logs[7] is the oldest
 		created := func(i int) time.Time { return h.Record(logs[i].Run).CreatedAt }
 		for _, c := range []struct {
 			what string

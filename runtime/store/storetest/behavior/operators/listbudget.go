@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// pages returns all pages of a query. It fails the test if a page exceeds the budget of the query
-// or does not report whether another page follows.
+// pages returns all pages of a query. It fails the test if a page exceeds the budget of the query,
+// or reports incorrectly whether another page follows.
 func (h *harness) pages(q store.Query) (all []store.Page) {
 	h.Helper()
 	l, _ := store.As[store.Lister](h.Store)
@@ -43,8 +43,8 @@ func runsOfPages(pages []store.Page) (runs []event.RunID) {
 	return runs
 }
 
-// needles starts 40 runs, few of which the query selects. The others have the same route and one of
-// the selected tags, so that no single index excludes them.
+// needles starts 40 runs and returns a query that selects few of them. The other runs have the same
+// route and one of the selected tags, so no single index excludes them.
 func (h *harness) needles() (q store.Query, want []event.RunID) {
 	h.Helper()
 	q = store.Query{Tags: map[string]string{"hay": "x", "needle": "x"}, Queue: suite.Orders.Queue, Workflow: suite.Orders.Workflow, Roots: true}
@@ -87,7 +87,7 @@ var budgetBehaviors = []behavior{
 		for _, page := range pages {
 			looked += page.Looked
 		}
-		if looked > 40+len(pages) { // the first run of the next page may be examined twice
+		if looked > 40+len(pages) { // the first run of a page may also be examined for the page before it
 			h.Fatalf("all pages together have looked at %d runs, and there are 40", looked)
 		}
 	}},

@@ -11,15 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// labelledLog returns the log of a run with tags that has not been created.
+// labelledLog returns the log of a run with tags. The run does not exist in the store yet.
 func (h *harness) labelledLog(route store.Route, workflowID string, tags map[string]string) *suite.Log {
 	l := h.NewLog(route, workflowID)
 	l.Spec.Tags = tags
 	return l
 }
 
-// finds fails the test unless pages of every size, in both orders, and a count return these runs,
-// oldest first.
+// finds fails the test unless the query returns exactly these runs, which are given oldest first.
+// It reads pages of every size in both orders, and counts the runs.
 func (h *harness) finds(what string, q store.Query, want ...event.RunID) {
 	h.Helper()
 	newest := slices.Clone(want)
@@ -49,7 +49,7 @@ var labelBehaviors = []behavior{
 		var runs []event.RunID
 		var created []time.Time
 		for n := range 12 {
-			if n%4 == 0 { // some have the same creation time
+			if n%4 == 0 { // some runs have the same creation time
 				h.Clock.Advance(time.Second)
 			}
 			route := []store.Route{suite.Orders, suite.Refunds}[n%2]
@@ -138,7 +138,7 @@ var labelBehaviors = []behavior{
 		h.Check("delete", h.Delete(logs[1].Run))
 		finds("of runs of which one was deleted", logs[0].Run, logs[2].Run)
 		h.Clock.Advance(store.DefaultRetention - time.Second)
-		h.Purged(2) // including the deleted run
+		h.Purged(2) // one of the purged runs is the deleted run
 		finds("of runs of which one was purged", logs[2].Run)
 		h.Clock.Advance(time.Second)
 		h.Purged(1)

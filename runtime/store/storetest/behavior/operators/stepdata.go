@@ -47,7 +47,7 @@ var stepDataBehaviors = []behavior{
 		for i, test := range []struct {
 			what, body string
 			progress   bool
-			want       int // the number of recoveries
+			want       int // number of recoveries
 		}{
 			{"the first one", "1", true, 0},
 			{"the same again", "1", true, 1},

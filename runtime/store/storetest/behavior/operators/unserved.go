@@ -15,8 +15,8 @@ func (h *harness) startFor(c store.Route) *suite.Log {
 	return h.StartAs(c, "")
 }
 
-// unserved returns the runs that a heartbeat names after a pause, sorted. The pause is long enough
-// for runs to be named again.
+// unserved returns the unserved runs that a heartbeat names, sorted. It first advances the clock
+// far enough that a store may name the same runs again.
 func (h *harness) unserved(s store.SessionID) []event.RunID {
 	h.Helper()
 	h.Clock.Advance(store.CountedPause(suite.TTL))

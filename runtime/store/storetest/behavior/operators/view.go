@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// save saves a view, and returns it as the store must return it.
+// save saves a view, and returns it in the form in which the store must return it.
 func (h *harness) save(name, filter string) store.View {
 	h.Helper()
 	v := store.View{Name: name, Filter: filter, By: "ada"}
@@ -109,7 +109,7 @@ var viewBehaviors = []behavior{
 		const each = store.MaxViews / 8
 		var all sync.WaitGroup
 		var refused atomic.Int64
-		for i := range 10 { // more than fit, so that some are refused
+		for i := range 10 { // together more views than fit, so that some are refused
 			all.Go(func() {
 				for n := range each {
 					for range 2 {

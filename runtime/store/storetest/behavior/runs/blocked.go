@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// startBlocked starts a run and blocks it for a session.
+// startBlocked starts a run and blocks it for the code of a session.
 func (h *harness) startBlocked(s store.SessionID) *suite.Log {
 	h.Helper()
 	l, fence := h.StartOwned(s)
@@ -16,7 +16,7 @@ func (h *harness) startBlocked(s store.SessionID) *suite.Log {
 	return l
 }
 
-// incompatible returns the sessions that have blocked a run.
+// incompatible returns the sessions that have blocked a run, as the store records them.
 func (h *harness) incompatible(l *suite.Log) []store.SessionID {
 	h.Helper()
 	return h.Inspect().Runs[l.Run].Incompatible
@@ -156,8 +156,8 @@ var blockedBehaviors = []behavior{
 }
 
 // toldOfOneOf applies do to one run after another until a Wait of a session with other code returns
-// a claim. It needs several runs because a test cannot observe whether a Wait has begun. Each run
-// has a route of its own, so that no earlier wake can end the Wait.
+// a claim. Several runs are necessary because a test cannot observe whether a Wait has begun. Each
+// run has its own route, so that no earlier wake can end the Wait.
 func (h *harness) toldOfOneOf(s store.SessionID, before, do func(l *suite.Log, fence store.Fence)) {
 	h.Helper()
 	var logs []*suite.Log

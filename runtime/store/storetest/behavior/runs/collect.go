@@ -9,13 +9,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// gathering returns a start that shares a run with other starts of the key, and the log of the run
-// that it creates if no run collects starts of that key.
+// collecting returns a start that shares a run with other starts of the key, and the log of the run
+// that the start creates if no existing run collects starts of the key.
 func (h *harness) collecting(g store.Collect, key string) (*suite.Log, store.Create) {
 	return h.GatheringWith(g, key, nil)
 }
 
-// gathers starts a run that collects starts, and fails the test if the start joins an existing run.
+// collectors starts a run that collects starts. It fails the test if the start joins an existing
+// run.
 func (h *harness) collectors(g store.Collect, key string) (*suite.Log, store.Create) {
 	h.Helper()
 	l, c := h.collecting(g, key)
@@ -23,7 +24,7 @@ func (h *harness) collectors(g store.Collect, key string) (*suite.Log, store.Cre
 	return l, c
 }
 
-// joins fails the test unless a start joins run l. It returns the start.
+// joins makes a start and returns its request. It fails the test unless the start joins run l.
 func (h *harness) joins(l *suite.Log, g store.Collect, key string) store.Create {
 	h.Helper()
 	_, c := h.collecting(g, key)
@@ -74,7 +75,7 @@ var collectBehaviors = []behavior{
 		h.Own(s, l)
 		second, _ := h.collectors(suite.Debounce, "doc")
 		h.Equal("gathers", h.Inspect().Collecting, map[string]event.RunID{c.Collect.Key: second.Run})
-		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s)) // the first run waits for a worker again
+		h.Check("close session", h.Store.CloseSession(h.Ctx, 0, s)) // the first run is ready again and waits for a worker
 		h.State(l.Run, store.StateReady)
 		h.joins(second, suite.Debounce, "doc")
 		h.Equal("inbox of the first", h.Load(l.Run).Inbox, c.Items)
@@ -259,7 +260,7 @@ var collectBehaviors = []behavior{
 			requests = append(requests, c)
 		}
 		answers := make([]store.Created, 2*starters)
-		suite.Together(2*starters+4, func(i int) { // each start is sent twice
+		suite.Together(2*starters+4, func(i int) { // 2*starters because each start is sent twice
 			if i >= 2*starters {
 				if _, err := h.Store.Claim(h.Ctx, store.Claim{Session: s, Token: h.IDs.Token(), Routes: []store.Route{suite.Orders}, Max: 10}); err != nil {
 					h.Errorf("claim: %v", err)

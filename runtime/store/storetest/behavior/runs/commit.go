@@ -88,7 +88,7 @@ var commitBehaviors = []behavior{
 	{"W3_ACommitIsKnownAgainAfterItsRunWasRecovered", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
 		c := l.Commit(fence, l.Work()...)
-		h.Check("commit", h.Try(c).Err) // its answer is lost
+		h.Check("commit", h.Try(c).Err) // the caller does not receive the answer
 		next := h.Session()
 		h.RecoverDead(next)
 		h.Unchanged("the same commit", func() { h.Check("commit again", h.Try(c).Err) })
@@ -164,7 +164,7 @@ var commitBehaviors = []behavior{
 		l, fence := h.StartOwned(h.Session())
 		lost := l.Commit(fence, l.Work()...)
 		stored := l.Commit(fence, l.Work()...)
-		h.Commit(l, stored) // as many events as in the commit that was lost
+		h.Commit(l, stored) // this commit has as many events as the lost one
 		c := l.Commit(fence, l.Work()...)
 		c.Prev = lost.CommitID
 		h.Conflicts("a commit behind a frame of the same number", c)

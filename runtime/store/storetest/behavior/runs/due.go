@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// delayed starts a run that is due in d.
+// delayed creates a run that is due after d.
 func (h *harness) delayed(d time.Duration) *suite.Log {
 	h.Helper()
 	return h.Start(func(c *store.Create) { c.Delay = d })

@@ -45,7 +45,7 @@ var effectBehaviors = []behavior{
 		b, fb := h.StartOwned(s)
 		c, fc := h.StartOwned(s)
 		now := h.Clock.Now()
-		h.Poll(s, suite.Orders) // takes the wakes of the starts
+		h.Poll(s, suite.Orders) // takes the wakes that the starts have set
 		h.Park(a, fa, now.Add(2*time.Hour))
 		h.Equal("woken by the first", h.Poll(s, suite.Orders).Claim, []int{0})
 		h.Park(b, fb, now.Add(3*time.Hour))

@@ -11,17 +11,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// The largest and the smallest values that a caller can pass.
+// The largest and smallest values that a caller can pass.
 var (
 	farPast   = time.Unix(math.MinInt64, 0)
 	farFuture = time.Unix(math.MaxInt64/2, 0)
-	centuries = 280 * 365 * 24 * time.Hour // less than the longest duration
+	centuries = 280 * 365 * 24 * time.Hour // almost the longest possible duration, about 292 years
 )
 
 const longest = time.Duration(math.MaxInt64)
 
 // extremeBehaviors test durations, times and numbers at the limits of their types. A store must not
-// treat them as other values.
+// confuse them with other values, for example by an overflow.
 var extremeBehaviors = []behavior{
 	{"TheLongestRetentionKeepsARun", func(h *harness) {
 		for _, d := range []time.Duration{longest, longest - 1, longest - longest%time.Millisecond, longest - time.Millisecond} {
@@ -140,7 +140,7 @@ var extremeListBehaviors = []behavior{
 	}},
 }
 
-// nameBehaviors test names with characters that a store might be unable to keep.
+// nameBehaviors test names with characters that a store might not be able to keep.
 var nameBehaviors = []behavior{
 	{"NamesThatAreNoneAreRefused", func(h *harness) {
 		for _, bad := range []string{strings.Repeat("x", store.MaxName+1), "a\x00b", "\x00", "\xff", "a\xc3", "\xed\xa0\x80"} {
@@ -152,7 +152,7 @@ var nameBehaviors = []behavior{
 			} {
 				h.Unchanged("a refused start", func() {
 					good, c := h.NewLog(suite.Orders, "").Create(), h.NewLog(suite.Orders, "").Create()
-					good.Deadline = h.Clock.Now().Add(-time.Second) // so that it changes nothing
+					good.Deadline = h.Clock.Now().Add(-time.Second) // its deadline has passed, so a store that executes it writes nothing
 					change(&c)
 					got, err := h.Store.Create(h.Ctx, []store.Create{good, c, good})
 					h.Check("create", err)

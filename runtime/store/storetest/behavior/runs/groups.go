@@ -19,5 +19,5 @@ var Groups = []suite.Group{
 
 type behavior suite.Behavior[harness]
 
-// harness is the harness of the suite with requests about runs and sessions.
+// harness extends the harness of the suite with requests about runs and sessions.
 type harness struct{ *suite.Harness }

@@ -9,8 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// handedBehaviors test the run contents that claims return. A store need not return them, so these
-// tests may check little. Every other claim of the suite is checked in the same way.
+// handedBehaviors test that the log, inbox and record in the answer of a claim equal those that
+// Load returns. Stores may omit them from the answer. The harness compares the answers of all other
+// claims in the same way.
 var handedBehaviors = []behavior{
 	{"AClaimHandsOverWhatLoadAnswers", func(h *harness) {
 		h.Start(func(c *store.Create) { c.Priority, c.Retention = -1, time.Hour+time.Nanosecond })
@@ -28,7 +29,7 @@ var handedBehaviors = []behavior{
 		long.Spec.Tags = map[string]string{"long": strings.Repeat("x", 100_000)}
 		h.Create(long.Create())
 		s := h.Session()
-		for _, c := range h.Claim(s, 100) { // handed has checked each of them
+		for _, c := range h.Claim(s, 100) { // Claim has compared each of them with Load
 			h.Check("release", h.Store.Release(h.Ctx, c.Run, c.Fence))
 		}
 		for _, c := range h.Claim(s, 100) {

@@ -8,13 +8,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// with adds items to the create of a run.
+// with makes a create contain items.
 func with(items ...store.Item) func(*store.Create) {
 	return func(c *store.Create) { c.Items = items }
 }
 
-// holds fails the test unless exactly these items are in the inbox of a run and are remembered as
-// accepted.
+// holds fails the test unless the inbox of a run contains exactly these items, and the store
+// remembers exactly these items as accepted.
 func (h *harness) holds(run event.RunID, items ...store.Item) {
 	h.Helper()
 	snap := h.Inspect()
@@ -26,7 +26,8 @@ func (h *harness) holds(run event.RunID, items ...store.Item) {
 	h.Equal("seen", snap.Seen[run], seen)
 }
 
-// handedTo fails the test unless a claim of the session returns the run with these unread items.
+// handedTo claims a run and returns its fence. It fails the test unless the claim returns only this
+// run, with these items unread.
 func (h *harness) handedTo(s store.SessionID, l *suite.Log, items ...store.Item) store.Fence {
 	h.Helper()
 	got := h.Claim(s, 100)

@@ -48,7 +48,7 @@ var ownerBehaviors = []behavior{
 		h.Equal("claimed", h.Claim(other, 10), []store.ClaimedRun(nil))
 		_, err := h.Store.ClaimRun(h.Ctx, 0, other, h.IDs.Token(), l.Run)
 		h.Is("claim run", err, store.ErrOwned)
-		ready := h.Start() // the earlier run has set no wake for the Wait
+		ready := h.Start() // the creation of the first run has set no wake that could end the Wait
 		h.Equal("woken by the next run", h.Woken("wait", waits).Claim, []int{0})
 		h.Equal("wakes that are left", h.Inspect().Wakes, map[store.Route]bool(nil))
 		h.Equal("claimed then", suite.RunsOf(h.Claim(other, 10)), []event.RunID{ready.Run})
@@ -158,14 +158,14 @@ var ownerBehaviors = []behavior{
 				}
 			}
 		})
-		h.BearAs(s, h.WorkflowID("order")) // the refused creates did not take the workflow ID
+		h.BearAs(s, h.WorkflowID("order")) // the refused creates have not taken the workflow ID
 		h.Bear(s, func(c *store.Create) { c.At = h.Clock.Now() })
 		h.Bear(s, func(c *store.Create) { c.At = h.Clock.Now().Add(-time.Hour) })
 	}},
 	{"ARunBehindAnActiveOneIsNotCreatedOwned", func(h *harness) {
 		wid, s := h.WorkflowID("order"), h.Session()
 		cancels := func(c *store.Create) { c.Active, c.Cancel = store.ActiveCancel, h.Item() }
-		first, _ := h.BearAs(s, wid, cancels) // the workflow ID has no active run
+		first, _ := h.BearAs(s, wid, cancels) // accepted, because the workflow ID has no active run
 		second, cancel := h.LineUp(wid)
 		h.Unchanged("a start behind them", func() {
 			for _, s := range []store.SessionID{s, "nobody"} {
@@ -191,7 +191,7 @@ var ownerBehaviors = []behavior{
 				}
 			}
 		})
-		h.StartAs(suite.Orders, h.WorkflowID("order")) // the refused creates did not take the workflow ID
+		h.StartAs(suite.Orders, h.WorkflowID("order")) // the refused creates have not taken the workflow ID
 	}},
 	{"ASessionOfWhichOnlyTheLeaseIsPastCreatesRuns", func(h *harness) {
 		s := h.Session()
@@ -201,7 +201,7 @@ var ownerBehaviors = []behavior{
 		h.Commit(l, l.Commit(c.Owner.Fence(), l.Work()...))
 	}},
 	{"ASessionThatIsBeingRecoveredCreatesNothing", func(h *harness) {
-		const many = 1200 // more than stores recover in one call
+		const many = 1200 // more runs than a store recovers in one call
 		dead, alive := h.Session(), h.Session()
 		var starts []store.Create
 		for range many {

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ownerAgainBehaviors test the answers to a repeated create with an owner, whose first answer was
-// lost.
+// ownerAgainBehaviors test repeated creates with an owner, as a worker sends them if the first
+// answer was lost.
 var ownerAgainBehaviors = []behavior{
 	{"C1_CreateWithAnOwnerSentAgainIsToldOfItsFence", func(h *harness) {
 		s := h.Session()
@@ -53,7 +53,7 @@ var ownerAgainBehaviors = []behavior{
 		released, c := h.Bear(s)
 		h.Check("release", h.Store.Release(h.Ctx, released.Run, c.Owner.Fence()))
 		gone("a release", c)
-		_, err := h.Store.ClaimRun(h.Ctx, 0, s, c.Owner.Token, released.Run) // the same token under another epoch
+		_, err := h.Store.ClaimRun(h.Ctx, 0, s, c.Owner.Token, released.Run) // claims the run with the same token but another epoch
 		h.Check("claim run", err)
 		gone("another claim", c)
 
@@ -78,7 +78,7 @@ var ownerAgainBehaviors = []behavior{
 		gone("its session was closed", c)
 		dead := h.Session()
 		_, c = h.Bear(dead)
-		h.RecoverDead(s) // s owns another run
+		h.RecoverDead(s) // s recovers the run; it also owns another one
 		gone("its session was recovered", c)
 	}},
 	{"C1_AReadyRunIsNotOwnedByACreateSentAgain", func(h *harness) {

@@ -10,12 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// bearUntil creates runs for a session from several goroutines until the store refuses, while
-// another goroutine ends the session. It fails the test if a run is lost.
+// bearUntil creates runs for a session from several goroutines until the store refuses. Meanwhile,
+// another goroutine calls ends, which must end the session. bearUntil fails the test if the store
+// has lost a created run.
 func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 	h.Helper()
 	const starters, before = 4, 5
-	var created sync.Map // by ID
+	var created sync.Map // run IDs whose creation the store has confirmed
 	var n atomic.Int64
 	under := make(chan struct{})
 	suite.Together(starters+1, func(i int) {
@@ -51,7 +52,7 @@ func (h *harness) bearUntil(s store.SessionID, ends func() error) {
 			}
 		}
 	})
-	for len(h.Inspect().Owned[s]) > 0 { // a store may recover only a part of them in one call
+	for len(h.Inspect().Owned[s]) > 0 { // a store may recover only some of the runs in one call
 		h.Check("end of the session", ends())
 	}
 	snap := h.Inspect()

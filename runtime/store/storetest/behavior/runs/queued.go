@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// lining contains the policies under which a start waits for the active run.
+// lining contains the policies by which a start waits for the active run of its workflow ID.
 var lining = []store.ActivePolicy{store.ActiveCancel, store.ActiveQueue, store.ActiveLatest}
 
 var lineBehaviors = []behavior{

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// waitBeside calls Wait concurrently with an operation that must end it. The store may see either
-// of the two first.
+// waitBeside calls Wait and, concurrently, an operation that must end the Wait. The store may
+// receive the two calls in either order.
 func (h *harness) waitBeside(w store.Wait, happens func() error) store.Woken {
 	h.Helper()
 	var woken store.Woken
@@ -136,13 +136,13 @@ var raceBehaviors = []behavior{
 					h.Errorf("deliver or park: %v", err)
 				}
 			})
-			if errors.Is(answer.Err, store.ErrUnread) { // the item came first
+			if errors.Is(answer.Err, store.ErrUnread) { // the store received the item before the park
 				h.Commit(l, suite.WithEffect(suite.Consuming(l.Commit(fence, l.Receive(i)...), i), store.EffectYield, ""))
 				continue
 			}
 			h.Check("park", answer.Err)
 			l.Accept(c)
-			fence = h.Own(s, l) // the item has made it ready
+			fence = h.Own(s, l) // the item has made the run ready
 			h.Commit(l, suite.WithEffect(suite.Consuming(l.Commit(fence, l.Receive(i)...), i), store.EffectYield, ""))
 		}
 	}},

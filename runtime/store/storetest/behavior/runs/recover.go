@@ -37,7 +37,7 @@ var recoverBehaviors = []behavior{
 	{"W5_AnOutageOfTheStoreMakesNobodyDead", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
 		alive := h.Session()
-		h.Clock.Advance(10 * suite.TTL) // or its clock is set forward
+		h.Clock.Advance(10 * suite.TTL) // an outage, or a clock that is set forward
 		h.Heartbeat(alive)
 		h.Chore(alive)
 		h.State(l.Run, store.StateOwned)
@@ -50,7 +50,7 @@ var recoverBehaviors = []behavior{
 		alive := h.Session()
 		h.Clock.Advance(10 * suite.TTL)
 		h.Heartbeat(heard)
-		for range 4 { // together with the one pause that was counted for the outage
+		for range 4 { // these pauses and the outage, which counts as one pause, do not exceed the lease
 			h.Clock.Advance(store.CountedPause(suite.TTL))
 			h.Heartbeat(alive)
 			h.Chore(alive)
@@ -125,7 +125,7 @@ var recoverBehaviors = []behavior{
 		h.RecoverDead(alive)
 		_, err := h.Store.Heartbeat(h.Ctx, 0, dead)
 		h.Is("heartbeat after the first part", err, store.ErrExpired)
-		if h.Inspect().Leases[dead].Recovering { // a store may recover only a part of them in one call
+		if h.Inspect().Leases[dead].Recovering { // a store may recover only some of the runs in one call
 			h.Is("opening it again", h.Store.OpenSession(h.Ctx, store.Session{ID: dead, TTL: suite.TTL}), store.ErrExpired)
 		}
 		for range many {
@@ -164,10 +164,10 @@ var recoverBehaviors = []behavior{
 		last := func() event.CommitID { return h.Record(l.Run).Last }
 		for i, test := range []struct {
 			what   string
-			from   int // the number of recoveries from which a claim makes it exempt
+			from   int // claims exempt the run from this number of recoveries on; 0 means never
 			does   []store.Commit
 			exempt bool
-			want   int // the number of recoveries
+			want   int // number of recoveries in the end
 		}{
 			{"nothing makes it exempt", 0, nil, false, 1},
 			{"it has too few recoveries", 2, nil, false, 2},
@@ -182,7 +182,7 @@ var recoverBehaviors = []behavior{
 			h.Equal("recoveries told to the owner", got.Recoveries, h.Record(l.Run).Recoveries)
 			for j, c := range test.does {
 				made := l.Commit(got.Fence, l.Work()...)
-				if c.Exempt != store.ExemptUnchanged && j == 0 { // a commit that changes nothing else
+				if c.Exempt != store.ExemptUnchanged && j == 0 { // this commit changes only the exemption
 					made = store.Commit{Run: l.Run, WorkflowID: made.WorkflowID, Fence: got.Fence, Prev: last()}
 				}
 				made.Exempt, made.Progress = c.Exempt, c.Progress
@@ -199,7 +199,7 @@ var recoverBehaviors = []behavior{
 	{"F1_ALateWriterWritesNothing", func(h *harness) {
 		late := h.Session()
 		l, fence := h.StartOwned(late)
-		h.RecoverDead(h.Session()) // the session was stopped for a while and continues
+		h.RecoverDead(h.Session()) // as if the session had stopped for a while and then continued
 		h.Unchanged("everything that a late writer does", func() {
 			for _, e := range []store.Effect{store.EffectNone, store.EffectPark, store.EffectYield, store.EffectBlock, store.EffectFinish} {
 				h.Is("commit", h.Try(suite.WithEffect(l.Commit(fence, l.Work()...), e, event.StatusRunning)).Err, store.ErrFenced)

@@ -91,7 +91,7 @@ var reopenBehaviors = []behavior{
 		last := h.ContinueWithItems(h.Session(), runs[3])
 		h.Accepts("to the chain once it has continued", store.Deliver{Run: runs[0].Run, Item: h.Item()}, last.Run)
 		h.Clock.Advance(2 * suite.Long)
-		h.Equal("next purge", h.Purged(2), time.Time{}) // the item holds back the second run, and the chain holds back the first
+		h.Equal("next purge", h.Purged(2), time.Time{}) // the item holds back the second run, and the chain holds back the first run
 		h.Reopen()
 		h.Unchanged("a purge after open", func() { h.Equal("next purge", h.Purged(0), time.Time{}) })
 		h.Accepts("by the first run", store.Deliver{Run: runs[0].Run, Item: h.Item()}, last.Run)

@@ -58,7 +58,7 @@ var waitBehaviors = []behavior{
 		} {
 			route := store.Route{Queue: "q", Workflow: c.what}
 			l, fence := h.StartOwnedAs(owner, route)
-			h.Poll(waiter, route) // takes the wake of the start
+			h.Poll(waiter, route) // takes the wake that the start has set
 			p := h.Wait(suite.WaitFor(waiter, route))
 			c.by(l, fence)
 			h.Equal(c.what, h.Woken(c.what, p).Claim, []int{0})
@@ -101,7 +101,7 @@ var waitBehaviors = []behavior{
 		third := h.Start()
 		h.Equal("a hinted claim of nothing", claim("claim", s, true, 0), []event.RunID(nil))
 		h.Equal("it leaves the wake to the other one", h.Poll(other, suite.Orders).Claim, []int{0})
-		all := claim("claim", s, true, 10) // the other session has taken the wake
+		all := claim("claim", s, true, 10) // the wake was taken by the other session
 		all = append(all, claim("claim", other, false, 10)...)
 		h.Equal("claimed of both", all, []event.RunID{third.Run})
 	}},
@@ -133,7 +133,7 @@ var waitBehaviors = []behavior{
 	{"ItemsGoToTheNewOwnerOnceTheRunHasMoved", func(h *harness) {
 		old := h.Session()
 		l, fence := h.StartOwned(old)
-		h.Deliver(l.Run) // the old owner does not read its notifications
+		h.Deliver(l.Run) // the old owner does not fetch its notifications
 		h.Check("release", h.Store.Release(h.Ctx, l.Run, fence))
 		s := h.Session()
 		h.Own(s, l)

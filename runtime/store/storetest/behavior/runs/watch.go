@@ -38,7 +38,7 @@ var watchBehaviors = []behavior{
 	{"WatchUntilEndReturnsWithTheEndAlone", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())
 		p := h.Watch(l.Run, store.UntilEnd)
-		for range 3 { // ends another Watch while the run continues
+		for range 3 { // each commit ends another Watch, but not p
 			next := h.Watch(l.Run, h.Record(l.Run).N)
 			h.Commit(l, l.Commit(fence, l.Work()...))
 			h.Watched(next)
@@ -74,7 +74,7 @@ var watchBehaviors = []behavior{
 	}},
 }
 
-// watchedIn is watched for a goroutine other than the test's.
+// watchedIn does the same as Watched and can be called from any goroutine.
 func (h *harness) watchedIn(p *suite.Pending[struct{}]) {
 	select {
 	case <-p.Answer:

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// blocks fails the test unless AwaitStream blocks. It may return early, but not every time.
+// blocks fails the test unless AwaitStream blocks. AwaitStream may return early, but not in each of
+// 20 calls.
 func (h *harness) blocks(what string, run event.RunID, name string, after uint64) {
 	h.Helper()
 	for range 20 {
@@ -26,8 +27,8 @@ func (h *harness) blocks(what string, run event.RunID, name string, after uint64
 	h.Fatalf("await stream %s: it does not block", what)
 }
 
-// awaiting is awaitStream, but returns only after another AwaitStream for the same chunk has
-// blocked. The first one is then very likely blocked.
+// awaiting calls AwaitStream of the harness in the background. It returns after another AwaitStream
+// for the same chunk has blocked. The first call has then very probably blocked as well.
 func (h *harness) awaiting(run event.RunID, name string, after uint64) *suite.Pending[store.StreamPage] {
 	h.Helper()
 	p := h.AwaitStream(run, name, after)
@@ -178,7 +179,7 @@ var streamAwaitBehaviors = []behavior{
 		})
 		p.Cancel()
 		_, err := p.Result(h.Harness, "await stream")
-		if err != nil { // it may return early
+		if err != nil { // AwaitStream may return early with nil
 			h.Is("await stream", err, context.Canceled)
 		}
 		ctx, cancel := context.WithCancel(h.Ctx)
@@ -238,7 +239,7 @@ var streamAwaitBehaviors = []behavior{
 	}},
 }
 
-// follow reads a stream in the background until it is closed or its chain has ended.
+// follow reads a stream in the background until the stream is closed or its chain has ended.
 func (h *harness) follow(run event.RunID, name string) *suite.Pending[[]string] {
 	return suite.Background(h.Harness, func(ctx context.Context) ([]string, error) {
 		var got []string

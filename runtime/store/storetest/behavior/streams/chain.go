@@ -133,7 +133,7 @@ var streamChainBehaviors = []behavior{
 	}},
 }
 
-// streamsGone fails the test unless the streams of a run cannot be read.
+// streamsGone fails the test unless the store reports that the run of the streams does not exist.
 func (h *harness) streamsGone(run event.RunID) {
 	h.Helper()
 	for _, limit := range []int{0, -1} {

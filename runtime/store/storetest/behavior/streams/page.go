@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// streamPageBehaviors test reading streams.
+// streamPageBehaviors test ReadStream, which returns pages of a stream.
 var streamPageBehaviors = []behavior{
 	{"ReadStreamReturnsThePartThatIsAskedFor", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())

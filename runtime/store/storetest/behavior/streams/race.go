@@ -28,7 +28,7 @@ var streamRaceBehaviors = []behavior{
 					l.Accept(c)
 					continue
 				}
-				for range 1 + n%2 { // every other answer is lost
+				for range 1 + n%2 { // every second publish is repeated, as if its answer were lost
 					err := h.Store.Publish(h.Ctx, l.Run, fence, []store.Publication{suite.Side(text, fmt.Sprint(w), uint64(n))})
 					if err != nil {
 						h.Errorf("publish: %v", err)
@@ -139,7 +139,7 @@ var streamRaceBehaviors = []behavior{
 	}},
 }
 
-// eachOnce fails the test unless the chunks of each writer are present once and in order.
+// eachOnce fails the test unless the chunks of each writer are present exactly once and in order.
 func (h *harness) eachOnce(chunks []string, writers, each int) {
 	h.Helper()
 	for w := range writers {
@@ -153,8 +153,8 @@ func (h *harness) eachOnce(chunks []string, writers, each int) {
 	}
 }
 
-// readPage returns an error unless a page shows one state of the stream. It is called concurrently
-// with a writer.
+// readPage returns an error unless a page shows the stream at one point in time. The test calls
+// readPage concurrently with a writer.
 func (h *harness) readPage(run event.RunID, tail int) error {
 	page, err := h.Store.ReadStream(h.Ctx, store.ReadStream{Run: run, Stream: "a", Tail: tail})
 	if err != nil {

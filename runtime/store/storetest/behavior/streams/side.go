@@ -6,7 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// streamSideBehaviors test the publications of steps.
+// streamSideBehaviors test the publications that steps make through Publish, beside the commits of
+// their run.
 var streamSideBehaviors = []behavior{
 	{"PublishAppendsBesideTheLog", func(h *harness) {
 		l, fence := h.StartOwned(h.Session())

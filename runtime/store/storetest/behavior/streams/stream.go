@@ -18,17 +18,18 @@ var Groups = []suite.Group{
 
 type behavior suite.Behavior[harness]
 
-// harness is the harness of the suite with requests about streams.
+// harness extends the harness of the suite with requests about streams.
 type harness struct{ *suite.Harness }
 
-// stream reads the first page of a stream.
+// stream returns the chunks on the first page of a stream as text.
 func (h *harness) stream(run event.RunID, name string) []string {
 	h.Helper()
 	chunks, _ := h.Page(store.ReadStream{Run: run, Stream: name})
 	return chunks
 }
 
-// numbered returns the texts of the chunks from first to last. The text of a chunk is its index.
+// numbered returns the texts of the chunks from first to last, if the text of each chunk is its
+// index.
 func numbered(first, last int) []string {
 	var all []string
 	for n := first; n <= last; n++ {
