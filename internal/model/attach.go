@@ -17,8 +17,8 @@ type annotation struct {
 	doc        *ast.CommentGroup
 }
 
-// attach finds all directives of the package. It reports those that are misspelled or misplaced,
-// and returns the others with their declarations.
+// attach finds all directives of the package. It reports misspelled and misplaced directives, and
+// returns the others with the declarations to which they belong.
 func (b *builder) attach() []annotation {
 	var found []annotation
 	for _, f := range slices.Concat(b.Files, b.Others) {
@@ -39,8 +39,8 @@ func (b *builder) attach() []annotation {
 	return found
 }
 
-// read returns the directives of a comment and reports mistakes in their text. It omits unsupported
-// kinds, which were reported before.
+// read returns the directives of a comment and reports mistakes in their text. It omits directives
+// of unsupported kinds, which were reported before.
 func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
 	var ds []directive.Directive
 	for _, c := range group.List {
@@ -60,8 +60,8 @@ func (b *builder) read(group *ast.CommentGroup) []directive.Directive {
 	return ds
 }
 
-// place returns the declaration that the directives of a comment apply to, or reports why there is
-// none.
+// place returns the declaration to which the directives of a comment apply. If there is none, place
+// reports the reason and returns false.
 func (b *builder) place(f *load.File, docs map[*ast.CommentGroup]ast.Node, group *ast.CommentGroup, ds []directive.Directive) (ast.Node, bool) {
 	first := ds[0]
 	node, ok := docs[group]
@@ -85,7 +85,8 @@ func (b *builder) place(f *load.File, docs map[*ast.CommentGroup]ast.Node, group
 	return node, true
 }
 
-// moves maps the reasons why a file is not always compiled to a suggestion for its directives.
+// moves maps each reason why a file is not always compiled to a suggestion for directives in such a
+// file.
 var moves = map[load.Reason]string{
 	load.Test:        "move it to a file that is no test",
 	load.Constrained: "move it to a file that is always compiled, and call from there what differs",
@@ -95,7 +96,8 @@ var moves = map[load.Reason]string{
 	load.Excluded:    "move it to a file that is always compiled",
 }
 
-// onlySpec returns the only declaration of a group with a directive.
+// onlySpec returns the declaration in a group that has a directive. It reports a mistake if the
+// group has several declarations.
 func (b *builder) onlySpec(decl *ast.GenDecl, d directive.Directive) (ast.Node, bool) {
 	if len(decl.Specs) == 1 {
 		return decl.Specs[0], true
@@ -134,7 +136,7 @@ func documented(file *ast.File) map[*ast.CommentGroup]ast.Node {
 	return docs
 }
 
-// home describes the declarations that accept a directive.
+// home describes, for messages, the declarations that accept a directive.
 func home(k directive.Kind) string {
 	switch k {
 	case directive.Package:

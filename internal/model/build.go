@@ -20,14 +20,14 @@ import (
 type builder struct {
 	*load.Package
 	model       *Package
-	prefix      string // prefix of stored names
+	prefix      string // prefix of the stored names
 	clause      directive.Directive
 	structs     map[*types.TypeName]*Graph
 	diagnostics []diagnostic.Diagnostic
 	machines    []*Machine
 }
 
-// New returns the model of p and all mistakes in it, sorted. Code can be emitted for the model only
+// New returns the model of p and all mistakes in p, sorted by position. The model is complete only
 // if there are no mistakes.
 func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	b := &builder{Package: p, structs: map[*types.TypeName]*Graph{}, model: &Package{
@@ -66,8 +66,9 @@ func New(p *load.Package) (*Package, []diagnostic.Diagnostic) {
 	return b.model, diagnostic.Sorted(b.diagnostics)
 }
 
-// unreadable returns the errors of a package without directives that may have hidden its
-// directives. Other errors of such a package are not reported.
+// unreadable returns the errors of a package in which New has found no directive. If the package
+// could not be read, these errors may hide directives. If its files were read, unreadable returns
+// nil.
 func (b *builder) unreadable() []diagnostic.Diagnostic {
 	if len(b.Files) == 0 && len(b.Others) == 0 && !b.Output.Exists {
 		return diagnostic.Sorted(b.Diagnostics())
@@ -85,7 +86,7 @@ func (b *builder) problems(ps []directive.Problem) {
 	}
 }
 
-// packageClause applies //flow:package.
+// packageClause applies the options of //flow:package.
 func (b *builder) packageClause(found []annotation) {
 	b.prefix = defaultPrefix(b.Name, b.Path)
 	seen := false
@@ -111,8 +112,8 @@ func (b *builder) packageClause(found []annotation) {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// defaultPrefix returns the package name. For package main, it returns the last significant element
-// of the import path instead.
+// defaultPrefix returns the package name. For package main, it returns the last element of the
+// import path that is not a major version.
 func defaultPrefix(pkgName, importPath string) string {
 	if pkgName != "main" {
 		return pkgName
@@ -124,8 +125,8 @@ func defaultPrefix(pkgName, importPath string) string {
 	return base
 }
 
-// annotation processes the directives of a declaration. attach has verified that the declaration
-// accepts them.
+// annotation adds an annotated declaration to the model. attach has verified that the declaration
+// accepts its directives.
 func (b *builder) annotation(a annotation) {
 	switch node := a.node.(type) {
 	case *ast.FuncDecl:
@@ -164,17 +165,18 @@ func (b *builder) compareFunctions(x, y *Function) int {
 	return cmp.Or(cmp.Compare(x.GoName, y.GoName), b.comparePos(x.pos, y.pos))
 }
 
-// comparePos compares positions. Files are parsed concurrently, so a token.Pos alone does not order
-// positions in different files.
+// comparePos compares positions. Files are parsed concurrently, so the order of token.Pos values
+// from different files is random.
 func (b *builder) comparePos(x, y token.Pos) int {
 	p, q := b.Position(x), b.Position(y)
 	return cmp.Or(cmp.Compare(p.Filename, q.Filename), cmp.Compare(p.Offset, q.Offset))
 }
 
-// goName returns the exported name for impl, or reports why there is none.
+// goName returns the exported name for impl. If there is none, goName reports the reason and
+// returns false.
 func (b *builder) goName(pos token.Pos, impl string, d directive.Directive) (string, bool) {
 	if d.Has("as") {
-		return d.As, d.As != "" // an invalid name was reported
+		return d.As, d.As != "" // if the name is invalid, this was reported
 	}
 	exported, ok := name.Exported(impl)
 	if !ok {
@@ -183,7 +185,7 @@ func (b *builder) goName(pos token.Pos, impl string, d directive.Directive) (str
 	return exported, ok
 }
 
-// stored returns the stored name for impl.
+// stored returns the name that logs contain for impl.
 func (b *builder) stored(impl string, d directive.Directive) string {
 	return cmp.Or(d.Name, b.prefix+"."+strings.TrimPrefix(impl, "*"))
 }

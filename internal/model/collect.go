@@ -6,7 +6,8 @@ import (
 	"go/types"
 )
 
-// gather checks the key of starts that share a run. It returns nil if all starts share one run.
+// collect returns the key of debounce= or batch=, whose starts share a run. It returns nil if the
+// directive has no key, or an invalid one.
 func (b *builder) collect(fn *Function) *Key {
 	d := fn.Directive
 	option := "debounce"
@@ -46,8 +47,9 @@ func example(option string) string {
 	return "debounce=doc.ID,10s"
 }
 
-// batched replaces the parameter of a workflow that takes the inputs of several starts by a single
-// element, as its Start and the expressions of its directive use it.
+// batched changes the parameter of a workflow with batch= from a slice to one element. The
+// generated Start function and the expressions of the directive use the element. The result is
+// false if the parameter is not a slice.
 func (b *builder) batched(fn *Function) bool {
 	d := fn.Directive
 	if !d.Has("batch") {

@@ -14,17 +14,17 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// generated is an identifier that the output declares.
+// generated is an identifier that the generated code declares.
 type generated struct {
 	name string
-	what string // description of the identifier
+	what string // description for messages
 	pos  token.Pos
 	fix  string
-	once bool // once in a package, not per function
+	once bool // declared once in the package, not for each function
 }
 
-// collisions reports generated identifiers that the package already declares, and those that two
-// functions would generate.
+// collisions reports generated identifiers that are also declared in the package or imported, and
+// identifiers that would be generated twice.
 func (b *builder) collisions() {
 	declared := b.declared()
 	for id := range declared {
@@ -41,8 +41,8 @@ func (b *builder) collisions() {
 	}
 }
 
-// hidden reports predeclared identifiers that the output needs and that the package redeclares on
-// any platform or in its tests.
+// hidden reports predeclared identifiers that the generated code needs and that the package
+// redeclares. It also considers files of other platforms and tests.
 func (b *builder) hidden(declared map[string]string) {
 	needs := make(map[string]bool)
 	for _, s := range b.model.Steps {
@@ -65,8 +65,7 @@ func (b *builder) hidden(declared map[string]string) {
 	}
 }
 
-// generated lists the identifiers that the output declares. An identifier that several functions
-// share appears once.
+// generated returns the identifiers that the generated code declares, each once.
 func (b *builder) generated() []generated {
 	var gs []generated
 	if len(b.model.Steps)+len(b.model.Workflows) > 0 {
@@ -107,8 +106,8 @@ func (b *builder) generated() []generated {
 	return b.distinct(gs)
 }
 
-// distinct reports names that are generated twice for different reasons. Functions with the same Go
-// name were reported before.
+// distinct returns the identifiers without duplicates, and reports the duplicates. It omits
+// functions with the same Go name, which sameGoName reports.
 func (b *builder) distinct(gs []generated) []generated {
 	first := make(map[string]generated)
 	var once []generated
@@ -144,8 +143,8 @@ func (b *builder) firstFunction() token.Pos {
 	return slices.MinFunc(fns, func(x, y *Function) int { return b.comparePos(x.pos, y.pos) }).pos
 }
 
-// sameGoName reports functions whose counterparts would have the same Go name. Most are methods
-// with one name on two receivers, which usually also share the stored name.
+// sameGoName reports functions whose generated counterparts would have the same Go name. Usually
+// these are methods of the same name on two receivers, and then the stored names are also equal.
 func (b *builder) sameGoName() {
 	fns := b.functions()
 	for i, f := range fns {
@@ -172,7 +171,7 @@ func (b *builder) askedTwice(pos token.Pos) bool {
 	return false
 }
 
-// title returns the name of a function with its receiver.
+// title returns the name of a function, with its receiver, for messages.
 func (b *builder) title(f *Function) string {
 	if recv := receiverName(f); recv != "" {
 		return "method " + recv + "." + f.Impl

@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// crosswise reports possible deadlocks: one workflow holds limit A while one of its steps waits for
-// B, and another workflow holds B while one of its steps waits for A. It examines only the steps of
-// this package, not those of children. Steps do not wait for limits that their workflow holds.
+// crosswise reports a possible deadlock of two workflows: the first holds limit A while one of its
+// steps waits for limit B, and the second holds B while one of its steps waits for A. Steps do not
+// wait for limits that their workflow holds. crosswise examines only steps of this package, and not
+// the steps of child workflows.
 func (b *builder) crosswise() {
 	var g *graph
-	at := map[[2]types.Object]*Workflow{} // the first workflow that holds one limit and waits for the other
+	at := map[[2]types.Object]*Workflow{} // by pair of limits: the first workflow that holds the first and waits for the second
 	for _, w := range b.model.Workflows {
 		if len(w.Uses) == 0 {
 			continue
@@ -22,7 +23,7 @@ func (b *builder) crosswise() {
 		for _, inner := range b.waitedFor(g, w) {
 			for _, outer := range w.Uses {
 				if b.placeOf(outer.Limit) == keptByWorker {
-					continue // not held while the workflow waits
+					continue // a local limit is not held while the workflow waits
 				}
 				pair := [2]types.Object{outer.Limit, inner}
 				if at[pair] != nil {
@@ -39,8 +40,9 @@ func (b *builder) crosswise() {
 	}
 }
 
-// waitedFor returns the limits of the steps that workflow w calls directly or through functions, or
-// that belong to its graph or machine. It omits the limits that w holds.
+// waitedFor returns the limits for which workflow w waits in its steps. These are the steps that w
+// calls directly or through other functions, or the steps of its graph or machine. waitedFor omits
+// the limits that w holds.
 func (b *builder) waitedFor(g *graph, w *Workflow) (all []types.Object) {
 	note := func(step *Step) {
 		for _, u := range step.Uses {

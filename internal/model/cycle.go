@@ -10,10 +10,10 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// cycles reports directive values that cause an initialization cycle. The generated variable of a
-// step or workflow refers to the objects that its directive names, and the function of a step
-// refers to the names in its key. Therefore none of these objects may be initialized by calling the
-// function.
+// cycles reports directive values that cause an initialization cycle in the generated code. The
+// generated variable of a step or workflow refers to the objects that its directive names. The
+// function of a step refers to the names in its key. Therefore the initialization of these objects
+// must not call the function.
 func (b *builder) cycles() {
 	var g *graph
 	for _, c := range b.counterparts() {
@@ -33,7 +33,7 @@ func (b *builder) cycles() {
 	}
 }
 
-// counterpart is a step or workflow with the objects that its generated code refers to.
+// counterpart is a step or workflow and the objects to which its generated code refers.
 type counterpart struct {
 	fn   *Function
 	refs []reference
@@ -57,7 +57,7 @@ func (b *builder) counterparts() []counterpart {
 	return all
 }
 
-// reference is a package-level object that a directive names.
+// reference is a package-level object that an option of a directive names.
 type reference struct {
 	object types.Object
 	option string
@@ -73,7 +73,7 @@ func (s *Step) references(pkg *types.Package) []reference {
 	return append(refs, s.Key.references(pkg, "key")...)
 }
 
-// references returns the objects in the keys of limits.
+// references returns the package-level objects in the keys of the limits that f uses.
 func (f *Function) references(pkg *types.Package) []reference {
 	var refs []reference
 	for _, u := range f.Uses {
@@ -109,12 +109,13 @@ func inPackage(obj types.Object, pkg *types.Package) bool {
 	return false
 }
 
-// graph maps each package-level object to the objects that it refers to.
+// graph maps each package-level object to the objects to which its declaration refers.
 type graph struct {
 	edges map[types.Object][]types.Object
 }
 
-// dependencies builds the graph from the user's files and adds the references of generated code.
+// dependencies returns the graph of the user's declarations, extended by the references of the
+// generated code.
 func (b *builder) dependencies() *graph {
 	g := &graph{make(map[types.Object][]types.Object)}
 	for _, f := range b.Files {
@@ -169,8 +170,9 @@ func (b *builder) addEdges(g *graph, from types.Object, node ast.Node) {
 	})
 }
 
-// path returns the names of the objects on an initialization path from ref to target. One of them
-// must be a variable, because functions alone may call each other recursively.
+// path returns the names of the objects on a path of references from ref to target, or nil if there
+// is no path. At least one of the objects must be a variable, because functions may call each other
+// recursively.
 func (g *graph) path(ref reference, target types.Object) []string {
 	type state struct {
 		object types.Object

@@ -11,7 +11,7 @@ import (
 )
 
 // declared returns the package-level identifiers of all files of the package, including tests and
-// other platforms, with the position of each declaration.
+// files of other platforms. It maps each identifier to the position of its declaration.
 func (b *builder) declared() map[string]string {
 	taken := make(map[string]string)
 	for _, f := range b.ofPackage() {
@@ -25,13 +25,15 @@ func (b *builder) declared() map[string]string {
 	return taken
 }
 
-// ofPackage returns the files that belong to the package on any platform or in its tests.
+// ofPackage returns the files that belong to the package, including tests and files of other
+// platforms.
 func (b *builder) ofPackage() []*load.File {
 	return slices.DeleteFunc(slices.Concat(b.Files, b.Others), func(f *load.File) bool { return f.AST.Name.Name != b.Name })
 }
 
-// imported returns the names that imports declare in file scopes. Go does not allow a package-level
-// declaration with the same name. A dot import declares all exported names of the package.
+// imported returns the names that import declarations declare, each with its position. Go does not
+// allow a package-level declaration of such a name in the same package. A dot import declares all
+// exported names of the imported package.
 func (b *builder) imported() map[string]string {
 	paths := make(map[string]importedPackage)
 	for _, p := range b.Types.Imports() {
@@ -75,7 +77,7 @@ func (b *builder) importedNames(spec *ast.ImportSpec, paths map[string]importedP
 	return nil
 }
 
-// line returns the position pos as "file.go:12".
+// line returns pos in the form "file.go:12".
 func (b *builder) line(pos token.Pos) string {
 	p := b.Position(pos)
 	return fmt.Sprintf("%s:%d", base(p.Filename), p.Line)

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// edges finds the possible transitions of each step from the calls of generated methods, in the
-// body of the step and in the methods of the machine that it calls.
+// edges finds the possible transitions of each step. They are calls of generated methods in the
+// body of the step, or in other methods of the machine that the step calls.
 func (b *builder) edges(m *Machine) {
 	f := finder{b: b, m: m, bodies: map[string]body{}}
 	b.methods(m, func(decl *ast.FuncDecl, recv types.Object) { f.bodies[decl.Name.Name] = body{decl, recv} })
@@ -28,13 +28,13 @@ type body struct {
 	recv types.Object
 }
 
-// finder analyzes the code of one step.
+// finder finds the transitions of one step.
 type finder struct {
 	b      *builder
 	m      *Machine
 	bodies map[string]body
 	from   *Step
-	seen   map[string]bool // visited methods
+	seen   map[string]bool // names of the methods that were analyzed
 }
 
 func (f *finder) add(to *Step, label string) {
@@ -51,7 +51,7 @@ func (f *finder) method(id, label string) {
 	}
 }
 
-// node analyzes code that executes under the condition of the label.
+// node adds the transitions in the code n. label is the condition under which the code is executed.
 func (f *finder) node(n ast.Node, recv types.Object, label string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -77,7 +77,7 @@ func (f *finder) node(n ast.Node, recv types.Object, label string) {
 	})
 }
 
-// call analyzes a call of a method of the machine.
+// call adds the transitions of a call of the method id of the machine.
 func (f *finder) call(id string, call *ast.CallExpr, label string) {
 	if id == name.Done {
 		f.add(nil, label)
@@ -99,8 +99,8 @@ func (f *finder) call(id string, call *ast.CallExpr, label string) {
 	f.method(id, label)
 }
 
-// text returns an expression as a label: on one line, without characters that end a label in a
-// diagram.
+// text returns an expression as a label of a diagram: on one line and without the characters that
+// would end the label.
 func text(e ast.Expr) string {
 	s := strings.Join(strings.Fields(types.ExprString(e)), " ")
 	return strings.NewReplacer(":", "", ";", "", "#", "", "\"", "'", "`", "'", "{", "(", "}", ")").Replace(s)

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/internal/payload"
 )
 
-// failure checks a type or variable with //flow:error and adds it to the model.
+// failure adds a type or variable with //flow:error to the model, or reports mistakes.
 func (b *builder) failure(node ast.Node, ds []directive.Directive) {
 	if len(ds) > 1 {
 		b.report(ds[1].Pos, describe(node)+" has //flow:error twice", "keep one")
@@ -52,8 +52,8 @@ func (b *builder) failure(node ast.Node, ds []directive.Directive) {
 	b.model.Failures = append(b.model.Failures, f)
 }
 
-// failureType returns the type that occurs in error chains. It is a pointer if Error has a pointer
-// receiver.
+// failureType returns the type of the errors as it occurs in error chains. It is a pointer type if
+// the method Error has a pointer receiver.
 func (b *builder) failureType(obj *types.TypeName, id *ast.Ident) types.Type {
 	title := "type " + id.Name
 	t := obj.Type()
@@ -82,8 +82,8 @@ func (b *builder) failureType(obj *types.TypeName, id *ast.Ident) types.Type {
 	return t
 }
 
-// sentinel checks the requirements of the runtime at program start: the sentinel has a value, and
-// the value is comparable.
+// sentinel checks that a sentinel has a value and that the value is comparable. The runtime checks
+// the same when the program starts.
 func (b *builder) sentinel(node ast.Node, id *ast.Ident, obj *types.Var) bool {
 	if spec, ok := node.(*ast.ValueSpec); ok && len(spec.Values) == 0 {
 		b.report(id.Pos(), describe(node)+" has no value when the program starts", "give it one where it is declared")

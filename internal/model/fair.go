@@ -8,16 +8,17 @@ import (
 	"math"
 )
 
-// Fair contains the fairness key of a workflow's runs and its share.
+// Fair contains the expressions of the fairness key of a workflow's runs and of its share.
 type Fair struct {
 	Key   *Key
-	Share *Key // 1 if nil
+	Share *Key // nil means a share of 1
 }
 
 // maxShare is the largest share of a fairness key. It equals store.MaxShare.
 const maxShare = 100
 
-// fair checks the expressions of a fairness key and its share.
+// fair returns the fairness key and the share of a workflow, or nil if there are none or they are
+// invalid.
 func (b *builder) fair(fn *Function) *Fair {
 	if !fn.Directive.Has("fair") {
 		return nil
@@ -46,7 +47,7 @@ func (b *builder) fair(fn *Function) *Fair {
 	return f
 }
 
-// share checks the expression of a share, which must be an integer of at least 1.
+// share returns the expression of a share, which must be an integer of at least 1.
 func (b *builder) share(fn *Function) *Key {
 	text := fn.Directive.Share
 	wrong := func(pos token.Pos, what, fix string) {
@@ -67,7 +68,7 @@ func (b *builder) share(fn *Function) *Key {
 	return k
 }
 
-// integer reports an error unless the expression has an integer type whose values all fit into an
+// integer reports a mistake unless the expression has an integer type whose values all fit into an
 // int.
 func (b *builder) integer(pos token.Pos, k *Key, wrong func(pos token.Pos, what, fix string), kind, conversion string) bool {
 	tv := k.Info.Types[k.Expr]
@@ -87,8 +88,8 @@ func (b *builder) integer(pos token.Pos, k *Key, wrong func(pos token.Pos, what,
 	return false
 }
 
-// priority checks the expression of a workflow's priority, which must be an integer and may be
-// constant.
+// priority returns the expression of a workflow's priority. The expression must be an integer and
+// may be constant.
 func (b *builder) priority(fn *Function) *Key {
 	if !fn.Directive.Has("priority") {
 		return nil
@@ -118,8 +119,8 @@ func fits(v constant.Value) bool {
 	return exact && n >= math.MinInt32 && n <= math.MaxInt32
 }
 
-// NeedsConversion reports whether generated code must convert the value of the expression to want,
-// because its type differs.
+// NeedsConversion reports whether the type of the expression differs from want, so that generated
+// code must convert the value.
 func (k *Key) NeedsConversion(want types.Type) bool {
 	t := k.Info.Types[k.Expr].Type
 	if basic, ok := t.(*types.Basic); ok && basic.Info()&types.IsUntyped != 0 {

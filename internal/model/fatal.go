@@ -8,7 +8,8 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// fatal resolves an error in fatal= in the scope of the file of fn.
+// fatal returns the error that fatal= names in the scope of fn's file. It reports a mistake and
+// returns false if there is no such error.
 func (b *builder) fatal(fn *Function, ref directive.Reference) (Fatal, bool) {
 	obj := b.resolve(fn.decl.Pos(), "fatal=", ref)
 	if obj == nil {
@@ -52,8 +53,8 @@ func (b *builder) fatalType(ref directive.Reference, obj *types.TypeName) (Fatal
 	return Fatal{}, false
 }
 
-// resolve returns the object that ref names in the scope of the file of pos, or reports that there
-// is none. option is the text before ref.
+// resolve returns the object that ref names in the scope of the file at pos. If there is none,
+// resolve reports the mistake and returns nil. option is the text in front of ref, for messages.
 func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference) types.Object {
 	file := b.Types.Scope().Innermost(pos)
 	for file != nil && file.Parent() != b.Types.Scope() {
@@ -88,7 +89,8 @@ func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference)
 	return obj
 }
 
-// errorNames returns the names of errors for suggestions.
+// errorNames returns the names of the errors in a scope, which messages suggest in place of an
+// unknown name.
 func errorNames(scope, pkg *types.Scope, qualified bool) []string {
 	if !qualified {
 		scope = pkg

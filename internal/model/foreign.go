@@ -23,19 +23,19 @@ var wellKnown = map[string][]string{
 }
 
 // Foreign is a sentinel of another package that callers can match after a durable call. Its stored
-// name does not depend on the package that registers it.
+// name contains its package, so all packages that register it use the same name.
 type Foreign struct {
 	Stored   string
 	Sentinel types.Object
 }
 
-// foreign adds the sentinels of a //flow:error directive on a package clause.
+// foreign adds the sentinels that a //flow:error directive on the package clause lists.
 func (b *builder) foreign(file *ast.File, ds []directive.Directive) {
 	for _, d := range ds {
 		for _, ref := range d.Errors {
 			obj := b.resolve(file.Package, "//flow:error ", ref)
 			switch obj := obj.(type) {
-			case nil: // already reported
+			case nil: // resolve has reported the mistake
 			case *types.Var:
 				switch {
 				case ref.Pointer || !isError(obj.Type()):
@@ -61,7 +61,7 @@ func (b *builder) addForeign(obj types.Object) {
 	}
 }
 
-// known adds the well-known sentinels of imported packages.
+// known adds the sentinels in wellKnown whose packages are imported.
 func (b *builder) known() {
 	if b.model.Empty() {
 		return

@@ -46,7 +46,8 @@ func (b *builder) function(decl *ast.FuncDecl, ds []directive.Directive) {
 	}
 }
 
-// onlyDirective returns the directive of a function, which must be the only one.
+// onlyDirective returns the first directive of a function. It reports a mistake and returns false
+// if the function has several.
 func (b *builder) onlyDirective(decl *ast.FuncDecl, ds []directive.Directive) (directive.Directive, bool) {
 	first := ds[0]
 	for _, d := range ds[1:] {
@@ -59,8 +60,8 @@ func (b *builder) onlyDirective(decl *ast.FuncDecl, ds []directive.Directive) (d
 	return first, len(ds) == 1
 }
 
-// common checks the common properties of steps and workflows. It returns nil if further checks are
-// impossible.
+// common checks the requirements that steps and workflows share, and returns the function. It
+// returns nil if a mistake prevents further checks.
 func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	obj, ok := b.Info.Defs[decl.Name].(*types.Func)
 	switch {
@@ -110,18 +111,18 @@ func (b *builder) common(decl *ast.FuncDecl, d directive.Directive) *Function {
 	return fn
 }
 
-// toolComment matches comments for other tools that lack the colon by which go/ast recognizes
-// directives. gofmt adds a space to those in doc comments.
+// toolComment matches comments for other tools that go/ast does not recognize as directives,
+// because they have no colon. In doc comments, gofmt inserts a space in front of such a comment.
 var toolComment = regexp.MustCompile(`^//(?:(?:nolint|#?nosec|noinspection|NOSONAR)(?:\W|$)|\s+(?:nolint|#?nosec|NOSONAR)(?:\s*$|:|\s*//|\s+G\d))`)
 
-// prose returns the text of a doc comment without comments for tools.
+// prose returns the text of a doc comment without directives and comments for tools.
 func prose(doc *ast.CommentGroup) string {
 	return (&ast.CommentGroup{
 		List: slices.DeleteFunc(slices.Clone(doc.List), func(c *ast.Comment) bool { return toolComment.MatchString(c.Text) }),
 	}).Text()
 }
 
-// shape checks the signature except for the types of payloads.
+// shape checks the signature of a function, except that the types of its payloads can be stored.
 func (b *builder) shape(decl *ast.FuncDecl, sig *types.Signature, kind directive.Kind) bool {
 	before := len(b.diagnostics)
 	title := fmt.Sprintf("%s %s", kind, decl.Name.Name)
@@ -143,7 +144,7 @@ func (b *builder) shape(decl *ast.FuncDecl, sig *types.Signature, kind directive
 	return len(b.diagnostics) == before
 }
 
-// firstParameter checks that the context type fits the kind of the directive.
+// firstParameter checks that the first parameter is the context type that the directive requires.
 func (b *builder) firstParameter(decl *ast.FuncDecl, sig *types.Signature, kind directive.Kind) {
 	title := fmt.Sprintf("%s %s", kind, decl.Name.Name)
 	want, other := "context.Context", "workflow.Context"
@@ -172,7 +173,7 @@ func (b *builder) firstParameter(decl *ast.FuncDecl, sig *types.Signature, kind 
 	}
 }
 
-// contextName returns the name of a context type, or "" for another type.
+// contextName returns the name of a context type, or "" if t is another type.
 func contextName(t types.Type) string {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || named.Obj().Name() != "Context" {
@@ -192,7 +193,7 @@ func isInvalid(t types.Type) bool {
 	return ok && b.Kind() == types.Invalid
 }
 
-// compiler reports the type errors in a signature.
+// compiler reports the errors that the type checker has found in a signature.
 func (b *builder) compiler(decl *ast.FuncDecl, title string) {
 	ds := b.TypeErrors(decl.Type.Pos(), decl.Type.End())
 	if len(ds) == 0 {
@@ -214,7 +215,7 @@ func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
 		for _, spec := range f.AST.Imports {
 			d, ok := b.ImportError(spec)
 			switch {
-			case spec.Pos() >= f.End: // appended by package load
+			case spec.Pos() >= f.End: // package load appended this import
 			case ok:
 				ds = append(ds, d)
 			default:
@@ -225,8 +226,8 @@ func (b *builder) importErrors(decl *ast.FuncDecl) []diagnostic.Diagnostic {
 	return ds
 }
 
-// names checks that every parameter has a name, because arguments are stored by name. The context
-// is not stored and needs no name.
+// names checks that every parameter has a name, because arguments are stored under the names of
+// their parameters. The context is not stored and may have no name.
 func (b *builder) names(decl *ast.FuncDecl, title string) {
 	i := 0
 	for _, field := range decl.Type.Params.List {
@@ -243,7 +244,7 @@ func (b *builder) names(decl *ast.FuncDecl, title string) {
 	}
 }
 
-// results checks that the results are (error) or (T, error).
+// results checks that a function returns error, or one value and error.
 func (b *builder) results(decl *ast.FuncDecl, sig *types.Signature, title string) {
 	pos := decl.Type.End()
 	if decl.Type.Results != nil {
@@ -270,7 +271,7 @@ func (b *builder) payloads(fn *Function) {
 		b.faults(fn.decl, nodes[i+1], title, payload.Check(p.Name, p.Type, b.Types))
 	}
 	switch {
-	case fn.Result == nil || b.machineOf(fn.sig) != nil: // the result of a machine step is checked with the machine
+	case fn.Result == nil || b.machineOf(fn.sig) != nil: // stepOfMachine checks the result of a machine step
 	case nextOf(fn.Result) != nil:
 		b.report(fn.decl.Type.Results.Pos(), title+" returns a step.Next, and is no step of a machine", "make it a method of a type under //flow:machine, or return a result")
 	default:
@@ -280,7 +281,7 @@ func (b *builder) payloads(fn *Function) {
 
 func (b *builder) faults(decl *ast.FuncDecl, pos token.Pos, title string, faults []payload.Fault) {
 	for _, f := range faults {
-		if f.Invalid && !strings.Contains(f.Path, ".") { // the signature itself is invalid
+		if f.Invalid && !strings.Contains(f.Path, ".") { // the type checker has reported an error in the signature
 			b.compiler(decl, title)
 			continue
 		}
@@ -302,8 +303,8 @@ func (b *builder) paramNodes(decl *ast.FuncDecl) []token.Pos {
 	return nodes
 }
 
-// receivers groups the steps that are methods by their receiver type. Register takes a pointer if
-// at least one method needs it.
+// receivers groups the steps that are methods by receiver type. The parameter of Register is a
+// pointer if at least one of the methods has a pointer receiver.
 func (b *builder) receivers() {
 	for _, s := range b.model.Steps {
 		if s.named == nil || s.Graph != nil {
@@ -322,7 +323,7 @@ func (b *builder) receivers() {
 	slices.SortFunc(b.model.Receivers, func(x, y *Receiver) int { return cmp.Compare(x.Type.Name(), y.Type.Name()) })
 }
 
-// Is reports whether t is the type of the receiver's parameter.
+// Is reports whether the parameter of Register for this receiver has type t.
 func (r *Receiver) Is(t types.Type) bool {
 	if r.Pointer {
 		return types.Identical(t, types.NewPointer(r.Type.Type()))
@@ -330,8 +331,8 @@ func (r *Receiver) Is(t types.Type) bool {
 	return types.Identical(t, r.Type.Type())
 }
 
-// wire sets the stored names of the parameters of fn that differ from their own names. Names that
-// differ only in case are equal, because they cannot be distinguished when decoded.
+// wire sets the stored names of parameters from wire=. It reports stored names that differ only in
+// case, because decoding cannot distinguish them.
 func (b *builder) wire(fn *Function) {
 	title := fmt.Sprintf("%s %s", fn.Directive.Kind, fn.Impl)
 	for _, w := range fn.Directive.Wire {

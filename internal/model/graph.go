@@ -13,30 +13,32 @@ import (
 	"github.com/flowgen/flowgen/internal/payload"
 )
 
-// Graph contains the additional properties of a workflow declared by a struct with //flow:dag. The
-// exported fields are the parameters of the workflow.
+// Graph is the part of a workflow's model that only workflows declared by a struct with //flow:dag
+// have. The exported fields of the struct are the parameters of the workflow.
 type Graph struct {
 	Type         *types.TypeName
-	Dependencies []*Dependency // for the unexported fields, in their order
+	Dependencies []*Dependency // for the unexported fields, in the order of the fields
 	Nodes        []*Node       // in topological order
-	Sinks        []*Node       // nodes that provide the result
+	Sinks        []*Node       // nodes whose results are the result of the graph
 	Results      []Param       // fields of the generated result; nil if there is at most one sink
 
 	workflow *Workflow
 	spec     *ast.TypeSpec
-	methods  map[string]*ast.FuncDecl // all methods of the struct
-	broken   map[string]bool          // steps with reported mistakes
+	methods  map[string]*ast.FuncDecl // all methods of the struct, by name
+	broken   map[string]bool          // names of the steps with reported mistakes
 	steps    []*Node                  // in source order
 }
 
-// Dependency is a parameter of Register that becomes a field of structs.
+// Dependency is a parameter of Register. Its value becomes a field of structs whose methods are
+// steps.
 type Dependency struct {
 	Field string
 	Type  types.Type
-	Steps []*Step // steps that need it
+	Steps []*Step // steps that need the dependency
 }
 
-// Input returns the step parameter with the exported fields of the graph, or nil if there are none.
+// Input returns the first parameter of the steps, which contains the exported fields of the graph.
+// It returns nil if there are no exported fields.
 func (g *Graph) Input() *Param {
 	if len(g.workflow.Params) == 0 {
 		return nil
@@ -44,10 +46,12 @@ func (g *Graph) Input() *Param {
 	return &g.steps[0].Step.Params[0]
 }
 
-// Finishes reports whether a failed step ends only the steps that depend on it.
+// Finishes reports whether, after a failed step, the graph executes the steps that do not depend on
+// it.
 func (g *Graph) Finishes() bool { return g.workflow.Directive.OnFail == "finish" }
 
-// graph checks a struct with //flow:dag and adds it to the model. Its steps are not known yet.
+// graph checks a struct with //flow:dag and adds its workflow to the model. The steps are added
+// later.
 func (b *builder) graph(spec *ast.TypeSpec, ds []directive.Directive) {
 	d := ds[0]
 	if len(ds) > 1 {
@@ -85,7 +89,7 @@ func (b *builder) graph(spec *ast.TypeSpec, ds []directive.Directive) {
 	b.model.Workflows = append(b.model.Workflows, g.workflow)
 }
 
-// docOf returns the doc comment of a type.
+// docOf returns the doc comment of a type, which may be on its group of declarations.
 func (b *builder) docOf(spec *ast.TypeSpec) *ast.CommentGroup {
 	for _, f := range b.Files {
 		for _, decl := range f.AST.Decls {
@@ -97,7 +101,8 @@ func (b *builder) docOf(spec *ast.TypeSpec) *ast.CommentGroup {
 	return spec.Doc
 }
 
-// graphType returns the struct type of a graph, or reports that it is not a struct.
+// graphType returns the struct type of a graph. If the type is not a struct, graphType reports the
+// mistake and returns nil.
 func (b *builder) graphType(g *Graph) *types.Struct {
 	title := "graph " + g.Type.Name()
 	if g.spec.TypeParams != nil {
@@ -117,7 +122,7 @@ func (b *builder) graphType(g *Graph) *types.Struct {
 	return fields
 }
 
-// fields divides the fields into input and dependencies.
+// fields adds the exported fields to the input and the unexported fields to the dependencies.
 func (b *builder) fields(g *Graph, s *types.Struct) {
 	w := g.workflow
 	title := "graph " + g.Type.Name()
@@ -163,7 +168,8 @@ func isLock(t types.Type) bool {
 	return !types.IsInterface(t) && !locks(t) && locks(types.NewPointer(t))
 }
 
-// scopeOf creates the scope of the directive's expressions, which contains the input fields.
+// scopeOf creates the scope in which the expressions of the graph's directive are checked. It
+// contains the exported fields.
 func (b *builder) scopeOf(g *Graph) {
 	w := g.workflow
 	from, to := g.spec.Type.Pos(), g.spec.Type.End()
@@ -176,8 +182,8 @@ func (b *builder) scopeOf(g *Graph) {
 	w.scope = from + 1
 }
 
-// dependency returns the parameter of Register for a field. Fields with the same name and type
-// share a parameter.
+// dependency returns the parameter of Register for an unexported field. Fields of the same name and
+// type share a parameter.
 func (b *builder) dependency(f *types.Var) *Dependency {
 	for _, d := range b.model.Dependencies {
 		if d.Field == f.Name() && types.Identical(d.Type, f.Type()) {
@@ -189,7 +195,7 @@ func (b *builder) dependency(f *types.Var) *Dependency {
 	return d
 }
 
-// graphOptions checks the values in the directive of a graph.
+// graphOptions checks the options in the directive of a graph.
 func (b *builder) graphOptions(g *Graph) {
 	w := g.workflow
 	fn := &w.Function

@@ -17,10 +17,10 @@ import (
 type Node struct {
 	Step      *Step
 	ID        string // unique in the graph
-	Each      *Node  // node over whose elements it runs; nil if it runs once
-	Takes     []Take // parameters after the context and the input
+	Each      *Node  // node of each=; nil if the step runs once
+	Takes     []Take // parameters behind the context and the input
 	After     []*Node
-	If        *Predicate // nil if unconditional
+	If        *Predicate // nil if the step is unconditional
 	Skippable bool
 
 	graph *Graph
@@ -30,17 +30,18 @@ type Node struct {
 type Take struct {
 	Param   string
 	Node    *Node
-	Pointer bool // nil if the node was skipped
-	Element bool // receives one element of the result
+	Pointer bool // a pointer that is nil if the node was skipped
+	Element bool // receives one element of the result of Node
 }
 
-// Predicate is a method that decides whether a node is skipped.
+// Predicate is a method that decides whether a step is executed or skipped.
 type Predicate struct {
 	Method string
 	Takes  []Take
 }
 
-// Result returns the type of the node's result for dependent nodes, or nil if it has no result.
+// Result returns the type in which dependent nodes receive the result of the node. It is nil if the
+// node has no result.
 func (n *Node) Result() types.Type {
 	if n.Each != nil && n.Step.Result != nil {
 		return types.NewSlice(n.Step.Result)
@@ -48,7 +49,7 @@ func (n *Node) Result() types.Type {
 	return n.Step.Result
 }
 
-// needs returns all dependencies of the node.
+// needs returns all dependencies of the node in the form of package dag.
 func (n *Node) needs() (needs []dag.Need) {
 	takes := n.Takes
 	if n.If != nil {
@@ -63,9 +64,8 @@ func (n *Node) needs() (needs []dag.Need) {
 	return needs
 }
 
-// Needs returns the nodes that must have ended before the node begins, without duplicates. maybe
-// reports for each of them whether the node begins even if it was skipped. Needs omits the node over
-// whose elements the node runs.
+// Needs returns the nodes that must have ended before the node begins, each once. It omits the node
+// of each=. maybe[o] reports whether the node begins even if o was skipped.
 func (n *Node) Needs() (nodes []*Node, maybe map[*Node]bool) {
 	maybe = map[*Node]bool{}
 	for _, d := range n.needs() {
@@ -87,8 +87,9 @@ func (n *Node) name() string { return n.Step.Impl }
 
 func (n *Node) title() string { return "step " + n.name() + " of graph " + n.graph.Type.Name() }
 
-// graphStep adds a step to the graph of its receiver, if it has one. The step is named within the
-// graph, and the input of the graph precedes its parameters.
+// graphStep adds a step to the graph of its receiver, if the receiver is a graph. The stored name
+// of the step begins with the name of the graph. The input of the graph becomes the first parameter
+// of the step.
 func (b *builder) graphStep(s *Step) {
 	g := b.structs[s.named]
 	if g == nil {
@@ -124,7 +125,7 @@ func paramNames(params []Param) (names []string) {
 	return names
 }
 
-// graphs connects the steps of each graph, and checks the complete graph.
+// graphs connects the steps of each graph and checks the graphs.
 func (b *builder) graphs() {
 	for _, w := range b.model.Workflows {
 		if w.Graph != nil {
@@ -149,7 +150,7 @@ func (b *builder) connect(g *Graph) {
 			b.report(n.Step.pos, n.title()+" has the name under which the input is stored", "rename it")
 		}
 	}
-	for _, n := range g.steps { // before links, which needs the result types
+	for _, n := range g.steps { // in a loop of its own, because links needs the result types of all steps
 		b.each(g, n)
 	}
 	for _, n := range g.steps {
@@ -168,7 +169,7 @@ func (b *builder) connect(g *Graph) {
 	}
 }
 
-// each finds the node over whose elements a step runs.
+// each finds the node that each= names.
 func (b *builder) each(g *Graph, n *Node) {
 	d := n.Step.Directive
 	if d.Each.Value == "" {
@@ -179,7 +180,7 @@ func (b *builder) each(g *Graph, n *Node) {
 	}
 }
 
-// links finds the dependencies of a step.
+// links finds the dependencies of a step from its parameters and options.
 func (b *builder) links(g *Graph, n *Node) {
 	d := n.Step.Directive
 	first := 0
@@ -205,7 +206,8 @@ func (b *builder) links(g *Graph, n *Node) {
 	}
 }
 
-// stepNamed returns the node that an option names, or reports that there is none.
+// stepNamed returns the step that an option names. If there is none, stepNamed reports the mistake
+// and returns nil.
 func (b *builder) stepNamed(g *Graph, n *Node, text directive.Text, option string) *Node {
 	i := slices.IndexFunc(g.steps, func(o *Node) bool { return o.name() == text.Value })
 	switch {
@@ -217,7 +219,7 @@ func (b *builder) stepNamed(g *Graph, n *Node, text directive.Text, option strin
 	return nil
 }
 
-// nearStep suggests a step for an unknown name.
+// nearStep returns a suggestion for a step name that does not exist.
 func (b *builder) nearStep(g *Graph, n *Node, called string) string {
 	var names []string
 	for _, o := range g.steps {
@@ -242,7 +244,8 @@ func (b *builder) nearStep(g *Graph, n *Node, called string) string {
 	return "name one of " + strings.Join(names, ", ")
 }
 
-// take returns the node whose result a parameter of a step or its predicate receives.
+// take returns the node whose result a parameter of a step or of its predicate receives. The result
+// is false if the parameter is not a dependency.
 func (b *builder) take(g *Graph, n *Node, title string, p Param, each *Node) (Take, bool) {
 	i := slices.IndexFunc(g.steps, func(o *Node) bool { return o.name() == p.Name })
 	if i < 0 {
@@ -273,7 +276,7 @@ func (b *builder) take(g *Graph, n *Node, title string, p Param, each *Node) (Ta
 		return t, true
 	}
 	if each == nil && n.Step.Directive.Each.Value != "" && title == n.title() {
-		return t, true // the node to iterate over was reported
+		return t, true // each has reported the mistake
 	}
 	what, fix := fmt.Sprintf("%s takes %s as %s: it is %s", title, p.Name, text(p.Type), text(has)), "take "+text(has)
 	if t.Element {
@@ -286,7 +289,7 @@ func (b *builder) take(g *Graph, n *Node, title string, p Param, each *Node) (Ta
 		}
 	}
 	b.report(p.Var.Pos(), what, fix)
-	return t, true // still a dependency
+	return t, true // the mistake does not change the dependency
 }
 
 // shape returns the graph in the form of package dag.
@@ -299,7 +302,7 @@ func (g *Graph) shape() (nodes []dag.Node) {
 	return nodes
 }
 
-// order sorts the steps topologically, or reports cycles.
+// order sorts the steps topologically, or reports the cycles that prevent this.
 func (b *builder) order(g *Graph) {
 	nodes := g.shape()
 	for _, cycle := range dag.Cycles(nodes) {
@@ -315,7 +318,7 @@ func (b *builder) order(g *Graph) {
 	}
 }
 
-// pointers reports pointer parameters for results that are never missing.
+// pointers reports parameters of pointer type whose node is never skipped.
 func (b *builder) pointers(g *Graph) {
 	skippable := dag.Skippable(g.shape())
 	for _, n := range g.Nodes {
@@ -348,7 +351,7 @@ func paramOf(sig *types.Signature, name string) *types.Var {
 	return nil
 }
 
-// result finds the steps that provide the result of the graph.
+// result finds the steps whose results are the result of the graph.
 func (b *builder) result(g *Graph) {
 	w, text := g.workflow, g.workflow.Directive.Result
 	for _, i := range dag.Sinks(g.shape()) {
@@ -374,7 +377,8 @@ func (b *builder) result(g *Graph) {
 	}
 }
 
-// final returns the type of a sink's result as part of the graph's result.
+// final returns the type of the node's result in the result of the graph. It is a pointer type if
+// the node can be skipped.
 func (n *Node) final() types.Type {
 	if n.Skippable {
 		return types.NewPointer(n.Result())
@@ -382,8 +386,8 @@ func (n *Node) final() types.Type {
 	return n.Result()
 }
 
-// namedResult selects the result of one step as that of the graph, and reports results that would
-// be lost.
+// namedResult makes the result of the step in result= the result of the graph. It reports other
+// steps whose results would be lost.
 func (b *builder) namedResult(g *Graph, text directive.Text) {
 	i := slices.IndexFunc(g.steps, func(n *Node) bool { return n.name() == text.Value })
 	if i < 0 {
@@ -405,7 +409,7 @@ func (b *builder) namedResult(g *Graph, text directive.Text) {
 	g.Sinks = []*Node{sink}
 }
 
-// lost records a step with reported mistakes, so that its dependents are not reported as well.
+// lost records that a step has mistakes, so that steps which depend on it are not reported.
 func (b *builder) lost(decl *ast.FuncDecl) {
 	for t, g := range b.structs {
 		if receiverName(&Function{decl: decl}) == t.Name() {
@@ -414,7 +418,7 @@ func (b *builder) lost(decl *ast.FuncDecl) {
 	}
 }
 
-// methodNames returns the methods of the struct that are not steps.
+// methodNames returns the names of the struct's methods that are not steps.
 func (g *Graph) methodNames() (names []string) {
 	for _, m := range slices.Sorted(maps.Keys(g.methods)) {
 		if !slices.ContainsFunc(g.steps, func(n *Node) bool { return n.name() == m }) && !g.broken[m] {

@@ -13,11 +13,12 @@ import (
 	"github.com/flowgen/flowgen/internal/directive"
 )
 
-// expression type-checks a value of a directive in the scope of fn's parameters. Messages refer to
-// it by noun. If the expression is invalid, the result is nil and the mistake has been reported to
-// wrong or to the builder. wrong receives a position and the mistake.
+// expression parses and type-checks a value of a directive in the scope of fn's parameters.
+// Messages call the value noun. If the value is invalid, expression reports the mistake to wrong or
+// to the builder and returns nil. wrong receives the position and the text of the mistake.
+// overParams reports whether the expression contains parameters.
 func (b *builder) expression(fn *Function, text directive.Text, noun string, wrong func(pos token.Pos, what string)) (k *Key, overParams bool) {
-	at := func(pos token.Pos) token.Pos { // the offset in the expression starts at 1
+	at := func(pos token.Pos) token.Pos { // positions in the expression begin at 1
 		offset := min(max(int(pos)-1, 0), len(text.Value))
 		return text.Pos + token.Pos(offset)
 	}
@@ -46,7 +47,7 @@ func (b *builder) expression(fn *Function, text directive.Text, noun string, wro
 	return &Key{Text: text.Value, Expr: expr, Info: info}, overParams
 }
 
-// key checks the key of a step.
+// key returns the key of a step, or nil if the key is invalid.
 func (b *builder) key(fn *Function) *Key {
 	text := fn.Directive.Key
 	const fix = "write an expression over the parameters, as in key=order.ID"
@@ -71,7 +72,7 @@ func (b *builder) key(fn *Function) *Key {
 	return k
 }
 
-// commentIn returns the offset of the first comment in an expression, or -1.
+// commentIn returns the offset of the first comment in an expression, or -1 if there is none.
 func commentIn(expr string) int {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", 1, len(expr))
@@ -86,8 +87,8 @@ func commentIn(expr string) int {
 	}
 }
 
-// namesIn checks that an expression consists of parameters and of names that are visible in
-// generated code. It also reports whether the expression contains parameters.
+// namesIn checks that an expression contains only parameters and names that are visible in
+// generated code. overParams reports whether the expression contains parameters.
 func (b *builder) namesIn(fn *Function, expr ast.Expr, info *types.Info, noun string, at func(token.Pos) token.Pos) (good, overParams bool) {
 	good = true
 	ast.Inspect(expr, func(n ast.Node) bool {
@@ -124,8 +125,8 @@ func (b *builder) namesIn(fn *Function, expr ast.Expr, info *types.Info, noun st
 
 func (f *Function) isReceiver(v *types.Var) bool { return f.sig != nil && f.sig.Recv() == v }
 
-// isInput reports whether sel is an exported field of the receiver of a graph step, which is part
-// of the graph's input.
+// isInput reports whether sel is an exported field of the receiver of a graph step. Such a field is
+// part of the graph's input.
 func (f *Function) isInput(sel *ast.SelectorExpr, info *types.Info) bool {
 	x, ok := sel.X.(*ast.Ident)
 	if !ok {
@@ -145,8 +146,8 @@ func isParam(fn *Function, v *types.Var) bool {
 	return false
 }
 
-// textOf checks that the value has an unambiguous text: a string, an integer, or a type with a
-// String method.
+// textOf checks that the value of an expression has an unambiguous text. It must be a string, an
+// integer, or a type with a String method.
 func (b *builder) textOf(option string, text directive.Text, tv types.TypeAndValue) bool {
 	what := option + "=" + text.Value
 	if !tv.IsValue() {

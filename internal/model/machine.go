@@ -14,33 +14,33 @@ import (
 
 const stepPath = runtimePath + "step"
 
-// Machine is a type with //flow:machine: a workflow whose steps are methods that choose the next
-// step.
+// Machine is a type with //flow:machine. It declares a workflow whose steps are methods that choose
+// the next step.
 type Machine struct {
 	Type   *types.TypeName
 	Start  *Step
 	Steps  []*Step       // in source order
 	Result types.Type    // the second type argument of step.Next
-	Needs  []*Dependency // for the unexported fields, in their order
+	Needs  []*Dependency // for the unexported fields, in the order of the fields
 	Edges  []Edge        // in source order
 
 	spec      *ast.TypeSpec
 	directive directive.Directive
-	goName    string // name of its definition
+	goName    string // name of the generated definition
 	doc       string
-	unusable  bool // has reported mistakes
+	unusable  bool // a mistake was reported
 }
 
-// Edge is a possible transition from a step to another one or to the end.
+// Edge is a possible transition from a step to another step or to the end of the machine.
 type Edge struct {
-	From, To *Step  // To is nil for the end
-	Label    string // condition; may be empty
+	From, To *Step  // To is nil for the end of the machine
+	Label    string // condition; empty if there is none
 }
 
-// GoName returns the Go name of the machine's definition.
+// GoName returns the Go name of the machine's generated definition.
 func (m *Machine) GoName() string { return m.goName }
 
-// Limit returns the maximum number of steps that a run may begin. 0 means no limit.
+// Limit returns the maximum number of steps that a run may begin. It is 0 if there is no maximum.
 func (m *Machine) Limit() int { return m.directive.Max }
 
 // title returns the name of the machine for messages.
@@ -49,7 +49,7 @@ func (m *Machine) title() string { return "machine " + m.Type.Name() }
 // stepTitle returns the name of a step of the machine for messages.
 func (m *Machine) stepTitle(impl string) string { return "step " + impl + " of " + m.title() }
 
-// declareMachine adds a type with //flow:machine before its steps are added.
+// declareMachine adds a type with //flow:machine to the builder. The steps are added later.
 func (b *builder) declareMachine(a annotation) {
 	spec, ok := a.node.(*ast.TypeSpec)
 	if !ok || !isMachine(a.directives) || isGraph(a.directives) {
@@ -89,7 +89,7 @@ func (b *builder) declareMachine(a annotation) {
 	m.unusable = len(b.diagnostics) > before
 }
 
-// machineOf returns the machine that has a function as a method, or nil.
+// machineOf returns the machine of which a function with signature sig is a method, or nil.
 func (b *builder) machineOf(sig *types.Signature) *Machine {
 	recv := sig.Recv()
 	if recv == nil {
@@ -110,7 +110,7 @@ func (b *builder) machineOf(sig *types.Signature) *Machine {
 	return b.machines[i]
 }
 
-// nextOf returns the type arguments of a step.Next, or nil for another type.
+// nextOf returns the type arguments of step.Next, or nil if t is another type.
 func nextOf(t types.Type) *types.TypeList {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || named.Obj().Pkg().Path() != stepPath || named.Obj().Name() != "Next" || named.TypeArgs().Len() != 2 {
@@ -125,8 +125,8 @@ func isCaught(t types.Type) bool {
 	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == stepPath && named.Obj().Name() == "Failure"
 }
 
-// nameInMachine sets the names of a machine step that its directive does not set. They begin with
-// those of the machine, so that steps of different machines in a package may have the same name.
+// nameInMachine sets the names of a machine step that its directive does not set. These names begin
+// with the name of the machine, so that steps of different machines can be named alike.
 func (b *builder) nameInMachine(fn *Function, m *Machine) {
 	if !fn.Directive.Has("as") {
 		fn.GoName = m.goName + fn.GoName
@@ -134,7 +134,7 @@ func (b *builder) nameInMachine(fn *Function, m *Machine) {
 	fn.Stored = b.stored(m.Type.Name()+"."+fn.Impl, fn.Directive)
 }
 
-// stepOfMachine checks the additional requirements of a machine step and adds the step to the
+// stepOfMachine checks the additional requirements of a machine step and adds the step to its
 // machine.
 func (b *builder) stepOfMachine(decl *ast.FuncDecl, s *Step) {
 	m := s.Machine
@@ -160,8 +160,8 @@ func (b *builder) stepOfMachine(decl *ast.FuncDecl, s *Step) {
 	s.next = args.At(1)
 }
 
-// completeMachines performs the checks that need all steps, and adds the machines to the model as
-// workflows.
+// completeMachines performs the checks that need all steps of a machine, and adds the machines to
+// the model as workflows.
 func (b *builder) completeMachines() {
 	for _, m := range b.machines {
 		if len(m.Steps) == 0 && m.unusable {
@@ -187,7 +187,8 @@ func (b *builder) completeMachines() {
 	}
 }
 
-// machineStep returns the step of a machine that an option names, or reports that there is none.
+// machineStep returns the step of a machine that an option names. If there is none, machineStep
+// reports the mistake and returns nil.
 func (b *builder) machineStep(m *Machine, d directive.Directive, option, id string) *Step {
 	var names []string
 	for _, s := range m.Steps {
@@ -213,12 +214,12 @@ func (b *builder) start(m *Machine) {
 	switch {
 	case d.Start != "":
 		m.Start = b.machineStep(m, d, "start", d.Start)
-	case !d.Has("start"): // an invalid value was reported
+	case !d.Has("start"): // if the value is invalid, this was reported
 		b.report(d.Pos, m.title()+" does not say where it starts", "add start="+m.Steps[0].Impl+", or another of its steps")
 	}
 }
 
-// oneResult checks that all steps have the same result type.
+// oneResult checks that all steps of a machine have the same result type.
 func (b *builder) oneResult(m *Machine) {
 	for _, s := range m.Steps {
 		switch {
@@ -235,7 +236,7 @@ func (b *builder) oneResult(m *Machine) {
 	}
 }
 
-// caughtBy resolves catch=.
+// caughtBy sets the step that catch= names.
 func (b *builder) caughtBy(m *Machine, s *Step) {
 	d := s.Directive
 	if d.Catch == "" {
@@ -253,8 +254,8 @@ func (b *builder) caughtBy(m *Machine, s *Step) {
 	}
 }
 
-// asWorkflow adds the definition of a machine to the model. The input of the workflow is that of
-// the first step.
+// asWorkflow adds the workflow of a machine to the model. The parameters of the start step are the
+// input of the workflow.
 func (b *builder) asWorkflow(m *Machine) {
 	fn := m.Start.Function
 	fn.Impl, fn.GoName, fn.Stored = m.Type.Name(), m.goName, b.stored(m.Type.Name(), m.directive)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// misplaced describes why a comment belongs to no declaration.
+// misplaced describes, for messages, where a comment is that belongs to no declaration.
 func misplaced(p *load.Package, f *load.File, group *ast.CommentGroup, d directive.Directive) string {
 	what := "//flow:" + string(d.Kind)
 	if group.Pos() < f.AST.Package {
@@ -32,7 +32,7 @@ func misplaced(p *load.Package, f *load.File, group *ast.CommentGroup, d directi
 	return what + " is above no declaration"
 }
 
-// fixMisplaced suggests a place for a directive.
+// fixMisplaced suggests a position for a misplaced directive.
 func fixMisplaced(k directive.Kind) string {
 	return "put it directly above " + home(k) + ", as part of its doc comment"
 }
@@ -48,7 +48,7 @@ func sameLine(p *load.Package, a, b token.Pos) bool {
 	return a <= b && p.Position(a).Line == p.Position(b).Line
 }
 
-// following returns the first declaration after the comment if no other comment documents it.
+// following returns the first declaration after the comment, or nil if there is none.
 func following(f *load.File, group *ast.CommentGroup) ast.Decl {
 	for _, decl := range f.AST.Decls {
 		if decl.Pos() > group.End() && decl.Pos() < f.End {

@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/internal/diagnostic"
 )
 
-// use is a stored name with the position of its definition.
+// use is a stored name and the position that defines it.
 type use struct {
 	stored string
 	what   string
 	pos    token.Pos
 }
 
-// uses returns the stored names of a package. Steps and workflows share a name space. Errors have
-// their own.
+// uses returns the stored names of a package. A step and a workflow must not have the same stored
+// name; an error may share its name with either.
 func (p *Package) uses() (executed, failures []use) {
 	for _, w := range p.Workflows {
 		executed = append(executed, use{w.Stored, "workflow " + w.Impl, w.pos})
@@ -29,8 +29,8 @@ func (p *Package) uses() (executed, failures []use) {
 	return executed, failures
 }
 
-// duplicateNames reports stored names that occur twice in the package. It omits those that
-// collisions has reported with the Go name.
+// duplicateNames reports stored names that occur twice in the package. It omits duplicates that
+// sameGoName reports.
 func (b *builder) duplicateNames() {
 	executed, failures := b.model.uses()
 	reported := make(map[token.Pos]bool)
@@ -56,15 +56,16 @@ func (b *builder) duplicateNames() {
 	}
 }
 
-// Registry contains the stored names of all packages of one invocation.
+// Registry contains the stored names of all packages that one invocation of the generator
+// processes.
 type Registry struct {
 	executed, failures map[string]owner
 }
 
 type owner struct{ path, what string }
 
-// Add adds the names of p and reports those that another package already uses. position converts
-// positions.
+// Add adds the stored names of p and reports names that another package uses. position converts
+// positions in p.
 func (r *Registry) Add(p *Package, position func(token.Pos) token.Position) []diagnostic.Diagnostic {
 	if r.executed == nil {
 		r.executed, r.failures = make(map[string]owner), make(map[string]owner)

@@ -14,7 +14,8 @@ func (n *Node) predicateTitle() string {
 	return "condition " + n.Step.Directive.If.Value + " of step " + n.name()
 }
 
-// predicate checks the method that decides whether a node is skipped, and finds its dependencies.
+// predicate returns the method that decides whether a step is executed, with its dependencies. It
+// returns nil if there is no such method.
 func (b *builder) predicate(g *Graph, n *Node) *Predicate {
 	text := n.Step.Directive.If
 	decl := g.methods[text.Value]
@@ -60,8 +61,8 @@ func receiverOf(n *Node) string {
 	return strings.TrimSpace(n.Step.sig.Recv().Name() + " *" + n.graph.Type.Name())
 }
 
-// pure reports uses of dependency fields in a predicate or in methods that it calls, because these
-// fields are set only in steps.
+// pure reports dependency fields in a predicate or in methods that the predicate calls. Dependency
+// fields are set only while a step is executed.
 func (b *builder) pure(g *Graph, n *Node, decl *ast.FuncDecl, seen map[*ast.FuncDecl]bool) {
 	if decl == nil || seen[decl] || decl.Body == nil {
 		return

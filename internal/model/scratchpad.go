@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/internal/payload"
 )
 
-// scratchpad divides the fields of a machine: exported fields are stored, unexported ones are
-// parameters of Register.
+// scratchpad adds the exported fields of a machine to its stored state, and the unexported fields
+// to the parameters of Register.
 func (b *builder) scratchpad(m *Machine) {
 	s := m.Type.Type().Underlying().(*types.Struct)
 	var kept []*types.Var
@@ -62,7 +62,7 @@ func (b *builder) payload(root string, t types.Type) []payload.Fault {
 	return payload.Check(root, t, b.Types)
 }
 
-// constructors reports generated methods that the machine already has.
+// constructors reports generated methods of a machine whose names are taken.
 func (b *builder) constructors(m *Machine) {
 	taken := map[string]string{}
 	check := func(id, what string, pos token.Pos) {
@@ -84,7 +84,8 @@ func (b *builder) constructors(m *Machine) {
 	}
 }
 
-// Message returns the parameter of a machine step that can be a message, or nil.
+// Message returns the last parameter of a machine step if the step can wait for it as a message, or
+// nil.
 func (s *Step) Message() *Param {
 	if len(s.Params) == 0 || isCaught(s.Params[len(s.Params)-1].Type) {
 		return nil
@@ -92,7 +93,7 @@ func (s *Step) Message() *Param {
 	return &s.Params[len(s.Params)-1]
 }
 
-// methods calls f for each method of a machine with its receiver.
+// methods calls f for each method of a machine that has a named receiver.
 func (b *builder) methods(m *Machine, f func(decl *ast.FuncDecl, recv types.Object)) {
 	for _, file := range b.Files {
 		for _, decl := range file.AST.Decls {
@@ -108,8 +109,8 @@ func (b *builder) methods(m *Machine, f func(decl *ast.FuncDecl, recv types.Obje
 	}
 }
 
-// needsOnly reports methods that assign to fields set from parameters of Register, because the
-// assigned value would be lost.
+// needsOnly reports assignments in methods to unexported fields. These fields are set from
+// parameters of Register, and an assigned value would be lost.
 func (b *builder) needsOnly(m *Machine) {
 	b.methods(m, func(decl *ast.FuncDecl, recv types.Object) {
 		ast.Inspect(decl.Body, func(n ast.Node) bool {
@@ -139,7 +140,7 @@ func (b *builder) written(m *Machine, decl *ast.FuncDecl, recv types.Object, to 
 	}
 }
 
-// is reports whether expr is the variable v.
+// is reports whether expr is a reference to the variable v.
 func (b *builder) is(expr ast.Expr, v types.Object) bool {
 	id, ok := ast.Unparen(expr).(*ast.Ident)
 	return ok && v != nil && b.Info.Uses[id] == v

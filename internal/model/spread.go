@@ -7,19 +7,19 @@ import (
 	"go/types"
 )
 
-// keptIn is the location of the partitions of a limit, as far as the declaration in this package
-// shows.
+// keptIn describes which limits are kept in the same place as the parts of a limit. It is derived
+// from declarations in this package.
 type keptIn uint8
 
 const (
 	keptUnknown  keptIn = iota
-	keptTogether        // with all limits without Spread
-	keptByKey           // each key separately
-	keptByWorker        // in each worker
+	keptTogether        // in one place, with all other limits without Spread
+	keptByKey           // each key in its own place
+	keptByWorker        // in the memory of each worker
 )
 
-// keptApart reports uses that a run cannot combine: a partition that is spread by its key, and
-// limits at another location.
+// keptApart reports limits that one run cannot use together: a limit that is spread by its key, and
+// a limit that is kept elsewhere.
 func (b *builder) keptApart(fn *Function, uses []Use) {
 	var spread, other types.Object
 	for _, u := range uses {
@@ -41,7 +41,7 @@ func (b *builder) keptApart(fn *Function, uses []Use) {
 	}
 }
 
-// placeOf returns the location from the declaration of a limit.
+// placeOf returns where a limit is kept, or keptUnknown if the declaration does not show it.
 func (b *builder) placeOf(limit types.Object) keptIn {
 	call := b.declarationOf(limit)
 	if call == nil {
@@ -76,7 +76,7 @@ func (b *builder) placeOf(limit types.Object) keptIn {
 	return keptTogether
 }
 
-// calledOf returns the name of the function of package limit that a call calls, or "".
+// calledOf returns the name of the called function of package limit, or "" for another function.
 func (b *builder) calledOf(call *ast.CallExpr) string {
 	fun := ast.Unparen(call.Fun)
 	if index, ok := fun.(*ast.IndexExpr); ok {
@@ -92,7 +92,8 @@ func (b *builder) calledOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// declarationOf returns the call that initializes a variable of this package, or nil.
+// declarationOf returns the call that initializes the variable v, or nil if v has no such
+// initializer in this package.
 func (b *builder) declarationOf(v types.Object) (call *ast.CallExpr) {
 	for _, init := range b.Info.InitOrder {
 		if len(init.Lhs) == 1 && init.Lhs[0] == v {

@@ -7,7 +7,7 @@ import (
 	"go/types"
 )
 
-// starts checks the options that determine how the starts of a workflow become runs, and when these
+// starts checks the options that determine how starts of a workflow become runs, and when the runs
 // begin.
 func (b *builder) starts(w *Workflow) {
 	fn := &w.Function
@@ -19,16 +19,15 @@ func (b *builder) starts(w *Workflow) {
 	}
 }
 
-// sharedKeys reports keys of limits and fairness keys that may differ between starts that share a
-// run, because the run can have only one. The key of the option that combines the starts is equal
-// for all of them.
+// sharedKeys reports limit keys and fairness keys that may differ between starts that share a run.
+// A run can have only one such key. The key of debounce= or batch= is equal for all these starts.
 func (b *builder) sharedKeys(w *Workflow) {
 	d := w.Directive
 	option := "batch"
 	if d.Has("debounce") {
 		option = "debounce"
 	}
-	if !d.Has(option) || d.Collect.Value != "" && w.Collect == nil { // already reported
+	if !d.Has(option) || d.Collect.Value != "" && w.Collect == nil { // without the option, or after a mistake in it
 		return
 	}
 	if len(w.Uses) == len(d.Uses) {
@@ -56,8 +55,8 @@ func sharedFix(option, text string) string {
 	return "give it the key of debounce=, as in debounce=" + text + ",10s, or a constant"
 }
 
-// isShared reports whether an expression has the same value for all starts that share a run: it is
-// their key, or contains no parameter.
+// isShared reports whether an expression has the same value for all starts that share a run. This
+// holds if the expression is the key of debounce= or batch=, or contains no parameter.
 func (b *builder) isShared(w *Workflow, k *Key) bool {
 	if w.Collect != nil && types.ExprString(w.Collect.Expr) == types.ExprString(k.Expr) {
 		return true
@@ -77,7 +76,7 @@ func (b *builder) isShared(w *Workflow, k *Key) bool {
 	return shared
 }
 
-// scheduled checks that a workflow with a schedule needs no input.
+// scheduled checks that a workflow with schedule= has no parameters that a start must provide.
 func (b *builder) scheduled(fn *Function) {
 	if !fn.Directive.Has("schedule") {
 		return
@@ -92,8 +91,8 @@ func (b *builder) scheduled(fn *Function) {
 		"remove schedule= and call "+fn.GoName+".Schedule with the input, or take none")
 }
 
-// singleton checks the expression of a singleton key, which must have an unambiguous text and may
-// be constant.
+// singleton returns the expression of a singleton key. It must have an unambiguous text and may be
+// constant.
 func (b *builder) singleton(fn *Function) *Key {
 	if !fn.Directive.Has("singleton") {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"go/types"
 )
 
-// step completes a step and adds it to the model.
+// step checks the additional requirements of a step and adds the step to the model.
 func (b *builder) step(decl *ast.FuncDecl, fn *Function) {
 	s := &Step{Function: *fn}
 	if recv := fn.sig.Recv(); recv != nil {

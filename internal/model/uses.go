@@ -11,8 +11,8 @@ import (
 // limitPath is the package that declares limits.
 const limitPath = "github.com/flowgen/flowgen/runtime/limit"
 
-// uses resolves the limits that fn uses. A limit that is spread by its key cannot be combined with
-// another one.
+// uses returns the limits that fn uses, and reports mistakes. A limit that is spread by its key
+// cannot be combined with other limits.
 func (b *builder) uses(fn *Function) (uses []Use) {
 	for _, u := range fn.Directive.Uses {
 		if use, ok := b.use(fn, u); ok {
@@ -51,7 +51,8 @@ func isLimit(named *types.Named, name string) bool {
 	return named != nil && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == limitPath && named.Obj().Name() == name
 }
 
-// limitNamed returns the variable that ref names in the file of pos, or reports that there is none.
+// limitNamed returns the variable that ref names in the file at pos. If there is none, limitNamed
+// reports the mistake and returns nil.
 func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Object {
 	scope, where := b.Types.Scope(), "this package"
 	if ref.Qualifier != "" {
@@ -89,8 +90,8 @@ func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Objec
 	return nil
 }
 
-// useKey type-checks the key of a limit in the scope of fn's parameters. It must have the type of
-// the limit's keys.
+// useKey returns the key of a limit, checked in the scope of fn's parameters. The key must have the
+// key type of the limit.
 func (b *builder) useKey(fn *Function, u directive.Use, want types.Type) *Key {
 	text := u.Key
 	k, _ := b.expression(fn, text, "the key", func(pos token.Pos, what string) {
