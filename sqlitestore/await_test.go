@@ -25,7 +25,7 @@ func awaits(ctx context.Context, s *Store, run event.RunID, stream string, wante
 	}
 }
 
-// awaiting returns the number of AwaitStreams that block and know the chain they wait for.
+// awaiting returns the number of AwaitStream calls that block and have determined their chain.
 func (s *Store) awaiting() int {
 	n := 0
 	for _, t := range s.notifier.streams.Topics() {
@@ -59,7 +59,7 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 		}
 		by := s
 		if n%2 == 0 {
-			by = other // like another process
+			by = other // a second store on the file represents another process
 		}
 		for _, c := range commits {
 			var all []store.Publication
@@ -75,13 +75,14 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A change of a chain by another process ends the wait.
+// TestAwaitStream_IsToldByAnotherProcess proves that a change of a chain by another store on the
+// file ends the wait.
 func TestAwaitStream_IsToldByAnotherProcess(t *testing.T) {
 	s := openTest(t)
 	other, err := Open(s.path)
 	check(t, err)
 	defer func() { check(t, other.Close()) }()
-	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Second) // a call that is not notified fails before the test ends
+	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Second) // a call that is not notified must fail before the test times out
 	defer cancel()
 	c := startOwned(t, s, 1)[0]
 	publish := func(p store.Publication) func(c *store.Commit) {

@@ -52,8 +52,7 @@ func newRun(size int) store.Create {
 	}
 }
 
-// occupy takes the write lock of the file, as another process may, until the returned function is
-// called.
+// occupy takes the write lock of the file, as another process can, until leave is called.
 func occupy(t *testing.T, s *Store) (leave func()) {
 	t.Helper()
 	c, err := connect(testContext(t), s.path, sqlite.OpenReadWrite)
@@ -80,7 +79,7 @@ func TestCreate_WaitsWhileAnotherProcessWrites(t *testing.T) {
 		t.Fatalf("create returned %v while another process held the write lock", err)
 	case <-time.After(time.Second):
 	}
-	// Reads are not blocked.
+	// A read must not wait for the write lock.
 	got, err := s.Load(testContext(t), []store.Load{{Run: c.Run}})
 	check(t, err)
 	if !errors.Is(got[0].Err, store.ErrRunNotFound) {
@@ -103,7 +102,7 @@ func TestCreate_CanceledWhileAnotherProcessWritesIsNotExecutedLater(t *testing.T
 			t.Fatalf("create: got error %v, want that its context ended", err)
 		}
 	}
-	clear(c.Frame) // the store must not read it any more: the race detector reports it
+	clear(c.Frame) // the race detector fails if the store reads the frame after this line
 	leave()
 	other := newRun(100)
 	_, err := s.Create(testContext(t), []store.Create{other})
@@ -121,7 +120,7 @@ func TestQueue_DoesNotKeepOperationsWhoseCallersHaveLeft(t *testing.T) {
 	defer leave()
 	for range 200 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		_, _ = s.Create(ctx, []store.Create{newRun(100)}) // the test is about the queue
+		_, _ = s.Create(ctx, []store.Create{newRun(100)}) // only the queue matters, not the result
 		cancel()
 	}
 	deadline := testContext(t)
@@ -149,7 +148,7 @@ func TestCancel_AtAnyMomentLeavesTheStoreIntact(t *testing.T) {
 				}
 				created, err := s.Create(ctx, []store.Create{c})
 				cancel()
-				clear(c.Frame) // the store must not use it any more
+				clear(c.Frame) // the race detector fails if the store reads the frame after this line
 				switch {
 				case err == nil && created[0].New:
 				case errors.Is(err, context.DeadlineExceeded):
@@ -194,7 +193,7 @@ func TestClose_WaitsForWhatWasSent(t *testing.T) {
 	check(t, <-closed)
 }
 
-// awaitQueue waits until n operations are waiting for the write lock.
+// awaitQueue waits until n operations wait for the write lock.
 func awaitQueue(t *testing.T, s *Store, n int) {
 	t.Helper()
 	ctx := testContext(t)

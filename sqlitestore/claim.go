@@ -15,10 +15,10 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Claim recovers runs, makes due runs ready, and assigns ready runs to the session: by priority
-// over all routes, then by the time since which they are ready.
+// Claim recovers runs, makes due runs ready, and assigns ready runs to the session. The runs of all
+// routes are ordered by priority, then by the time at which they became ready.
 //
-// Sessions whose process has provably ended are recovered at once.
+// If the process of a session has provably ended, its runs are recovered at once.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	var claimed store.Claimed
 	err := s.enterPartition(ctx, c.Partition)
@@ -72,7 +72,7 @@ func (t *tx) claim(c *store.Claim, lock string) (store.Claimed, error) {
 	return claimed, err
 }
 
-// served returns the numbers of the routes that are known to the store.
+// served returns the numbers of those routes that have runs in the store.
 func (t *tx) served(routes []store.Route) ([]int64, error) {
 	served := make([]int64, 0, len(routes))
 	for _, c := range routes {
@@ -90,15 +90,15 @@ func (t *tx) served(routes []store.Route) ([]int64, error) {
 // candidate is a ready run, or the first run of an open limiter queue.
 type candidate struct {
 	key, route, priority, ord int64
-	line                      int64 // 0 if it is not in a limiter queue
+	line                      int64 // 0 if the run is not in a limiter queue
 }
 
 func (a candidate) compare(b candidate) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ord, b.ord))
 }
 
-// take visits the first ready runs of the routes, and grants those that the session may execute. It
-// wakes the next worker for routes with further runs, and clears the wake of the others.
+// take visits the first ready runs of the routes, and grants those that the session may execute. If
+// a route has further runs, take wakes the next worker. Otherwise it clears the wake of the route.
 func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *protocol.FreeCapacity) ([]store.ClaimedRun, error) {
 	ready, err := t.candidates(routes, limit)
 	if err != nil {
@@ -114,8 +114,8 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 			return nil, err
 		}
 		if first.line != 0 && (r == nil || r.line != first.line) {
-			// The first run recorded for the queue does not wait in it, which is damage. The queue
-			// gets the position of its actual first run.
+			// The first run that the queue names does not wait in it, which is damage. Give the
+			// queue the position of its actual first run.
 			if err := t.turn(first.line, 0); err != nil {
 				return nil, err
 			}
@@ -176,8 +176,8 @@ func (t *tx) wakeForRest(routes []int64, left map[int64]bool) error {
 	return nil
 }
 
-// candidates returns the first runs that a claim visits, in order: ready runs, and of each route
-// the first limiter queue.
+// candidates returns the first runs that a claim visits, in order: ready runs, and the first runs
+// of limiter queues.
 func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	var all []candidate
 	for _, route := range routes {
@@ -204,8 +204,8 @@ func collect(all *[]candidate) func(row) error {
 	}
 }
 
-// again reads the first limiter queues of the routes again, after a queue has got another first
-// run, or was closed or admitted.
+// again reads the first limiter queues of the routes again. The caller has changed one of them: it
+// has another first run, or was closed or admitted.
 func (t *tx) again(ready []candidate, routes []int64, free *protocol.FreeCapacity) ([]candidate, error) {
 	ready = slices.DeleteFunc(ready, func(c candidate) bool { return c.line != 0 })
 	for _, route := range routes {
@@ -225,17 +225,17 @@ func (t *tx) again(ready []candidate, routes []int64, free *protocol.FreeCapacit
 	return ready, nil
 }
 
-// ClaimRun assigns one named run.
+// ClaimRun assigns a named run to a session.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, id event.RunID) (store.ClaimedRun, error) {
 	return s.claimNamed(ctx, partition, session, "claim", id, func(t *tx) (*run, error) { return t.op.ClaimRun(session, token, id) })
 }
 
-// Seize takes a run over from its owner or its queue.
+// Seize assigns a named run to a session, and takes it from its owner or its queue.
 func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, id event.RunID, owned bool) (store.ClaimedRun, error) {
 	return s.claimNamed(ctx, partition, session, "seize", id, func(t *tx) (*run, error) { return t.op.Seize(session, token, id, owned) })
 }
 
-// claimNamed assigns one named run, in the way that take does.
+// claimNamed assigns a named run to a session. It announces the changes as take does.
 func (s *Store) claimNamed(ctx context.Context, partition int, session store.SessionID, verb string, id event.RunID, take func(*tx) (*run, error)) (store.ClaimedRun, error) {
 	var claimed store.ClaimedRun
 	err := s.enterPartition(ctx, partition)
@@ -311,17 +311,18 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	return nil
 }
 
-// incompatible contains the numbers of the sessions that have blocked a run, in the order in which
-// they did, each preceded by a space. As the text of a column it groups the blocked runs of a
-// route: a claim checks each text once, however many runs have it. There are few texts, because the
-// numbers of ended sessions are removed at the next block, and other sessions have different code.
+// incompatible contains the numbers of the sessions that have blocked a run, in the order of the
+// blocks, each preceded by a space. As the text of a column it groups the blocked runs of a route:
+// a claim checks each text once, however many runs have it. There are few such texts, because the
+// next block removes the numbers of ended sessions, and the remaining sessions all have different
+// code.
 type incompatible string
 
 func (m incompatible) with(session int64) incompatible {
 	return m + incompatible(fmt.Sprint(" ", session))
 }
 
-// sessions returns the numbers.
+// sessions returns the numbers of the sessions.
 func (m incompatible) sessions() []int64 {
 	var all []int64
 	for number := range strings.FieldsSeq(string(m)) {
@@ -332,7 +333,7 @@ func (m incompatible) sessions() []int64 {
 	return all
 }
 
-// liveOf returns the sessions that are not being recovered.
+// liveOf returns the sessions in m that are not being recovered.
 func (c *conn) liveOf(m incompatible) ([]*session, error) {
 	var live []*session
 	for _, id := range m.sessions() {
@@ -377,7 +378,7 @@ func (t *tx) SetBlockers(r *run, sessions []int64) {
 	}
 }
 
-// block adds a run to the blocked runs of its route, and notifies all waiting calls.
+// block adds a run to the blocked runs of its route, and notifies all waiting calls for the route.
 func (t *tx) block(r *run) error {
 	if err := t.tellBlocked(r); err != nil {
 		return err
@@ -387,7 +388,7 @@ func (t *tx) block(r *run) error {
 	return t.save(r)
 }
 
-// tellBlocked notifies all calls that wait for the route of a run that it was blocked. Other
+// tellBlocked notifies all calls that wait for the route of a run that the run was blocked. Other
 // processes poll a counter.
 func (t *tx) tellBlocked(r *run) error {
 	if err := t.exec(`UPDATE classes SET blocks = blocks + 1 WHERE id = +?`, r.route); err != nil {
@@ -408,7 +409,7 @@ func (t *tx) tellBlocked(r *run) error {
 	return nil
 }
 
-// isIncompatible reports whether the code of a session is known not to match the log.
+// isIncompatible reports whether a live session with the same code as s has blocked a run.
 func (c *conn) isIncompatible(m incompatible, s *session) (bool, error) {
 	if m == "" {
 		return false, nil
@@ -428,7 +429,8 @@ func (c *conn) liveIncompatible(m incompatible) ([]store.SessionID, error) {
 	return all, err
 }
 
-// unblock makes up to limit blocked runs of the routes ready that the session has not blocked.
+// unblock makes up to limit blocked runs of the routes ready. It skips runs that a session with the
+// same code has blocked.
 func (t *tx) unblock(routes []int64, by *session, limit int) error {
 	blocked, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM runs WHERE place = 4 LIMIT 1)`)
 	if err != nil || blocked == 0 {
@@ -461,8 +463,8 @@ func (t *tx) nextIncompatible(query string, args ...any) (m incompatible, found 
 	return m, found, err
 }
 
-// unblockAll makes runs of a route ready that the same sessions have blocked, and returns the rest
-// of the limit.
+// unblockAll makes runs of a route ready that the same sessions have blocked. It returns the unused
+// part of limit.
 func (t *tx) unblockAll(route int64, m incompatible, limit int) (int, error) {
 	fitting, err := t.runs(selectRun+`WHERE r.place = 4 AND r.class = +? AND r.misfits = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, route, string(m), limit)
 	if err != nil {

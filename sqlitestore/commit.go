@@ -9,9 +9,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Commit appends frames and applies effects in one transaction, which it shares with other
-// operations that have arrived. It returns when that transaction is in the file; Synchronous
-// defines how durable it is.
+// Commit appends frames and applies effects in one transaction, which it shares with other waiting
+// operations. It returns when the transaction is in the file. Config.Synchronous determines which
+// failures the commits then survive.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	if len(commits) == 0 {
 		return nil, s.enter(ctx)
@@ -28,7 +28,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return answers, nil
 }
 
-// commit executes commits, each separately if one of them fails.
+// commit executes commits in one transaction. If one of them fails, it executes each separately.
 func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	one := func(t *tx, c *store.Commit) (store.Committed, error) {
 		answer, err := t.op.Commit(c)
@@ -49,8 +49,8 @@ func (s *Store) commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	})
 }
 
-// announceNext announces the changes of a commit, and executes its claim in the same transaction.
-// Waiting calls are notified of the runs that are left.
+// announceNext announces the changes of a commit, and executes the claim of the commit in the same
+// transaction. It notifies waiting calls of the remaining runs.
 func (t *tx) announceNext(c *store.Commit) (claimed store.Claimed, err error) {
 	announced := len(t.wakes)
 	if err := t.announce(); err != nil || c.Next == nil || c.Effect == store.EffectNone || len(t.wakes) == announced {
@@ -62,7 +62,7 @@ func (t *tx) announceNext(c *store.Commit) (claimed store.Claimed, err error) {
 	}
 	to, err := t.live(c.Next.Session)
 	if err != nil {
-		_, failed := protocol.Answer(err) // after a refusal the runs are left to others
+		_, failed := protocol.Answer(err) // a refused claim leaves the runs to other sessions
 		return claimed, failed
 	}
 	free := protocol.FreeCapacityOf(c.Next)

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		return s
 	}
 	storetest.Run(t, storetest.Config{
-		Checks: 15, // make soak executes more
+		Checks: 15, // make soak executes more checks
 		Open: func(t testing.TB, clock store.Clock) store.Store {
 			return open(t, filepath.Join(t.TempDir(), "runs.db"), clock)
 		},

@@ -14,8 +14,8 @@ import (
 // conn is a connection to the database.
 type conn struct {
 	*db.Conn
-	damages *damages               // what queries leave out
-	updates [allColumns + 1]string // the statements of updateOf, once they were used
+	damages *damages               // rows that queries omit
+	updates [allColumns + 1]string // statements that updateOf has built; empty until first used
 }
 
 // row is the present row of a query.
@@ -29,7 +29,7 @@ func connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas .
 	return &conn{Conn: c}, nil
 }
 
-// leaveOut makes all queries leave out what is damaged.
+// leaveOut makes all queries omit the damaged rows of d.
 func (c *conn) leaveOut(d *damages) { c.damages, c.Expand = d, d.expand }
 
 func (c *conn) exec(query string, args ...any) error { return c.Exec(query, args...) }
@@ -40,7 +40,7 @@ func (c *conn) query(query string, each func(row) error, args ...any) error {
 
 func (c *conn) number(query string, args ...any) (int64, error) { return c.Number(query, args...) }
 
-// execBinding is exec for a statement whose parameters are bound by bind.
+// execBinding executes a statement whose parameters are bound by bind. Otherwise it is like exec.
 func (c *conn) execBinding(query string, bind func(*binder)) error {
 	return c.ExecBinding(query, func(s *sqlite.Stmt) int {
 		b := binder{s: s}
@@ -49,18 +49,17 @@ func (c *conn) execBinding(query string, bind func(*binder)) error {
 	})
 }
 
-// readerCount is the number of concurrent reads. Readers neither block the writer nor are blocked
-// by it.
+// readerCount is the number of concurrent reads. Readers and the writer do not block each other.
 const readerCount = 4
 
-// readers is a pool of read connections, which are opened when they are first needed.
+// readers is a pool of read connections. Each is opened when it is first needed.
 type readers struct {
 	path    string
 	damages *damages
-	free    chan *conn // nil elements are not opened yet
+	free    chan *conn // a nil element is a connection that is not open
 
 	mu   sync.Mutex
-	held chan *conn // receives connections while reading is paused, otherwise nil
+	held chan *conn // receives released connections while reads are paused; otherwise nil
 }
 
 func newReaders(path string, d *damages) *readers {
@@ -82,8 +81,8 @@ func (r *readers) release(c *conn) {
 	r.free <- c
 }
 
-// open opens a connection. It is not opened read-only, because it must be able to rebuild the index
-// of the write-ahead log after the process that maintained it has died.
+// open opens a connection. It must not be read-only, because it may have to rebuild the index of
+// the write-ahead log after the process that maintained the index has died.
 func (r *readers) open(ctx context.Context) (*conn, error) {
 	c, err := connect(ctx, r.path, sqlite.OpenReadWrite, `cache_size = -2048`, `query_only = ON`)
 	if err == nil {
@@ -103,8 +102,8 @@ func (r *readers) close() error {
 	return err
 }
 
-// read executes f in a transaction with a snapshot of the database that includes all operations
-// completed before. f may be executed more than once.
+// read executes f in a transaction with a snapshot of the database. The snapshot includes all
+// operations that completed before the call. f may be executed more than once.
 func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	}
 	defer func() { s.readers.release(c) }()
 	if s.ctx.Err() != nil {
-		return store.ErrClosed // Close waits for the connection
+		return store.ErrClosed // Close waits until the connection is released
 	}
 	if c == nil {
 		var err error
@@ -129,7 +128,7 @@ func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	}
 	c.SetInterrupt(ctx.Done())
 	err := db.Retry(ctx, func() error { return c.snapshot(f) })
-	c.SetInterrupt(nil) // otherwise the rollback would be interrupted as well
+	c.SetInterrupt(nil) // otherwise the rollback would also be interrupted
 	return s.explainUnless(ctx, errors.Join(err, c.Rollback()))
 }
 
@@ -144,7 +143,7 @@ func (s *Store) explainUnless(ctx context.Context, err error) error {
 // snapshot executes f in a read transaction. It returns a busy error while another process recovers
 // the database.
 func (c *conn) snapshot(f func(c *conn) error) error {
-	// The transaction of an earlier attempt.
+	// End the transaction of an earlier attempt.
 	if err := c.Rollback(); err != nil {
 		return err
 	}
@@ -155,7 +154,7 @@ func (c *conn) snapshot(f func(c *conn) error) error {
 		return err
 	}
 	if err := c.exec(`COMMIT`); err != nil && !ofOneRun(err) {
-		return err // after a damaged page SQLite returns the error again; the data that f has read are valid
+		return err // SQLite repeats the error after a damaged page, but f has read valid data
 	}
 	return nil
 }

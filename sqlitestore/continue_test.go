@@ -54,7 +54,7 @@ func TestPurge_ReleasesTheFirstRunOfAChainWithItsLast(t *testing.T) {
 		},
 	} {
 		n, next := a.purge(10)
-		if n > 1 || !next.IsZero() { // the last run does not wait
+		if n > 1 || !next.IsZero() { // the last run is never held back
 			t.Errorf("while %s: purged %d runs, next at %v", what, n, next)
 		}
 		check(t, do())
@@ -103,7 +103,7 @@ func TestCommit_DoesNotContinueAsNothing(t *testing.T) {
 	if !errors.As(got[0].Err, new(*store.ConflictError)) {
 		t.Errorf("commit that continues as a run that is there: got error %v, want a conflict", got[0].Err)
 	}
-	h.end() // the run was not changed
+	h.end() // the refused commit must not have changed the run
 }
 
 func TestInspect_FindsARunWhosePurgeIsSetWrongly(t *testing.T) {

@@ -13,10 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// TestOperations_ExecuteFewStatements counts the statements of one operation, including the three
-// of its own transaction: begin, the check for other writers, and commit. The numbers must not
-// grow. Ends of runs are counted once per transaction and status, however many runs of a route end
-// in it.
+// TestOperations_ExecuteFewStatements checks the number of statements of each operation. It
+// includes the three statements of the transaction: begin, the check for other writers, and commit.
+// A transaction updates the tally of a route and status once, however many runs end in it.
 func TestOperations_ExecuteFewStatements(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)
@@ -85,9 +84,9 @@ func TestOperations_ExecuteFewStatements(t *testing.T) {
 	}
 }
 
-// TestOperations_WriteFewPages counts the pages that a commit adds to the write-ahead log. Each
-// page is two writes, and is written again by a checkpoint. Only pages of tables and indexes with
-// changes are written; here each of these has a single page.
+// TestOperations_WriteFewPages checks how many pages a commit adds to the write-ahead log. Each
+// page costs two writes, and a checkpoint writes it once more. SQLite writes only the pages of
+// changed tables and indexes; in this test each table and index has one page.
 func TestOperations_WriteFewPages(t *testing.T) {
 	c := newCountedRuns(t)
 	pages := func() int64 {
@@ -113,15 +112,15 @@ func TestOperations_WriteFewPages(t *testing.T) {
 		c.held = append(c.held, store.ClaimedRun{Run: create.Run, Fence: answers[0].Fence, N: 1, Last: create.CommitID, Seq: 1})
 	})
 	written("finish", c.finish)
-	// For a create: the rows and their index by ID, frames, and the indexes by owner, by creation
-	// and by class. For the end: rows, frames, the indexes by owner, class and purge, and the
-	// tally.
+	// A create writes the table of runs, its index by ID, the frames, and the indexes by owner, by
+	// creation and by class. The end of a run writes the table of runs, the frames, the indexes by
+	// owner, class and purge, and the tally.
 	if diff := cmp.Diff(map[string]int64{"create with an owner": 6, "finish": 6}, got); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 }
 
-// countedRuns is a store with a session that counts the statements of operations on runs.
+// countedRuns is a store with a session. It counts the statements of operations on runs.
 type countedRuns struct {
 	*testing.T
 
@@ -203,10 +202,9 @@ func (c *countedRuns) oneGPU() {
 	check(c.T, c.s.SetLimits(testContext(c.T), 0, []store.SetLimit{{LimitID: store.LimitID{Name: "gpu"}, Config: store.LimitConfig{AtOnce: 1}}}))
 }
 
-// TestLimitedRuns_ExecuteFewStatements counts like [TestOperations_ExecuteFewStatements] for runs
-// that use one limit, while 1, 10 and 1,000 other runs wait in the same limiter queue. The numbers
-// do not depend on that. TestStatements_ReadNoLineToItsEnd proves that the statements do not read
-// more rows either.
+// TestLimitedRuns_ExecuteFewStatements checks that the number of statements for a run with one
+// limit does not depend on the number of runs that wait in the same limiter queue.
+// TestStatements_ReadNoLineToItsEnd proves that the statements read no more rows.
 func TestLimitedRuns_ExecuteFewStatements(t *testing.T) {
 	for _, waiting := range []int{1, 10, 1000} {
 		c := newCountedRuns(t)
@@ -222,7 +220,8 @@ func TestLimitedRuns_ExecuteFewStatements(t *testing.T) {
 	}
 }
 
-// Runs without limits cost the same, however many other runs wait for limits.
+// TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits checks that runs without limits cost the
+// same, however many other runs wait for limits.
 func TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits(t *testing.T) {
 	for _, limited := range []int{0, 1000} {
 		c := newCountedRuns(t)
@@ -233,7 +232,7 @@ func TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits(t *testing.T) {
 			c.oneGPU()
 			c.create(limited, usesGPU)
 			c.claim()
-			c.claim() // the others are waiting in their queue
+			c.claim() // all other runs now wait in the limiter queue
 			c.held = nil
 		}
 		c.count("create", func() { c.create(1, func(int, *store.Create) {}) })
@@ -243,8 +242,8 @@ func TestUnlimitedRuns_ExecuteNoStatementMoreBesideLimits(t *testing.T) {
 	}
 }
 
-// Assigning the position of a run with a fairness key takes few statements, however many runs and
-// keys wait.
+// TestFairRuns_ExecuteFewStatements checks that the number of statements for a run with a fairness
+// key does not depend on the number of waiting runs and keys.
 func TestFairRuns_ExecuteFewStatements(t *testing.T) {
 	for _, waiting := range []int{10, 1000} {
 		fair := func(n int, c *store.Create) { c.Fair, c.Share = fmt.Sprint("tenant ", n), 1+n%3 }
@@ -257,7 +256,8 @@ func TestFairRuns_ExecuteFewStatements(t *testing.T) {
 	}
 }
 
-// A start that joins a run executes about as many statements as one that creates it.
+// TestGatheredRuns_ExecuteFewStatements checks that a start that joins a run executes no more
+// statements than a start that creates one.
 func TestGatheredRuns_ExecuteFewStatements(t *testing.T) {
 	c := newCountedRuns(t)
 	start := func() {
@@ -274,8 +274,8 @@ func TestGatheredRuns_ExecuteFewStatements(t *testing.T) {
 	c.wants("of a batch", map[string]int64{"the first start": 17, "a start that joins": 14, "the start that fills it": 15, "claim": 12, "finish": 10})
 }
 
-// The statements find the runs of a limiter queue by an index, in order, so that they read only as
-// many as they need.
+// TestStatements_ReadNoLineToItsEnd proves that the statements find the runs of a limiter queue in
+// the order of an index. So they read only the rows that they return.
 func TestStatements_ReadNoLineToItsEnd(t *testing.T) {
 	s := openTest(t)
 	for _, query := range []string{firstQueue, firstWaiting, closedQueues, keptQueues, nestedClosed, dueQueues} {
@@ -290,8 +290,8 @@ func TestStatements_ReadNoLineToItsEnd(t *testing.T) {
 	}
 }
 
-// A run that is moved to another page keeps its position: its limiter queue is updated with the new
-// key.
+// TestMoveRun_KeepsTheTurnOfAWaitingRun proves that a run keeps its position in its limiter queue
+// when its row is moved to another page.
 func TestMoveRun_KeepsTheTurnOfAWaitingRun(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Create stores new runs, all of them in one transaction unless one of them fails because of
-// damage.
+// Create stores new runs in one transaction. If one of them fails because of damage, the others are
+// stored in separate transactions.
 func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	if len(runs) == 0 {
 		return nil, s.enter(ctx)
@@ -48,7 +48,7 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	return answers, nil
 }
 
-// create executes a request. A session that owns the new run is from now on tied to this store.
+// create executes a request. If a session owns the new run, create ties the session to this store.
 func (t *tx) create(c *store.Create) (store.Created, error) {
 	t.lease = nil
 	answer, err := t.op.Create(c)
@@ -61,7 +61,7 @@ func (t *tx) create(c *store.Create) (store.Created, error) {
 	return answer, err
 }
 
-// workflowID is the state of a workflow ID.
+// workflowID is the row of a workflow ID.
 type workflowID struct {
 	id, active, last int64
 }
@@ -78,8 +78,8 @@ func (c *conn) workflowID(name string) (workflowID, error) {
 	return w, err
 }
 
-// insert stores the log and the row of a run without a queue state. The first run of a chain is a
-// chain of its own.
+// insert stores the log and the row of a run without a queue state. chain is the first run of the
+// chain, which may be the run itself.
 func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy event.ItemID, created int64) (*run, error) {
 	r := &run{id: c.Run, chain: chain, wid: w.id, workflowID: c.WorkflowID, priority: c.Priority,
 		status: cmp.Or(c.Status, event.StatusPending), n: 1, seq: c.Seq, last: c.CommitID, created: created,
@@ -104,7 +104,7 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 	if row.tags, err = encodeTags(c.Tags); err != nil {
 		return nil, err
 	}
-	if err := t.insertRow(t.unwritten); err != nil { // only one row at a time is deferred
+	if err := t.insertRow(t.unwritten); err != nil { // only one row at a time can be unwritten
 		return nil, err
 	}
 	if r.key, err = t.newKey(); err != nil {
@@ -122,7 +122,7 @@ func (t *tx) insert(c *store.Create, w workflowID, chain event.RunID, createdBy 
 
 const insertTag = `INSERT INTO tags (name, value, run, created) VALUES (?, ?, ?, ?)`
 
-// encodeTags returns the stored form of tags; empty if there are none.
+// encodeTags returns the stored form of tags; empty if there are no tags.
 func encodeTags(tags map[string]string) (string, error) {
 	if len(tags) == 0 {
 		return "", nil
@@ -142,8 +142,8 @@ func (t *tx) appendFrame(run int64, n uint64, frame []byte) error {
 	return t.exec(`INSERT INTO frames VALUES (?, ?, ?)`, run, n, frame)
 }
 
-// Gathering returns the run that collects the starts of a key. A claimed run no longer collects
-// starts, even if its key remains after a repair.
+// Collecting returns the run that collects the starts of a key. It ignores a claimed run, which may
+// still have the key after a repair.
 func (t *tx) Collecting(key string) (*run, error) {
 	return first(t.runs(selectRun+`WHERE r.collects = +? AND r.epoch = 0 ORDER BY r.key LIMIT 1`, key))
 }
@@ -157,7 +157,8 @@ func (t *tx) Joined(start event.RunID) (joined event.RunID, err error) {
 	return joined, err
 }
 
-// Join records it, and removes old entries whose starts are not repeated any more.
+// Join records that a start has joined a run. It also removes entries older than a horizon, whose
+// starts are not repeated.
 func (t *tx) Join(start event.RunID, r *run, at int64) error {
 	if err := t.exec(`INSERT INTO joined VALUES (?, ?, ?)`, start, r.id, at); err != nil {
 		return err

@@ -22,46 +22,46 @@ import (
 // damages contains the rows of the table runs that are omitted because of damage.
 //
 // A damaged page of the table contains a few dozen runs, and a statement that reaches one of them
-// fails. After an error because of damage, SQLite writes nothing more in the transaction, so that
-// the rows cannot be skipped within it. Instead the operation fails, the damaged rows are
-// determined, and the operation is executed again without them. This costs nothing as long as there
-// is no damage.
+// fails. After such an error SQLite refuses further writes in the transaction, so the rows cannot
+// be skipped within it. Instead the operation fails, the damaged rows are determined, and the
+// operation is executed again without them. This has no cost as long as there is no damage.
 //
-// A row may be unreadable, or stuck: it can be read but not written, usually because its page is
-// full and SQLite would have to balance it with a damaged neighbor. A stuck row is moved to another
-// page; if that fails, operations that would write it omit it for a while.
+// A row may be unreadable or stuck. A stuck row can be read but not written, usually because its
+// page is full and SQLite would have to balance it with a damaged neighbor. A stuck row is moved to
+// another page. If that fails, operations that would write the row omit it for a while.
 //
-// Queries on many runs contain marks for omitted rows: "/*readable r.key*/" stands for " AND r.key
-// NOT IN (...)" with the keys of unreadable rows, "/*workable r.key*/" also with those of stuck
-// rows; "/*lines until*/" stands for " AND 0" while limiter queues cannot be read. SQLite evaluates
-// the condition with the index that leads to the row, before it reads the row. Without damage a
-// mark is a comment.
+// Queries on many runs contain marks for omitted rows. "/*readable r.key*/" is replaced by " AND
+// r.key NOT IN (...)" with the keys of unreadable rows. "/*workable r.key*/" also includes the keys
+// of stuck rows. "/*lines until*/" is replaced by " AND 0" while limiter queues cannot be read.
+// SQLite evaluates the condition with the index that leads to the row, before it reads the row.
+// Without damage a mark is a comment.
 type damages struct {
 	store.Damages
 	clock store.Clock
 
 	lost, stuck atomic.Pointer[keySet]
-	lines       atomic.Pointer[keySet] // not nil while the limiter queues are omitted; it has no keys
-	front       atomic.Bool            // new rows are inserted before all others, because of damage at the end
+	lines       atomic.Pointer[keySet] // not nil while the limiter queues are omitted; the set has no keys
+	front       atomic.Bool            // insert new rows before all others, because the end of the table is damaged
 
-	mu     sync.Mutex // held during the search for damage
+	mu     sync.Mutex // held while a goroutine searches for damage
 	moved  map[event.RunID]time.Time
-	rested time.Time // the table is not searched again before this time
+	rested time.Time // the next search begins no earlier than this
 }
 
 const (
-	// lostFor and stuckFor are the times for which rows are omitted before they are tried again.
+	// lostFor and stuckFor are the times for which unreadable and stuck rows are omitted. Then
+	// operations try them again.
 	lostFor  = time.Hour
 	stuckFor = time.Minute
-	// mostSetAside is the maximum number of omitted rows, since the statements contain all of their
-	// keys.
+	// mostSetAside is the maximum number of omitted rows. The statements contain the keys of all of
+	// them.
 	mostSetAside = 5000
 )
 
 // keySet is an immutable set of rows of the table runs.
 type keySet struct {
 	keys  map[int64]bool
-	list  string // " NOT IN (...)"
+	list  string // " NOT IN (...)" with the keys
 	until time.Time
 }
 
@@ -124,7 +124,8 @@ func (e *stuckError) Error() string { return fmt.Sprintf("run %s: %v", e.run, e.
 
 func (e *stuckError) Unwrap() error { return e.err }
 
-// writing adds the run to an error of an operation that writes several runs one after the other.
+// writing returns err with the run added. Operations that write several runs use it for each of
+// them.
 func writing(r *run, err error) error {
 	if r == nil || !isDamage(err) {
 		return err
@@ -132,8 +133,8 @@ func writing(r *run, err error) error {
 	return &stuckError{r.key, r.id, err}
 }
 
-// asideOf executes an operation on many runs. If it fails because of damage, it is executed again
-// without the damaged runs.
+// asideOf executes an operation on many runs. If the operation fails because of damage, asideOf
+// executes it again without the damaged runs.
 func asideOf[T any](ctx context.Context, s *Store, do func() (T, error)) (T, error) {
 	for {
 		lost := s.damages.lost.Load()
@@ -144,19 +145,19 @@ func asideOf[T any](ctx context.Context, s *Store, do func() (T, error)) (T, err
 	}
 }
 
-// readAside is read for many runs.
+// readAside is like read, but omits damaged runs.
 func (s *Store) readAside(ctx context.Context, f func(c *conn) error) error {
 	_, err := asideOf(ctx, s, func() (struct{}, error) { return struct{}{}, s.read(ctx, f) })
 	return err
 }
 
-// performAside is perform for many runs.
+// performAside is like perform, but omits damaged runs.
 func performAside[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T, error) {
 	return asideOf(ctx, s, func() (T, error) { return perform(ctx, s, do) })
 }
 
-// performOn is perform for one run, which is added to errors. If necessary the run is moved, and
-// other damaged runs that the operation visits are omitted.
+// performOn is like perform for one run, and adds the run to errors. If necessary it moves the run
+// to another page, and omits other damaged runs that the operation visits.
 func performOn[T any](ctx context.Context, s *Store, run event.RunID, bytes int, do func(t *tx) (T, error)) (T, error) {
 	answer, err := asideOf(ctx, s, func() (T, error) {
 		answer, err := perform(ctx, s, do)
@@ -168,12 +169,12 @@ func performOn[T any](ctx context.Context, s *Store, run event.RunID, bytes int,
 	return answer, ofRun(run, bytes, err)
 }
 
-// isDamage reports whether an operation failed because of damage.
+// isDamage reports whether err was caused by damage.
 func isDamage(err error) bool {
 	return err != nil && (errors.Is(err, errDamaged) || sqlite.ErrCode(err).ToPrimary() == sqlite.ResultCorrupt)
 }
 
-// ofRun adds the run to an error that concerns only this run, so that callers do not wait for the
+// ofRun adds the run to an error that concerns only this run. The caller then does not wait for the
 // end of an outage.
 func ofRun(run event.RunID, bytes int, err error) error {
 	if err == nil || !ofOneRun(err) {
@@ -182,11 +183,12 @@ func ofRun(run event.RunID, bytes int, err error) error {
 	return aboutRun(run, bytes, err)
 }
 
-// setAside searches for damage after an operation has failed because of it, and reports whether the
-// operation may succeed now. seen contains the rows that were known to be unreadable before.
+// setAside searches for damage after an operation has failed because of it. It reports whether the
+// operation may succeed if it is repeated. seen contains the rows that were known to be unreadable
+// before the operation.
 func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	if !s.careful.Swap(true) {
-		return true // it may have been a frame that the claim did not need
+		return true // the claim may have failed at a frame that it does not need
 	}
 	if of, ok := errors.AsType[*stuckError](err); ok {
 		return s.moveToOtherPages(ctx, of.run) || s.leaveStuck(of, err)
@@ -198,7 +200,7 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := d.lost.Load(); now != nil && now != seen {
-		return true // another goroutine has searched meanwhile
+		return true // another goroutine has searched in the meantime
 	}
 	start := time.Now()
 	if start.Before(d.rested) {
@@ -227,7 +229,7 @@ func (s *Store) setAside(ctx context.Context, seen *keySet, err error) bool {
 	return fresh
 }
 
-// leaveStuck omits a run that cannot be written. It reports whether the run was not omitted before.
+// leaveStuck omits a run that cannot be written. It reports false if the run was already omitted.
 func (s *Store) leaveStuck(of *stuckError, err error) bool {
 	d := s.damages
 	d.mu.Lock()
@@ -245,10 +247,10 @@ func (s *Store) leaveStuck(of *stuckError, err error) bool {
 	return true
 }
 
-// everyKey reads the keys of all runs from the index of their IDs, without reading the table.
+// everyKey reads the keys of all runs from the index of their IDs. It does not read the table.
 const everyKey = `SELECT key, id FROM runs INDEXED BY sqlite_autoindex_runs_1`
 
-// unreadable returns the runs whose rows cannot be read, by their keys.
+// unreadable returns the IDs of the runs whose rows cannot be read, by key.
 func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 	var found map[int64]event.RunID
 	err := s.read(ctx, func(c *conn) error {
@@ -280,9 +282,9 @@ func (s *Store) unreadable(ctx context.Context) (map[int64]event.RunID, error) {
 	return found, err
 }
 
-// moveToOtherPages moves a run that could not be written to other pages, and reports whether it
-// succeeded. Keys of runs are used only within a transaction, so a key may change. A run that still
-// cannot be written after a move is not moved again for a while.
+// moveToOtherPages moves a run that could not be written to other pages. It reports whether it
+// succeeded. The key of the run changes, which is safe because keys are used only within a
+// transaction. If the run still cannot be written, it is not moved again for a while.
 func (s *Store) moveToOtherPages(ctx context.Context, run event.RunID) bool {
 	d := s.damages
 	d.mu.Lock()
@@ -302,8 +304,9 @@ func (s *Store) moveToOtherPages(ctx context.Context, run event.RunID) bool {
 	return err == nil && done
 }
 
-// orInFront executes an operation that inserts a row. If it fails because of damage at the end of
-// the table, rows are inserted before all others from now on.
+// orInFront executes an operation that inserts a row. If the operation fails because of damage at
+// the end of the table, orInFront repeats it with rows inserted before all others. Later operations
+// also insert rows there.
 func orInFront[T any](s *Store, do func() (T, error)) (T, error) {
 	answer, err := do()
 	if isDamage(err) && !s.damages.front.Swap(true) {
@@ -312,8 +315,8 @@ func orInFront[T any](s *Store, do func() (T, error)) (T, error) {
 	return answer, err
 }
 
-// newKey returns the key of a new row: after all others, or before them if there is damage at the
-// end.
+// newKey returns the key of a new row: after all others, or before all others if the end of the
+// table is damaged.
 func (t *tx) newKey() (int64, error) {
 	if t.s.damages.front.Load() {
 		first, err := t.number(`SELECT min(key) FROM runs`)
@@ -330,13 +333,13 @@ func (t *tx) newKey() (int64, error) {
 	return t.names.lastKey, nil
 }
 
-// spareBytes is the number of free bytes on the new page of a moved run: a row grows by about 50
+// spareBytes is the number of free bytes on the new page of a moved run. A row grows by about 50
 // bytes until its run ends.
 const spareBytes = 1500
 
 // moveRun gives a run a new key, usually after all others. Its row is then at the end of the table,
-// where SQLite starts a new page without balancing it with its neighbors. The row is inserted with
-// padding, which is then removed, so that the rows on the page can grow.
+// where SQLite starts a new page and does not balance it with neighbors. moveRun inserts the row
+// with padding and then removes the padding, so that the rows on the page can grow.
 func (t *tx) moveRun(run event.RunID) (bool, error) {
 	var key int64
 	var token []byte
@@ -375,9 +378,9 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 	return true, nil
 }
 
-// inHalves executes requests in one transaction. If one of them fails because of damage or because
-// it is too large, the whole transaction fails. Then each half is executed separately, until the
-// failing request is alone.
+// inHalves executes requests in one transaction. If the transaction fails because a request meets
+// damage or is too large, inHalves executes each half of the requests separately, until the failing
+// request is alone.
 func inHalves[Q, A any](ctx context.Context, s *Store, requests []Q, one func(*tx, *Q) (A, error), alone func(*Q) (A, error)) ([]A, error) {
 	answers, err := perform(ctx, s, func(t *tx) ([]A, error) {
 		answers := make([]A, len(requests))
@@ -405,7 +408,7 @@ func inHalves[Q, A any](ctx context.Context, s *Store, requests []Q, one func(*t
 	return append(first, second...), err
 }
 
-// Damage returns the runs that were set aside since the last call.
+// Damage returns the runs that were found damaged since the last call.
 func (s *Store) Damage() []*store.DamagedError { return s.damages.Damage() }
 
 var _ store.DamageTeller = (*Store)(nil)
@@ -413,7 +416,8 @@ var _ store.DamageTeller = (*Store)(nil)
 // errDamaged reports that rows of the database contradict each other.
 var errDamaged = errors.New("the database is damaged")
 
-// explain adds the file and a fix to an error of SQLite, unless the error already contains them.
+// explain adds the path of the file and a fix to an error of SQLite, unless the error already
+// contains them.
 func (s *Store) explain(err error) error {
 	switch {
 	case err == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrForeign),
@@ -440,7 +444,8 @@ func (s *Store) explain(err error) error {
 	return fmt.Errorf("%s: %s%w", s.path, hint, err)
 }
 
-// ofOneRun reports whether an error may concern a single run, so that other runs can be processed.
+// ofOneRun reports whether an error may concern a single run. If so, the caller can continue with
+// other runs.
 func ofOneRun(err error) bool {
 	if errors.Is(err, errDamaged) {
 		return true
@@ -452,7 +457,7 @@ func ofOneRun(err error) bool {
 	return false
 }
 
-// aboutRun adds the run to such an error.
+// aboutRun adds the run to an error that may concern a single run.
 func aboutRun(run event.RunID, bytes int, err error) error {
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultTooBig {
 		return &store.TooLargeError{Run: run, Bytes: bytes, Err: err}
@@ -460,7 +465,8 @@ func aboutRun(run event.RunID, bytes int, err error) error {
 	return &store.DamagedError{Run: run, Err: err}
 }
 
-// heard records the error of an operation on behalf of a session.
+// heard reports the error of an operation to the waiting call of the session, if the error shows
+// that the session has ended.
 func (n *notifier) heard(session store.SessionID, err error) {
 	if errors.Is(err, store.ErrExpired) {
 		n.waiters.CloseSession(session)

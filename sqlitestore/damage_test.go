@@ -32,7 +32,7 @@ var (
 	nap    = time.Second
 )
 
-// noted is a log that can be read while it is written.
+// noted is a log that can be read while a logger writes to it.
 type noted struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -60,7 +60,7 @@ lines:
 	return all
 }
 
-// scene is a file with runs on several pages.
+// scene is a file with runs on several pages, and a client.
 type scene struct {
 	t       *testing.T
 	fairKey workflow.Definition[string, string]
@@ -73,7 +73,7 @@ type scene struct {
 }
 
 func newScene(t *testing.T, fairKey workflow.Definition[string, string], runs int) *scene {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // many tests run at the same time
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // the tests run in parallel and need time
 	t.Cleanup(cancel)
 	s := &scene{t: t, fairKey: fairKey, ctx: ctx, path: filepath.Join(t.TempDir(), "runs.db"), log: &noted{}}
 	s.open()
@@ -95,7 +95,7 @@ func (s *scene) close() {
 	check(s.t, errors.Join(s.client.Close(), s.store.Close()))
 }
 
-// staff starts a worker and returns a function that stops it.
+// staff starts a worker. stop stops it.
 func (s *scene) staff(st store.Store) (stop func()) {
 	s.t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, nil))})
@@ -120,7 +120,7 @@ func (s *scene) staff(st store.Store) (stop func()) {
 	return stop
 }
 
-// until waits for a condition.
+// until waits until done returns true.
 func (s *scene) until(what string, done func() bool) {
 	s.t.Helper()
 	for !done() {
@@ -136,7 +136,7 @@ func middle(pages []int64) int64 { return pages[len(pages)/2] }
 func last(pages []int64) int64   { return pages[len(pages)-1] }
 func first(pages []int64) int64  { return pages[0] }
 
-// overwrite closes the file, overwrites one of the pages of a table or index, and opens it again.
+// overwrite closes the file, overwrites a page of a table or index, and opens the file again.
 func (s *scene) overwrite(tree string, which func([]int64) int64) {
 	s.t.Helper()
 	s.close()
@@ -163,7 +163,7 @@ func overwrite(t *testing.T, path, tree string, which func([]int64) int64) {
 	check(t, errors.Join(err, f.Close()))
 }
 
-// sort returns the runs whose rows can be read, and those whose rows cannot.
+// sort returns the runs with readable rows and the runs with unreadable rows.
 func (s *scene) sort() (innocent, damaged []event.RunID) {
 	s.t.Helper()
 	for _, run := range s.runs {
@@ -184,8 +184,9 @@ func (s *scene) sort() (innocent, damaged []event.RunID) {
 	return innocent, damaged
 }
 
-// One page of the table runs is overwritten. The runs on it cannot be read; all others complete,
-// including those on neighboring pages; each damaged run is reported once.
+// TestREC10_ADamagedPageOfRunsKeepsNoOther overwrites a page of the table runs. It proves that the
+// runs on the page cannot be read, that all others complete, even those on neighboring pages, and
+// that each damaged run is reported once.
 func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
 	for name, state := range map[string]struct {
 		runs    int
@@ -223,7 +224,7 @@ func TestREC10_ADamagedPageOfRunsKeepsNoOther(t *testing.T) {
 	}
 }
 
-// fallAsleep makes all runs sleep.
+// fallAsleep executes all runs until they sleep.
 func (s *scene) fallAsleep() {
 	stop := s.staff(s.store)
 	s.until("all sleep", func() bool {
@@ -237,7 +238,7 @@ func (s *scene) fallAsleep() {
 	stop()
 }
 
-// die makes a process own all runs, and ends it with the store.
+// die gives all runs to a process, and ends the process together with its store.
 func (s *scene) die() {
 	s.t.Helper()
 	route := store.Route{Queue: workflow.DefaultQueue, Workflow: "damaged.napper"}
@@ -250,14 +251,14 @@ func (s *scene) die() {
 	}
 }
 
-// send makes all runs start a child. No child exists yet.
+// send executes all runs until each has an outbox record that starts a child. No child is created.
 func (s *scene) send() {
 	stop := s.staff(storetest.Mute{Store: s.store})
 	s.until("all have sent a record", func() bool { return len(verify(s.t, s.store).Outbox) == len(s.runs) })
 	stop()
 }
 
-// complete fails the test unless all of the runs complete.
+// complete fails the test unless all the given runs complete.
 func (s *scene) complete(runs []event.RunID) {
 	s.t.Helper()
 	for _, run := range runs {
@@ -300,7 +301,7 @@ func (s *scene) listed(innocent []event.RunID) {
 	}
 }
 
-// examined fails the test unless a repair reports the damaged runs and changes nothing.
+// examined fails the test unless fsck reports the damaged runs and changes nothing.
 func (s *scene) examined(damaged []event.RunID) {
 	s.t.Helper()
 	report, err := fsck.Repair(s.ctx, s.store, fsck.Options{})
@@ -321,8 +322,9 @@ func (s *scene) examined(damaged []event.RunID) {
 	}
 }
 
-// A page of an index is overwritten. Runs with an entry on it, or that need one there, are set
-// aside and reported, like runs with a damaged page in their logs; a repair reports the page.
+// TestREC10_ADamagedPageOfAnIndexIsNamed overwrites a page of an index. It proves that runs with an
+// entry on the page, or that need one there, are set aside and reported, as are runs with a damaged
+// page in their logs. A repair reports the page.
 func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
 	s := newScene(t, napper, 400)
 	s.overwrite("sqlite_autoindex_runs_1", middle)
@@ -337,7 +339,8 @@ func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
 	s.complete(innocent)
 }
 
-// A damaged page of the journal is reported, and a repair checks the rest.
+// TestREC10_ADamagedPageOfTheJournalIsNamed proves that a repair reports a damaged page of the
+// journal, and checks the rest of the file.
 func TestREC10_ADamagedPageOfTheJournalIsNamed(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, napper, 30)

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// file is a store with a fake clock whose runs are owned by a session.
+// file is a store with a fake clock. A session owns its runs.
 type file struct {
 	*sqlitestore.Store
 	t     *testing.T
@@ -54,8 +54,8 @@ func (f *file) commitAll(change func(l *storetest.Log, c *store.Commit)) {
 	}
 }
 
-// overwrite overwrites the page in the middle of the table runs, and returns the runs on
-// neighboring pages.
+// overwrite overwrites the page in the middle of the table runs. It returns the runs that are still
+// readable.
 func (f *file) overwrite() map[event.RunID]bool {
 	f.t.Helper()
 	check(f.t, f.Close())
@@ -91,7 +91,8 @@ func TestREC10_PurgesLeaveOutRunsOfADamagedPage(t *testing.T) {
 	if err != nil || len(page.Runs) != len(innocent)-n {
 		t.Errorf("list: got %d runs, %v, want %d", len(page.Runs), err, len(innocent)-n)
 	}
-	// SQLite cannot merge an empty page with a damaged one.
+	// SQLite cannot merge an empty page with a damaged one, so a readable run beside the page may
+	// remain.
 	told := map[event.RunID]bool{}
 	for _, d := range f.Damage() {
 		told[d.Run] = true

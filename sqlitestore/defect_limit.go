@@ -8,16 +8,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// The counts of limits and the limiter queues are derived from the runs; a flag of each run records
-// whether it holds its permits. So they are rebuilt as a whole from the runs. [L1]
+// The counts of limits and the limiter queues can be derived from the runs. A flag of each run
+// records whether it holds its permits. A repair therefore derives all limits and queues anew. [L1]
 
 const (
 	// asUses returns the uses of a row in the form that json_each accepts.
 	asUses = `json_each(CASE WHEN json_valid(uses) THEN uses ELSE '[]' END)`
-	// mustWait is the condition of a run that must wait for permits.
+	// mustWait is the condition for runs that must wait for permits.
 	mustWait = `(place IN (1, 7) AND uses IS NOT NULL AND bits & 20 = 0)`
-	// wrongPermits is the condition of a run that holds permits it must not have, lacks permits it
-	// must have, or has unreadable uses.
+	// wrongPermits is the condition for runs that hold permits without need, lack required permits,
+	// or have unreadable uses.
 	wrongPermits = `(uses IS NULL AND bits & 20 <> 0 OR bits & 4 <> 0 AND place <> 2 AND (bits & 8 = 0 OR place = 6)
 		OR uses IS NOT NULL AND (place = 2 AND bits & 20 = 0 OR NOT json_valid(uses)))`
 	// firstInQueue selects the first run of a limiter queue.
@@ -25,7 +25,8 @@ const (
 	// allParts selects the expected rows of line_parts.
 	allParts = `SELECT lines.id, json_extract(value, '$.Name'), json_extract(value, '$.Key'),
 		mode + 4 * coalesce(json_extract(value, '$.Nested'), 0), priority, place FROM lines, ` + asUses
-	// parts selects the present rows, ignoring whether the queue counts at the limit.
+	// parts selects the actual rows of line_parts, without the flag for limits at which the queue
+	// does not count.
 	parts = `SELECT line, name, key, mode & ~8, priority, place FROM line_parts`
 	// lengths counts the runs of limiter queues.
 	lengths = `SELECT line, count(*) AS runs FROM runs WHERE place = 7 AND line IS NOT NULL GROUP BY line`
@@ -33,17 +34,17 @@ const (
 	aways = `SELECT p.name, p.key, sum(n.runs * json_extract(u.value, '$.Weight')) AS weights FROM line_parts p JOIN lines l ON l.id = p.line
 		JOIN (` + lengths + `) n ON n.line = l.id JOIN json_each(l.uses) u ON json_extract(u.value, '$.Name') = p.name AND json_extract(u.value, '$.Key') = p.key
 		WHERE p.mode & 11 = 9 AND NOT coalesce(json_extract(u.value, '$.Local'), 0) GROUP BY 1, 2`
-	// counted selects the weights that are held and waited for at each limit.
+	// counted selects the held and the waiting weights of each limit.
 	counted = `SELECT json_extract(value, '$.Name') AS name, json_extract(value, '$.Key') AS key,
 		sum(iif(bits & 4, json_extract(value, '$.Weight'), 0)) AS held, sum(iif(place = 7, json_extract(value, '$.Weight'), 0)) AS waits
 		FROM (SELECT uses, bits, place FROM runs WHERE uses IS NOT NULL AND (bits & 4 OR place = 7)), ` + asUses + ` GROUP BY 1, 2`
-	// inFairKey is the condition of a run that is counted for its fairness keys.
+	// inFairKey is the condition for runs that are counted in a flow of fairness keys.
 	inFairKey = `(fair IS NOT NULL AND place IN (1, 7) AND bits & 16 = 0)`
-	// after is the pass of a key after a run of it; Pace is 5040.
+	// after computes the pass of a key after a run of the key. 5040 is store.Pace.
 	after = `(ord + (5040 + share / 2) / share)`
 )
 
-// wrongLimits counts the differences from the values derived from the runs.
+// wrongLimits count the differences between the stored values and those derived from the runs.
 var wrongLimits = []string{
 	`SELECT count(*) FROM runs WHERE ` + wrongPermits,
 	`SELECT count(*) FROM runs WHERE place IN (1, 7) AND (place = 7) <> ` + mustWait + ` OR place <> 7 AND line IS NOT NULL`,
@@ -63,8 +64,8 @@ var wrongLimits = []string{
 	`SELECT count(*) FROM runs WHERE (fair IS NULL) <> (share IS NULL) OR share NOT BETWEEN 1 AND 100`,
 }
 
-// rebuiltLimits derives the values again. All limiter queues are open then: claims check each of
-// them, and close those that are not admitted.
+// rebuiltLimits derive the stored values from the runs. All limiter queues are open afterwards.
+// Claims examine each of them, and close those that are not admitted.
 var rebuiltLimits = []string{
 	`UPDATE runs SET uses = NULL WHERE uses IS NOT NULL AND NOT json_valid(uses)`,
 	`UPDATE runs SET bits = CASE WHEN uses IS NULL THEN bits & ~20 WHEN place = 2 THEN bits | 4 ELSE bits & ~4 END WHERE ` + wrongPermits,
@@ -88,8 +89,8 @@ var rebuiltLimits = []string{
 	`INSERT INTO passes SELECT class, priority, fair, max` + after + ` FROM runs WHERE ` + inFairKey + ` GROUP BY 1, 2, 3`,
 }
 
-// countWrongLimits returns the number of differences between limits or limiter queues and the runs,
-// plus the number of queues that claims omit although they may be admitted.
+// countWrongLimits returns the number of differences between the runs and the stored limits and
+// limiter queues. It adds the number of queues that claims skip although they may be admitted.
 func countWrongLimits(c *conn, now time.Time) (int64, error) {
 	wrong := int64(0)
 	for _, count := range wrongLimits {
@@ -118,7 +119,7 @@ func (t *tx) rebuildLimits() error {
 	return t.wakeAgain()
 }
 
-// forgottenQueues counts the closed queues that may be admitted but will not be rechecked.
+// forgottenQueues counts the closed queues that may be admitted but have no recheck scheduled.
 func (c *conn) forgottenQueues(now time.Time) (int64, error) {
 	kept, forgotten := map[store.LimitID]bool{}, int64(0)
 	type line struct {
@@ -166,9 +167,9 @@ var limitTrees = []string{
 	`SELECT sum(ord) FROM runs INDEXED BY runs_waiting WHERE place = 7`,
 }
 
-// setQueuesAside searches for damage of the limits. If it finds any, limiter queues are omitted for
-// a while, so that runs without limits continue. It reports whether they were not omitted before.
-// The caller must hold d.mu.
+// setQueuesAside searches for damage of the limits. If it finds any, all limiter queues are omitted
+// for a while, so that runs without limits can continue. It reports false if they were already
+// omitted. The caller must hold d.mu.
 func (d *damages) setQueuesAside(c *conn, cause error) bool {
 	if d.current(&d.lines) != nil {
 		return false

@@ -9,8 +9,8 @@ import (
 
 var _ store.Entries = (*Store)(nil)
 
-// WriteEntry writes or removes an entry, and removes others that its space keeps no longer, in one
-// transaction.
+// WriteEntry writes or removes an entry in one transaction. It also removes the entries that exceed
+// the bounds of their space.
 func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	if err := w.Check(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *conn) entryCount(space string) (int, error) {
 	return int(n), err
 }
 
-// trimEntries removes entries that their space keeps no longer.
+// trimEntries removes the entries that exceed the bounds of their space.
 func (t *tx) trimEntries(w *store.EntryWrite) error {
 	if w.Keep.From != "" {
 		err := t.exec(`DELETE FROM entries WHERE space = ?1 AND key IN (SELECT key FROM entries WHERE space = ?1 AND key < +?2 ORDER BY key LIMIT +?3)`, w.Space, w.Keep.From, store.EntryTrim)
@@ -77,10 +77,10 @@ func (t *tx) trimEntries(w *store.EntryWrite) error {
 	return t.exec(`DELETE FROM entries WHERE space = ?1 AND key IN (SELECT key FROM entries WHERE space = ?1 ORDER BY key LIMIT +?2)`, w.Space, min(n-w.Keep.Most, store.EntryTrim))
 }
 
-// noBound is greater than any key of an entry, which is UTF-8.
+// noBound is greater than any key of an entry, because keys are UTF-8.
 const noBound = "\xff"
 
-// Entries returns entries of a space.
+// Entries returns the entries of a space that match the query.
 func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
 	q.Below = cmp.Or(q.Below, noBound)
 	order := `ASC`
@@ -102,7 +102,7 @@ func scanEntry(r row) store.Entry {
 	return store.Entry{Space: r.ColumnText(0), Key: r.ColumnText(1), Value: blob(r, 2)}
 }
 
-// inspectEntries shows the entries of all spaces.
+// inspectEntries adds the entries of all spaces to a snapshot.
 func (c *conn) inspectEntries(snap *store.Snapshot) error {
 	return c.query(`SELECT space, key, value FROM entries ORDER BY space, key`, func(r row) error {
 		snap.Entries = append(snap.Entries, scanEntry(r))
@@ -110,7 +110,8 @@ func (c *conn) inspectEntries(snap *store.Snapshot) error {
 	})
 }
 
-// readEntries reads the entries. Damaged pages, readPages names.
+// readEntries adds the entries of all spaces to the snapshot. It ignores damaged pages, because
+// readPages reports them.
 func (e *partitionState) readEntries(c *conn) error {
 	err := c.inspectEntries(e.snap)
 	if isDamage(err) {

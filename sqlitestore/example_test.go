@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// The contents of the file outlive the store and the process.
+// The contents of the file survive the store and the process.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "orders")
 	if err != nil {

@@ -21,14 +21,14 @@ func (t *tx) EnterFailureGroup(g store.FailureGroup, at int64) (fresh bool, err 
 	return total == 1, err
 }
 
-// ForgetFailureGroups removes groups that are no longer needed.
+// ForgetFailureGroups removes up to limit groups without runs that no run has entered since before.
 func (t *tx) ForgetFailureGroups(before int64, limit int) error {
 	return t.exec(`DELETE FROM failure_groups WHERE name IN (
 		SELECT name FROM failure_groups g INDEXED BY failure_groups_last WHERE g.last < +? AND NOT EXISTS (SELECT 1 FROM runs WHERE failure_group = g.name)
 		ORDER BY g.last, g.name LIMIT +?)`, before, limit)
 }
 
-// selectFailureGroups selects groups with the number of their runs, from an index.
+// selectFailureGroups selects groups and counts the runs of each in an index.
 const selectFailureGroups = `SELECT g.name, g.kind, g.workflow, g.step, g.text, g.first, g.last, g.total,
 	(SELECT count(*) FROM runs r INDEXED BY runs_failure_group WHERE r.failure_group = g.name)
 	FROM failure_groups g INDEXED BY failure_groups_last `
@@ -67,7 +67,8 @@ func (c *conn) failureGroups(query string, args ...any) (found []store.FailureGr
 	return found, err
 }
 
-// inspectFailureGroups adds the groups, and the runs in their indexes, to a snapshot.
+// inspectFailureGroups adds the groups and the runs of each to a snapshot. It reads the runs
+// through their index.
 func (c *conn) inspectFailureGroups(snap *store.Snapshot) error {
 	all, err := c.failureGroups(selectFailureGroups)
 	if err != nil {

@@ -165,7 +165,7 @@ func TestLoad_OfADamagedFileSaysSo(t *testing.T) {
 	check(t, err)
 	info, err := f.Stat()
 	check(t, err)
-	// All pages except the first.
+	// Overwrite all pages except the first.
 	_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, int(info.Size())-4096), 4096)
 	check(t, err)
 	check(t, f.Close())
@@ -220,9 +220,9 @@ func TestOpen_SweepsTheLocksOfDeadProcesses(t *testing.T) {
 	path := filepath.Join(dir, "runs.db")
 	s := openStore(t, path, nil)
 	openSession(t, s, "a")
-	// The lock file of a process that was killed after its sessions were closed.
+	// This lock file belongs to a process that was killed after its sessions were closed.
 	check(t, os.WriteFile(path+"-worker-0123456789abcdef.lock", nil, 0o600))
-	// A file that belongs to another program.
+	// This file belongs to another program.
 	check(t, os.WriteFile(path+".lock", nil, 0o600))
 	other := openStore(t, path, nil)
 	if got := files(t, dir); strings.Contains(got, "0123456789abcdef") || !strings.Contains(got, "runs.db.lock") || strings.Count(got, "-worker-") != 1 {

@@ -15,8 +15,8 @@ import (
 
 var _ store.FleetTeller = (*Store)(nil)
 
-// Fleet returns the sessions and the routes. It counts entries of the indexes of open runs within
-// the budget, and reads no runs.
+// Fleet returns the sessions and the routes. It counts entries of the indexes of open runs until
+// the budget is used, and reads no rows of runs.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	var f store.Fleet
 	err := s.readAside(ctx, func(c *conn) error {
@@ -44,8 +44,8 @@ func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 // census is one call of Fleet, in one snapshot of the database.
 type census struct {
 	c     *conn
-	loads map[int64]*store.RouteLoad // by the numbers of the routes
-	left  int                        // rest of the budget, in entries of indexes
+	loads map[int64]*store.RouteLoad // by the number of the route
+	left  int                        // unused part of the budget, in entries of indexes
 }
 
 const (
@@ -63,7 +63,7 @@ const (
 		ORDER BY l.priority DESC, l.place LIMIT +?`
 )
 
-// sessions reads the sessions with the routes that they serve.
+// sessions returns the sessions and the routes that they serve.
 func (n *census) sessions() ([]store.FleetSession, error) {
 	var all []store.FleetSession
 	at := map[int64]int{}
@@ -102,7 +102,7 @@ func (n *census) routes() error {
 	if err := n.owned(); err != nil {
 		return err
 	}
-	for _, count := range []func(int64, *store.RouteLoad) error{n.ready, n.parked} { // ready runs are the most important, so they use the budget first
+	for _, count := range []func(int64, *store.RouteLoad) error{n.ready, n.parked} { // ready runs come first, because they are the most important when the budget is short
 		for class, l := range n.loads {
 			if err := count(class, l); err != nil {
 				return err
@@ -131,7 +131,8 @@ func (n *census) owned() error {
 	return err
 }
 
-// number counts entries of an index within the budget.
+// number counts the entries that a query returns, within the budget. It marks l if the budget is
+// used up.
 func (n *census) number(l *store.RouteLoad, query string, args ...any) (int, error) {
 	found, err := n.c.number(query, append(args, n.left)...)
 	if n.left -= int(found); n.left <= 0 {
@@ -140,7 +141,7 @@ func (n *census) number(l *store.RouteLoad, query string, args ...any) (int, err
 	return int(found), err
 }
 
-// ready counts the runs of a route that are ready, waiting or blocked, and returns the first of
+// ready counts the ready, the waiting and the blocked runs of a route, and determines the first of
 // them.
 func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 	if l.Ready, err = n.number(l, fleetReady, class); err != nil {
@@ -149,7 +150,7 @@ func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 	if l.Blocked, err = n.number(l, fleetBlocked, class); err != nil {
 		return err
 	}
-	lines := map[int64]int64{} // their modes
+	lines := map[int64]int64{} // modes by the number of the queue
 	err = n.c.query(fleetQueues, func(r row) error { lines[r.ColumnInt64(0)] = r.ColumnInt64(1); return nil }, class, n.left)
 	n.left -= len(lines)
 	for id, mode := range lines {
@@ -172,7 +173,7 @@ func (n *census) ready(class int64, l *store.RouteLoad) (err error) {
 // queueClosed is the mode of a limiter queue that claims skip.
 const queueClosed = int64(protocol.QueueClosed)
 
-// first finds the first runs of a route, for each of several priorities and limiter queues.
+// first determines the first runs of a route, for some of its priorities and limiter queues.
 func (n *census) first(class int64, l *store.RouteLoad) error {
 	name := func(r row) error { //nolint:unparam // the shape of what a query gives its rows to
 		l.First = append(l.First, db.UnpackRun(r, 0))
@@ -191,7 +192,8 @@ func (n *census) first(class int64, l *store.RouteLoad) error {
 	return n.c.query(fleetTurns, name, class, store.FleetFirst)
 }
 
-// parked counts the open runs of a route. Those not counted otherwise are parked.
+// parked counts the parked runs of a route. It subtracts the other open runs, which are counted
+// already, from all open runs.
 func (n *census) parked(class int64, l *store.RouteLoad) error {
 	ranges, err := n.c.rangesOfClasses(&store.Query{}, map[int64]store.Route{class: l.Route})
 	open := 0
@@ -212,7 +214,7 @@ func (n *census) parked(class int64, l *store.RouteLoad) error {
 var _ store.Roster = (*Store)(nil)
 
 // looking is the position of this store in its search for runs that no session serves. Each process
-// with the file has its own. It is used only by the writer.
+// searches independently. Only the writer uses it.
 type looking struct {
 	last int64 // time of the last search
 	turn store.UnservedTurn
@@ -235,9 +237,9 @@ func (t *tx) setServed(o *store.Session) error {
 	return nil
 }
 
-// unserved returns ready runs without a live session that serves them: first runs that wait only
-// for a worker, then the first runs of open limiter queues. It returns none shortly after the last
-// search.
+// unserved returns ready runs without a live session that serves them. Runs that wait only for a
+// worker come first, then the first runs of open limiter queues. Shortly after the last search,
+// unserved returns none.
 func (t *tx) unserved(by *session) ([]event.RunID, error) {
 	look := &t.s.looking
 	if ms := t.ms(); look.last != 0 && ms >= look.last && ms-look.last < store.CountedPause(by.ttl).Milliseconds() {

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// The statements of Fleet search indexes of open runs. None of them scans or sorts runs.
+// TestOPS1_TheFleetIsFoundByIndexes proves that the statements of Fleet search indexes of open
+// runs, and do not scan or sort runs.
 func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 	s := openTest(t)
 	scan := regexp.MustCompile(`SCAN (runs|r|l|lines|v)\b|USE TEMP B-TREE FOR ORDER`)
@@ -23,7 +24,7 @@ func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 			return c.QueryOnce(`EXPLAIN QUERY PLAN `+statement, func(r row) error { plan = append(plan, r.ColumnText(3)); return nil })
 		}))
 		text := strings.Join(plan, "\n")
-		if statement == fleetOwned { // a partial index that contains only the owned runs
+		if statement == fleetOwned { // SQLite scans a partial index that contains only the owned runs
 			text = strings.ReplaceAll(text, "SCAN runs USING INDEX runs_owned", "")
 		}
 		if len(plan) == 0 || scan.MatchString(text) {
@@ -32,7 +33,8 @@ func TestOPS1_TheFleetIsFoundByIndexes(t *testing.T) {
 	}
 }
 
-// An exhausted budget is reported, and ready runs are counted first.
+// TestOPS1_TheFleetSaysWhatItHasNotCounted proves that Fleet reports an exhausted budget, and
+// counts ready runs first.
 func TestOPS1_TheFleetSaysWhatItHasNotCounted(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)
@@ -66,7 +68,8 @@ func TestOPS1_TheFleetSaysWhatItHasNotCounted(t *testing.T) {
 	}
 }
 
-// The number of statements of Fleet grows with routes, not with runs.
+// TestOPS1_TheFleetCostsAStatementForEachNumber proves that the number of statements of Fleet grows
+// with the number of routes, not of runs.
 func TestOPS1_TheFleetCostsAStatementForEachNumber(t *testing.T) {
 	s := openTest(t)
 	ctx := testContext(t)

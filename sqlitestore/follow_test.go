@@ -26,7 +26,7 @@ func follow(ctx context.Context, s *Store, run event.RunID, frames uint64) error
 	return nil
 }
 
-// following returns the number of blocked Watches.
+// following returns the number of blocked Watch calls.
 func (s *Store) following() int {
 	n := 0
 	for _, run := range s.notifier.frames.Topics() {
@@ -52,7 +52,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// memory returns the memory that the process needs.
+// memory returns the number of bytes of heap and stacks in use.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -63,11 +63,10 @@ func memory() int64 {
 func TestRUN15_ThousandsOfFollowersShareAFewConnections(t *testing.T) {
 	const (
 		followers, frames = 5000, 3
-		// A waiting read may have a goroutine; apart from these the store has only the poller for
-		// other processes.
+		// A waiting call may have one goroutine. The store adds only the poller.
 		goroutinesAtMost = followers + 10
-		filesAtMost      = 2 * (readerCount + 1) // the database and its log
-		memoryAtMost     = followers * 32 << 10  // most of it are the stacks of the callers
+		filesAtMost      = 2 * (readerCount + 1) // the database and its write-ahead log
+		memoryAtMost     = followers * 32 << 10  // mostly the stacks of the callers
 	)
 	s := openTest(t)
 	other, err := Open(s.path)
@@ -93,7 +92,7 @@ func TestRUN15_ThousandsOfFollowersShareAFewConnections(t *testing.T) {
 		}
 		by := s
 		if frame%2 == 1 {
-			by = other // like another process
+			by = other // a second store on the file represents another process
 		}
 		for i := range commits {
 			c := &commits[i]

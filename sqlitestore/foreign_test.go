@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// Two stores on one file share only the file, like two processes.
+// openTwo opens two stores on one file. They share only the file, like two processes.
 func openTwo(t *testing.T, clock store.Clock) (here, there *sqlitestore.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -39,7 +39,7 @@ func (c alarmClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return stop
 }
 
-// waiting starts a Wait and returns when it blocks.
+// waiting starts a Wait and returns once it blocks.
 func waiting(t *testing.T, s store.Store, clock alarmClock, w store.Wait) <-chan store.Woken {
 	t.Helper()
 	w.Until = clock.Now().Add(time.Hour)
@@ -249,7 +249,7 @@ func TestWatch_SeesADeleteAndAPurgeThroughAnotherStore(t *testing.T) {
 			clock.Advance(store.DefaultRetention)
 			n, _, err := there.Purge(testContext(t), 0, 10)
 			check(t, err)
-			if n != 2 { // including the deleted one
+			if n != 2 { // the deleted run is purged as well
 				t.Errorf("purged %d runs, want 2", n)
 			}
 		},
@@ -269,7 +269,7 @@ func TestCreate_InARouteThatAnotherStoreHasForgotten(t *testing.T) {
 	clock := storetest.NewClock()
 	here, there := openTwo(t, clock)
 	openSession(t, there, "a")
-	l := start(t, here, 1)[0] // this store has cached the number of the route
+	l := start(t, here, 1)[0] // here caches the number of the route
 	end(t, there, "a", l)
 	clock.Advance(store.DefaultRetention)
 	n, _, err := there.Purge(testContext(t), 0, 10)
@@ -278,7 +278,7 @@ func TestCreate_InARouteThatAnotherStoreHasForgotten(t *testing.T) {
 		t.Fatalf("purged %d runs, want 1", n)
 	}
 	other := storetest.NewLog(&storetest.IDs{}, clock, event.NewRunID(clock.Now(), 0), event.Spec{Workflow: refunds.Workflow, Queue: refunds.Queue})
-	_, err = there.Create(testContext(t), []store.Create{other.Create()}) // it may get the same number
+	_, err = there.Create(testContext(t), []store.Create{other.Create()}) // the new route may get the number of the removed one
 	check(t, err)
 	l = start(t, here, 1)[0]
 	want := map[store.Route][]event.RunID{orders: {l.Run}, refunds: {other.Run}}

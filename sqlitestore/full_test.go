@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// limitPages limits the growth of the database to a number of pages; 0 means no limit. The writer
-// executes it, because the limit belongs to its connection.
+// limitPages lets the database grow by at most more pages; 0 removes the limit. It uses the writer,
+// because SQLite limits a connection.
 func limitPages(t *testing.T, s *Store, more int64) {
 	t.Helper()
 	check(t, s.write(testContext(t), func(tx *tx) error {
@@ -89,7 +89,7 @@ func TestGroup_OneOperationWithoutRoomDoesNotUndoTheOthers(t *testing.T) {
 			stored = append(stored, c.Run)
 		})
 	}
-	awaitQueue(t, s, n+1) // all of them will be in one transaction
+	awaitQueue(t, s, n+1) // all creates are in one transaction
 	leave()
 	wg.Wait()
 	if err := <-huge; sqlite.ErrCode(err).ToPrimary() != sqlite.ResultFull {
@@ -98,7 +98,7 @@ func TestGroup_OneOperationWithoutRoomDoesNotUndoTheOthers(t *testing.T) {
 	expectRuns(t, s, stored)
 }
 
-// expectRuns fails the test unless exactly these runs are stored, all of them ready.
+// expectRuns fails the test unless exactly these runs are stored and all of them are ready.
 func expectRuns(t *testing.T, s *Store, want []event.RunID) {
 	t.Helper()
 	snap, err := s.Inspect(testContext(t))

@@ -42,7 +42,7 @@ func (t *tx) importRun(m *store.Import) (bool, error) {
 	return fresh, t.announce()
 }
 
-// InsertPast stores a run with a creation time.
+// InsertPast stores a run that was created at the given time.
 func (t *tx) InsertPast(c *store.Create, chain event.RunID, created int64) (*run, error) {
 	w, err := t.lookUp(c.WorkflowID)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *tx) InsertPast(c *store.Create, chain event.RunID, created int64) (*run
 	return r, t.insertRow(r)
 }
 
-// SetChain records the following and the latest run of a chain.
+// SetChain records the next run of r and the latest run of its chain.
 func (t *tx) SetChain(r *run, next, latest event.RunID) error {
 	if next != "" {
 		if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, next, r.key); err != nil {

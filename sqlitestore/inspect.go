@@ -73,8 +73,8 @@ func (c *conn) inspectWorkflowIDs(snap *store.Snapshot) error {
 	})
 }
 
-// inspectIndexes reads the data that are indexes of runs here through the index, so that damage of
-// the index is detected.
+// inspectIndexes reads data that this store keeps as indexes of runs. It reads them through the
+// indexes, so that damage of an index is detected.
 func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	err := c.query(`SELECT c.queue, c.workflow, r.id FROM runs r INDEXED BY runs_ready JOIN classes c ON c.id = r.class
 		WHERE r.place = 1 ORDER BY r.class, r.priority DESC, r.ord`, func(r row) error {
@@ -99,8 +99,8 @@ func (c *conn) inspectIndexes(snap *store.Snapshot) error {
 	})
 }
 
-// inspectPurges returns the purge time of every ended run. For runs that can be purged it reads the
-// index by that time, which must contain no others.
+// inspectPurges returns the purge time of every ended run. It reads the runs that can be purged
+// through their index. The index must not contain other runs.
 func (c *conn) inspectPurges(snap *store.Snapshot) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
 		snap.Purges[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
@@ -177,7 +177,7 @@ func (c *conn) inspectSessions(snap *store.Snapshot) error {
 	return err
 }
 
-// bySession returns runs sorted by their IDs.
+// bySession returns the runs of each session, sorted by their IDs.
 func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error) {
 	runs := map[store.SessionID][]event.RunID{}
 	err := c.query(query, func(r row) error {
@@ -191,8 +191,8 @@ func (c *conn) bySession(query string) (map[store.SessionID][]event.RunID, error
 	return runs, err
 }
 
-// checkRoutes returns an error for a route without runs, which should have been removed, or a run
-// without a route.
+// checkRoutes returns an error if a route has no runs, because it should have been removed, or if a
+// run has no route.
 func (c *conn) checkRoutes(*store.Snapshot) error {
 	return c.query(`SELECT c.queue, c.workflow, r.class
 		FROM classes c FULL JOIN (SELECT DISTINCT class FROM runs) r ON r.class = c.id
@@ -215,7 +215,8 @@ func (c *conn) inspectStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(*stream, *store.StreamState) bool { return true })
 }
 
-// scanStreams adds streams with the correct chunks. The others are reported as damage.
+// scanStreams adds the streams with consecutive chunks. The other streams are reported as damage
+// elsewhere.
 func (c *conn) scanStreams(snap *store.Snapshot) error {
 	return c.showStreams(snap, func(st *stream, state *store.StreamState) bool {
 		for i, chunk := range state.Chunks {
@@ -227,7 +228,7 @@ func (c *conn) scanStreams(snap *store.Snapshot) error {
 	})
 }
 
-// showStreams adds the streams that shown selects to a snapshot.
+// showStreams adds the streams for which shown returns true to a snapshot.
 func (c *conn) showStreams(snap *store.Snapshot, shown func(*stream, *store.StreamState) bool) error {
 	type named struct {
 		stream
@@ -258,7 +259,7 @@ func (c *conn) showStreams(snap *store.Snapshot, shown func(*stream, *store.Stre
 	return nil
 }
 
-// streamState reads all chunks of a stream, and its writers.
+// streamState returns the state of a stream, with all its chunks and writers.
 func (c *conn) streamState(st *stream) (store.StreamState, error) {
 	state := store.StreamState{Last: st.last, Closed: st.closed}
 	err := c.query(`SELECT n, data FROM chunks WHERE stream = +? ORDER BY n`, func(r row) error {

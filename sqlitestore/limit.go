@@ -20,7 +20,7 @@ var (
 	_ store.TurnReader = (*Store)(nil)
 )
 
-// encodeUses returns the stored form of uses; empty if there are none.
+// encodeUses returns the stored form of uses; empty if there are no uses.
 func encodeUses(uses []store.Use) (string, error) {
 	if len(uses) == 0 {
 		return "", nil
@@ -42,29 +42,29 @@ func decodeUses(text string) (uses []store.Use, err error) {
 	return uses, nil
 }
 
-// Limits returns the limits.
+// Limits returns the access to the limits.
 func (t *tx) Limits() protocol.LimitTx[*run] { return limitTx{t} }
 
-// limitTx implements the limits of the protocol in a transaction.
+// limitTx implements protocol.LimitTx in a transaction.
 type limitTx struct{ *tx }
 
 // Uses returns the uses of a run.
 func (t limitTx) Uses(r *run) ([]store.Use, error) { return decodeUses(r.uses) }
 
-// Limit returns the state of a limit or key.
+// Limit returns the state of a limit or of a key of a limit.
 func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	s, err := t.limitState(id)
 	return s.Limit, err
 }
 
-// limitState is the state of a limit or key, and the origin of its configuration.
+// limitState is the state of a limit or key, and the source of its configuration.
 type limitState struct {
 	protocol.Limit
 	set, code bool
 }
 
-// limitState reads a limit or key. Its configuration is its own, that set for the whole limit, or
-// that of the code.
+// limitState reads a limit or key. Its configuration is, in this order, its own, the one set for
+// the whole limit, or the one in the code.
 func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
 	var texts [3]string
 	err = c.query(`SELECT l.held, l.waits, l.tat, p.given, w.given, w.by_code, a.weights FROM (SELECT 1)
@@ -89,7 +89,7 @@ func (c *conn) limitState(id store.LimitID) (s limitState, err error) {
 	return s, nil
 }
 
-// limitConfigOf decodes a configuration; nil if there is none.
+// limitConfigOf decodes a configuration. It returns nil for an empty text.
 func limitConfigOf(text string) (*store.LimitConfig, error) {
 	if text == "" {
 		return nil, nil
@@ -98,7 +98,7 @@ func limitConfigOf(text string) (*store.LimitConfig, error) {
 	return c, json.Unmarshal([]byte(text), c)
 }
 
-// SaveLimit stores the counts. A limit or key without counts has no row.
+// SaveLimit stores the counts of a limit or key. If all counts are 0, it removes the row.
 func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 	if l.Held == 0 && l.Waits == 0 && l.TAT <= t.now.UnixMicro() {
 		return t.exec(`DELETE FROM limits WHERE name = +? AND key = +?`, id.Name, id.Key)
@@ -139,7 +139,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return t.exec(`DELETE FROM limit_configs WHERE name = +? AND key = +? AND given IS NULL AND by_code IS NULL`, set.Name, set.Key)
 }
 
-// Paced returns the keys of a limit that use the rate of the limit.
+// Paced returns the keys of a limit whose rate comes from the configuration of the limit.
 func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	err = t.query(`SELECT key FROM limits l WHERE name = +? AND tat > +? AND (key = '' OR NOT EXISTS
 		(SELECT 1 FROM limit_configs c WHERE c.name = l.name AND c.key = l.key AND given IS NOT NULL AND given NOT LIKE '%"Follows":true%'))`, func(r row) error {
@@ -149,7 +149,7 @@ func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	return all, err
 }
 
-// Waiting returns the keys of a limit with limiter queues.
+// Waiting returns the limit or the keys of it that have limiter queues.
 func (t limitTx) Waiting(name string) (all []store.LimitID, err error) {
 	err = t.query(`SELECT DISTINCT key FROM line_parts INDEXED BY line_turns WHERE name = +? ORDER BY key`, func(r row) error {
 		all = append(all, store.LimitID{Name: name, Key: r.ColumnText(0)})
@@ -197,7 +197,7 @@ func (t limitTx) LimiterQueue(id string) (protocol.LimiterQueue, error) {
 	return l, err
 }
 
-// SaveQueue stores the mode of a limiter queue.
+// SaveQueue stores the mode of a limiter queue and where it counts.
 func (t limitTx) SaveQueue(l protocol.LimiterQueue) error {
 	t.turned, t.called = t.turned || l.Until != 0, true
 	id, err := strconv.ParseInt(l.ID, 10, 64)
@@ -224,8 +224,8 @@ func (t limitTx) LimiterQueues(id store.LimitID) ([]protocol.LimiterQueue, error
 	return t.limiterQueues(selectQueue+`JOIN line_parts p ON p.line = l.id WHERE p.name = +? AND p.key = +? ORDER BY p.priority DESC, p.place`, id.Name, id.Key)
 }
 
-// firstIn returns the query for the first queues that count at a limit, in a mode with or without
-// nested uses.
+// firstIn returns the query for the first queues that count at a limit and have the given mode. The
+// mode includes whether their uses are nested.
 func firstIn(mode protocol.QueueMode) string {
 	const some = selectQueue + `WHERE l.id IN (SELECT line FROM line_parts INDEXED BY line_turns
 		WHERE name = +?1 AND key = +?2 AND mode = %d ORDER BY priority DESC, place LIMIT +?3)`
@@ -240,7 +240,7 @@ var (
 const nestedClosed = selectQueue + `JOIN line_parts p INDEXED BY line_turns ON p.line = l.id
 		WHERE p.name = +? AND p.key = +? AND p.mode = 5 ORDER BY p.priority DESC, p.place`
 
-// firstOf returns the first queues of a query by position.
+// firstOf returns the first queues that a query finds, in order of position.
 func (c *conn) firstOf(query string, id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
 	lines, err := c.limiterQueues(query, id.Name, id.Key, limit)
 	if len(lines) > 1 {
@@ -260,12 +260,12 @@ func (t limitTx) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
 	return lines[0], nil
 }
 
-// KeptQueues returns the first closed or admitted queues that count at a limit or key.
+// KeptQueues returns the first closed and admitted queues that count at a limit or key.
 func (t limitTx) KeptQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
 	return t.firstOf(keptQueues, id, limit)
 }
 
-// ClosedQueues returns the closed ones of these.
+// ClosedQueues returns the first closed queues that count at a limit or key.
 func (t limitTx) ClosedQueues(id store.LimitID, limit int) ([]protocol.LimiterQueue, error) {
 	return t.firstOf(closedQueues, id, limit)
 }
@@ -275,8 +275,8 @@ func (t limitTx) NestedClosed(id store.LimitID) ([]protocol.LimiterQueue, error)
 	return t.limiterQueues(nestedClosed, id.Name, id.Key)
 }
 
-// ensureQueue returns the limiter queue of a run that begins to wait, and creates it if necessary. A
-// new queue is open, and the run is its first.
+// ensureQueue returns the limiter queue of a run that begins to wait. It creates the queue if
+// necessary. A new queue is open, and the run is its first.
 func (t *tx) ensureQueue(r *run) (int64, error) {
 	id, err := t.number(`SELECT id FROM lines WHERE class = +? AND uses = +?`, r.route, r.uses)
 	if err != nil || id != 0 {
@@ -305,8 +305,8 @@ func (t *tx) ensureQueue(r *run) (int64, error) {
 
 const firstWaiting = `SELECT key, 0, priority, ord, line FROM runs WHERE place = 7 AND line = +? ORDER BY priority DESC, ord LIMIT 1`
 
-// turn updates the positions of two queues, one that a run has left and one that it has joined, to
-// those of their first runs. An empty queue is removed. 0 means none.
+// turn updates the positions of two queues: one that a run has left and one that it has joined. A
+// queue gets the position of its first run; an empty queue is removed. 0 means no queue.
 func (t *tx) turn(left, joined int64) error {
 	for _, line := range []int64{left, joined} {
 		if line == 0 {
@@ -400,7 +400,7 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return page, nil
 }
 
-// Turns returns the state of limits and keys.
+// Turns returns the states of the given limits and keys.
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	all := make([]store.Turn, len(ids))
 	err := s.enterPartition(ctx, partition)
@@ -428,7 +428,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 	return all, nil
 }
 
-// state returns the exported form of the state.
+// state returns the state in the form of package store.
 func (s *limitState) state(id store.LimitID, now time.Time) store.LimitState {
 	return store.LimitState{LimitID: id, Config: s.LimitConfig, Set: s.set, Default: s.code, Held: s.Held, Waits: s.Waits, Away: s.Away, Next: timeOf(s.Next(now))}
 }
@@ -508,7 +508,7 @@ func (t limitTx) Share(r *run) (protocol.Share, error) {
 	return protocol.Share{FairID: store.FairID{Route: route, Priority: r.priority}, Key: r.fair, Weight: r.share}, err
 }
 
-// Flow returns the state of the fairness keys of a route and priority.
+// FairKey returns the state of a flow, that is of the fairness keys of a route and priority.
 func (t limitTx) FairKey(id store.FairID) (f protocol.FairKey, err error) {
 	class, err := t.route(id.Route)
 	if err != nil || class == 0 {
@@ -521,7 +521,7 @@ func (t limitTx) FairKey(id store.FairID) (f protocol.FairKey, err error) {
 	return f, err
 }
 
-// SaveFairKey stores that state.
+// SaveFairKey stores the state of a flow.
 func (t limitTx) SaveFairKey(id store.FairID, f protocol.FairKey) error {
 	class, err := t.route(id.Route)
 	if err != nil {
@@ -548,8 +548,8 @@ func (t limitTx) Pass(s protocol.Share) (int64, error) {
 	return t.number(`SELECT pass FROM passes WHERE class = +? AND priority = +? AND key = +?`, class, s.Priority, s.Key)
 }
 
-// SavePass stores it. With each key it removes up to two others that have nothing waiting and whose
-// pass would equal that of a new key.
+// SavePass stores the pass of a key. It also removes up to two other keys that have no waiting runs
+// and whose pass does not exceed the pass of a new key.
 func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 	class, err := t.route(s.Route)
 	if err != nil {
@@ -565,13 +565,13 @@ func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 // Come returns the next number in the order of arrivals.
 func (t limitTx) Come() (int64, error) { return t.next() }
 
-// Came sets the last number of that order.
+// Came advances the order of arrivals to a place.
 func (t limitTx) Came(place int64) error {
 	t.seq = max(t.seq, place)
 	return nil
 }
 
-// inspectFairKeys adds the number of counted runs per route and priority with fairness keys.
+// inspectFairKeys adds the number of counted runs of each flow to a snapshot.
 func (c *conn) inspectFairKeys(snap *store.Snapshot) error {
 	return c.query(`SELECT c.queue, c.workflow, f.priority, f.waits FROM flows f JOIN classes c ON c.id = f.class`, func(r row) error {
 		snap.FairKeys[store.FairID{Route: store.Route{Queue: r.ColumnText(0), Workflow: r.ColumnText(1)}, Priority: r.ColumnInt(2)}] = r.ColumnInt(3)

@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// Permits have no lease of their own: they are released with the runs of the killed process, and
-// are granted to these runs first, because they keep their positions.
+// TestClaim_ExecutesWhatAKilledProcessHeldWithinTheLimit proves that permits need no lease of their
+// own. They are released with the runs of the killed process, and the same runs receive them first,
+// because the runs keep their positions.
 func TestClaim_ExecutesWhatAKilledProcessHeldWithinTheLimit(t *testing.T) {
 	const capacity = 3
 	path := filepath.Join(t.TempDir(), "runs.db")

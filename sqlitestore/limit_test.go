@@ -19,7 +19,7 @@ import (
 
 func part(name, key string) store.LimitID { return store.LimitID{Name: name, Key: key} }
 
-// startUsing creates runs that use a weight of each limit, and returns their logs.
+// startUsing creates n runs that use a weight of 1 of each limit, and returns their logs.
 func startUsing(t testing.TB, s store.Store, n int, parts ...store.LimitID) []*storetest.Log {
 	t.Helper()
 	var logs []*storetest.Log
@@ -51,7 +51,7 @@ func setOneAtOnce(t testing.TB, s *sqlitestore.Store, name string) {
 	check(t, s.SetLimits(testContext(t), 0, []store.SetLimit{{LimitID: part(name, ""), Config: store.LimitConfig{AtOnce: 1}}}))
 }
 
-// limitsOf returns the weights held and waited for at each limit.
+// limitsOf returns the held and the waiting weights of each limit.
 func limitsOf(t testing.TB, s *sqlitestore.Store) map[store.LimitID][2]int {
 	t.Helper()
 	all, err := s.Limits(testContext(t), 0, store.LimitID{}, 1000)
@@ -63,7 +63,7 @@ func limitsOf(t testing.TB, s *sqlitestore.Store) map[store.LimitID][2]int {
 	return counts
 }
 
-// change executes SQL statements on the file outside of the store.
+// change executes SQL statements on the file while the store has it open.
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -78,8 +78,9 @@ func change(t testing.TB, path string, statements ...string) {
 	check(t, c.Close())
 }
 
-// Counts of limits and limiter queues are derived from the runs, whatever is lost. The waiting runs
-// then continue in the order of their positions.
+// TestRepair_MakesLimitsAgainFromTheRuns proves that a repair derives lost counts of limits and
+// lost limiter queues from the runs. The waiting runs then continue in the order of their
+// positions.
 func TestRepair_MakesLimitsAgainFromTheRuns(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string][]string{
@@ -153,7 +154,8 @@ func TestRepair_LeavesSoundLimitsAlone(t *testing.T) {
 	}
 }
 
-// A damaged page of the limits does not affect runs without limits.
+// TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun proves that a damaged page of the limits does
+// not affect runs without limits.
 func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	t.Parallel()
 	for _, tree := range []string{"lines", "lines_open", "line_parts", "line_turns", "limits"} {
@@ -196,8 +198,8 @@ func TestREC10_ADamagedPageOfLimitsKeepsNoUnlimitedRun(t *testing.T) {
 	}
 }
 
-// A limiter queue whose recorded first run does not wait in it is corrected by the claim that
-// visits it.
+// TestClaim_MendsALineWithAnotherFirstRun proves that a claim corrects a limiter queue whose
+// recorded first run does not wait in it.
 func TestClaim_MendsALineWithAnotherFirstRun(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{`4711`, `(SELECT key FROM runs WHERE place = 2)`} {
@@ -215,7 +217,8 @@ func TestClaim_MendsALineWithAnotherFirstRun(t *testing.T) {
 	}
 }
 
-// All data of limits survive a restart, including closed limiter queues.
+// TestOpen_KeepsLimits proves that all data of limits survive a restart, including closed limiter
+// queues.
 func TestOpen_KeepsLimits(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
@@ -255,7 +258,8 @@ func TestHeartbeat_NamesWaitingRunsThatNobodyServes(t *testing.T) {
 	}
 }
 
-// A permit that one process releases wakes a worker of another one.
+// TestWait_IsToldOfAPermitFromAnotherStore proves that a permit released by one process wakes a
+// worker of another process.
 func TestWait_IsToldOfAPermitFromAnotherStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runs.db")

@@ -39,8 +39,8 @@ func TestREC8_RepairsOutboxes(t *testing.T) {
 	}, func(t *testing.T, r rotten) { r.repairs(t) })
 }
 
-// The log of the sender is damaged as well, and the repair blocks the run. A record is delivered if
-// its content is still known.
+// TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog damages the outbox and the log of the sender.
+// It proves that the repair blocks the sender, and delivers a record if its content is readable.
 func TestREC8_EndsEveryRecordWhoseSenderHasADamagedLog(t *testing.T) {
 	const (
 		of        = ` AND run = (SELECT key FROM runs WHERE id = ?1)`

@@ -16,7 +16,7 @@ import (
 )
 
 // List returns a page of runs. It reads the most suitable index in the order of the list. If
-// several ranges of the index match, it reads from each only as much as necessary.
+// several ranges of the index match, List merges them and reads no more of each than necessary.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	var answer store.Page
 	if _, err := paging.New(&q); err != nil {
@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return answer, nil
 }
 
-// matching returns the record of a hit, or nil if it does not match.
+// matching returns the record of a hit, or nil if the run does not match the query.
 func (c *conn) matching(h *hit) (*store.Record, error) {
 	if !h.matches {
 		return nil, nil //nolint:nilnil // as paging wants it
@@ -69,8 +69,8 @@ func (c *conn) matching(h *hit) (*store.Record, error) {
 	return &found[0].Record, nil
 }
 
-// Count returns the number of runs that match. If the query selects only by route, status and root,
-// ended runs are not read: tallies contain their counts.
+// Count returns the number of matching runs. If the query selects only by route, status and root,
+// Count takes the numbers of ended runs from the tallies and does not read those runs.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	var answer store.Counts
 	err := s.readAside(ctx, func(c *conn) error {
@@ -94,7 +94,8 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return answer, nil
 }
 
-// index is an index of runs. Its text ends with the condition for the runs in a range.
+// index is the text of a query on an index of runs. It ends with the condition for the runs in a
+// range.
 type index string
 
 const (
@@ -109,7 +110,7 @@ const (
 	byTag          index = `tags t INDEXED BY tags_value CROSS JOIN runs r ON r.key = t.run WHERE t.name = +? AND t.value = +?`
 )
 
-// created returns the column with the time in an index.
+// created returns the name of the column with the creation time in the index.
 func (x index) created() string {
 	if x == byTag {
 		return "t.created"
@@ -117,9 +118,9 @@ func (x index) created() string {
 	return "r.created"
 }
 
-// statement returns the query for a range, with parameters for its arguments, two positions and a
-// limit. The columns are those of a hit. The index sorts the runs except those of the same
-// millisecond, which are sorted explicitly.
+// statement returns the query for a range. Its parameters are the arguments of the range, two
+// positions and a limit. Its columns are those of a hit. The index sorts the runs; the query sorts
+// only runs of the same millisecond.
 func (x index) statement(q *store.Query, matches string) string {
 	order, than, at := "DESC", "<", x.created()
 	if q.Oldest {
@@ -138,14 +139,14 @@ type hit struct {
 	matches bool
 }
 
-// search is a query in one snapshot of the database.
+// search executes a query in one snapshot of the database.
 type search struct {
 	c       *conn
 	q       *store.Query
 	by      index
-	ranges  [][]any // arguments of the index
+	ranges  [][]any // arguments of the index, for each range
 	classes map[int64]store.Route
-	also    *search // the conditions that the index does not contain
+	also    *search // conditions that the index does not contain
 	matches *condition
 	stmt    *sqlite.Stmt
 }
@@ -198,7 +199,7 @@ func (c *conn) search(q *store.Query) (*search, error) {
 	return s, err
 }
 
-// rarest returns the rarest of the tags, as far as a bounded search can determine.
+// rarest returns the tag with the fewest runs, as far as a bounded search can determine it.
 func (c *conn) rarest(tags map[string]string) (rarest string, err error) {
 	const few = 1000
 	least := int64(few + 1)
@@ -217,8 +218,8 @@ func (c *conn) rarest(tags map[string]string) (rarest string, err error) {
 	return rarest, nil
 }
 
-// rangesOfClasses returns the ranges of the index by class with runs that may match: for each
-// route, with and without a parent, and for each status.
+// rangesOfClasses returns the ranges of the index by class that may contain matching runs. There is
+// one for each route and status, with and without a parent.
 func (c *conn) rangesOfClasses(q *store.Query, classes map[int64]store.Route) (ranges []tally, err error) {
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		for _, child := range []bool{false, true} {
@@ -241,7 +242,7 @@ func (c *conn) rangesOfClasses(q *store.Query, classes map[int64]store.Route) (r
 	return ranges, err
 }
 
-// sources returns the ranges for a merge.
+// sources returns the ranges as sources of a merge.
 func (s *search) sources() []paging.Source[hit] {
 	var sources []paging.Source[hit]
 	for _, args := range s.ranges {
@@ -296,13 +297,13 @@ func (s *search) read(args []any, after paging.Position, n int, each func(row) e
 	return db.Step(s.stmt, each, slices.Concat(s.matches.args, args, []any{after.Created, after.Run, from, to, n}))
 }
 
-// close finalizes the statements.
+// close finalizes the statements of the search.
 func (s *search) close() {
 	if s.also != nil {
 		s.also.close()
 	}
 	if s.stmt != nil {
-		_ = s.stmt.Finalize() // it has returned its error before
+		_ = s.stmt.Finalize() // the statement has already returned its error
 	}
 }
 
@@ -330,7 +331,7 @@ func (s *search) count(counter *paging.Counter) error {
 const countRange = `SELECT count(*) FROM (SELECT 1 FROM runs r INDEXED BY runs_class
 	WHERE r.class = +? AND r.child = +? AND r.status = +? AND r.hidden = 0 LIMIT +?)`
 
-// countByTallies counts runs with final statuses from the tallies, and the others from the index.
+// countByTallies counts ended runs by the tallies, and other runs by the index.
 func (s *search) countByTallies(counter *paging.Counter) error {
 	err := s.c.query(`SELECT class, status, n FROM tallies WHERE child = 0 OR NOT +?`, func(r row) error {
 		status := event.Status(r.ColumnText(1))
@@ -381,8 +382,8 @@ func (c *condition) String() string {
 	return strings.Join(c.terms, " AND ")
 }
 
-// conditions returns the conditions of a query on a run, except for its route, its position in the
-// list, and the conditions of an index.
+// conditions returns the conditions of a query on a run. They exclude its route, its position in
+// the list, and the conditions of the index.
 func conditions(q *store.Query) *condition {
 	where := &condition{}
 	if len(q.Statuses) > 0 {

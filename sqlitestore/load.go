@@ -43,7 +43,7 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 	if l.Limit >= 0 && l.After < answer.Record.N {
 		limit := l.Limit
 		if limit == 0 {
-			limit = -1 // no limit in SQLite
+			limit = -1 // -1 is no limit in SQLite
 		}
 		if answer.Frames, err = c.frames(found[0].key, l.After, limit); err != nil {
 			return store.Loaded{}, err
@@ -55,7 +55,7 @@ func (c *conn) load(l *store.Load) (store.Loaded, error) {
 	return answer, err
 }
 
-// stored is a run with its key, as it was read.
+// stored is a run as read from its row, with its key.
 type stored struct {
 	store.Record
 	key          int64
@@ -127,8 +127,8 @@ func (c *conn) items(run int64) ([]store.Item, error) {
 	return items, err
 }
 
-// Resolve returns the active run of a workflow ID, or else the last one that ended, if it is
-// retained.
+// Resolve returns the active run of a workflow ID. If there is none, it returns the last run that
+// ended, if that run is retained.
 func (s *Store) Resolve(ctx context.Context, name string) (event.RunID, error) {
 	var id event.RunID
 	err := s.read(ctx, func(c *conn) error {

@@ -20,11 +20,11 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// childEnv is an environment variable with the role of a process that a test has started: the test
-// binary implements all of them.
+// childEnv is the environment variable that selects the role of a child process. The test binary
+// implements all roles.
 const childEnv = "SQLITESTORE_TEST_ROLE"
 
-// roles contains the functions of the test binary in other processes.
+// roles contains the main functions of child processes by role.
 var roles = map[string]func(args []string) error{}
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child is another process.
+// child is a child process with a role.
 type child struct {
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -46,8 +46,7 @@ type child struct {
 	lines *bufio.Scanner
 }
 
-// startChild starts a process with a role. It is killed at the end of the test if it has not ended
-// by then.
+// startChild starts a child process. The cleanup of the test kills the process if it has not ended.
 func startChild(t testing.TB, role string, args ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -66,8 +65,8 @@ func startChild(t testing.TB, role string, args ...string) *child {
 	}
 	c := &child{t: t, cmd: cmd, in: in, lines: bufio.NewScanner(out)}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // fails if it has ended
-		_ = cmd.Wait()         // fails if it was killed
+		_ = cmd.Process.Kill() // fails if the process has ended
+		_ = cmd.Wait()         // fails if the process was killed
 	})
 	return c
 }
@@ -81,7 +80,7 @@ func (c *child) line() string {
 	return c.lines.Text()
 }
 
-// rest returns everything that the process prints until it ends.
+// rest returns all further lines that the process prints until it ends.
 func (c *child) rest() []string {
 	var lines []string
 	for c.lines.Scan() {
@@ -90,7 +89,7 @@ func (c *child) rest() []string {
 	return lines
 }
 
-// say sends a line to the process.
+// say sends a line to the standard input of the process.
 func (c *child) say(line string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
@@ -112,7 +111,7 @@ func (c *child) kill() {
 	if err := c.cmd.Process.Kill(); err != nil {
 		c.t.Fatal(err)
 	}
-	_ = c.cmd.Wait() // reports that it was killed
+	_ = c.cmd.Wait() // the error reports that the process was killed
 }
 
 var (
@@ -151,7 +150,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// newLog returns the log of a run that is not created yet.
+// newLog returns the log of a run that does not exist in a store.
 func newLog(clock store.Clock) *storetest.Log {
 	return newLogOf(event.NewRunID(clock.Now(), event.RandomSlot()), clock)
 }
@@ -160,7 +159,7 @@ func newLogOf(run event.RunID, clock store.Clock) *storetest.Log {
 	return storetest.NewLog(&storetest.IDs{}, clock, run, event.Spec{Workflow: orders.Workflow, Queue: orders.Queue})
 }
 
-// start creates runs.
+// start creates n runs and returns their logs.
 func start(t testing.TB, s store.Store, n int) []*storetest.Log {
 	t.Helper()
 	var logs []*storetest.Log

@@ -30,12 +30,12 @@ type Store struct {
 	notifier *notifier
 	writer   *writer
 	readers  *readers
-	careful  atomic.Bool // damage was found: claims read no more data than necessary
+	careful  atomic.Bool // set when damage was found: claims then read no more data than necessary
 	damages  *damages
 	locks    *db.Locks
 	looking  looking
-	foreign  chan struct{} // another process has written
-	polled   chan struct{} // the poller has ended
+	foreign  chan struct{} // notified when another process has written
+	polled   chan struct{} // closed when the poller has ended
 
 	closing sync.Once
 	closed  error
@@ -61,17 +61,18 @@ type Config struct {
 }
 
 // Synchronous determines which failures a completed operation survives. No mode can damage the
-// file: after any crash it contains the operations up to some point, and none after it.
+// file. After any crash the file contains all operations up to some point, and no later ones.
 type Synchronous uint8
 
 const (
-	// Normal mode: every completed operation survives the end of the process in any way, including
-	// kill -9. A crash of the operating system or a loss of power can lose the last operations, at
-	// most those since the last checkpoint (one is made every 4,000 pages, 16 MB). Runs then
-	// continue from the state before them, and steps whose completion was lost are executed again.
+	// Normal mode: every completed operation survives any end of the process, including kill -9. A
+	// crash of the operating system or a loss of power can lose the operations since the last
+	// checkpoint; a checkpoint is made every 4,000 pages (16 MB). Runs then continue from their
+	// earlier state, and steps whose completion was lost are executed again.
 	Normal Synchronous = iota
 	// Full mode: every completed operation also survives a loss of power, as far as the disk
-	// guarantees it. It costs one fsync per transaction, which concurrent operations share.
+	// guarantees durability. The mode costs one fsync per transaction, which concurrent operations
+	// share.
 	Full
 )
 
@@ -86,16 +87,17 @@ func (s Synchronous) String() string {
 	return fmt.Sprintf("Synchronous(%d)", uint8(s))
 }
 
-// Open opens the store in the file path and creates it if it does not exist or is empty. A created
-// file is readable only for its user. The directory must exist. Any number of processes on one
-// machine may have the same file open; a file on a network file system must not be shared.
+// Open opens the store in the file path. It creates the file if the file does not exist or is
+// empty. A created file is readable only for its user. The directory must exist. Any number of
+// processes on one machine may have the same file open. A file on a network file system must not be
+// shared.
 //
-// An error matches store.ErrForeign if the file is not a store, is a *store.VersionError if the
-// file has another format version, and otherwise wraps the error of the operating system or of
+// An error matches store.ErrForeign if the file is not a store. It is a *store.VersionError if the
+// file has another format version. Otherwise it wraps the error of the operating system or of
 // SQLite.
 func Open(path string) (*Store, error) { return OpenWith(path, Config{}) }
 
-// OpenWith is Open with a configuration.
+// OpenWith is like Open, but also takes a configuration.
 func OpenWith(path string, cfg Config) (*Store, error) {
 	s, err := open(path, cfg)
 	if err != nil {
@@ -137,29 +139,29 @@ func open(path string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// createPrivate creates the file if it does not exist, readable only for its user, because it
-// contains the inputs and results of all runs. SQLite gives its additional files the same mode. The
-// file is created and closed under a temporary name: closing it under its own name would drop the
-// locks of another store of this process that may have opened it. Errors are ignored, because
-// SQLite reports them.
+// createPrivate creates the file if it does not exist. The file is readable only for its user,
+// because it contains the inputs and results of all runs. SQLite gives its additional files the
+// same mode. createPrivate writes and closes the file under a temporary name. If another store of
+// this process had opened it under its own name, closing it would drop the locks of that store.
+// Errors are ignored, because SQLite reports them later.
 func createPrivate(path string) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".flowgen-*") // of mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".flowgen-*") // created with mode 0600
 	if err != nil {
 		return
 	}
 	if f.Close() == nil {
-		_ = os.Link(f.Name(), path) // fails if the file exists by now
+		_ = os.Link(f.Name(), path) // fails if the file has been created in the meantime
 	}
 	_ = os.Remove(f.Name())
 }
 
-// openPatience is the time for which opening waits for other processes.
+// openPatience is the time for which Open waits for other processes.
 const openPatience = 30 * time.Second
 
-// prepare makes the file a store and the connection its writer.
+// prepare makes the file a store, and makes the connection its writer.
 func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	if err := prepareFile(ctx, c, s.path); err != nil {
 		return err
@@ -167,13 +169,13 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	err := c.Configure(ctx,
 		"synchronous = "+mode.String(),
 		"wal_autocheckpoint = 4000",
-		"journal_size_limit = 67108864", // truncates a log that has grown because of a long read
+		"journal_size_limit = 67108864", // truncates the log after a long read has made it grow
 	)
 	if err != nil {
 		return err
 	}
-	// The file exists now, so its real path can be determined. The log and the locks are beside it
-	// under that path, whatever links lead to it.
+	// The file exists now, so its real path can be determined. The log and the lock files use that
+	// path, whichever links lead to the file.
 	resolved, err := filepath.EvalSymlinks(s.path)
 	if err != nil {
 		return err
@@ -185,7 +187,7 @@ func (s *Store) prepare(ctx context.Context, c *conn, mode Synchronous) error {
 	return s.remember()
 }
 
-// refersTo reports whether a session names this lock file.
+// refersTo reports whether the row of a session contains the name of the lock file.
 func (c *conn) refersTo(ctx context.Context, name string) (found bool, err error) {
 	err = db.Retry(ctx, func() error {
 		found = false
@@ -197,7 +199,7 @@ func (c *conn) refersTo(ctx context.Context, name string) (found bool, err error
 	return found, err
 }
 
-// hasSession reports whether there is a session of the process with this identity.
+// hasSession reports whether a session has the identity of the process.
 func (c *conn) hasSession(ctx context.Context, identity string) (bool, error) {
 	var sessions int64
 	err := db.Retry(ctx, func() (err error) {
@@ -207,8 +209,9 @@ func (c *conn) hasSession(ctx context.Context, identity string) (bool, error) {
 	return sessions > 0, err
 }
 
-// checkPath returns the absolute path, or an error if it is invalid. It must not open the file,
-// because closing it would drop the locks that SQLite holds on it for other stores of this process.
+// checkPath returns the absolute path, or an error if the path is invalid. It must not open the
+// file: closing the file would drop the locks that SQLite holds on it for other stores of this
+// process.
 func checkPath(path string) (string, error) {
 	switch {
 	case path == "" || strings.Contains(path, ":memory:") || strings.Contains(path, "mode=memory"):
@@ -242,15 +245,16 @@ func checkPath(path string) (string, error) {
 	return abs, nil
 }
 
-// Clock returns the clock that the store was opened with.
+// Clock returns the clock of the store.
 func (s *Store) Clock() store.Clock { return s.clock }
 
-// Partitions returns 1: a file is one partition.
+// Partitions returns 1, because a file is one partition.
 func (s *Store) Partitions() int { return 1 }
 
-// Close waits for the submitted operations, ends blocked calls with store.ErrClosed, writes
-// everything to the main file, and closes it. Every later call returns store.ErrClosed. Open
-// sessions end: other processes recover them at once. Closing twice is harmless.
+// Close closes the store. It waits for submitted operations, ends blocked calls with
+// store.ErrClosed, and writes everything to the main file. Every later call returns
+// store.ErrClosed. Open sessions end, and other processes recover them at once. Closing twice is
+// harmless.
 func (s *Store) Close() error {
 	s.closing.Do(func() { s.closed = s.shutDown() })
 	return s.closed
@@ -264,8 +268,8 @@ func (s *Store) shutDown() error {
 	err := s.readers.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	// If another process holds a lock, or the disk is full, the log remains with its contents. The
-	// process that closes or opens the file next continues.
+	// If another process holds a lock or the disk is full, the log remains with its contents. The
+	// next process that closes or opens the file continues the checkpoint.
 	checkpoint := c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
 	if db.Busy(checkpoint) || sqlite.ErrCode(checkpoint).ToPrimary() == sqlite.ResultFull {
 		checkpoint = nil
@@ -277,7 +281,8 @@ func (s *Store) shutDown() error {
 	return nil
 }
 
-// enter is called at the beginning of every operation.
+// enter is called at the beginning of every operation. It returns an error if the store is closed
+// or ctx has ended.
 func (s *Store) enter(ctx context.Context) error {
 	if s.ctx.Err() != nil {
 		return store.ErrClosed
@@ -285,7 +290,7 @@ func (s *Store) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// enterPartition is enter for an operation on a partition by its number.
+// enterPartition is like enter for an operation on a numbered partition.
 func (s *Store) enterPartition(ctx context.Context, number int) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -296,8 +301,9 @@ func (s *Store) enterPartition(ctx context.Context, number int) error {
 	return nil
 }
 
-// scheme is the scheme of the URLs with which store.Open opens a file: "sqlite:" and its path, as
-// in "sqlite:orders.db", "sqlite:/var/lib/orders.db" and "sqlite:///var/lib/orders.db".
+// scheme is the scheme of the URLs that store.Open accepts for a file. A URL is "sqlite:" and the
+// path of the file: "sqlite:orders.db", "sqlite:/var/lib/orders.db" or
+// "sqlite:///var/lib/orders.db".
 const scheme = "sqlite"
 
 func init() {
@@ -317,7 +323,7 @@ func init() {
 	})
 }
 
-// exists returns an error unless there is a non-empty file.
+// exists returns an error unless the path leads to a non-empty file.
 func exists(path string) error {
 	path, err := checkPath(path)
 	if err != nil {
@@ -330,8 +336,8 @@ func exists(path string) error {
 	return err
 }
 
-// pathOf returns the file of a URL. After two slashes a URL contains a host, which a file does not
-// have: "sqlite://orders.db" is not a file in the root directory.
+// pathOf returns the path of the file of a URL. It rejects a URL with a host: "sqlite://orders.db"
+// does not name a file in the root directory.
 func pathOf(url string) (string, error) {
 	path := strings.TrimPrefix(url, scheme+":")
 	rest, host := strings.CutPrefix(path, "//")
@@ -344,16 +350,16 @@ func pathOf(url string) (string, error) {
 	return "", fmt.Errorf("two slashes stand before a host, and a file has none: write %s:%s for a file beside the program, or %s:///%s for one in the root directory", scheme, rest, scheme, rest)
 }
 
-// ReplacedError reports that the file of the store, or its write-ahead log, was deleted, moved or
+// ReplacedError reports that the file of the store or its write-ahead log was deleted, moved or
 // replaced while the store had it open. Later writes would go to a file that cannot be opened
-// again, so nothing is acknowledged any more: write operations return this error until the file is
-// back, or the store is opened again.
+// again, so they are not acknowledged. Write operations return this error until the file is back or
+// the store is opened again.
 type ReplacedError struct {
 	Path string
-	Gone bool // nothing is at the path; otherwise it is another file
+	Gone bool // the path leads to no file; otherwise it leads to another file
 }
 
-// Error returns the path of the file and the fix.
+// Error returns the path of the file and how to fix the problem.
 func (e *ReplacedError) Error() string {
 	what := "was replaced by another file"
 	if e.Gone {
@@ -366,8 +372,8 @@ func (e *ReplacedError) Error() string {
 // Permanent returns true, because repeating the request does not help.
 func (e *ReplacedError) Permanent() bool { return true }
 
-// remember records which files the store has opened. The write-ahead log exists as long as any
-// process has the database open.
+// remember records the identities of the files that the store has opened. The write-ahead log
+// exists as long as any process has the database open.
 func (s *Store) remember() error {
 	for _, path := range []string{s.path, s.wal} {
 		file, err := db.Identify(path)
@@ -382,11 +388,10 @@ func (s *Store) remember() error {
 	return nil
 }
 
-// inPlace returns a *ReplacedError if a path leads to another file than the open one. It is called
-// after each commit and before its acknowledgment, so that an acknowledged operation is in the file
-// at the path at that moment. It costs one stat per file, about a microsecond, for all operations
-// that share a transaction. Other errors of stat are ignored, because they do not prove that the
-// file is another one.
+// inPlace returns a *ReplacedError if a path does not lead to the open file. It is called after
+// each commit and before the acknowledgment, so the file at the path contains every acknowledged
+// operation. It costs one stat per file, about a microsecond, for all operations of a transaction.
+// Other errors of stat are ignored, because they do not prove that the file was replaced.
 func (s *Store) inPlace() error {
 	for i := range s.files {
 		f := &s.files[i]

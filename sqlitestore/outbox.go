@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Deliver adds an item to an inbox.
+// Deliver adds an item to the inbox of a run.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	run, err := performOn(ctx, s, d.Run, len(d.Item.Body), func(t *tx) (event.RunID, error) { return t.op.Deliver(&d) })
 	if err != nil {
@@ -23,7 +23,8 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 
 const selectNextSend = `SELECT due FROM outbox WHERE true /*readable sender*/ ORDER BY due LIMIT 1`
 
-// nextSend returns the time of the next work for the outbox, or zero if it is empty.
+// nextSend returns the time at which the next record of the outbox is due. It returns the zero time
+// if the outbox is empty.
 func (t *tx) nextSend() (next time.Time, err error) {
 	err = t.query(selectNextSend, func(r row) error {
 		next = timeOf(cmp.Or(r.ColumnInt64(0), t.ms())) // a fresh record is due now
@@ -32,7 +33,7 @@ func (t *tx) nextSend() (next time.Time, err error) {
 	return next, err
 }
 
-// Outbox returns the due records, in the order in which they were written.
+// Outbox returns the due records in the order in which they were written.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	var records []store.Outgoing
 	var next time.Time
@@ -51,9 +52,9 @@ func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgo
 
 const (
 	outboxColumns = `r.id, o.id, o.receiver, o.phase, o.since, o.body`
-	// selectOutgoing finds the first due records by the index alone, and then reads them. Fresh
-	// ones are sorted there, the others are sorted explicitly. Without this form SQLite would read
-	// all earlier records.
+	// selectOutgoing finds the first due records in the index, and then reads only these. The index
+	// sorts fresh records; the query sorts the others. Without the subqueries SQLite would read all
+	// earlier records.
 	selectOutgoing = `SELECT ` + outboxColumns + ` FROM outbox o JOIN runs r ON r.key = o.sender WHERE o.seq IN (
 			SELECT seq FROM (SELECT seq FROM outbox INDEXED BY outbox_due WHERE due = 0 /*readable sender*/ ORDER BY seq LIMIT +?2)
 			UNION ALL
@@ -62,9 +63,9 @@ const (
 	selectNextAfter = `SELECT due FROM outbox WHERE due > +? /*readable sender*/ ORDER BY due LIMIT 1`
 )
 
-// outgoing returns up to limit due records, in the order in which they were written, and the time
-// of the next one. Records of a pair have nondecreasing due times, so a record is not returned
-// without its predecessors.
+// outgoing returns up to limit due records in the order in which they were written, and the time at
+// which the next one is due. The due times of the records of one sender and receiver never
+// decrease. So a record is returned only if all earlier ones are due.
 func (c *conn) outgoing(now time.Time, limit int) (records []store.Outgoing, next time.Time, err error) {
 	err = c.query(selectOutgoing, func(r row) error {
 		if len(records) == limit {
@@ -90,8 +91,8 @@ func scanOutgoing(r row) store.Outgoing {
 	}
 }
 
-// Mark changes the phases of records, in one transaction unless one of them fails because of
-// damage.
+// Mark changes the phases of records in one transaction. If one of them fails because of damage,
+// the others are changed in separate transactions.
 func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil && len(marks) > 0 {
@@ -123,7 +124,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// AddRecord writes a record. An existing record is kept.
+// AddRecord writes a record. It keeps an existing record.
 func (t *tx) AddRecord(from *run, s *store.Send, now int64) (protocol.Record, error) {
 	err := t.exec(`INSERT INTO outbox (sender, id, receiver, phase, since, due, body) VALUES (?, ?, ?, 1, ?, 0, ?)
 		ON CONFLICT (sender, id) DO NOTHING`, from.key, string(s.ID), s.To, now, s.Body)
@@ -133,7 +134,7 @@ func (t *tx) AddRecord(from *run, s *store.Send, now int64) (protocol.Record, er
 	return protocol.Record{ID: s.ID, To: s.To, Phase: store.PhaseFresh, Order: t.LastInsertRowID()}, nil
 }
 
-// Record returns a record.
+// Record returns a record of a sender.
 func (t *tx) Record(from *run, id event.ItemID) (protocol.Record, error) {
 	var rec protocol.Record
 	err := t.query(`SELECT seq, receiver, phase FROM outbox WHERE sender = +? AND id = +?`, func(r row) error {
@@ -143,7 +144,7 @@ func (t *tx) Record(from *run, id event.ItemID) (protocol.Record, error) {
 	return rec, err
 }
 
-// SetPhase sets the phase of a record and its time.
+// SetPhase sets the phase of a record, and the time at which it entered the phase.
 func (t *tx) SetPhase(from *run, rec protocol.Record, phase store.Phase, now int64) error {
 	due := now + store.Horizon.Milliseconds()
 	if phase == store.PhaseFresh {
@@ -161,14 +162,14 @@ func (t *tx) RemoveRecord(_ *run, rec protocol.Record) error {
 	return t.exec(`DELETE FROM outbox WHERE seq = +?`, rec.Order)
 }
 
-// HasBefore reports whether there is an earlier record of the same pair.
+// HasBefore reports whether there is an earlier record of the same sender and receiver.
 func (t *tx) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	n, err := t.number(`SELECT count(*) FROM (SELECT 1 FROM outbox
 		WHERE sender = +? AND receiver = +? AND seq < +? LIMIT 1)`, from.key, rec.To, rec.Order)
 	return n > 0, err
 }
 
-// Refresh makes the answered records of a pair fresh.
+// Refresh makes the earlier answered records of the same sender and receiver fresh.
 func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 	err := t.exec(`UPDATE outbox SET phase = 1, since = ?, due = 0 WHERE sender = +? AND receiver = +? AND phase = 2 AND seq < +?`,
 		now, from.key, rec.To, rec.Order)
@@ -178,7 +179,7 @@ func (t *tx) Refresh(from *run, rec protocol.Record, now int64) error {
 	return t.keepOrder(recordOf(from, rec))
 }
 
-// record contains the columns that determine the order of the records of a pair.
+// record contains the columns that determine the order of the records of one sender and receiver.
 type record struct {
 	seq      int64
 	sender   int64
@@ -189,9 +190,9 @@ func recordOf(from *run, rec protocol.Record) *record {
 	return &record{rec.Order, from.key, rec.To}
 }
 
-// keepOrder restores the order of due times of the answered records of a pair after the phase of
-// one has changed, so that none is due before its predecessor. Nearly always there is nothing to
-// do.
+// keepOrder restores the order of due times after the phase of a record has changed. No answered
+// record may be due before an earlier one of the same sender and receiver. In nearly all cases the
+// order is already correct.
 func (t *tx) keepOrder(o *record) error {
 	before, err := t.answered(`seq < +? ORDER BY seq DESC`, o, o.seq)
 	if err != nil {
@@ -209,7 +210,7 @@ func (t *tx) keepOrder(o *record) error {
 				return err
 			}
 		} else if a.seq != o.seq {
-			return nil // so are all after it
+			return nil // all later records are in order as well
 		}
 		from = a.seq + 1
 	}
@@ -217,10 +218,11 @@ func (t *tx) keepOrder(o *record) error {
 
 const selectAnswered = `SELECT seq, since, due FROM outbox WHERE sender = +? AND receiver = +? AND phase = 2 AND `
 
-// settling is an answered record; the zero value means none.
+// settling is an answered record. Its zero value means no record.
 type settling struct{ seq, since, due int64 }
 
-// answered returns the first answered record of the pair of o that satisfies where.
+// answered returns the first answered record with the sender and receiver of o that satisfies
+// where.
 func (t *tx) answered(where string, o *record, seq int64) (a settling, err error) {
 	err = t.query(selectAnswered+where+` LIMIT 1`, func(r row) error {
 		a = settling{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2)}
@@ -229,7 +231,8 @@ func (t *tx) answered(where string, o *record, seq int64) (a settling, err error
 	return a, err
 }
 
-// Confirm removes the trace of a record that will not be sent again.
+// Confirm removes the data that a record has left at its receiver. The record will not be sent
+// again.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, id event.ItemID) error {
 	_, err := performOn(ctx, s, run, 0, func(t *tx) (struct{}, error) { return struct{}{}, t.op.Confirm(run, id) })
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// hand is the owner of a run.
+// hand is the owner of a run, and commits to it.
 type hand struct {
 	a   *ages
 	run store.ClaimedRun
@@ -50,7 +50,7 @@ func (h *hand) commit(c store.Commit) {
 	h.run.Last, h.run.Seq = c.CommitID, c.Last
 }
 
-// send commits an outbox record addressed to a run for each ID.
+// send commits one outbox record to the run for each ID.
 func (h *hand) send(to event.RunID, ids ...event.ItemID) {
 	h.a.t.Helper()
 	c := h.next()
@@ -88,7 +88,7 @@ func (a *ages) answer(from event.RunID, ids ...event.ItemID) {
 	check(a.t, a.Mark(testContext(a.t), 0, marks))
 }
 
-// outbox returns the due records as text, and the time of the next one.
+// outbox returns the due records as text, and the time at which the next one is due.
 func (a *ages) outbox(limit int) (string, time.Time) {
 	a.t.Helper()
 	records, next, err := a.Outbox(testContext(a.t), 0, limit)
@@ -211,8 +211,8 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 				})
 			}))
 			for i, line := range plan {
-				ordered := i == 0 && strings.HasPrefix(line, "SCAN") && strings.Contains(line, "INDEX") // stops at its limit
-				sorts := strings.Contains(line, "TEMP B-TREE") && !strings.Contains(line, "LAST TERM")  // allowed for records of the same millisecond
+				ordered := i == 0 && strings.HasPrefix(line, "SCAN") && strings.Contains(line, "INDEX") // the scan stops at the limit of the query
+				sorts := strings.Contains(line, "TEMP B-TREE") && !strings.Contains(line, "LAST TERM")  // sorting the records of one millisecond is allowed
 				if !ordered && (strings.HasPrefix(line, "SCAN") || sorts) {
 					t.Errorf("plan:\n%s", strings.Join(plan, "\n"))
 					break
@@ -222,7 +222,8 @@ func TestPlans_UseAnIndexAndSortNothing(t *testing.T) {
 	}
 }
 
-// Counting reads only an index, and of ended runs only the tallies.
+// TestPlans_CountReadsOnlyAnIndex proves that Count reads only an index, and for ended runs only
+// the tallies.
 func TestPlans_CountReadsOnlyAnIndex(t *testing.T) {
 	s := openTest(t)
 	var plan []string

@@ -21,10 +21,10 @@ import (
 // sector is the number of bytes that a disk writes atomically.
 const sector = 512
 
-// disk contains the files of a database on a disk that may lose power.
+// disk contains the files of a database on a disk that can lose power.
 type disk struct {
-	durable map[string][]byte // the contents that certainly survive
-	pending map[string][]call // the writes that may survive, completely or partially
+	durable map[string][]byte // contents that survive
+	pending map[string][]call // writes since the last sync, which may survive completely or partially
 }
 
 func (d *disk) do(c call) {
@@ -71,11 +71,11 @@ func (c call) sectors() []call {
 	return cut
 }
 
-// losePower returns possible contents of a file after a loss of power: the durable contents, and an
-// arbitrary part of the pending writes in any order.
+// losePower returns possible contents of a file after a loss of power. It applies an arbitrary part
+// of the pending writes to the durable contents, in arbitrary order.
 func (d *disk) losePower(file string, chance *rand.Rand) []byte {
 	content := slices.Clone(d.durable[file])
-	share := chance.Float64()*2 - 0.5 // makes none and all of it likely
+	share := chance.Float64()*2 - 0.5 // often below 0 or above 1, so that none or all writes survive
 	for _, p := range d.pending[file] {
 		for _, s := range p.sectors() {
 			if chance.Float64() < share {
@@ -89,12 +89,12 @@ func (d *disk) losePower(file string, chance *rand.Rand) []byte {
 const (
 	powerRuns    = 8
 	powerCommits = 400
-	powerPages   = 150 // a commit writes about three pages; the log is restarted many times
+	powerPages   = 150 // so small that the log is restarted many times; a commit writes about three pages
 	powerLosses  = 40
 )
 
-// recordCommits opens a session, claims all runs and commits to one after the other. It returns the
-// files as they were before, and the calls since.
+// recordCommits opens a session, claims all runs, and commits to one after the other. It returns
+// the files before the commits, and the calls that the commits caused.
 func recordCommits(t *testing.T, mode sqlitestore.Synchronous) (before []byte, calls []call, logs []*storetest.Log) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -127,8 +127,8 @@ func recordCommits(t *testing.T, mode sqlitestore.Synchronous) (before []byte, c
 	return before, r.calls, logs
 }
 
-// reopened returns the number of commits in a store after a loss of power. It fails unless these
-// are the first ones, and the store is consistent.
+// reopened returns the number of commits in a store after a loss of power. It fails the test unless
+// these are the first commits and the store is consistent.
 func reopened(t *testing.T, db, wal []byte, logs []*storetest.Log) int {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -152,8 +152,8 @@ func reopened(t *testing.T, db, wal []byte, logs []*storetest.Log) int {
 	return total
 }
 
-// losses returns the calls after which power is lost: at random, and while the log is written to
-// the database.
+// losses returns the indexes of the calls after which power is lost. Some are random, and some are
+// within a checkpoint.
 func losses(calls []call, chance *rand.Rand) []int {
 	var checkpoints []int
 	for i, c := range calls {

@@ -30,7 +30,7 @@ func init() {
 	roles["deliver"] = playDeliverer
 }
 
-// withStore calls play with the store of the first argument of a role.
+// withStore opens the store in the first argument and calls play.
 func withStore(args []string, play func(ctx context.Context, s *sqlitestore.Store) error) error {
 	s, err := sqlitestore.Open(args[0])
 	if err != nil {
@@ -39,7 +39,7 @@ func withStore(args []string, play func(ctx context.Context, s *sqlitestore.Stor
 	return errors.Join(play(context.Background(), s), s.Close())
 }
 
-// playCreator creates the given runs, each of them twice, from ten goroutines.
+// playCreator creates the given runs from ten goroutines. Each run is created twice.
 func playCreator(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		var ids []event.RunID
@@ -67,7 +67,7 @@ func playCreator(args []string) error {
 }
 
 func TestCreate_TwoProcessesMakeEachRunOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.db") // both processes create the file
+	path := filepath.Join(t.TempDir(), "runs.db") // the file does not exist: both processes try to create it
 	var ids []string
 	for range 1000 {
 		ids = append(ids, string(event.NewRunID(time.Now(), 0)))
@@ -88,7 +88,7 @@ func TestCreate_TwoProcessesMakeEachRunOnce(t *testing.T) {
 	}
 }
 
-// playClaimer prints what it claims until there is nothing left, then an empty line. It keeps its
+// playClaimer prints the runs that it claims until no run is left, then an empty line. It keeps its
 // runs until its input ends.
 func playClaimer(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
@@ -138,7 +138,7 @@ func TestClaim_TwoProcessesNeverShareARun(t *testing.T) {
 	}
 }
 
-// playCommitter claims all runs and commits to all of them concurrently. It prints each
+// playCommitter claims all runs and commits to all of them concurrently. It prints a line for each
 // acknowledged commit.
 func playCommitter(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
@@ -183,7 +183,7 @@ func commitForEver(ctx context.Context, s *sqlitestore.Store, l *storetest.Log, 
 			return err
 		}
 		l.Accept(c)
-		// A single write prints a line completely or not at all.
+		// The line must be a single write, so that a kill cannot truncate it.
 		fmt.Printf("%s %d\n", l.Run, got[0].N)
 	}
 }
@@ -217,8 +217,8 @@ func TestCommit_EveryAcknowledgedOneSurvivesKill(t *testing.T) {
 	}
 }
 
-// playHolder claims all runs, reports that, and then executes commands: beat prints the result of a
-// heartbeat.
+// playHolder claims all runs, reports that, and then executes commands. The command beat prints the
+// result of a heartbeat.
 func playHolder(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "holder"
@@ -263,7 +263,8 @@ func TestClaim_RecoversAtOnceWhatAKilledProcessOwned(t *testing.T) {
 	}
 	holder.kill()
 
-	// The lease has not expired, and the claim is not yet permitted to check leases.
+	// The lease has not expired, and the store has not observed the session for long enough to
+	// recover it by lease.
 	if got := claim(t, s, "successor", 10); len(got) != len(logs) {
 		t.Fatalf("claimed %d runs of a dead process, want %d", len(got), len(logs))
 	}

@@ -12,10 +12,10 @@ import (
 
 var _ protocol.Tx[*run, int64] = (*tx)(nil)
 
-// Now returns the time of the operation.
+// Now returns the time of the operation in progress.
 func (t *tx) Now() time.Time { return t.now }
 
-// Run returns a run, including hidden ones.
+// Run returns a run, hidden or not.
 func (t *tx) Run(id event.RunID) (*run, error) { return t.anyRun(id) }
 
 // State returns the state of a run.
@@ -32,7 +32,8 @@ func stateOf(r *run) protocol.Run[int64] {
 	}
 }
 
-// Save stores the changed columns of a run. Partial indexes represent the sets of the queue states.
+// Save stores the changed columns of a run. The sets of the queue states are partial indexes, which
+// SQLite updates.
 func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	before := stateOf(r)
 	if before == s {
@@ -74,8 +75,8 @@ func (t *tx) Save(r *run, s protocol.Run[int64]) error {
 	return t.turn(line, r.line)
 }
 
-// changed returns the columns in which two states of a run differ. line is the limiter queue of the
-// run before.
+// changed returns the columns in which two states of a run differ. line is the limiter queue in
+// which the run was before.
 func changed(before, now *protocol.Run[int64], r *run, line int64) columns {
 	c := logColumns
 	for _, of := range []struct {
@@ -97,7 +98,7 @@ func changed(before, now *protocol.Run[int64], r *run, line int64) columns {
 	return c
 }
 
-// toldOf records that a claim notifies a new owner of all items in the inbox.
+// toldOf records that the claim notifies the new owner of all items in the inbox.
 func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	owner, err := t.Session(s.Owner)
 	if r.session = owner.ID; err != nil || s.Unread == 0 {
@@ -110,14 +111,15 @@ func (t *tx) toldOf(r *run, s *protocol.Run[int64]) error {
 	return err
 }
 
-// move removes a run from its queue state, and assigns its position in another one.
+// move updates the position of a run for its new queue state. If the run had an owner, move records
+// that the owner has lost it.
 func (t *tx) move(r *run, to *protocol.Run[int64]) (err error) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
 		r.session = ""
 	}
 	r.ord, r.line = 0, 0
-	if to.Limited || to.Fair { // it keeps its position among the waiting runs
+	if to.Limited || to.Fair { // the run keeps its position among the waiting runs
 		r.ord = to.Place
 	}
 	placed := to.Place != 0 && (to.Fair || to.Waits())
@@ -138,14 +140,14 @@ func (t *tx) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) 
 	if err != nil {
 		return nil, err
 	}
-	t.named = namedID{} // the workflow ID may get its number now
+	t.named = namedID{} // the insert may create the row of the workflow ID
 	return t.insert(c, w, chain, createdBy, t.ms())
 }
 
 // AppendFrame stores a frame.
 func (t *tx) AppendFrame(r *run, n uint64, frame []byte) error { return t.appendFrame(r.key, n, frame) }
 
-// Latest returns the run of a chain that has not continued.
+// Latest returns the last run of a chain, which has not continued.
 func (t *tx) Latest(r *run) (*run, error) {
 	last := r.id
 	err := t.query(`SELECT tip FROM runs WHERE id = +? AND tip IS NOT NULL`, func(row row) error {
@@ -163,9 +165,9 @@ func (t *tx) SetRerun(r *run, rerun event.RunID) error {
 	return t.exec(`UPDATE runs SET next = ? WHERE key = +?`, rerun, r.key)
 }
 
-// SetNext makes next the next and the latest run of the chain.
+// SetNext makes next the continuation of r and the latest run of the chain.
 func (t *tx) SetNext(r, next *run) error {
-	if err := t.insertRow(next); err != nil { // later queries on the chain must find it
+	if err := t.insertRow(next); err != nil { // later queries on the chain must find the row
 		return err
 	}
 	if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, next.id, r.key); err != nil {
@@ -203,7 +205,7 @@ func (t *tx) SetStepData(r *run, key string, body []byte) error {
 	return t.exec(`INSERT OR REPLACE INTO notes (run, key, body) VALUES (?, ?, ?)`, r.key, key, body)
 }
 
-// NextDue returns the earliest due time.
+// NextDue returns the earliest due time of the partition.
 func (t *tx) NextDue() (int64, error) { return t.nextDue() }
 
 // Item returns the ID of an unread item.
@@ -215,14 +217,14 @@ func (t *tx) Item(r *run, n int) (id event.ItemID, err error) {
 	return id, err
 }
 
-// HasRunItem reports whether there is an item for this run alone, beginning with number n.
+// HasRunItem reports whether any unread item from number n on is for this run alone.
 func (t *tx) HasRunItem(r *run, n int) (bool, error) {
 	found, err := t.number(`SELECT EXISTS (SELECT 1 FROM (SELECT scope FROM inbox WHERE run = +? ORDER BY seq LIMIT -1 OFFSET +?) WHERE scope = +?)`,
 		r.key, n, int(store.ScopeRun))
 	return found != 0, err
 }
 
-// AddItem adds an item to the inbox.
+// AddItem adds an item to the end of the inbox.
 func (t *tx) AddItem(r *run, item store.Item) (err error) {
 	if r.newest, err = t.next(); err != nil {
 		return err
@@ -242,7 +244,7 @@ func (t *tx) DropItems(r *run, n int) error {
 	return t.exec(`DELETE FROM inbox WHERE run = +? AND seq <= +?`, r.key, r.upTo)
 }
 
-// MoveItems moves the inbox of a run to another one.
+// MoveItems moves all unread items of a run to another run.
 func (t *tx) MoveItems(from, to *run) error {
 	to.items, from.items = from.items, 0
 	return t.exec(`UPDATE inbox SET run = ? WHERE run = +?`, to.key, from.key)
@@ -259,7 +261,7 @@ func (t *tx) Remember(chain event.RunID, id event.ItemID, at int64, keep bool) e
 	return t.exec(`INSERT INTO seen VALUES (?, ?, ?, ?)`, chain, string(id), at, keep)
 }
 
-// ForgetSeen removes the IDs of items that were accepted before a time.
+// ForgetSeen removes the IDs of items that the chain accepted before a time.
 func (t *tx) ForgetSeen(r *run, before int64) error {
 	return t.exec(`DELETE FROM seen WHERE chain = +? AND keep = 0 AND at < +? AND id NOT IN (SELECT id FROM inbox WHERE run = +?)`,
 		r.chain, before, r.key)
@@ -270,14 +272,14 @@ func (t *tx) Unkeep(chain event.RunID, id event.ItemID) error {
 	return t.exec(`DELETE FROM seen WHERE chain = +? AND id = +? AND keep = 1`, chain, string(id))
 }
 
-// namedID is a workflow ID that was looked up.
+// namedID is the cached result of a look-up of a workflow ID.
 type namedID struct {
 	name string
 	workflowID
 }
 
-// lookUp returns the state of a workflow ID. It reads the number once, because the number does not
-// change.
+// lookUp returns the row of a workflow ID. It reads the number of the ID only once, because the
+// number does not change.
 func (t *tx) lookUp(name string) (workflowID, error) {
 	if name == "" {
 		return workflowID{}, nil
@@ -306,7 +308,7 @@ func (t *tx) Active(workflowID string) (*run, error) {
 	return r, err
 }
 
-// LastEnded returns the last run of a workflow ID that ended.
+// LastEnded returns the last ended run of a workflow ID.
 func (t *tx) LastEnded(workflowID string) (*run, error) {
 	w, err := t.lookUp(workflowID)
 	if err != nil || w.last == 0 {
@@ -315,7 +317,7 @@ func (t *tx) LastEnded(workflowID string) (*run, error) {
 	return t.runByKey(w.last)
 }
 
-// Line returns the runs that wait for the active run of a workflow ID.
+// Line returns the runs that wait for the active run of a workflow ID, in order.
 func (t *tx) Line(workflowID string) ([]*run, error) {
 	w, err := t.lookUp(workflowID)
 	if err != nil {
@@ -331,12 +333,12 @@ func (t *tx) IsActive(r *run) (bool, error) {
 	return w.active == r.key, err
 }
 
-// NextInQueue returns the run that follows the active one.
+// NextInQueue returns the run that has waited longest for the workflow ID of r.
 func (t *tx) NextInQueue(r *run) (*run, error) {
 	return first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord LIMIT 1`, r.wid))
 }
 
-// SetActive makes another run the active one.
+// SetActive makes active the active run of the workflow ID of r.
 func (t *tx) SetActive(r, active *run, ended bool) error {
 	t.named = namedID{}
 	var key any
@@ -354,8 +356,8 @@ func (t *tx) ForgetEnded(r *run) error {
 	return t.exec(`UPDATE workflow_ids SET last = NULL WHERE id = +?1 AND last = +?2`, r.wid, r.key)
 }
 
-// announce records the notifications of an operation. They are sent when the transaction is
-// committed.
+// announce records the notifications of an operation. They are sent after the commit of the
+// transaction.
 func (t *tx) announce() error {
 	if err := t.insertRow(t.unwritten); err != nil {
 		return err
@@ -394,8 +396,8 @@ func (t *tx) announce() error {
 	return nil
 }
 
-// leave removes a run from its queue state with all associated data. The caller assigns another
-// state and saves the run in the same action.
+// leave removes a run from its queue state, and clears the columns that belong to the state. In the
+// same transaction the caller must assign another state and save the run.
 func (t *tx) leave(r *run) {
 	if r.owner != 0 {
 		t.notices.inbox(inboxLost, r.session, r.id, 0)
@@ -404,8 +406,8 @@ func (t *tx) leave(r *run) {
 	r.ord, r.due, r.line, r.exempt = 0, 0, 0, false
 }
 
-// makeReady is the only way to make a run ready: it sets the queue state, the ready set and the
-// wake.
+// makeReady makes a run ready. It sets the queue state, adds the run to the ready set, and sets the
+// wake of the route.
 func (t *tx) makeReady(r *run) error {
 	ord, err := t.next()
 	if err != nil {
@@ -417,7 +419,7 @@ func (t *tx) makeReady(r *run) error {
 	return t.save(r)
 }
 
-// park parks the run until due, or until an item arrives; 0 means no due time.
+// park parks the run until due or until an item arrives. If due is 0, only an item ends the wait.
 func (t *tx) park(r *run, due int64) error {
 	t.leave(r)
 	r.queueState, r.due = store.StateParked, due
@@ -459,8 +461,8 @@ func (t *tx) claimed(r *run) (store.ClaimedRun, error) {
 	return granted, err
 }
 
-// handOver returns the log of a run that consists only of a short first frame. No session can have
-// it in memory, and reading it later would take a separate transaction.
+// handOver returns the log of a run that has only a short first frame. No session can have such a
+// log in memory, and reading it later would take another transaction.
 func (t *tx) handOver(r *run) (*store.Loaded, error) {
 	if r.n != 1 || r.inbox > 0 || t.s.careful.Load() {
 		return nil, nil //nolint:nilnil // the caller must read it

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// purgeFrames limits the frames and chunks that one call of Purge removes, and thereby the time
-	// for which its transaction blocks others. A single run is always removed completely.
+	// purgeFrames limits the number of frames and chunks that one call of Purge removes, and so the
+	// time for which its transaction blocks others. A single run is always removed completely.
 	purgeFrames = 5000
 	// vacuumPages is the maximum number of free pages of 4 KB that one call of Purge returns to the
-	// file system. It usually exceeds the number that a call frees, so that the file shrinks while
-	// many runs are purged.
+	// file system. It usually exceeds the number of pages that a call frees, so the file shrinks
+	// while many runs are purged.
 	vacuumPages = 1024
-	// spareShare is the reciprocal of the fraction of the file that may be free, so that new runs
-	// need not extend the file.
+	// spareShare is the reciprocal of the fraction of the file that may be free. New runs use the
+	// free pages before the file grows.
 	spareShare = 4
 )
 
-// Purge removes runs whose retention has expired, in one transaction, and returns free pages to the
+// Purge removes runs whose retention has expired in one transaction, and returns free pages to the
 // file system. A call removes at most 1,000 runs, and fewer if their logs are long.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	type answer struct {
@@ -48,16 +48,15 @@ func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time
 	return a.purged, timeOf(a.next), nil
 }
 
-// unneeded is the condition, besides its age, for purging an ended run: the record that created it
-// is confirmed, its outbox is empty, no item ID is kept under its ID until Confirm, and if it is
-// the first run of a chain, it is the only one. Once the condition holds, it holds forever: an
-// ended run sends nothing and does not continue.
+// unneeded is the condition for purging an ended run, besides its age. The record that created the
+// run is confirmed, and its outbox is empty. No item ID is kept under its ID until Confirm. If it
+// is the first run of a chain, it is the only one. A run that satisfies the condition satisfies it
+// forever, because an ended run sends nothing and does not continue.
 const unneeded = `created_by IS NULL AND NOT EXISTS (SELECT 1 FROM outbox WHERE sender = runs.key)
 	AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.chain = runs.id AND keep = 1)
 	AND (chain IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id))`
 
-// budget returns a function that reports whether the limits of one call of Purge permit to remove a
-// run.
+// budget returns a function that reports whether one call of Purge may also remove the given run.
 func (t *tx) budget() func(*run) (bool, error) {
 	frames := uint64(0)
 	return func(r *run) (bool, error) {
@@ -67,7 +66,7 @@ func (t *tx) budget() func(*run) (bool, error) {
 	}
 }
 
-// Held returns what prevents a run from being purged.
+// Held returns the reasons that keep a run from its purge.
 func (t *tx) Held(r *run) (protocol.Held, error) {
 	var h protocol.Held
 	err := t.query(`SELECT EXISTS (SELECT 1 FROM outbox WHERE sender = ?1), EXISTS (SELECT 1 FROM runs WHERE chain = ?2),
@@ -79,14 +78,15 @@ func (t *tx) Held(r *run) (protocol.Held, error) {
 	return h, err
 }
 
-// NextPurge returns the run to purge first if it is due.
+// NextPurge returns the run that was due first for its purge, or nil if none is due.
 func (t *tx) NextPurge(now int64) (r *run, err error) {
-	t.purging = nil // an error does not concern that run
+	t.purging = nil // an error of the query must not be attributed to that run
 	t.purging, err = first(t.runs(selectPurge, now))
 	return t.purging, err
 }
 
-// Remove removes all rows of a run, and its workflow ID with the last run of that.
+// Remove removes all rows of a run. If it is the last run of its workflow ID, Remove also removes
+// the ID.
 func (t *tx) Remove(r *run) error {
 	for _, statement := range []string{
 		`DELETE FROM frames WHERE run = +?`,
@@ -109,7 +109,7 @@ func (t *tx) Remove(r *run) error {
 	return t.exec(`DELETE FROM workflow_ids WHERE id = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE wid = +?1)`, r.wid)
 }
 
-// ForgetChain removes the data of a chain.
+// ForgetChain removes the accepted items and the streams of a chain.
 func (t *tx) ForgetChain(chain event.RunID) error {
 	if err := t.dropStreams(chain); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (t *tx) ForgetChain(chain event.RunID) error {
 
 const selectPurge = selectRun + `WHERE r.purge IS NOT NULL AND r.purge <= +? /*workable r.key*/ ORDER BY r.purge, r.key LIMIT 1`
 
-// vacuum returns free pages to the file system if there are more than the file should keep.
+// vacuum returns free pages to the file system if more of the file is free than spareShare allows.
 func (t *tx) vacuum() error {
 	free, err := t.Pragma("freelist_count")
 	if err != nil || free == 0 {
@@ -129,8 +129,8 @@ func (t *tx) vacuum() error {
 	if err != nil {
 		return err
 	}
-	// After n pages are returned, free-n of pages-n are free: n is the smallest number with which
-	// these do not exceed their share.
+	// After n pages are returned, free-n of pages-n pages are free. n is the smallest number for
+	// which that share is allowed.
 	n := (spareShare*free - pages + spareShare - 2) / (spareShare - 1)
 	if n <= 0 {
 		return nil

@@ -32,7 +32,7 @@ func openAges(t *testing.T) *ages {
 	return &ages{Store: s, t: t, clock: clock}
 }
 
-// finish creates runs and ends each with the given number of additional frames.
+// finish creates runs and ends each of them after the given number of additional frames.
 func (a *ages) finish(frames int, creates ...store.Create) {
 	a.t.Helper()
 	ctx := testContext(a.t)
@@ -79,7 +79,7 @@ func (a *ages) purge(limit int) (int, time.Time) {
 	return n, next
 }
 
-// pages returns the number of pages of the file, and of free ones.
+// pages returns the number of all pages and of free pages of the file.
 func (a *ages) pages() (total, free int64) {
 	a.t.Helper()
 	check(a.t, a.read(testContext(a.t), func(c *conn) (err error) {
@@ -134,7 +134,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 		check(t, a.SetStepData(ctx, c.Run, claimed.Runs[0].Fence, "key", []byte("body"), false))
 		runs = append(runs, c)
 	}
-	check(t, a.CloseSession(ctx, 0, "dead")) // for the audit trail
+	check(t, a.CloseSession(ctx, 0, "dead")) // adds an entry to the audit trail
 	for _, c := range runs {
 		claimed, err := a.Claim(ctx, store.Claim{Session: "a", Routes: []store.Route{c.Route}, Max: 1})
 		check(t, err)
@@ -150,7 +150,7 @@ func TestPurge_LeavesEveryTableEmptyButTheCounters(t *testing.T) {
 		check(t, err)
 		check(t, answers[0].Err)
 	}
-	// Data that the end of a run should have removed are removed by its purge.
+	// Add rows that the end of the run normally removes. The purge must remove them.
 	check(t, a.write(ctx, func(tx *tx) error {
 		if err := tx.exec(`INSERT INTO notes SELECT key, 'left', NULL FROM runs`); err != nil {
 			return err
@@ -219,7 +219,7 @@ func TestPurge_KeepsTheFileFromGrowingForEver(t *testing.T) {
 
 func TestPurge_StopsEarlyWhereLogsAreLong(t *testing.T) {
 	a := openAges(t)
-	a.finish(purgeFrames+1, newRun(10)) // exceeds the limit by itself
+	a.finish(purgeFrames+1, newRun(10)) // the run exceeds the limit by itself
 	a.clock.Advance(time.Second)
 	a.finish(10, newRun(10))
 	a.clock.Advance(time.Second)
@@ -249,8 +249,8 @@ func TestPurge_TakesNoMoreThanItsShareWithOneCall(t *testing.T) {
 	}
 }
 
-// A route is known as long as it has a run: an open, ended, or deleted one. With the last of them
-// it is removed, and other routes remain.
+// TestPurge_ForgetsARouteWithItsLastRun proves that a route is removed with its last run, and not
+// before. Open, ended and deleted runs count. Other routes remain.
 func TestPurge_ForgetsARouteWithItsLastRun(t *testing.T) {
 	a := openAges(t)
 	ctx := testContext(t)

@@ -14,13 +14,13 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// rebuild deletes the derived data of a run and writes them again in one transaction, so that a
-// crash leaves either the old or the new state, and no commit, claim or message comes between. The
-// stored state of the run must be unchanged since it was read. Each rebuild changes that state,
-// because it increases the epoch of the run: of several concurrent repairs only one rebuilds the
-// run, and after a commit the repair reads the run again. The epoch invalidates the fence of an
-// owner, whose next commit is refused as if its lease had expired. Messages are kept, except for
-// those that the caller has found to be duplicates or to be in the log already.
+// rebuild deletes the derived data of a run and writes them again. It uses one transaction, so a
+// crash leaves the old or the new state, and no other operation comes between. The stored state of
+// the run must be unchanged since it was read. Each rebuild changes that state by increasing the
+// epoch of the run. So of several concurrent repairs only one rebuilds the run, and a repair reads
+// a run again if a commit came between. The epoch also invalidates the fence of an owner: its next
+// commit is refused as if its lease had expired. Unread items are kept, except those that the
+// caller has found to be duplicates or to be in the log already.
 func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, error) {
 	done, err := perform(ctx, e.s, func(t *tx) (bool, error) {
 		if m.Record == nil {
@@ -53,7 +53,7 @@ func (t *tx) rebuild(e *partitionState, m *store.Rebuild) (bool, error) {
 			return false, err
 		}
 	}
-	turn := int64(0) // in the queue of its workflow ID, which it keeps
+	turn := int64(0) // position of a run in the queue of its workflow ID, which it keeps
 	if before.queueState == store.StateQueued && before.wid == r.wid {
 		turn = before.ord
 	}
@@ -73,7 +73,8 @@ func (t *tx) rebuild(e *partitionState, m *store.Rebuild) (bool, error) {
 	return true, nil
 }
 
-// unchanged returns the run, or nil if it or related data have changed since they were read.
+// unchanged returns the run. It returns nil if the run or related data have changed since they were
+// read.
 func (t *tx) unchanged(e *partitionState, m *store.Rebuild) (*run, error) {
 	seen := e.snap.Runs[m.Run]
 	if seen == nil {
@@ -106,8 +107,8 @@ func (t *tx) addAudit(r *run, reason store.Reason, by store.SessionID) error {
 		t.ms(), r.key, string(reason), string(by), string(r.session), int(r.queueState), string(r.status), r.epoch)
 }
 
-// dropItems removes items from an inbox by their positions, and counts the rest. It reports whether
-// the inbox was unchanged; otherwise it writes nothing.
+// dropItems removes the items at the positions drop from an inbox, and counts the others. If the
+// inbox does not equal seen, it removes nothing and returns false.
 func (t *tx) dropItems(r *run, seen []store.Item, drop []int) (bool, error) {
 	var items []int64
 	var ids []event.ItemID
@@ -127,7 +128,7 @@ func (t *tx) dropItems(r *run, seen []store.Item, drop []int) (bool, error) {
 	return true, nil
 }
 
-// rewrite writes the columns that only creates and repairs write.
+// rewrite writes the columns that only creates and repairs change.
 func (t *tx) rewrite(r *run, m *store.Rebuild) error {
 	rec := m.Record
 	route, err := t.ensureRoute(rec.Route)
@@ -162,7 +163,8 @@ func (t *tx) rewrite(r *run, m *store.Rebuild) error {
 	return t.rejoin(before, r.chain)
 }
 
-// rejoin restores the data of chains that a run was or is in.
+// rejoin restores the data of the given chains: the chain of the run before the rebuild and after
+// it.
 func (t *tx) rejoin(chains ...event.RunID) error {
 	for _, chain := range chains {
 		if err := t.exec(`UPDATE runs SET tip = (`+lastOfChain+`) WHERE id = +?1`, chain); err != nil {
@@ -183,11 +185,11 @@ func (t *tx) rejoin(chains ...event.RunID) error {
 }
 
 // lastOfChain selects the run of the chain of runs.id that has not continued, if the chain has more
-// than one run. Of several, which is damage, it selects the newest.
+// than one run. If damage has left several such runs, it selects the newest.
 const lastOfChain = `SELECT last.id FROM runs last WHERE (last.chain = runs.id OR last.id = runs.id) AND (last.next IS NULL OR last.status <> 'continued')
 	AND EXISTS (SELECT 1 FROM runs later WHERE later.chain = runs.id) ORDER BY last.created DESC, last.chain IS NULL, last.id DESC LIMIT 1`
 
-// ensureWorkflowID returns the number of a workflow ID and creates it if necessary.
+// ensureWorkflowID returns the number of a workflow ID. It creates the row if necessary.
 func (t *tx) ensureWorkflowID(name string) (int64, error) {
 	if name == "" {
 		return 0, nil
@@ -231,7 +233,7 @@ func (t *tx) keepStepData(r *run, m *store.Rebuild) error {
 	return nil
 }
 
-// putInState moves a run from any queue state to the correct one.
+// putInState moves a run from any queue state to the one in m.
 func (t *tx) putInState(r *run, m *store.Rebuild, turn int64) error {
 	rec := m.Record
 	r.incompatible = ""
@@ -267,10 +269,10 @@ func (t *tx) putInState(r *run, m *store.Rebuild, turn int64) error {
 	return t.save(r)
 }
 
-// leads contains the runs that a workflow ID leads to.
+// leads contains the active run and the last ended run of a workflow ID.
 type leads struct{ active, last event.RunID }
 
-// leads returns the runs that a workflow ID leads to.
+// leads returns the active run and the last ended run of a workflow ID.
 func (t *tx) leads(workflowID string) (now leads, err error) {
 	err = t.query(`SELECT a.id, l.id FROM workflow_ids w LEFT JOIN runs a ON a.key = w.active LEFT JOIN runs l ON l.key = w.last
 		WHERE w.name = +?`, func(r row) error {
@@ -280,8 +282,9 @@ func (t *tx) leads(workflowID string) (now leads, err error) {
 	return now, err
 }
 
-// allow reports whether the workflow ID of a run may be changed to lead to it: it must lead to the
-// same run as before, or to the run itself. A run that joins the queue waits for another one.
+// allow reports whether the rebuild may change the active and the last run of the workflow ID. Each
+// must be unchanged since it was read, or must be the run itself. A run that joins the queue must
+// have another active run to wait for.
 func (now leads) allow(was leads, m *store.Rebuild) bool {
 	switch {
 	case m.Record.WorkflowID == "":
@@ -294,7 +297,7 @@ func (now leads) allow(was leads, m *store.Rebuild) bool {
 	return !m.Last || now.last == was.last || now.last == m.Run
 }
 
-// lead makes the workflow ID of a run lead to it, and removes other references to the run.
+// lead updates the workflow ID of a run, and removes the run from other workflow IDs.
 func (t *tx) lead(r *run, m *store.Rebuild, seen []string) error {
 	ended, wid := m.Record.QueueState == store.StateEnded, m.Record.WorkflowID
 	active := !ended && m.Record.QueueState != store.StateQueued
@@ -311,8 +314,8 @@ func (t *tx) lead(r *run, m *store.Rebuild, seen []string) error {
 	return t.exec(`UPDATE workflow_ids SET active = iif(?2, ?1, active), last = iif(?3, ?1, last) WHERE id = +?4`, r.key, active, m.Last, r.wid)
 }
 
-// forget removes the accepted items and the streams of a chain without runs. All other data of a
-// run are stored under its key rather than its ID.
+// forget removes the accepted items and the streams of a chain that has no runs. All other data are
+// stored under the key of a run and not under its ID.
 func (t *tx) forget(run event.RunID) (bool, error) {
 	const unknown = `chain = +?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = +?1) AND NOT EXISTS (SELECT 1 FROM runs WHERE chain = +?1)`
 	kept, err := t.number(`SELECT (SELECT count(*) FROM seen WHERE `+unknown+`) + (SELECT count(*) FROM streams WHERE `+unknown+`)`, run)
@@ -325,7 +328,8 @@ func (t *tx) forget(run event.RunID) (bool, error) {
 	return true, t.exec(`DELETE FROM seen WHERE chain = +?`, run)
 }
 
-// relink changes the outbox of a run, and the traces of its records.
+// relink changes the records in the outbox of a run, and the data that its records have left at
+// receivers.
 func (t *tx) relink(r *run, m *store.Rebuild) error {
 	for _, o := range m.Remove {
 		if err := t.exec(`DELETE FROM outbox WHERE sender = +? AND id = +?`, r.key, string(o.ID)); err != nil {
@@ -342,14 +346,14 @@ func (t *tx) relink(r *run, m *store.Rebuild) error {
 			return err
 		}
 	}
-	r, err := t.anyRun(r.id) // Confirm has changed it
+	r, err := t.anyRun(r.id) // Confirm has changed the row
 	if err != nil {
 		return err
 	}
 	return t.op.Reschedule(r)
 }
 
-// linkable reports whether everything is unchanged since it was read.
+// linkable reports whether the run and its records are unchanged since they were read.
 func (t *tx) linkable(r *run, m *store.Rebuild) (bool, error) {
 	there := map[event.ItemID]store.Outgoing{}
 	err := t.query(`SELECT `+outboxColumns+` FROM outbox o JOIN runs r ON r.key = o.sender WHERE o.sender = +?`, func(row row) error {

@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// collecting receives words until it has enough, and sleeps after each.
+// collecting is a workflow that receives words until it has enough, and sleeps after each.
 var (
 	collecting = shim.NewWorkflow[int, string]("rebuild.collecting", "words", shim.WorkflowPolicy{})
 	words      = workflow.NewTopic[string]("words")
@@ -30,7 +30,7 @@ var (
 
 func init() { roles["fleet"] = playFleet }
 
-// playFleet runs a worker until it is killed.
+// playFleet runs a worker until the process is killed.
 func playFleet(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		client := workflow.NewClient(s, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -52,7 +52,8 @@ func playFleet(args []string) error {
 	})
 }
 
-// harms damage the record of a run in any state, except for data that are only in the record.
+// harms are statements that damage the row of a run in any state. They keep the data that exist
+// only in the row.
 var harms = []string{
 	`UPDATE runs SET root = 'wrun_x' WHERE key = ?1`,
 	`UPDATE runs SET place = 0, ord = NULL, due = NULL WHERE key = ?1 AND place IN (1, 3)`,
@@ -65,8 +66,8 @@ var harms = []string{
 	`DELETE FROM tags WHERE run = ?1`,
 }
 
-// Runs are damaged and rebuilt while processes execute them and are killed in between. Each run
-// receives every message once, in order.
+// TestREC8_RebuildsRunsBesideProcessesThatAreKilled damages and rebuilds runs while processes
+// execute them and are killed. It proves that each run receives every message once and in order.
 func TestREC8_RebuildsRunsBesideProcessesThatAreKilled(t *testing.T) {
 	const runs, each = 30, 4
 	path := filepath.Join(t.TempDir(), "runs.db")
@@ -95,7 +96,7 @@ func TestREC8_RebuildsRunsBesideProcessesThatAreKilled(t *testing.T) {
 	rebuilt, killed := 0, 0
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- repairUntil(ctx, s, done, &rebuilt) }()
-	for n := range runs * each { // one word per run at a time
+	for n := range runs * each { // send each run one word at a time
 		run, word := n%runs, n/runs
 		check(t, words.Send(ctx, client.Run(all[run].ID()), fmt.Sprint("word", word), workflow.IdempotencyKey(fmt.Sprint(word))))
 		check(t, sqlitex.Execute(raw, harms[n%len(harms)], &sqlitex.ExecOptions{Args: []any{keys[run]}}))
@@ -121,7 +122,7 @@ func TestREC8_RebuildsRunsBesideProcessesThatAreKilled(t *testing.T) {
 	verify(t, s)
 }
 
-// repairUntil repairs a store repeatedly until done is closed, and once more at the end.
+// repairUntil repairs a store repeatedly until done is closed, and then once more.
 func repairUntil(ctx context.Context, s store.Store, done <-chan struct{}, rebuilt *int) error {
 	for last := false; ; {
 		report, err := fsck.Repair(ctx, s, fsck.Options{})

@@ -10,9 +10,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// A session has ended as soon as a part of its runs is recovered, however many parts follow.
+// TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken proves that a session is over once any of its
+// runs is recovered, even if the other runs remain for later claims.
 func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
-	const many = 1100 // more than one claim recovers
+	const many = 1100 // exceeds the number of runs that one claim recovers
 	clock := storetest.NewClock()
 	s := openStore(t, filepath.Join(t.TempDir(), "runs.db"), clock)
 	openSession(t, s, "dead")
@@ -20,7 +21,7 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	if got := claim(t, s, "dead", many); len(got) != many {
 		t.Fatalf("claimed %d runs, want %d", len(got), many)
 	}
-	for range 20 { // the others are silent
+	for range 20 { // only this session renews its lease, and the other expires
 		clock.Advance(5 * time.Second)
 		openSession(t, s, "alive")
 	}
@@ -42,8 +43,8 @@ func TestRecover_ASessionIsOverBeforeAllItsRunsAreTaken(t *testing.T) {
 	}
 }
 
-// A session that creates an owned run through another store is tied to that store, like a session
-// that claims.
+// TestCreate_ALocalStartTiesTheSessionToItsStore proves that a session is tied to the store through
+// which it last created an owned run, as it is tied by a claim.
 func TestCreate_ALocalStartTiesTheSessionToItsStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	first, second := openStore(t, path, nil), openStore(t, path, nil)

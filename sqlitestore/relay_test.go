@@ -21,7 +21,7 @@ func init() {
 	roles["continue"] = playContinuer
 }
 
-// playRelay delivers the records of the outbox until none is fresh.
+// playRelay delivers the records of the outbox until no fresh record is left.
 func playRelay(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		for {
@@ -84,8 +84,8 @@ func TestOutbox_TwoProcessesCarryEachRecordOverOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// playContinuer starts chains of runs that continue forever. Each run sends a record with its end,
-// and passes on its items. It prints each acknowledged continuation.
+// playContinuer starts chains of runs that continue without end. Each run sends a record with its
+// last commit, and passes on its items. playContinuer prints each acknowledged continuation.
 func playContinuer(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
 		const session = "continuer"
@@ -126,7 +126,7 @@ func continueForEver(ctx context.Context, s *sqlitestore.Store, session store.Se
 			return err
 		}
 		l = next
-		// A single write prints a line completely or not at all.
+		// The line must be a single write, so that a kill cannot truncate it.
 		fmt.Printf("%s %s\n", first, next.Run)
 	}
 }
@@ -156,8 +156,8 @@ func TestContinue_EveryAcknowledgedOneSurvivesKillAsAWhole(t *testing.T) {
 	}
 }
 
-// verifyChains fails the test unless each chain has one open run, which receives everything, and
-// all others have sent a record.
+// verifyChains fails the test unless each chain has one open run with all items, and every other
+// run has sent a record.
 func verifyChains(t *testing.T, s *sqlitestore.Store, snap *store.Snapshot) {
 	t.Helper()
 	sent := map[event.RunID]int{}

@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// rotten is a test case: a scene, the statements that damage the file, in which ?1 is the run of
-// the scene and ?2 the other one, and the expected result.
+// rotten is a test case of a repair. In the statements that damage the file, ?1 is the run of the
+// scene and ?2 its other run.
 type rotten struct {
 	scene  func(w *repairtest.World) *repairtest.Scene
 	damage []string
@@ -31,7 +31,7 @@ func (r rotten) repairs(t *testing.T) {
 	r.repairsWith(t, func(*repairtest.World, *repairtest.Scene) {})
 }
 
-// repairsWith is repairs with additional damage besides the statements.
+// repairsWith is like repairs, but also calls more to damage the file.
 func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repairtest.Scene)) {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -64,7 +64,7 @@ func (r rotten) repairsWith(t *testing.T, more func(w *repairtest.World, s *repa
 	}, r.want)
 }
 
-// damage executes a statement that must change a row.
+// damage executes a statement. It returns an error if the statement changes no row.
 func (c *conn) damage(statement string, s *repairtest.Scene) error {
 	st, _, err := c.PrepareTransient(statement)
 	if err != nil {
@@ -107,7 +107,7 @@ func dump(t *testing.T, c *conn) map[string][]string {
 
 func sleeps(w *repairtest.World) *repairtest.Scene { return w.Sleeping(repairtest.Long("a")...) }
 
-// streaming is a run that its owner has released after writing to streams.
+// streaming returns a scene with a run that has written to streams and was released by its owner.
 func streaming(w *repairtest.World) *repairtest.Scene {
 	w.T.Helper()
 	s := w.Owned(w.Sleeping())
@@ -131,7 +131,7 @@ func blocked(w *repairtest.World) *repairtest.Scene  { return w.Blocked(w.Sleepi
 func complete(w *repairtest.World) *repairtest.Scene { return w.Completed(repairtest.Long("a")...) }
 func queued(w *repairtest.World) *repairtest.Scene   { return w.Queued("a") }
 
-// revived resets an ended run to its state before the end.
+// revived resets an ended run to the state before its end.
 const revived = `UPDATE runs SET place = 3, status = 'running', ended = NULL, purge = NULL WHERE id = ?1`
 
 // lostTimer clears the due time of a run.
@@ -139,7 +139,7 @@ const lostTimer = `UPDATE runs SET due = NULL WHERE id = ?1`
 
 func TestREC3_Timeout(t *testing.T) {
 	rotten{func(w *repairtest.World) *repairtest.Scene {
-		s := w.Sleeping() // its retention exceeds the hours that pass
+		s := w.Sleeping() // the run is retained for longer than the clock advances
 		w.Clock.Advance(2 * time.Hour)
 		return s
 	}, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonTimeout}}.repairs(t)
@@ -188,7 +188,8 @@ func TestREC3_RetryAfterFailure(t *testing.T) {
 	rotten{(*repairtest.World).Retrying, []string{lostTimer}, repairtest.Want{Invariants: []int{7}, Reason: store.ReasonRetryAfterFailure}}.repairs(t)
 }
 
-// Each row of each table is lost once.
+// TestREC8_RepairsWhatLostRowsLeave removes each row of each table once, and proves that a repair
+// restores a consistent store.
 func TestREC8_RepairsWhatLostRowsLeave(t *testing.T) {
 	repairtest.Each(t, map[string]rotten{
 		"counters":     {unread, []string{`DELETE FROM counters`}, repairtest.Want{Invariants: []int{5}}},

@@ -86,7 +86,7 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-// replace puts another store over the file.
+// replace moves another store to the path of the open file.
 func replace(t *testing.T, dir, path string) {
 	t.Helper()
 	other := filepath.Join(dir, "other.db")

@@ -12,13 +12,13 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// columns is a set of groups of columns of a run that change together. A statement that sets a
-// column checks each index that contains the column, and rewrites entries of indexes whose
-// condition contains it. Therefore only the groups that have changed are saved.
+// columns is a set of groups of columns of a run; the columns of a group change together. A
+// statement that sets a column checks each index that contains the column, and rewrites the entries
+// of indexes whose condition contains it. Therefore only the changed groups are saved.
 type columns uint8
 
 const (
-	logColumns columns = 1 << iota // in no index: they are written each time
+	logColumns columns = 1 << iota // columns that are in no index, and are always written
 	inboxColumn
 	placeColumns
 	dueColumn
@@ -102,7 +102,7 @@ func (r *run) storedPlace() store.QueueState {
 
 // newRow contains the columns of a new run that never change.
 type newRow struct {
-	later        event.RunID // the first run of its chain if that is another one
+	later        event.RunID // first run of the chain if that is another run
 	parent, root event.RunID
 	tags         string
 }
@@ -112,9 +112,9 @@ var newColumns = append([]string{"key", "id", "chain", "wid", "class", "priority
 
 var insertRun = `INSERT INTO runs (` + strings.Join(newColumns, ", ") + `) VALUES (?` + strings.Repeat(", ?", len(newColumns)-1) + `)`
 
-// insertRow writes the row of a new run if necessary. A run is inserted together with its first
-// save, which saves a statement per created run. It must be called before the run is searched in
-// the table.
+// insertRow writes the row of a new run if it is not written. The row is inserted when the run is
+// first saved, which saves a statement per created run. A caller must call insertRow before it
+// searches the table for the run.
 func (t *tx) insertRow(r *run) error {
 	if r == nil || t.unwritten != r {
 		return nil
@@ -141,10 +141,10 @@ func (t *tx) insertRow(r *run) error {
 	})
 }
 
-// save stores all columns of a run that can change, except whether it is hidden.
+// save stores all columns of a run that can change, except hidden.
 func (t *tx) save(r *run) error { return t.saveColumns(r, allColumns&^hiddenColumn) }
 
-// saveColumns stores these columns of a run.
+// saveColumns stores the given columns of a run.
 func (t *tx) saveColumns(r *run, c columns) error {
 	if t.unwritten == r {
 		return t.insertRow(r)
@@ -158,7 +158,7 @@ func (t *tx) saveColumns(r *run, c columns) error {
 	})
 }
 
-// updateOf returns the statement that stores these columns.
+// updateOf returns the statement that stores the given columns.
 func (c *conn) updateOf(which columns) string {
 	statement := &c.updates[which]
 	if *statement == "" {
@@ -186,7 +186,7 @@ func (b *binder) text(v string)     { b.s.BindText(b.next(), v) }
 func (b *binder) bytes(v []byte)    { b.s.BindBytes(b.next(), v) }
 func (b *binder) run(v event.RunID) { db.BindRun(b.s, b.next(), v) }
 
-// nonZero binds 0 as null.
+// nonZero binds v, or null if v is 0.
 func (b *binder) nonZero(v int64) {
 	if v == 0 {
 		b.null()
@@ -195,7 +195,7 @@ func (b *binder) nonZero(v int64) {
 	b.int(v)
 }
 
-// nonEmpty binds "" as null.
+// nonEmpty binds v, or null if v is empty.
 func (b *binder) nonEmpty(v string) {
 	if v == "" {
 		b.null()
@@ -204,22 +204,23 @@ func (b *binder) nonEmpty(v string) {
 	b.text(v)
 }
 
-// tally identifies a count: the runs of a route with a status, with or without a parent.
+// tally identifies a count of runs: those of a route with a status, with or without a parent.
 type tally struct {
 	class  int64
 	child  bool
 	status event.Status
 }
 
-// terminal is the list of final statuses.
+// terminal is the list of final statuses in SQL.
 const terminal = `('` + string(event.StatusCompleted) + `', '` + string(event.StatusFailed) + `', '` +
 	string(event.StatusCanceled) + `', '` + string(event.StatusContinued) + `')`
 
-// countTallies counts all of them.
+// countTallies computes all tallies from the runs.
 const countTallies = `INSERT INTO tallies SELECT class, child, status, count(*) FROM runs
 	WHERE hidden = 0 AND status IN ` + terminal + ` GROUP BY 1, 2, 3`
 
-// tally adds more to the count of runs like r with a final status.
+// tally adds more to the count of the runs with the route, the final status and the parent flag of
+// r.
 func (t *tx) tally(r *run, more int) {
 	if r.hidden || !r.status.Terminal() {
 		return
@@ -227,7 +228,7 @@ func (t *tx) tally(r *run, more int) {
 	t.tallies[tally{r.route, r.child, r.status}] += more
 }
 
-// saveTallies stores the sums that the operations of the transaction have recorded, with one
+// saveTallies stores the changes of tallies by all operations of the transaction. It executes one
 // statement for each tally, however many runs have ended.
 func (t *tx) saveTallies() error {
 	for of, more := range t.tallies {
@@ -245,7 +246,7 @@ func (t *tx) saveTallies() error {
 	return nil
 }
 
-// rebuildTallies counts all runs again.
+// rebuildTallies replaces all tallies by counts of the runs.
 func (t *tx) rebuildTallies() error {
 	if err := t.exec(`DELETE FROM tallies`); err != nil {
 		return err
@@ -257,7 +258,7 @@ func millis(t time.Time) int64 { return protocol.Millis(t) }
 
 func timeOf(ms int64) time.Time { return protocol.Time(ms) }
 
-// nonZero returns v for a column in which 0 is stored as null.
+// nonZero returns v, or nil if v is 0. The column stores 0 as null.
 func nonZero(v int64) any {
 	if v == 0 {
 		return nil
@@ -265,7 +266,7 @@ func nonZero(v int64) any {
 	return v
 }
 
-// nonEmpty returns s for a column in which "" is stored as null.
+// nonEmpty returns s, or nil if s is empty. The column stores "" as null.
 func nonEmpty(s string) any {
 	if s == "" {
 		return nil
@@ -273,7 +274,7 @@ func nonEmpty(s string) any {
 	return s
 }
 
-// blob returns a copy of a column, nil for null.
+// blob returns a copy of a column. It returns nil for null.
 func blob(r row, col int) []byte {
 	n := r.ColumnLen(col)
 	if n == 0 && r.ColumnIsNull(col) {

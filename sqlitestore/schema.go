@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// applicationID marks a database file of this package: "flow".
+	// applicationID marks a database file of this package. It is the text "flow".
 	applicationID = 0x666c6f77
 	// schemaVersion is the user_version of the files that this release writes.
 	// docs/internals/formats.md describes how to change it.
@@ -19,8 +19,8 @@ const (
 )
 
 // schema is the complete schema of a database. Runs, routes, workflow IDs and sessions have numbers
-// that are local to the file. Times are milliseconds since 1970. A run ID is stored as the 16 bytes
-// of its ULID if it has one.
+// that are local to the file. Times are milliseconds since 1970. A run ID that contains a ULID is
+// stored as the 16 bytes of the ULID.
 var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []string{
 	fmt.Sprintf(`PRAGMA user_version = %d`, schemaVersion),
 	fmt.Sprintf(`PRAGMA application_id = %d`, applicationID),
@@ -28,21 +28,37 @@ var schema = slices.Concat(runSchema, fleetSchema, limitSchema, countSchema, []s
 
 // runSchema contains the runs, their logs, and the data between runs.
 //
-// place is the number of a store.QueueState; the literals 1, 4 and 5 in the partial indexes are
-// ready, blocked and queued; 7 is a ready run that waits for permits. An index that covers only the
-// runs of one queue state costs nothing for all others, so that a commit which does not change the
-// queue state touches the row of the run, the new frame, and no index.
+// place is the number of a store.QueueState. The literals 1, 4 and 5 in the partial indexes mean
+// ready, blocked and queued; 7 is a ready run that waits for permits. An index on the runs of one
+// queue state costs nothing for runs in other states. So a commit that does not change the queue
+// state writes the row of the run and the new frame, but no index.
 var runSchema = []string{
-	// next is the continuation of the run, or for a run that ended otherwise its last rerun. chain
-	// is null for the first run of a chain; tip is the last run, in the row of the first, if there
-	// is another one. incompatible contains the sessions that have blocked the run. ord sorts ready
-	// runs of the same priority, queued runs, and runs that wait for permits. inbox is the number
-	// of items. retention is in nanoseconds; purge is the time from which the run may be purged,
-	// once it has ended and satisfies unneeded. A hidden run was deleted: it is visible only to
-	// operations that must not be repeated. waits is the time since which it waits for permits, see
-	// protocol.Run.WaitsSince. gather is the key whose starts it collects; it has no meaning after
-	// a claim. child: it has a parent (an index on a generated column does not suffice). trouble is
-	// its failure group.
+	// The columns of runs:
+	//
+	// next is the continuation of the run. If the run ended otherwise, next is its last rerun.
+	//
+	// chain is null for the first run of a chain. tip is the last run of the chain, in the row of
+	// the first run; it is null if the chain has one run.
+	//
+	// misfits contains the sessions that have blocked the run.
+	//
+	// ord is the position among ready runs of the same priority, among queued runs, or among runs
+	// that wait for permits.
+	//
+	// inbox is the number of unread items.
+	//
+	// retention is in nanoseconds. purge is the time from which the run may be purged; it is set
+	// once the run has ended and satisfies unneeded.
+	//
+	// hidden is set for a deleted run. Only operations that must not be repeated find such a run.
+	//
+	// waits is the time since which the run waits for permits; see protocol.Run.WaitsSince.
+	//
+	// collects is the key whose starts the run collects. It has no meaning after a claim.
+	//
+	// child is set if the run has a parent. An index on a generated column does not suffice.
+	//
+	// failure_group is the failure group of the run.
 	`CREATE TABLE runs (
 		key        INTEGER PRIMARY KEY,
 		id         ANY NOT NULL UNIQUE,
@@ -94,7 +110,7 @@ var runSchema = []string{
 	`CREATE INDEX runs_collects ON runs (collects) WHERE collects IS NOT NULL`,
 	`CREATE INDEX runs_purge ON runs (purge) WHERE purge IS NOT NULL`,
 	`CREATE INDEX runs_chain ON runs (chain) WHERE chain IS NOT NULL`,
-	// The indexes for lists have the order of lists.
+	// The indexes for lists are in the order of lists.
 	`CREATE INDEX runs_created ON runs (created) WHERE hidden = 0`,
 	`CREATE INDEX runs_class ON runs (class, child, status, created) WHERE hidden = 0`,
 	`CREATE INDEX runs_hidden ON runs (class) WHERE hidden = 1`,
@@ -120,8 +136,8 @@ var runSchema = []string{
 		PRIMARY KEY (run, n)
 	) STRICT, WITHOUT ROWID`,
 
-	// active and last are keys of runs; the queue is an index of runs. last is null if that run was
-	// deleted or purged. A workflow ID is kept as long as it has any run.
+	// active and last are keys of runs. The queue of the ID is an index of runs. last is null if
+	// the last run was deleted or purged. A workflow ID is kept as long as it has a run.
 	`CREATE TABLE workflow_ids (
 		id     INTEGER PRIMARY KEY,
 		name   TEXT NOT NULL UNIQUE,
@@ -138,7 +154,7 @@ var runSchema = []string{
 		PRIMARY KEY (run, seq)
 	) STRICT, WITHOUT ROWID`,
 
-	// Entries with keep are remembered until they are confirmed, the others for a day.
+	// Entries with keep set are kept until they are confirmed, and the others for a day.
 	`CREATE TABLE seen (
 		chain ANY NOT NULL,
 		id    TEXT NOT NULL,
@@ -148,7 +164,7 @@ var runSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX seen_age ON seen (chain, at) WHERE keep = 0`,
 
-	// at is the time at which a start has joined a collecting run.
+	// at is the time at which the start has joined the collecting run.
 	`CREATE TABLE joined (
 		start ANY NOT NULL PRIMARY KEY,
 		run   ANY NOT NULL,
@@ -156,8 +172,8 @@ var runSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX joined_at ON joined (at)`,
 
-	// phase is the number of a store.Phase; seq is the order in which the records were written. due
-	// is the due time of the record: 0, at once, while the record is fresh. It is nondecreasing
+	// phase is the number of a store.Phase. seq is the order in which the records were written. due
+	// is the due time of the record; 0, at once, while the record is fresh. due never decreases
 	// along the answered records of one sender and receiver.
 	`CREATE TABLE outbox (
 		seq      INTEGER PRIMARY KEY,
@@ -173,8 +189,8 @@ var runSchema = []string{
 	`CREATE INDEX outbox_due ON outbox (due)`,
 	`CREATE INDEX outbox_pair ON outbox (sender, receiver, phase)`,
 
-	// first is the first retained chunk: the chunks from first to last exist. A chain has the ID of
-	// its first run; a name may contain any bytes.
+	// The chunks from first to last exist. A chain has the ID of its first run. A name may contain
+	// any bytes.
 	`CREATE TABLE streams (
 		id     INTEGER PRIMARY KEY,
 		chain  ANY NOT NULL,
@@ -190,7 +206,7 @@ var runSchema = []string{
 		data   BLOB NOT NULL,
 		PRIMARY KEY (stream, n)
 	) STRICT, WITHOUT ROWID`,
-	// nth is the number of the last chunk of a writer.
+	// nth is the number of the last chunk that the writer has written.
 	`CREATE TABLE writers (
 		stream INTEGER NOT NULL,
 		writer BLOB NOT NULL,
@@ -221,9 +237,9 @@ var runSchema = []string{
 
 // fleetSchema contains the sessions, and the routes that have runs.
 var fleetSchema = []string{
-	// seq is the last number assigned to a ready run or an item, which determine their order. up is
-	// the accumulated time during which any session was heard, and heard the last such time; see
-	// package store on dead sessions.
+	// seq is the last number assigned to a ready run or an item; the numbers determine their order.
+	// up is the total time during which any session was heard, and heard is the time of the last
+	// heartbeat. Package store describes how a session is found dead.
 	`CREATE TABLE counters (
 		id    INTEGER PRIMARY KEY CHECK (id = 1),
 		seq   INTEGER NOT NULL,
@@ -232,8 +248,8 @@ var fleetSchema = []string{
 	) STRICT`,
 	`INSERT INTO counters VALUES (1, 0, 0, 0)`,
 
-	// A route without any run is removed. blocks counts how often one of its runs was blocked,
-	// which other processes poll.
+	// A route without runs is removed. blocks counts the blocks of runs of the route; other
+	// processes poll it.
 	`CREATE TABLE classes (
 		id       INTEGER PRIMARY KEY,
 		queue    TEXT NOT NULL,
@@ -245,10 +261,9 @@ var fleetSchema = []string{
 	`CREATE INDEX classes_wake ON classes (id) WHERE wake = 1`,
 	`CREATE INDEX classes_blocks ON classes (id) WHERE blocks > 0`,
 
-	// IDs of sessions are never reused, so that they are unambiguous. reason is set while the
-	// session is being recovered. program is the fingerprint of its code; renewed is the value of
-	// up in counters when the lease was renewed. lock identifies the lock that proves the end of
-	// its process, see internal/db.
+	// IDs of sessions are never reused. reason is set while the session is being recovered. program
+	// is the fingerprint of its code. renewed is the value of counters.up when the lease was
+	// renewed. lock identifies the lock that proves the end of the process; see internal/db.
 	`CREATE TABLE sessions (
 		id      INTEGER PRIMARY KEY AUTOINCREMENT,
 		name    TEXT NOT NULL UNIQUE,
@@ -261,7 +276,7 @@ var fleetSchema = []string{
 		lock    TEXT
 	) STRICT`,
 
-	// The routes that a session serves. They are removed with it.
+	// serves contains the routes that a session serves. They are removed with the session.
 	`CREATE TABLE serves (
 		queue    TEXT NOT NULL,
 		workflow TEXT NOT NULL,
@@ -273,7 +288,7 @@ var fleetSchema = []string{
 
 // limitSchema contains the limits, their limiter queues, and the shares of fairness keys.
 var limitSchema = []string{
-	// The counts of a limit or key; without a row they are zero.
+	// limits contains the counts of a limit or key. Without a row they are zero.
 	`CREATE TABLE limits (
 		name  TEXT NOT NULL,
 		key   TEXT NOT NULL,
@@ -282,7 +297,8 @@ var limitSchema = []string{
 		tat   INTEGER NOT NULL,
 		PRIMARY KEY (name, key)
 	) STRICT, WITHOUT ROWID`,
-	// The configurations as JSON: that of the code, and the one set at run time.
+	// limit_configs contains configurations as JSON: the one in the code, and the one set at run
+	// time.
 	`CREATE TABLE limit_configs (
 		name    TEXT NOT NULL,
 		key     TEXT NOT NULL,
@@ -290,8 +306,9 @@ var limitSchema = []string{
 		given   TEXT,
 		PRIMARY KEY (name, key)
 	) STRICT, WITHOUT ROWID`,
-	// A limiter queue contains the runs of one route that wait for the same permits. It has the
-	// position of its first run, in line_parts for each of its limits.
+	// A limiter queue contains the runs of one route that wait for the same permits. Its position
+	// is the position of its first run. line_parts contains the position for each limit of the
+	// queue.
 	`CREATE TABLE lines (
 		id       INTEGER PRIMARY KEY,
 		class    INTEGER NOT NULL,
@@ -315,14 +332,16 @@ var limitSchema = []string{
 		PRIMARY KEY (line, name, key)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX line_turns ON line_parts (name, key, mode, priority DESC, place)`,
-	// The number of runs in a limiter queue with several limits, and whether it is owed: see
-	// protocol.LimiterQueue. A queue without a row is counted when the number is needed.
+	// line_counts contains the number of runs in a limiter queue with several limits, and whether
+	// the queue is owed; see protocol.LimiterQueue. If a queue has no row, its runs are counted
+	// when the number is needed.
 	`CREATE TABLE line_counts (
 		line INTEGER PRIMARY KEY,
 		runs INTEGER NOT NULL,
 		owed INTEGER NOT NULL
 	) STRICT`,
-	// The weights of the runs in queues that do not count at a limit; without a row there are none.
+	// limit_aways contains the weights of the runs in queues that do not count at a limit. Without
+	// a row they are zero.
 	`CREATE TABLE limit_aways (
 		name    TEXT NOT NULL,
 		key     TEXT NOT NULL,
@@ -330,8 +349,8 @@ var limitSchema = []string{
 		PRIMARY KEY (name, key)
 	) STRICT, WITHOUT ROWID`,
 
-	// The flow of a route and a priority contains the ready runs with fairness keys, whose ord is a
-	// position; see package protocol. passes contains the passes of the keys; a key without a row
+	// A flow contains the ready runs of a route and a priority with fairness keys. Their ord is a
+	// position; see package protocol. passes contains the passes of the keys. A key without a row
 	// begins at the pass of the flow.
 	`CREATE TABLE flows (
 		class    INTEGER NOT NULL,
@@ -353,8 +372,8 @@ var limitSchema = []string{
 
 // countSchema contains data for operators.
 var countSchema = []string{
-	// A tally is the number of runs of a route that have a final status and were not deleted, with
-	// or without a parent. Other statuses are counted on request.
+	// A tally is the number of runs of a route with a final status, with or without a parent.
+	// Deleted runs are excluded. Runs with other statuses are counted on request.
 	`CREATE TABLE tallies (
 		class  INTEGER NOT NULL,
 		child  INTEGER NOT NULL,
@@ -362,7 +381,7 @@ var countSchema = []string{
 		n      INTEGER NOT NULL,
 		PRIMARY KEY (class, child, status)
 	) STRICT, WITHOUT ROWID`,
-	// A failure group without runs is kept for a while, see package protocol.
+	// A failure group without runs is kept for a while; see package protocol.
 	`CREATE TABLE failure_groups (
 		name     TEXT NOT NULL PRIMARY KEY,
 		kind     TEXT NOT NULL,
@@ -374,7 +393,7 @@ var countSchema = []string{
 		total    INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX failure_groups_last ON failure_groups (last)`,
-	// See store.Entries.
+	// entries contains the entries of store.Entries.
 	`CREATE TABLE entries (
 		space TEXT NOT NULL,
 		key   TEXT NOT NULL,
@@ -383,9 +402,9 @@ var countSchema = []string{
 	) STRICT, WITHOUT ROWID`,
 }
 
-// prepareFile makes an empty file a store, and accepts an existing store. It does not change a file
-// of another program or of another format version: the file is inspected before the first write.
-// Any number of processes may call it concurrently on the same file.
+// prepareFile makes an empty file a store, and accepts an existing store. It inspects the file
+// before the first write, and does not change a file of another program or of another format
+// version. Any number of processes may call prepareFile concurrently on the same file.
 func prepareFile(ctx context.Context, c *conn, path string) error {
 	var version int
 	err := db.Retry(ctx, func() error {
@@ -398,15 +417,15 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		return errors.Join(err, c.Rollback())
 	}
 	if version == 0 {
-		// Incremental vacuum can return the pages of purged runs, at the cost of about one page in
-		// 800 with references between pages. It can only be enabled in an empty file. In full mode
-		// each commit would move pages to shorten the file, only for the next one to extend it
-		// again; see vacuum.
+		// Incremental vacuum can return the pages of purged runs. It costs about one page in 800
+		// for references between pages, and can only be enabled in an empty file. Full mode is
+		// worse: each commit would move pages to shorten the file, and the next commit would extend
+		// it again. See vacuum.
 		if err := c.Configure(ctx, "auto_vacuum = INCREMENTAL"); err != nil {
 			return err
 		}
 	}
-	// The mode is a property of the file; setting it again changes nothing.
+	// The mode is a property of the file. Setting the mode again changes nothing.
 	if err := enableWAL(ctx, c, path); err != nil {
 		return err
 	}
@@ -415,14 +434,14 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 	}
 	return c.Immediate(ctx, func() error {
 		version, err := inspectFile(c, path)
-		if err != nil || version != 0 { // another process was faster
+		if err != nil || version != 0 { // an error, or another process has made the file a store
 			return err
 		}
 		return c.execAll(schema)
 	})
 }
 
-// execAll executes statements that are not cached.
+// execAll executes statements without caching them.
 func (c *conn) execAll(statements []string) error {
 	for _, statement := range statements {
 		if err := c.ExecOnce(statement); err != nil {
@@ -432,9 +451,9 @@ func (c *conn) execAll(statements []string) error {
 	return nil
 }
 
-// inspectFile returns the version of the file, or 0 if it is empty. It returns an error if the file
-// is not a store, or has another version. It needs a snapshot of the file, because another process
-// may be creating the store.
+// inspectFile returns the version of the file, or 0 if the file is empty. It returns an error if
+// the file is not a store or has another version. It reads a snapshot of the file, because another
+// process may be creating the store.
 func inspectFile(c *conn, path string) (int, error) {
 	var application, version, tables int64
 	var err error

@@ -10,15 +10,15 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// session is the lease of one execution of a worker.
+// session is the lease of one incarnation of a worker.
 type session struct {
 	id      int64
 	name    store.SessionID
-	code    string // fingerprint of its code
+	code    string // fingerprint of the code of its process
 	expires int64
 	ttl     time.Duration
-	up      int64        // accumulated up time of the store when the lease was renewed
-	reason  store.Reason // why it is being recovered; empty while it is live
+	up      int64        // value of counters.up when the lease was renewed
+	reason  store.Reason // reason of its recovery; empty while the session is live
 	lock    string
 }
 
@@ -36,7 +36,7 @@ func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	return found, err
 }
 
-// session returns the lease of a session, or nil.
+// session returns the row of a session, or nil if there is none.
 func (c *conn) session(name store.SessionID) (*session, error) {
 	found, err := c.sessions(selectSession+`WHERE name = +?`, string(name))
 	if err != nil || len(found) == 0 {
@@ -45,7 +45,7 @@ func (c *conn) session(name store.SessionID) (*session, error) {
 	return found[0], nil
 }
 
-// live returns a session that is not being recovered, or an error.
+// live returns a session that is not being recovered. Otherwise it returns an error.
 func (t *tx) live(name store.SessionID) (*session, error) {
 	l, err := t.session(name)
 	if err == nil && (l == nil || l.reason != "") {
@@ -55,8 +55,8 @@ func (t *tx) live(name store.SessionID) (*session, error) {
 	return l, err
 }
 
-// adopt ties the session to this store: the end of the store ends the session. It is the store
-// through which the session was last used.
+// adopt ties the session to this store. When the store ends, the session ends. A session is tied to
+// the store through which it was last used.
 func (t *tx) adopt(l *session, lock string) error {
 	if l.lock == lock {
 		return nil
@@ -64,8 +64,8 @@ func (t *tx) adopt(l *session, lock string) error {
 	return t.exec(`UPDATE sessions SET lock = ? WHERE id = +?`, nonEmpty(lock), l.id)
 }
 
-// OpenSession adds a lease. If the session exists, it renews the lease, or returns store.ErrExpired
-// if the session is being recovered.
+// OpenSession adds a lease. If the session exists, OpenSession renews the lease. It returns
+// store.ErrExpired if the session is being recovered.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
@@ -103,8 +103,8 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	return t.setServed(o)
 }
 
-// hear updates the accumulated time during which any session was heard, for a session with this
-// TTL.
+// hear updates the total time during which any session was heard. ttl is the TTL of the session
+// that was heard now.
 func (t *tx) hear(ttl time.Duration) error {
 	return t.exec(`UPDATE counters SET up = up + max(min(?1 - heard, ?2), 0), heard = ?1`, t.ms(), store.CountedPause(ttl).Milliseconds())
 }
@@ -176,8 +176,8 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// reconcile is executed by the writer although it only reads, so that it follows every claim that
-// was submitted before.
+// reconcile only reads, but the writer executes it. So it follows every claim that was submitted
+// before.
 func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 	l, err := t.live(id)
 	if err != nil {
@@ -193,8 +193,8 @@ func (t *tx) reconcile(id store.SessionID) ([]store.Owned, error) {
 	return owned, err
 }
 
-// CloseSession removes a lease, and recovers the runs that the session still owns. A session that
-// does not exist was closed before.
+// CloseSession removes a session, and recovers the runs that it owns. If the session does not
+// exist, it was closed before, and CloseSession returns nil.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	err := s.enterPartition(ctx, partition)
 	if err == nil {
@@ -214,19 +214,19 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 	return nil
 }
 
-// chores is the maximum number of runs that one claim recovers and makes due, so that a claim after
-// a long stop does not block others. The next claim continues with the rest.
+// chores is the maximum number of runs that one claim recovers or makes due. A claim after a long
+// stop then does not block others for long. The next claim continues.
 const chores = 1000
 
-// recoverDead recovers runs of ended sessions on behalf of a live one: of those whose process has
-// ended, and of those that were silent for too long by the rules of package store.
+// recoverDead recovers runs of ended sessions on behalf of a live session. A session has ended if
+// its process has ended, or if it was silent for too long by the rules of package store.
 func (t *tx) recoverDead(by *session) error {
 	others, err := t.sessions(selectSession+`WHERE id <> +? ORDER BY id`, by.id)
 	if err != nil {
 		return err
 	}
 	left := chores
-	dead := map[string]bool{} // by lock; several sessions may share one
+	dead := map[string]bool{} // by lock, because several sessions may have the same lock
 	for _, l := range others {
 		reason := l.reason
 		if reason == "" && l.lock != "" && l.lock != by.lock {
@@ -260,9 +260,9 @@ func (t *tx) recoverDead(by *session) error {
 	return nil
 }
 
-// recover takes up to limit runs from a session (all if limit is negative) and removes the session
-// after the last one: a session that owns a damaged run remains. The fence changes here, not at the
-// next claim. It returns the number of runs.
+// recover takes up to limit runs from a session, or all runs if limit is negative. After the last
+// run it removes the session; a session that owns a damaged run remains. The fence of a run changes
+// now, and not at the next claim. recover returns the number of runs.
 func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit int) (int, error) {
 	owned, err := t.runs(selectRun+`WHERE r.owner = +? /*workable r.key*/ ORDER BY r.key LIMIT +?`, l.id, limit)
 	if err != nil {
@@ -291,7 +291,7 @@ func (t *tx) recover(l *session, by store.SessionID, reason store.Reason, limit 
 	return len(owned), t.removeSession(l, reason)
 }
 
-// removeSession removes a lease without owned runs.
+// removeSession removes a session that owns no runs.
 func (t *tx) removeSession(l *session, reason store.Reason) error {
 	if err := t.exec(`DELETE FROM sessions WHERE id = +?`, l.id); err != nil {
 		return err
@@ -314,8 +314,8 @@ func (t *tx) removeSession(l *session, reason store.Reason) error {
 	return t.wakeAgain()
 }
 
-// wakeAgain sets the wake of each route with ready runs, because a dead worker may have consumed
-// one without claiming.
+// wakeAgain sets the wake of each route with ready runs. The dead worker may have consumed a wake
+// without claiming.
 func (t *tx) wakeAgain() error {
 	route := int64(0)
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// startFair creates a run for each of the fairness keys.
+// startFair creates one run for each of the fairness keys.
 func startFair(t testing.TB, s store.Store, keys ...string) []*storetest.Log {
 	t.Helper()
 	var logs []*storetest.Log
@@ -29,8 +29,8 @@ func startFair(t testing.TB, s store.Store, keys ...string) []*storetest.Log {
 	return logs
 }
 
-// Flows and passes are derived from the runs, whatever is lost. The keys then get their shares
-// again.
+// TestRepair_MakesFlowsAgainFromTheRuns proves that a repair derives lost flows and passes from the
+// runs. The keys then receive their shares again.
 func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string][]string{
@@ -74,7 +74,8 @@ func TestRepair_MakesFlowsAgainFromTheRuns(t *testing.T) {
 	}
 }
 
-// The passes of fairness keys survive a restart, including those of keys without waiting runs.
+// TestOpen_KeepsShares proves that the passes of fairness keys survive a restart, even those of
+// keys without waiting runs.
 func TestOpen_KeepsShares(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")
@@ -95,8 +96,8 @@ func TestOpen_KeepsShares(t *testing.T) {
 	}
 }
 
-// The pass of a key without waiting runs is not kept for long, even if other keys always have
-// waiting runs.
+// TestShares_PassesThatAreOverAreForgotten proves that the pass of a key without waiting runs is
+// soon removed, even if other keys always have waiting runs.
 func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	t.Parallel()
 	clock, path := storetest.NewClock(), filepath.Join(t.TempDir(), "runs.db")

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A closed limiter queue does not count at all of its limits: awayMode is added to its mode in
-// line_parts where it does not.
+// awayMode is added to the mode of a queue in line_parts for each limit at which the queue is
+// closed but does not count.
 
 const (
 	// nestedMode is added to the mode of a queue in line_parts if its uses are nested.
@@ -19,7 +19,8 @@ const (
 	awayMode   = 8
 )
 
-// standsIn returns where a queue counts, from its modes at its limits in the order of its uses.
+// standsIn returns the set of uses at which a queue counts. modes contains its mode at each limit,
+// in the order of its uses.
 func standsIn(modes string) (at uint16) {
 	for i, text := range strings.Split(modes, ",") {
 		if mode, err := strconv.Atoi(text); err == nil && mode&3 != 0 && mode&awayMode == 0 && i < store.MaxUses {
@@ -29,7 +30,7 @@ func standsIn(modes string) (at uint16) {
 	return at
 }
 
-// partMode returns the mode of a queue at its i-th use.
+// partMode returns the mode of a queue for its i-th use.
 func partMode(l *protocol.LimiterQueue, uses []store.Use, i int) int {
 	mode := int(l.Mode)
 	if uses[i].Nested {
@@ -41,12 +42,13 @@ func partMode(l *protocol.LimiterQueue, uses []store.Use, i int) int {
 	return mode
 }
 
-// isAway reports whether the runs of a queue wait for another limit than its i-th use first.
+// isAway reports whether a queue is closed and does not count at its i-th use, because its runs
+// wait for another limit first.
 func isAway(l *protocol.LimiterQueue, uses []store.Use, i int) bool {
 	return l.Mode == protocol.QueueClosed && !uses[i].Local && l.Stands>>i&1 == 0
 }
 
-// saveStand stores where a queue counts; was is its previous state.
+// saveStand stores the uses at which a queue counts. was is the previous state of the queue.
 func (t limitTx) saveStand(was, l *protocol.LimiterQueue, id int64) error {
 	uses, err := t.lineUses(id)
 	if err != nil {
@@ -75,13 +77,13 @@ func (t limitTx) saveStand(was, l *protocol.LimiterQueue, id int64) error {
 	if was.Owed == l.Owed {
 		return nil
 	}
-	if _, err := t.lineLength(id); err != nil { // which creates the row
+	if _, err := t.lineLength(id); err != nil { // lineLength creates the row of the queue
 		return err
 	}
 	return t.exec(`UPDATE line_counts SET owed = ? WHERE line = +?`, l.Owed, id)
 }
 
-// lineUses returns the uses of the runs in a queue.
+// lineUses returns the uses of a queue.
 func (t limitTx) lineUses(id int64) (uses []store.Use, err error) {
 	err = t.query(`SELECT uses FROM lines WHERE id = +?`, func(r row) (err error) {
 		uses, err = decodeUses(r.ColumnText(0))
@@ -90,7 +92,7 @@ func (t limitTx) lineUses(id int64) (uses []store.Use, err error) {
 	return uses, err
 }
 
-// lineLength returns the number of runs in a queue.
+// lineLength returns the number of runs in a queue. It stores the number if there is no row.
 func (t *tx) lineLength(id int64) (n int, err error) {
 	known := false
 	err = t.query(`SELECT runs FROM line_counts WHERE line = +?`, func(r row) error {
@@ -107,7 +109,7 @@ func (t *tx) lineLength(id int64) (n int, err error) {
 	return int(count), t.exec(`INSERT INTO line_counts VALUES (?, ?, 0)`, id, count)
 }
 
-// addAway adds to the number of runs that wait for another limit first.
+// addAway adds runs to the runs in queues that do not count at the limit of u.
 func (t *tx) addAway(u store.Use, runs int) error {
 	if runs == 0 {
 		return nil
@@ -119,8 +121,9 @@ func (t *tx) addAway(u store.Use, runs int) error {
 	return t.exec(`DELETE FROM limit_aways WHERE name = +? AND key = +? AND weights = 0`, u.Name, u.Key)
 }
 
-// countIn counts a run that has joined or left a queue: n is 1 or -1. The row of the run is already
-// written. A queue with a single limit always counts there and is not counted.
+// countIn counts a run that has joined a queue (n is 1) or has left it (n is -1). The caller has
+// written the row of the run. A queue with a single limit always counts at that limit, so its runs
+// are not counted.
 func (t *tx) countIn(r *run, line int64, n int) error {
 	if line == 0 {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// partitionState is a snapshot of the file.
+// partitionState is a snapshot of the file for a repair.
 type partitionState struct {
 	s       *Store
 	snap    *store.Snapshot
-	leads   map[event.RunID][]string // workflow IDs that lead to a run
+	leads   map[event.RunID][]string // workflow IDs of which the run is the active or the last run
 	defects []store.Defect
 	partial bool
 }
@@ -65,7 +65,7 @@ func (e *partitionState) read(c *conn) error {
 	return err
 }
 
-// readPages reads every page, including indexes that nothing else has read.
+// readPages reads every page. This includes indexes that no other function reads.
 func (e *partitionState) readPages(c *conn) error {
 	damaged := func(what string) {
 		e.defects = append(e.defects, store.Defect{
@@ -86,9 +86,9 @@ func (e *partitionState) readPages(c *conn) error {
 	return err
 }
 
-// readDamage reports the runs whose rows cannot be read, if the error is caused by those. Nothing
-// else is reported then: in the rest of a file that has lost a page, nearly all data of the lost
-// runs would appear invalid, and a repair would remove them.
+// readDamage reports the runs whose rows cannot be read, if these rows have caused the error. It
+// reports no other defects: nearly all data of the lost runs would appear invalid, and a repair
+// would remove them.
 func (e *partitionState) readDamage(ctx context.Context, damage error) error {
 	lost, err := e.s.unreadable(ctx)
 	if err != nil || len(lost) == 0 {
@@ -104,7 +104,7 @@ func (e *partitionState) readDamage(ctx context.Context, damage error) error {
 	return nil
 }
 
-// selectLoose is selectStored for runs whose route may be missing.
+// selectLoose is like selectStored, but also selects runs without a route.
 var selectLoose = strings.Replace(selectStored, "JOIN classes", "LEFT JOIN classes", 1)
 
 func (e *partitionState) readRuns(c *conn) error {
@@ -132,13 +132,13 @@ func (e *partitionState) readRuns(c *conn) error {
 	return nil
 }
 
-// loose is stored for runs that may be partially unreadable.
+// loose returns runs whose rows may be partially unreadable.
 func (c *conn) loose(query string, args ...any) ([]stored, error) {
 	var found []stored
 	err := c.query(query, func(r row) error {
 		one, err := scanStored(r)
 		if err != nil {
-			one.Tags = nil // they differ from those in the log
+			one.Tags = nil // the tags differ from those in the log
 		}
 		found = append(found, one)
 		return nil
@@ -146,12 +146,12 @@ func (c *conn) loose(query string, args ...any) ([]stored, error) {
 	return found, err
 }
 
-// found records a defect that is repaired with its run.
+// found records a defect that is repaired together with its run.
 func (e *partitionState) found(invariant int, run event.RunID, what, explain string) {
 	e.defects = append(e.defects, store.Defect{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
 
-// readTags compares the index of tags with the tags of the runs.
+// readTags compares the table of tags with the tags of the runs.
 func (e *partitionState) readTags(c *conn) error {
 	rows := map[event.RunID]map[string]string{}
 	err := c.query(`SELECT r.id, t.name, t.value FROM tags t JOIN runs r ON r.key = t.run`, func(r row) error {
@@ -170,8 +170,8 @@ func (e *partitionState) readTags(c *conn) error {
 	return err
 }
 
-// readPurges reads the purge times through their index, and compares them with what holds the runs
-// back.
+// readPurges reads the purge times through their index. It compares them with the reasons that hold
+// runs back.
 func (e *partitionState) readPurges(c *conn) error {
 	err := c.query(`SELECT id, purge FROM runs INDEXED BY runs_purge WHERE purge IS NOT NULL`, func(r row) error {
 		e.snap.Purges[db.UnpackRun(r, 0)] = timeOf(r.ColumnInt64(1))
@@ -186,22 +186,23 @@ func (e *partitionState) readPurges(c *conn) error {
 	}, int(store.StateEnded))
 }
 
-// scanOutbox reads the records with known senders. The others are counted.
+// scanOutbox reads the records with known senders. The records of unknown senders are counted
+// elsewhere.
 func (c *conn) scanOutbox(snap *store.Snapshot) error {
 	err := c.inspectOutbox(snap)
 	snap.Outbox = slices.DeleteFunc(snap.Outbox, func(o store.Outgoing) bool { return o.From == "" })
 	return err
 }
 
-// repair finds a kind of damage, and repairs it with one statement.
+// repair finds one kind of damage, and repairs it with one statement or function.
 type repair struct {
 	invariant int
-	// count counts the invalid rows, repair corrects them; empty if that is not possible.
+	// count counts the invalid rows, and repair corrects them. repair is empty if no statement can.
 	count, repair string
-	do            func(t *tx) error                           // instead of repair
-	find          func(c *conn, now time.Time) (int64, error) // instead of count
+	do            func(t *tx) error                           // used instead of repair if not nil
+	find          func(c *conn, now time.Time) (int64, error) // used instead of count if not nil
 	what, explain string
-	repairing     string // describes the repair
+	repairing     string // description of the repair
 }
 
 // wrong returns the number of invalid rows.
@@ -214,7 +215,7 @@ func (r *repair) wrong(c *conn, now time.Time) (int64, error) {
 
 const leftover = "they are never cleaned up"
 
-// repairs are in the order of execution.
+// repairs are in the order in which they are executed.
 var repairs = []repair{
 	{
 		invariant: 5,
@@ -312,7 +313,7 @@ var repairs = []repair{
 	},
 }
 
-// stray finds rows of a table that belong to no run.
+// stray returns a repair that removes the rows of a table that belong to no run.
 func stray(table, what string) repair {
 	const where = ` WHERE run NOT IN (SELECT key FROM runs)`
 	return repair{
@@ -343,7 +344,7 @@ func (e *partitionState) readCounts(c *conn) error {
 	return nil
 }
 
-// mend corrects the invalid rows.
+// mend corrects the invalid rows. It reports whether there were any.
 func (r *repair) mend(t *tx) (bool, error) {
 	if err := t.settle(); err != nil {
 		return false, err
@@ -359,7 +360,7 @@ func (r *repair) mend(t *tx) (bool, error) {
 	return true, t.exec(r.repair)
 }
 
-// repairing returns the action that repairs a defect in one transaction.
+// repairing returns a function that executes a repair in one transaction.
 func (s *Store) repairing(what string, do func(t *tx) (bool, error)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		done, err := perform(ctx, s, do)
@@ -370,7 +371,8 @@ func (s *Store) repairing(what string, do func(t *tx) (bool, error)) func(contex
 	}
 }
 
-// settle stores the sums that the transaction has accumulated, so that they can be compared.
+// settle stores the values that the transaction has accumulated in memory, so that statements can
+// compare them.
 func (t *tx) settle() error {
 	if t.seq != 0 {
 		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
@@ -397,13 +399,13 @@ func newSnapshot(now time.Time) *store.Snapshot {
 	}
 }
 
-// selectBroken finds the streams whose chunks are not consecutive from first to last.
+// selectBroken selects the streams whose chunks are not consecutive from first to last.
 const selectBroken = `SELECT s.id FROM streams s
 	LEFT JOIN (SELECT stream, count(*) AS n, min(n) AS low, max(n) AS high FROM chunks GROUP BY stream) c ON c.stream = s.id
 	WHERE coalesce(c.n, 0) <> s.last - s.first + 1 OR c.low <> s.first OR c.high <> s.last`
 
-// brokenStreams keeps the chunks after the last gap of a stream. If there are none, the next chunk
-// follows the last one that was counted.
+// brokenStreams keeps the chunks after the last gap of a stream. If no chunks remain, the stream
+// continues after its recorded last chunk.
 var brokenStreams = repair{
 	invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
 	what: "%d streams have other chunks than they count", explain: "readers miss chunks, or wait for some that exist",
@@ -434,7 +436,7 @@ func (t *tx) repairStreams() error {
 	return nil
 }
 
-// strayOf finds rows of a table that belong to no stream.
+// strayOf returns a repair that removes the rows of a table that belong to no stream.
 func strayOf(table, what string) repair {
 	const where = ` WHERE stream NOT IN (SELECT id FROM streams)`
 	return repair{

@@ -23,8 +23,8 @@ func TestStatements_AreNotPreparedAgain(t *testing.T) {
 			return sqlite.AuthResultOK
 		}))
 	}))
-	// Some statements are first executed late, followed by rounds that prepare none. A statement
-	// that is prepared again and again leaves no such round.
+	// Some statements are first executed in a late round. Then rounds follow that prepare no
+	// statement. If a statement is prepared in every round, there is no such round.
 	still := 0
 	for i := 0; i < 40 && still < 4; i++ {
 		prepared.Store(0)
@@ -109,15 +109,15 @@ func everything(t *testing.T, s *Store, name string) {
 	}
 }
 
-// everythingSent executes every kind of operation on the outbox and on chains once, including some
-// special cases.
+// everythingSent executes every kind of operation on the outbox and on chains once. It includes
+// some special cases.
 func everythingSent(t *testing.T, s *Store, name string) {
 	t.Helper()
 	ctx := testContext(t)
 	session := store.Session{ID: store.SessionID("sender " + name), TTL: time.Hour}
 	check(t, s.OpenSession(ctx, session))
 	c, successor := newRun(100), newRun(100)
-	c.Route.Workflow, successor.Route.Workflow = "orders.chain", "orders.chain" // which no session claims
+	c.Route.Workflow, successor.Route.Workflow = "orders.chain", "orders.chain" // no session claims this route
 	c.WorkflowID, c.CreatedBy, c.Deadline = "chain "+name, "creator", time.Now().Add(time.Hour)
 	_, err := s.Create(ctx, []store.Create{c})
 	check(t, err)

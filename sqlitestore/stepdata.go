@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetStepData stores step data of an owned run until the run ends, and resets the number of its
-// recoveries if that is progress.
+// SetStepData stores step data of an owned run until the run ends. If progress is set and the data
+// differ, it resets the number of recoveries of the run.
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	_, err := performOn(ctx, s, run, len(body), func(t *tx) (struct{}, error) {
 		return struct{}{}, t.op.SetStepData(run, fence, key, body, progress)
@@ -22,7 +22,7 @@ func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fe
 
 // StepData returns the step data of a run.
 func (s *Store) StepData(ctx context.Context, run event.RunID) (map[string][]byte, error) {
-	var data map[string][]byte // nil: there is no such run
+	var data map[string][]byte // remains nil if the run does not exist
 	err := s.read(ctx, func(c *conn) error {
 		data = nil
 		key, err := c.number(`SELECT key FROM runs WHERE id = +? AND hidden = 0`, run)

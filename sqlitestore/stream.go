@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// pageBytes is the size at which a page of chunks is full.
+// pageBytes is the number of bytes at which a page of chunks is full.
 const pageBytes = 4 << 20
 
 // Publish appends chunks to streams of an owned run.
@@ -27,7 +27,7 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 	return nil
 }
 
-// stream is a row of streams.
+// stream is a row of the table streams.
 type stream struct {
 	id          int64
 	first, last uint64
@@ -68,12 +68,12 @@ func (t *tx) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 	return s, err
 }
 
-// TrimStream removes the first chunks.
+// TrimStream removes the chunks before First.
 func (t *tx) TrimStream(s protocol.Stream) error {
 	return t.exec(`DELETE FROM chunks WHERE stream = +? AND n < +?`, s.Key, s.First)
 }
 
-// AddChunk stores a chunk with its number among the chunks of its writer.
+// AddChunk stores a chunk, its writer, and its number among the chunks of the writer.
 func (t *tx) AddChunk(s protocol.Stream, p *store.Publication) error {
 	if err := t.exec(`INSERT INTO chunks VALUES (?, ?, ?)`, s.Key, s.Last, p.Body); err != nil || p.Writer == "" {
 		return err
@@ -81,13 +81,13 @@ func (t *tx) AddChunk(s protocol.Stream, p *store.Publication) error {
 	return t.exec(`INSERT INTO writers VALUES (?1, ?2, ?3) ON CONFLICT (stream, writer) DO UPDATE SET nth = ?3`, s.Key, []byte(p.Writer), p.Nth)
 }
 
-// Written returns the number of the last chunk of a writer.
+// Written returns the number of the last chunk that a writer has written.
 func (t *tx) Written(s protocol.Stream, writer string) (uint64, error) {
 	nth, err := t.number(`SELECT nth FROM writers WHERE stream = +? AND writer = +?`, s.Key, []byte(writer))
 	return uint64(nth), err
 }
 
-// DropStream removes a stream.
+// DropStream removes a stream with its chunks and writers.
 func (t *tx) DropStream(s protocol.Stream) error {
 	for _, statement := range []string{
 		`DELETE FROM chunks WHERE stream = +?`, `DELETE FROM writers WHERE stream = +?`, `DELETE FROM streams WHERE id = +?`,
@@ -113,7 +113,7 @@ func (t *tx) dropStreams(chain event.RunID) error {
 	return nil
 }
 
-// ReadStream reads a part of a stream, as of one moment.
+// ReadStream returns a part of a stream, read in one snapshot.
 func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	var page store.StreamPage
 	err := store.CheckStreamName(r.Stream)
@@ -154,7 +154,7 @@ func (c *conn) page(r *store.ReadStream) (store.StreamPage, error) {
 	return page, err
 }
 
-// chunks returns a page of the chunks of a stream, beginning with an index.
+// chunks returns a page of the chunks of a stream, beginning with index from.
 func (c *conn) chunks(stream int64, from uint64, limit int) ([]store.Chunk, error) {
 	var chunks []store.Chunk
 	size := 0
@@ -172,25 +172,24 @@ func (c *conn) chunks(stream int64, from uint64, limit int) ([]store.Chunk, erro
 	return chunks, err
 }
 
-// errEnough ends a query.
+// errEnough ends a query before its last row.
 var errEnough = errors.New("enough was read")
 
-// standing is the state of a stream and its chain. If two states are equal, nothing has happened
-// that a call waits for.
+// standing is the state of a stream and its chain. AwaitStream returns when the state changes.
 type standing struct {
 	stream
 	ended bool
 }
 
-// selectStanding finds the chain of a run, whether it has ended, and a stream of it. A chain has
-// ended with its last run, even if that is purged.
+// selectStanding selects the chain of a run, whether the chain has ended, and one of its streams. A
+// chain ends with its last run, even if that run is purged.
 const selectStanding = `SELECT coalesce(r.chain, r.id), r.place = 6 AND (r.next IS NULL OR NOT EXISTS (
 		SELECT 1 FROM runs head JOIN runs tip ON tip.id = head.tip WHERE head.id = coalesce(r.chain, r.id) AND tip.place <> 6)),
 	s.id, coalesce(s.first, 1), s.last, s.closed
 	FROM runs r LEFT JOIN streams s ON s.chain = coalesce(r.chain, r.id) AND s.name = +?2 WHERE r.id = +?1 AND r.hidden = 0`
 
-// standing returns the chain of a run, or empty if there is no such run, and the state of a stream
-// of it.
+// standing returns the chain of a run and the state of one of its streams. The chain is empty if
+// the run does not exist.
 func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st standing, err error) {
 	err = c.query(selectStanding, func(r row) error {
 		chain, st = db.UnpackRun(r, 0), standing{*scanStream(r, 2), r.ColumnBool(1)}
@@ -199,21 +198,21 @@ func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st sta
 	return chain, st, err
 }
 
-// streamTopic is a topic of AwaitStream: a stream of the chain; the chain without a stream, for its
-// end; and a stream by the requested run. The writer notifies the first two, the poller the last,
-// for which it finds the chain.
+// streamTopic is a topic of AwaitStream. A topic with a chain and a stream is notified of changes
+// of the stream, and one with only a chain is notified of the end of the chain. A topic with a run
+// and a stream is for the poller, which determines the chain.
 type streamTopic struct {
 	chain, run event.RunID
 	stream     string
 }
 
-// AwaitStream blocks until there is a change in a stream of the run's chain.
+// AwaitStream blocks until a stream of the run's chain changes or the chain ends.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	err := store.CheckStreamName(stream)
-	chain := run // which is correct for most runs
+	chain := run // most runs are the first of their chain
 	for again := true; again && err == nil; {
 		chain, again, err = s.awaitStream(ctx, run, chain, stream, after)
 	}
@@ -223,8 +222,8 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string,
 	return err
 }
 
-// awaitStream waits for changes of a stream of a chain. If the chain of the run is another one, it
-// returns that chain, and the wait must be repeated.
+// awaitStream waits for changes of a stream of a chain. If the run belongs to another chain, it
+// returns that chain, and the caller must repeat the wait.
 func (s *Store) awaitStream(ctx context.Context, run, chain event.RunID, stream string, after uint64) (now event.RunID, again bool, err error) {
 	changes := s.notifier.streams.Subscribe(
 		streamTopic{chain: chain, stream: stream}, streamTopic{chain: chain}, streamTopic{run: run, stream: stream})
@@ -237,7 +236,7 @@ func (s *Store) awaitStream(ctx context.Context, run, chain event.RunID, stream 
 	return now, now != chain, err
 }
 
-// standing returns the chain of a run and the state of a stream of it.
+// standing returns the chain of a run and the state of one of its streams.
 func (s *Store) standing(ctx context.Context, run event.RunID, stream string) (chain event.RunID, st standing, err error) {
 	if err := s.enter(ctx); err != nil {
 		return "", st, err
@@ -252,8 +251,8 @@ func (s *Store) standing(ctx context.Context, run event.RunID, stream string) (c
 	return chain, st, ofRun(run, 0, err)
 }
 
-// readStreams reads the states of streams. A missing or damaged run always counts as changed, so
-// that waiting calls are notified.
+// readStreams reads the states of the awaited streams. A missing or damaged run counts as changed,
+// so that waiting calls are notified.
 func (f *survey) readStreams(c *conn, topics []streamTopic) error {
 	if len(topics) > 0 {
 		f.streams = make(map[streamTopic]standing, len(topics))

@@ -30,7 +30,7 @@ func spawn(t *testing.T, s *sqlitestore.Store, parent, root event.RunID, n int) 
 	return runs
 }
 
-// list returns all matching runs, page by page, the newest first.
+// list returns all matching runs in pages, the newest first.
 func list(t *testing.T, s *sqlitestore.Store, q store.Query) []store.Record {
 	t.Helper()
 	var all []store.Record
@@ -52,7 +52,7 @@ func ids(records []store.Record) []event.RunID {
 	return runs
 }
 
-// newestFirst returns runs in the order of lists.
+// newestFirst sorts runs in the order of lists.
 func newestFirst(t *testing.T, s *sqlitestore.Store, runs ...event.RunID) []event.RunID {
 	t.Helper()
 	var loads []store.Load

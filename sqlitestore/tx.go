@@ -14,26 +14,26 @@ import (
 type tx struct {
 	*conn
 	s         *Store
-	now       time.Time // of the operation in progress
+	now       time.Time // time of the operation in progress
 	names     *names
 	seq       int64 // last assigned number; 0 if not read yet
 	wakes     []int64
-	emptied   map[int64]bool // routes that have lost a run
-	tallies   map[tally]int  // numbers of runs to add
+	emptied   map[int64]bool // routes that have lost a run in this transaction
+	tallies   map[tally]int  // changes of tallies
 	notices   notices
-	op        protocol.Op[*run, int64] // executes the protocol on this transaction
-	named     namedID                  // the workflow ID that was looked up last
-	lease     *session                 // the session that was looked up last, in this operation
-	purging   *run                     // the run that is being purged
-	unwritten *run                     // its row is not in the table yet, see insertRow
-	turned    bool                     // a limiter queue has a new recheck time
-	called    bool                     // a queue with a recheck time may have lost it
+	op        protocol.Op[*run, int64] // executes operations of the protocol on this transaction
+	named     namedID                  // last workflow ID that was looked up
+	lease     *session                 // last session that was looked up in the operation in progress
+	purging   *run                     // run that is being purged
+	unwritten *run                     // new run whose row is not in the table; see insertRow
+	turned    bool                     // set if a limiter queue has a new recheck time
+	called    bool                     // set if a limiter queue with a recheck time may have lost the time
 }
 
 // ms returns the time of the operation in milliseconds.
 func (t *tx) ms() int64 { return t.now.UnixMilli() }
 
-// names caches the numbers of the routes, and the last number of a run. They are valid until
+// names caches the numbers of the routes, and the last key of a run. The cache is valid until
 // another process writes.
 type names struct {
 	ids     map[store.Route]int64
@@ -54,7 +54,7 @@ func (n *names) drop(id int64) {
 	delete(n.routes, id)
 }
 
-// route returns the number of a route, or 0 if it has no runs.
+// route returns the number of a route, or 0 if the route has no runs.
 func (t *tx) route(c store.Route) (int64, error) {
 	if id := t.names.ids[c]; id != 0 {
 		return id, nil
@@ -66,7 +66,7 @@ func (t *tx) route(c store.Route) (int64, error) {
 	return id, err
 }
 
-// ensureRoute returns the number of a route and creates it if necessary.
+// ensureRoute returns the number of a route. It creates the row if necessary.
 func (t *tx) ensureRoute(c store.Route) (int64, error) {
 	id, err := t.route(c)
 	if err != nil || id != 0 {
@@ -80,7 +80,7 @@ func (t *tx) ensureRoute(c store.Route) (int64, error) {
 	return id, nil
 }
 
-// routeName is the inverse of route.
+// routeName returns the route with a number.
 func (t *tx) routeName(id int64) (store.Route, error) {
 	if c, ok := t.names.routes[id]; ok {
 		return c, nil
@@ -96,7 +96,7 @@ func (t *tx) routeName(id int64) (store.Route, error) {
 	return c, err
 }
 
-// next returns a number greater than all preceding ones.
+// next returns the next number of the counter for ready runs and items.
 func (t *tx) next() (int64, error) {
 	if t.seq == 0 {
 		seq, err := t.number(`SELECT seq FROM counters`)
@@ -109,28 +109,28 @@ func (t *tx) next() (int64, error) {
 	return t.seq, nil
 }
 
-// wake announces at the end of the transaction that a route may have claimable runs.
+// wake records that a route may have claimable runs. The end of the transaction announces it.
 func (t *tx) wake(route int64) {
 	if !slices.Contains(t.wakes, route) {
 		t.wakes = append(t.wakes, route)
 	}
 }
 
-// calm cancels the announcement of wake, after a claim has emptied the route.
+// calm clears the wake of a route after a claim has emptied the route.
 func (t *tx) calm(route int64) error {
 	t.wakes = slices.DeleteFunc(t.wakes, func(known int64) bool { return known == route })
 	return t.setWake(route, false)
 }
 
-// setWake sets or clears the single wake of a route.
+// setWake sets or clears the wake of a route.
 func (t *tx) setWake(route int64, set bool) error {
 	return t.exec(`UPDATE classes SET wake = ?1 WHERE id = +?2 AND wake <> +?1`, set, route)
 }
 
-// finish completes the transaction before the commit. A wake is assigned to a waiting call of this
-// process in the same action if there is one; otherwise it is stored for the next call in any
-// process. A call that begins to wait before the commit does not see it yet: writer.passOn searches
-// for such calls after the commit.
+// finish completes the transaction before the commit. For each wake it chooses a waiting call of
+// this process. If there is none, it stores the wake for the next call in any process. A call that
+// begins to wait before the commit does not read the stored wake; writer.passOn finds such calls
+// after the commit.
 func (t *tx) finish() error {
 	if t.seq != 0 {
 		if err := t.exec(`UPDATE counters SET seq = ?`, t.seq); err != nil {
@@ -159,9 +159,8 @@ func (t *tx) finish() error {
 	return nil
 }
 
-// forgetRoutes removes routes that have lost their last run, with their wakes, because there is
-// nothing to claim. It searches two indexes for each route, that of deleted runs and that of the
-// others.
+// forgetRoutes removes routes that have lost their last run, together with their wakes. For each
+// route it searches two indexes: that of deleted runs and that of other runs.
 func (t *tx) forgetRoutes() error {
 	for route := range t.emptied {
 		err := t.exec(`DELETE FROM classes WHERE id = +?1
@@ -178,7 +177,7 @@ func (t *tx) forgetRoutes() error {
 	return nil
 }
 
-// nextDue returns the earliest due time in milliseconds, or 0.
+// nextDue returns the earliest due time in milliseconds, or 0 if there is none.
 func (c *conn) nextDue() (int64, error) {
 	//nolint:unqueryvet // of queries that name their columns
 	return c.number(`SELECT min(due) FROM (
@@ -191,7 +190,7 @@ type run struct {
 	key          int64
 	id           event.RunID
 	chain        event.RunID
-	wid          int64 // of the workflow ID; 0 if none
+	wid          int64 // number of the workflow ID; 0 if none
 	workflowID   string
 	route        int64
 	priority     int
@@ -201,15 +200,15 @@ type run struct {
 	last         event.CommitID
 	epoch        uint64
 	token        event.Token
-	owner        int64           // of the session; 0 if none
-	session      store.SessionID // its name
+	owner        int64           // number of the session; 0 if none
+	session      store.SessionID // ID of the owning session
 	ord          int64
 	due          int64
 	recoveries   int
 	incompatible incompatible
 	closing      bool
 	exempt       bool
-	child        bool // has a parent
+	child        bool // the run has a parent
 	inbox        int
 	created      int64
 	ended        int64
@@ -217,25 +216,25 @@ type run struct {
 	hidden       bool
 	createdBy    event.ItemID
 	purge        int64
-	uses         string // of limits; empty if none
-	line         int64  // limiter queue in which it waits; 0 if none
+	uses         string // stored form of the uses of limits; empty if none
+	line         int64  // limiter queue in which the run waits; 0 if none
 	permits      bool
 	whole        bool
 	leftQueue    bool
 	waitsSince   int64
-	collect      string // the key whose starts it collects; empty if none or claimed
-	failureGroup string // its failure group; empty if none
-	fair         string // fairness key; empty if none
+	collect      string // key whose starts the run collects; empty if none or after a claim
+	failureGroup string // failure group of the run; empty if none
+	fair         string // fairness key of the run; empty if none
 	share        int
 
 	// The following fields are not columns of the run.
-	row     *newRow      // nil once it is in the table
-	misfits incompatible // the column incompatible
-	items   int          // current number of items; the column is updated at the next save
-	upTo    int64        // the number of item n, counted from 1, if that was looked up
+	row     *newRow      // nil once the row is in the table
+	misfits incompatible // column incompatible
+	items   int          // present number of items; the column is updated at the next save
+	upTo    int64        // number of item n, counted from 1, if it was looked up
 	upToN   int
-	newest  int64 // the number of the newest item, if it was added in this transaction
-	bare    bool  // it is known to have no step data
+	newest  int64 // number of the newest item, if it was added in this transaction
+	bare    bool  // the run is known to have no step data
 }
 
 const (
@@ -274,7 +273,7 @@ func scanRun(r row) *run {
 	return v
 }
 
-// The bits of the column bits.
+// Bits of the column bits.
 const (
 	isClosing = 1 << iota
 	isExempt
@@ -283,13 +282,14 @@ const (
 	isLeftQueue
 )
 
-// The column place contains waits for a ready run that waits for permits, which is in no index of
-// claimable runs.
+// waits is the value of the column place of a ready run that waits for permits. Such a run is in no
+// index of claimable runs.
 const waits store.QueueState = 7
 
-// place returns the position of a run among the waiting runs, 0 if it has none. The ord of a run
-// that is queued for its workflow ID, or that goes without permits, is another position: if a queued
-// run kept it, it would join its limiter queue before the runs that have waited there meanwhile.
+// place returns the position of a run among the waiting runs, or 0 if it has none. The column ord
+// has another meaning for a run that is queued for its workflow ID or that runs without permits. If
+// a queued run kept its ord, it would later join its limiter queue before runs that have waited
+// there longer.
 func (r *run) place() int64 {
 	if r.uses == "" && r.fair == "" || r.leftQueue || r.queueState == store.StateQueued {
 		return 0
@@ -323,7 +323,7 @@ func (c *conn) runs(query string, args ...any) ([]*run, error) {
 	return found, err
 }
 
-// anyRun returns a run, including deleted ones, or nil.
+// anyRun returns a run, deleted or not. It returns nil if the run does not exist.
 func (c *conn) anyRun(id event.RunID) (*run, error) {
 	return first(c.runs(selectRun+`WHERE r.id = +?`, id))
 }

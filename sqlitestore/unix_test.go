@@ -20,7 +20,7 @@ import (
 
 func init() { roles["open"] = playOpener }
 
-// playOpener opens a store as an unprivileged user, and prints the error.
+// playOpener opens a store as an unprivileged user and prints the error.
 func playOpener(args []string) error {
 	if os.Getuid() == 0 {
 		const nobody = 65534
@@ -65,7 +65,8 @@ func TestOpen_SaysWhatTheUserMayNotDo(t *testing.T) {
 	}
 }
 
-// The files contain the inputs and results of all runs. An existing file keeps its mode.
+// TestOpen_CreatesFilesForTheirUserAlone proves that new files are readable only for their user,
+// because they contain the inputs and results of all runs. An existing file keeps its mode.
 func TestOpen_CreatesFilesForTheirUserAlone(t *testing.T) {
 	old := syscall.Umask(0o022)
 	t.Cleanup(func() { syscall.Umask(old) })
@@ -128,7 +129,7 @@ func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T)
 	holder := startHolder(t, path, 2)
 	check(t, holder.cmd.Process.Signal(syscall.SIGSTOP))
 
-	// The clock of this store is ahead, so that the lease of the holder has expired by it.
+	// The clock of this store is ahead, so that the lease of the holder has expired.
 	clock := storetest.NewClock()
 	s := openStore(t, path, clock)
 	openSession(t, s, "successor")
@@ -137,7 +138,7 @@ func TestClaim_TakesNothingFromAStoppedProcessBeforeItsLeaseIsPast(t *testing.T)
 			t.Fatalf("claimed %d runs of a process that is only stopped", len(got))
 		}
 	}
-	for range 20 { // it is silent while another session is heard
+	for range 20 { // only the other session renews its lease
 		clock.Advance(5 * time.Second)
 		openSession(t, s, "successor")
 	}

@@ -14,14 +14,14 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// The calls of SQLite on the files of one database are recorded. They are executed, except for the
-// syncs, whose effect the test determines.
+// The recorder records the calls of SQLite on the files of one database. It passes them to the file
+// system, except syncs, whose effect the test determines.
 
 // call is a call that changes a file or makes changes durable.
 type call struct {
 	kind callKind
 	file string // "db" or "wal"
-	at   int64  // offset of a write, or size of a truncated file
+	at   int64  // offset of a write, or new size of a truncated file
 	data []byte
 }
 
@@ -31,10 +31,10 @@ const (
 	callWrite callKind = iota
 	callTruncate
 	callSync
-	callAnswer // not a call: an operation of the store was completed
+	callAnswer // not a call of SQLite: an operation of the store was completed
 )
 
-// recorder records the calls on one database.
+// recorder records the calls on the files of one database.
 type recorder struct {
 	mu    sync.Mutex
 	path  string
@@ -44,15 +44,15 @@ type recorder struct {
 
 // openFile is a file that SQLite has open.
 type openFile struct {
-	name    string // empty for a file of another database
+	name    string // empty if the file belongs to another database
 	methods *lib.Tsqlite3_io_methods
 }
 
-// record is the active recorder. SQLite accepts functions, but no closures.
+// record is the active recorder. It is a variable because SQLite accepts functions but no closures.
 var record *recorder
 
-// startRecording records the calls of all connections to the database at path that are opened from
-// now on, until stop is called.
+// startRecording records the calls of all connections to the database that are opened later, until
+// stop is called.
 func startRecording(t *testing.T, path string) (r *recorder, stop func()) {
 	t.Helper()
 	record = &recorder{path: path, files: map[uintptr]openFile{}}
@@ -94,8 +94,8 @@ var (
 	wrappedMu sync.Mutex
 )
 
-// recording returns the recording methods of a file. There are few kinds of files, so their methods
-// are never released.
+// recording returns the recording methods for a kind of file. There are few kinds of files, so the
+// methods are never released.
 func recording(tls *libc.TLS, system *lib.Tsqlite3_io_methods) uintptr {
 	wrappedMu.Lock()
 	defer wrappedMu.Unlock()
@@ -157,7 +157,7 @@ func (r *recorder) answered() {
 	r.calls = append(r.calls, call{kind: callAnswer})
 }
 
-// at returns the value at an address of SQLite.
+// at returns the value at an address in the memory of SQLite.
 func at[T any](address uintptr) *T {
 	return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&address)))
 }
@@ -165,5 +165,5 @@ func at[T any](address uintptr) *T {
 // pointerTo returns f as a function pointer for SQLite. It must not be a closure.
 func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
-// functionAt is the inverse of pointerTo.
+// functionAt returns the function at a function pointer of SQLite.
 func functionAt[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }

@@ -14,7 +14,7 @@ import (
 
 func init() { roles["views"] = playSaver }
 
-// playSaver saves 40 views repeatedly, with its own name as a prefix, and prints each
+// playSaver repeatedly saves 40 views with its own name as a prefix. It prints a line for each
 // acknowledgment.
 func playSaver(args []string) error {
 	return withStore(args, func(ctx context.Context, s *sqlitestore.Store) error {
@@ -28,8 +28,9 @@ func playSaver(args []string) error {
 	})
 }
 
-// Two processes save views in a file that a third one has open, and are killed. Each acknowledged
-// view, or a later one with its name, is in the file.
+// TestOPS2_EveryAcknowledgedViewSurvivesKill kills two processes that save views in a file which a
+// third process has open. It proves that the file contains each acknowledged view, or a later view
+// with the same name.
 func TestOPS2_EveryAcknowledgedViewSurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.db")
 	s := openStore(t, path, nil)

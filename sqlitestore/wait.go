@@ -14,11 +14,11 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Wait blocks until there may be something to do. If Until is zero, there is no time limit; a due
-// time ends the wait if it is earlier than all that were set when Wait was called.
+// Wait blocks until there may be something to do. If o.Until is zero, there is no time limit. A due
+// time that is earlier than all due times at the call also ends the wait.
 //
-// Changes of this process are notified at once; changes of another process to the same file are
-// noticed within about 10 ms.
+// Changes of this process are notified at once. Changes of another process to the same file are
+// detected within about 10 ms.
 func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -37,7 +37,7 @@ func (s *Store) Wait(ctx context.Context, o store.Wait) (store.Woken, error) {
 	return call.Wait(ctx, s.clock, s.ctx.Done())
 }
 
-// look finds what was in the store before the Wait began.
+// look checks the store for changes that were committed before the call joined the waiting calls.
 func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error {
 	sessions := make([]store.SessionID, 0, len(o.Sessions))
 	for _, p := range o.Sessions {
@@ -49,8 +49,8 @@ func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error
 	}
 	w.Found(found.due)
 	s.notifier.offer(found)
-	// One wake is sufficient. Only the transaction can determine which of them still exist and are
-	// not assigned to a call that has waited longer; it stores the rest again.
+	// One wake is sufficient. Only the transaction can determine which of the wakes still exist and
+	// are not assigned to a call that has waited longer. It stores the other wakes again.
 	served := slices.DeleteFunc(found.wakes, func(c store.Route) bool { return !slices.Contains(o.Routes, c) })
 	if len(served) == 0 {
 		return nil
@@ -58,7 +58,7 @@ func (s *Store) look(ctx context.Context, w *notify.Waiter, o *store.Wait) error
 	return s.write(ctx, func(t *tx) error { return t.passOn(served...) })
 }
 
-// passOn assigns the wakes of routes that are still set to waiting calls.
+// passOn assigns the set wakes of the routes to waiting calls.
 func (t *tx) passOn(routes ...store.Route) error {
 	for _, c := range routes {
 		set, err := t.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +? AND wake = 1`, c.Queue, c.Workflow)
@@ -72,7 +72,7 @@ func (t *tx) passOn(routes ...store.Route) error {
 	return nil
 }
 
-// Watch blocks until the log of a run has more than n frames, or until the run has ended.
+// Watch blocks until the log of a run has more than n frames or the run has ended.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 
 const selectFrames = `SELECT n, place FROM runs WHERE id = +? AND hidden = 0`
 
-// frames returns the number of frames of a run, 0 if it does not exist, and whether the run has
-// ended.
+// frames returns the number of frames of a run, and whether the run has ended. The number is 0 if
+// the run does not exist.
 func (s *Store) frames(ctx context.Context, run event.RunID) (frames uint64, ended bool, err error) {
 	if err := s.enter(ctx); err != nil {
 		return 0, false, err
@@ -106,20 +106,21 @@ func (s *Store) frames(ctx context.Context, run event.RunID) (frames uint64, end
 	return frames, ended, ofRun(run, 0, err)
 }
 
-// survey is the part of the state of the database that waiting calls need.
+// survey is the part of the database state for which calls wait.
 type survey struct {
 	wakes  []store.Route
 	unread []inboxChange
-	due    int64 // the next due time; 0 if none
-	// blocks is the number of times that runs of the routes were blocked; absent means zero.
+	due    int64 // next due time; 0 if none
+	// blocks is the number of blocks of runs of each route. A missing route has none.
 	blocks map[store.Route]int64
-	frames map[event.RunID]uint64 // of the watched runs; 0 if missing
+	frames map[event.RunID]uint64 // frames is the number of frames of each watched run; 0 if the run does not exist.
 	// streams contains the states of the awaited streams.
 	streams map[streamTopic]standing
 	took    time.Duration
 }
 
-// survey reads everything that these sessions, runs and streams may wait for.
+// survey reads the state of everything for which these sessions, watchers and stream readers may
+// wait.
 func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID, streams []streamTopic) (*survey, error) {
 	var found *survey
 	start := time.Now()
@@ -177,15 +178,15 @@ func (f *survey) read(c *conn, sessions []store.SessionID, runs []event.RunID) e
 }
 
 // notifier connects the waiting calls of this process with changes in the store. The writer
-// publishes what it has committed; the poller adds the changes of other processes.
+// publishes its committed changes. The poller adds the changes of other processes.
 type notifier struct {
 	waiters *notify.Waiters
-	frames  *notify.Notifier[event.RunID, uint64]   // Watches
-	streams *notify.Notifier[streamTopic, standing] // AwaitStreams
-	joined  chan struct{}                           // a call waits
+	frames  *notify.Notifier[event.RunID, uint64]   // notifies Watch calls
+	streams *notify.Notifier[streamTopic, standing] // notifies AwaitStream calls
+	joined  chan struct{}                           // notified when a call begins to wait
 
 	mu     sync.Mutex
-	blocks map[store.Route]int64 // how often runs were blocked, as of the last notification
+	blocks map[store.Route]int64 // blocks of runs of each route at the last notification
 }
 
 func newNotifier(done <-chan struct{}) *notifier {
@@ -198,16 +199,16 @@ func newNotifier(done <-chan struct{}) *notifier {
 	}
 }
 
-// notices collects the notifications of a transaction, which are sent after the commit.
+// notices collects the notifications of a transaction. They are sent after the commit.
 type notices struct {
-	promised []*notify.Waiter // each of them gets a wake
-	stored   []store.Route    // wakes without a waiting call
+	promised []*notify.Waiter // calls that each get a wake
+	stored   []store.Route    // routes with a wake for which no call waits
 	unread   []inboxChange
 	frames   []event.RunID // runs whose log has grown
 	streams  []streamTopic
-	blocks   map[store.Route]int64 // how often runs of these routes were blocked in this transaction
-	due      int64                 // the earliest due time, if it is earlier than all before; 0 if none
-	locks    []string              // of processes that have ended, without sessions that refer to them
+	blocks   map[store.Route]int64 // number of blocks of runs of each route in this transaction
+	due      int64                 // earliest due time, if it is earlier than all others; 0 if none
+	locks    []string              // locks of ended processes to which no session refers
 }
 
 // inboxChange is a change of the inbox of an owned run.
@@ -215,7 +216,7 @@ type inboxChange struct {
 	kind    inboxKind
 	session store.SessionID
 	run     event.RunID
-	seq     int64 // of the newest item
+	seq     int64 // number of the newest item
 }
 
 type inboxKind uint8
@@ -273,7 +274,8 @@ func (n *notifier) withdraw(t *notices) {
 	}
 }
 
-// offer adds changes found in the database, which another process may have made.
+// offer notifies waiting calls of changes found in the database. Another process may have made
+// them.
 func (n *notifier) offer(found *survey) {
 	for _, u := range found.unread {
 		n.tell(u)
@@ -289,8 +291,8 @@ func (n *notifier) offer(found *survey) {
 	maps.DeleteFunc(n.blocks, func(route store.Route, _ int64) bool { return found.blocks[route] == 0 })
 }
 
-// tellBlocked makes all calls that wait for a route claim, unless they were notified of the same
-// number of blocks.
+// tellBlocked makes all calls that wait for a route claim, unless they were already notified of
+// this number of blocks.
 func (n *notifier) tellBlocked(route store.Route, times int64) {
 	n.mu.Lock()
 	known := n.blocks[route] == times
@@ -301,8 +303,8 @@ func (n *notifier) tellBlocked(route store.Route, times int64) {
 	}
 }
 
-// promise promises the wake of a route to the call that has waited longest. It reports whether
-// there is one.
+// promise promises the wake of a route to the call that has waited longest for it. It returns false
+// if no call waits.
 func (n *notifier) promise(route store.Route, t *notices) bool {
 	w := n.waiters.Promise(route)
 	if w != nil {
@@ -315,26 +317,26 @@ func (n *notifier) promise(route store.Route, t *notices) bool {
 func (n *notifier) needed() bool { return n.waiters.Any() || n.frames.Any() || n.streams.Any() }
 
 const (
-	// pollInterval is the interval in which the poller checks whether another process has written,
-	// while a call waits.
+	// pollInterval is the interval at which the poller checks whether another process has written.
+	// The poller checks only while a call waits.
 	pollInterval = 10 * time.Millisecond
-	// probeEvery is the number of these intervals between two checks whether the processes of other
-	// sessions are alive.
+	// probeEvery is the number of poll intervals between two checks whether the processes of other
+	// sessions exist.
 	probeEvery = 25
-	// pollShare limits the cost of polling: it takes at most this fraction of the time.
+	// pollShare is the reciprocal of the maximum fraction of the time that polling takes.
 	pollShare = 10
 )
 
 // poller is the goroutine that detects changes of other processes. It sleeps while no call waits.
-// It uses the system clock rather than the clock of the store, because it concerns other processes
-// of the machine.
+// It uses the system clock and not the clock of the store, because it observes other processes of
+// the machine.
 type poller struct {
 	s       *Store
-	c       *conn     // nil: not opened yet
-	version int64     // of the data, as last seen by c
-	own     uint64    // number of transactions of this store at that time
+	c       *conn     // connection of the poller; nil until it is opened
+	version int64     // data version that c has read last
+	own     uint64    // number of transactions of this store when version was read
 	foreign bool      // another process has written since the last check
-	rest    time.Time // no check before this time
+	rest    time.Time // earliest time of the next check
 }
 
 func (s *Store) poll() {
@@ -344,7 +346,7 @@ func (s *Store) poll() {
 		select {
 		case <-s.ctx.Done():
 			if p.c != nil {
-				_ = p.c.Close() // it has only read
+				_ = p.c.Close() // the connection has only read, so the error does not matter
 			}
 			return
 		case <-s.notifier.joined:
@@ -353,7 +355,7 @@ func (s *Store) poll() {
 	}
 }
 
-// run polls as long as a call waits.
+// run polls while a call waits.
 func (p *poller) run() {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -376,9 +378,9 @@ func (p *poller) run() {
 	}
 }
 
-// ask determines whether another process has written. If this store has written as well, only the
-// connection of its writer can distinguish that. Errors are ignored, because they also occur in
-// every use of the database.
+// ask determines whether another process has written. If this store has written in the meantime,
+// ask leaves the question to the writer, because only its connection ignores its own commits.
+// Errors are ignored, because every other use of the database returns them as well.
 func (p *poller) ask() {
 	if p.c == nil {
 		c, err := p.s.readers.open(p.s.ctx)
@@ -401,7 +403,7 @@ func (p *poller) ask() {
 }
 
 // lookForAll reads the state on behalf of all waiting calls, and returns the duration of the read.
-// Errors are not reported: waiting calls have time limits of their own.
+// It reports no errors, because waiting calls have their own time limits.
 func (s *Store) lookForAll() time.Duration {
 	n := s.notifier
 	found, err := s.survey(s.ctx, n.waiters.Sessions(), n.frames.Topics(), n.streams.Topics())
@@ -419,7 +421,7 @@ func (s *Store) lookForAll() time.Duration {
 	return found.took
 }
 
-// probe makes the workers claim if the process of another session has ended.
+// probe makes workers claim if the process of another session has ended.
 func (s *Store) probe() {
 	var locks []string
 	err := s.read(s.ctx, func(c *conn) error {

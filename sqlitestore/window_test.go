@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// pause makes the next transaction with the given change of a table wait before it commits. reached
-// is closed when it waits; proceed continues it.
+// pause makes the next transaction with the given change of a table wait before its commit. reached
+// is closed when the transaction waits. proceed lets it continue.
 func pause(t *testing.T, s *Store, when string) (reached chan struct{}, proceed func()) {
 	t.Helper()
 	reached, resume := make(chan struct{}), make(chan struct{})
@@ -36,31 +36,32 @@ func pause(t *testing.T, s *Store, when string) (reached chan struct{}, proceed 
 	return reached, proceed
 }
 
-// awaitable is a run that all kinds of calls can wait for: it is owned, and its inbox is empty.
+// awaitable is an owned run with an empty inbox. Every kind of call can wait for it.
 type awaitable struct {
 	s      *Store
 	ctx    context.Context
-	commit store.Commit // continues its log
+	commit store.Commit // continues the log of the run
 }
 
-// wait blocks without a time limit, so that a missed notification is fatal.
+// wait blocks without a time limit, so a missed notification fails the test.
 func (a *awaitable) wait(routes ...store.Route) (store.Woken, error) {
 	return a.s.Wait(a.ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: routes})
 }
 
-// blocked reports whether a call waits after it has read the state.
+// blocked reports whether a call blocks after it has read the state.
 func (a *awaitable) blocked() bool {
 	_, resting := a.s.notifier.waiters.Blocked()
 	return resting == 1 || a.s.awaiting() == 1 || a.s.following() == 1
 }
 
-// A call that begins to wait while a transaction is about to commit does not see its changes in the
-// database, and must be notified after the commit.
+// TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan begins a call while a transaction is about
+// to commit. The call does not read the changes of the transaction. The test proves that the call
+// is notified after the commit.
 func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what string
-		when string // when the transaction pauses: before or after it has chosen the calls to notify
+		when string // change at which the transaction pauses, before or after it has chosen the calls to notify
 		do   func(a *awaitable) error
 		wait func(a *awaitable) (told bool, err error)
 	}{
@@ -103,7 +104,7 @@ func TestWait_IsToldOfWhatWasAboutToBeCommittedWhenItBegan(t *testing.T) {
 			a := &awaitable{s: s, ctx: ctx, commit: startOwned(t, s, 1)[0]}
 			a.commit.CommitID, a.commit.First, a.commit.Last = event.NewCommitID(), a.commit.Last+1, a.commit.Last+1
 			reached, proceed := pause(t, s, c.when)
-			<-s.foreign // the poller must not help
+			<-s.foreign // stop the poller, which would notify the call as well
 			done, ended := make(chan error, 1), make(chan error, 1)
 			go func() { done <- c.do(a) }()
 			<-reached
@@ -131,8 +132,8 @@ func (a *awaitable) try(c store.Commit) error {
 	return answers[0].Err
 }
 
-// A Wait that finds wakes of two routes may find that the first one is gone when it consumes it,
-// and must then consume the second.
+// TestWait_TakesAnotherWakeIfTheFirstIsGone proves that a Wait that has read the wakes of two
+// routes takes the second if the first is gone when it consumes it.
 func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	s := openTest(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -143,7 +144,7 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 	_, err := s.Create(ctx, []store.Create{first, second})
 	check(t, err)
 	reached, proceed := pause(t, s, `UPDATE OF wake ON classes WHEN new.wake = 0`)
-	<-s.foreign // the poller must not help
+	<-s.foreign // stop the poller, which would notify the call as well
 	type answered struct {
 		woken store.Woken
 		err   error

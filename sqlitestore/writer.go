@@ -14,48 +14,48 @@ import (
 )
 
 const (
-	// groupLimit is the maximum number of operations per transaction, which limits the latency of
-	// the first of them.
+	// groupLimit is the maximum number of operations per transaction. It limits the latency of the
+	// first operation of the transaction.
 	groupLimit = 1024
-	// closePatience is how long Close waits for another process that holds the write lock before it
-	// gives up the waiting operations.
+	// closePatience is the time for which Close waits for another process that holds the write
+	// lock. Then Close fails the waiting operations.
 	closePatience = 5 * time.Second
 )
 
-// errGone is the error of the operations of a transaction that did not begin.
+// errGone is the error of operations whose transaction could not begin before the store was closed.
 var errGone = errors.New("another process held the write lock until the store was closed")
 
 // writer executes all write operations of a store. One goroutine takes all operations that have
-// arrived, executes them in one transaction, and completes them after its commit: the more callers
-// there are, the lower the cost per operation.
+// arrived, executes them in one transaction, and completes them after its commit. So the cost per
+// operation decreases with the number of callers.
 //
-// An operation checks all guards before it writes anything, so that a refused operation leaves
-// nothing in the transaction that it shares. An operation that fails halfway (the disk is full, a
-// page is damaged) aborts the whole transaction; then each operation is executed again in a
-// transaction of its own, and only those fail that cannot be executed.
+// An operation checks all guards before it writes anything. A refused operation therefore leaves no
+// writes in the shared transaction. An operation that fails while it writes (the disk is full, a
+// page is damaged) aborts the whole transaction. Then each operation is executed again in a
+// transaction of its own, and only the failing ones return errors.
 type writer struct {
 	s *Store
 	c *conn
 
 	mu      sync.Mutex
 	queue   []*op
-	closing time.Time // when Close was called
+	closing time.Time // time of the call of Close
 
 	commits atomic.Uint64 // number of commits of this writer
-	arrived chan struct{} // the queue is not empty
-	foreign chan struct{} // check whether another process has written
+	arrived chan struct{} // notified when the queue is not empty
+	foreign chan struct{} // notified to check whether another process has written
 	stop    chan struct{}
 	done    chan struct{}
 
-	// The following fields belong to the goroutine.
-	version int64 // of the data, as this connection has last seen it
+	// Only the goroutine of the writer uses the following fields.
+	version int64 // data version that this connection has read last
 	names   names
-	tx      tx             // the last transaction
-	emptied map[int64]bool // used by transactions, empty between them
+	tx      tx             // last transaction
+	emptied map[int64]bool // used by transactions; empty between them
 	tallies map[tally]int
 	log     trimmer
-	// patience is the time to wait for a process that holds the write lock while the store is being
-	// closed.
+	// patience is the time for which the writer waits for another process with the write lock while
+	// the store is being closed.
 	patience time.Duration
 }
 
@@ -64,8 +64,8 @@ type op struct {
 	do     func(t *tx) error
 	answer chan error
 
-	// mu is held while the operation is executed. A caller that gives up takes it before it
-	// returns, so that the caller's data are not read afterwards.
+	// mu is held while the operation is executed. A caller that gives up acquires mu before it
+	// returns, so that its data are not read afterwards.
 	mu   sync.Mutex
 	left bool
 }
@@ -80,10 +80,10 @@ func newWriter(s *Store, c *conn) *writer {
 	}
 }
 
-// write executes do in a transaction and returns once it is durable. do may be executed more than
-// once; only the writes and notifications of the last execution count. If ctx ends first, write
-// returns ctx.Err(). do is not executed after that, but if it was executed before, its transaction
-// may still commit.
+// write executes do in a transaction and returns once the transaction is committed. do may be
+// executed more than once; only the writes and notifications of the last execution count. If ctx
+// ends first, write returns ctx.Err(). do is then not executed later. If do was executed before,
+// its transaction may commit.
 func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -129,14 +129,14 @@ func (w *writer) take() []*op {
 	group := w.queue[:n:n]
 	w.queue = w.queue[n:]
 	if len(w.queue) == 0 {
-		w.queue = nil // releases the array
+		w.queue = nil // releases the array of the queue
 	} else {
 		signal(w.arrived)
 	}
 	return group
 }
 
-// forget drops operations whose callers have given up, so that a blocked queue does not grow with
+// forget removes operations whose callers have given up. Otherwise a blocked queue would grow with
 // each of their retries.
 func (w *writer) forget() {
 	w.mu.Lock()
@@ -156,7 +156,7 @@ func (o *op) abandoned() bool {
 	return o.left
 }
 
-// run is the goroutine. It ends when the writer is closed and the queue is empty.
+// run is the goroutine of the writer. It ends when the writer is closed and the queue is empty.
 func (w *writer) run() {
 	defer close(w.done)
 	for {
@@ -184,13 +184,13 @@ func (w *writer) close() {
 	<-w.done
 }
 
-// group executes the operations that have arrived. It returns false if there were none.
+// group executes the operations that have arrived. It returns false if there are none.
 func (w *writer) group() bool {
 	if w.idle() {
 		return false
 	}
 	err := w.begin()
-	ops := w.take() // including those that arrived while waiting for the lock
+	ops := w.take() // includes operations that arrived while the writer waited for the lock
 	switch {
 	case err != nil:
 		answer(ops, err)
@@ -202,8 +202,8 @@ func (w *writer) group() bool {
 	return len(ops) > 0
 }
 
-// execute executes the operations in the transaction that has begun, and if that fails each in a
-// transaction of its own.
+// execute executes the operations in the transaction that has begun. If that fails, it executes
+// each operation in a transaction of its own.
 func (w *writer) execute(ops []*op) {
 	err := w.try(ops)
 	if err == nil || len(ops) == 1 || errors.As(err, new(*ReplacedError)) {
@@ -225,7 +225,7 @@ func answer(ops []*op, err error) {
 	}
 }
 
-// try executes operations and commits, or changes nothing.
+// try executes operations and commits. If it returns an error, nothing has changed.
 func (w *writer) try(ops []*op) error {
 	clear(w.emptied)
 	clear(w.tallies)
@@ -258,11 +258,11 @@ func (w *writer) try(ops []*op) error {
 	return nil
 }
 
-// passOn assigns stored wakes to calls that wait already, in separate transactions, after the wakes
-// are committed. A waiting call does the following, in this order: it joins the waiters, reads the
-// database, and blocks. So it either reads after the commit, and finds the wake itself, or has
-// joined before the commit, and is found here: no wake remains while a call waits for it. The same
-// holds for wakes of other processes, which the poller detects after their commit.
+// passOn assigns stored wakes to waiting calls, in separate transactions, after the commit of the
+// wakes. A waiting call first joins the waiters, then reads the database, then blocks. If it reads
+// after the commit, it reads the wake itself. Otherwise it joined before the commit, and passOn
+// finds it. So no wake remains while a call waits for it. The same holds for wakes of other
+// processes, because the poller detects them after their commit.
 func (w *writer) passOn(wakes []store.Route) {
 	for _, route := range wakes {
 		if w.s.notifier.waiters.Serve(route) {
@@ -284,9 +284,9 @@ func (o *op) execute(t *tx) error {
 	return t.announce()
 }
 
-// abort undoes a transaction and its cached data.
+// abort rolls back a transaction and discards its cached data.
 func (w *writer) abort(t *tx) {
-	// If this fails, the next BEGIN fails with the reason.
+	// If this fails, the next BEGIN returns the reason.
 	_ = w.c.Rollback()
 	if t != nil {
 		w.names = newNames()
@@ -294,8 +294,8 @@ func (w *writer) abort(t *tx) {
 	}
 }
 
-// begin takes the write lock. It waits for another process without a limit, unless the store is
-// being closed.
+// begin acquires the write lock. It waits for other processes without a time limit, unless the
+// store is being closed.
 func (w *writer) begin() error {
 	for attempt := 0; ; attempt++ {
 		err := w.c.exec(`BEGIN IMMEDIATE`)
@@ -320,23 +320,23 @@ func (w *writer) outOfPatience() bool {
 	return !w.closing.IsZero() && time.Since(w.closing) > w.patience
 }
 
-// lookAround notifies the poller when another connection has written since the last check, and
-// clears the caches that may be invalid. Only this connection can determine that, because its own
-// commits do not count.
+// lookAround notifies the poller if another connection has written since the last check, and clears
+// the caches. Only the connection of the writer can determine this, because SQLite does not count
+// the commits of the asking connection.
 func (w *writer) lookAround() {
 	version, err := w.c.number(db.DataVersion)
 	if err == nil && version == w.version {
 		return
 	}
-	w.names = newNames() // a route may have been removed
+	w.names = newNames() // another process may have removed a route
 	if err != nil {
-		return // the error occurs again in the next transaction
+		return // the next transaction returns the error
 	}
 	w.version = version
 	signal(w.s.foreign)
 }
 
-// perform executes do like write, and returns its result or the reason why it was refused.
+// perform executes do as write does. It returns the result of do, or the reason why do was refused.
 func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T, error) {
 	var answer T
 	var refused error
@@ -359,11 +359,12 @@ func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T
 	return answer, nil
 }
 
-// refuse makes err the result of an operation that has not written anything. The transaction
+// refuse returns an error that becomes the result of an operation without writes. The transaction
 // continues.
 func refuse(err error) error { return protocol.Refused{Err: err} }
 
-// signal wakes the single receiver of c, now or when it receives next.
+// signal wakes the only receiver of c. If it does not receive now, its next receive returns at
+// once.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -372,25 +373,25 @@ func signal(c chan struct{}) {
 }
 
 const (
-	// walLimit is the size at which the write-ahead log is emptied at the expense of readers.
-	// Usually it stays at a quarter of that, because SQLite restarts the log whenever there are no
-	// readers.
+	// walLimit is the size in bytes at which readers are paused to empty the write-ahead log.
+	// Usually the log stays at a quarter of that size, because SQLite restarts the log when there
+	// are no readers.
 	walLimit = 64 << 20
-	// trimEvery is the number of transactions between two checks of the size.
+	// trimEvery is the number of transactions between two checks of the size of the log.
 	trimEvery = 64
-	// trimPatience is how long writing waits for reads in progress. If they take longer, it waits
-	// again when the log has grown by a quarter of the limit.
+	// trimPatience is the time for which the writer waits for reads in progress. If they take
+	// longer, the writer waits again when the log has grown by a quarter of walLimit.
 	trimPatience = 500 * time.Millisecond
 )
 
-// trimmer keeps the write-ahead log from growing without limit.
+// trimmer limits the size of the write-ahead log.
 type trimmer struct {
 	limit int64
-	at    int64 // the size at which the log is emptied
+	at    int64 // size in bytes at which the log is emptied
 }
 
-// trim empties the write-ahead log if it is too long. Overlapping readers would prevent SQLite from
-// restarting it, so no reader of this process begins during one checkpoint.
+// trim empties the write-ahead log if it is too long. Overlapping reads would prevent SQLite from
+// restarting the log. So trim prevents new reads of this process during one checkpoint.
 func (w *writer) trim() {
 	if w.commits.Load()%trimEvery != 0 {
 		return
@@ -405,19 +406,19 @@ func (w *writer) trim() {
 	if !paused {
 		return
 	}
-	// A reader of another process may prevent this; then it is tried again later.
+	// A reader of another process may prevent this; a later call tries again.
 	err = w.c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
 	if left, stat := os.Stat(w.s.wal); err == nil && stat == nil && left.Size() == 0 {
 		w.log.at = 0
 	}
 }
 
-// pause prevents reads from beginning until resume is called, and waits for reads in progress. It
-// reports whether they have ended in time.
+// pause prevents new reads until resume is called, and waits for reads in progress. paused reports
+// whether these have ended in time.
 func (r *readers) pause(patience time.Duration) (resume func(), paused bool) {
 	held := make(chan *conn, readerCount)
 	r.mu.Lock()
-	r.held = held // waiting readers do not get a connection any more
+	r.held = held // reads that wait for a connection continue to wait
 	r.mu.Unlock()
 	var taken []*conn
 	resume = func() {

@@ -26,25 +26,25 @@ type Conn struct {
 	*sqlite.Conn
 	Executed   atomic.Int64              // number of executed statements, for tests
 	Expand     func(query string) string // transforms the text of each query before it is prepared; may be nil
-	statements map[string]*prepared      // by their text
+	statements map[string]*prepared      // prepared statements by their text
 }
 
 // Row is the current row of a query.
 type Row = *sqlite.Stmt
 
-// New returns a Conn for an open connection.
+// New returns a Conn that uses an open connection.
 func New(raw *sqlite.Conn) *Conn { return &Conn{Conn: raw, statements: map[string]*prepared{}} }
 
-// Connect opens a connection and sets the pragmas. Both need the lock of the file for a moment,
-// which another process may hold until ctx is done.
+// Connect opens a connection and sets the pragmas. Both need the lock of the file briefly. Connect
+// waits for another process that holds the lock until ctx is done.
 func Connect(ctx context.Context, path string, flags sqlite.OpenFlags, pragmas ...string) (*Conn, error) {
-	// Without OpenURI, a path may contain any characters.
+	// Without the flag OpenURI, a path may contain any characters.
 	raw, err := sqlite.OpenConn(path, flags)
 	if err != nil {
 		return nil, err
 	}
 	c := New(raw)
-	// Retry waits for locks instead, because it can be canceled.
+	// Retry waits for locks instead, because that wait can be canceled.
 	c.SetBusyTimeout(0)
 	if err := c.Configure(ctx, append(pragmas, `temp_store = MEMORY`)...); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -70,8 +70,8 @@ func (c *Conn) Exec(query string, args ...any) error {
 // Query calls each for every row. Arguments are nil, bool, int, int64, uint64, string, event.RunID
 // or []byte; a nil []byte is null. The statement is cached.
 //
-// A parameter in a condition is written +?, which has the same meaning. SQLite uses the value of a
-// bare ? to choose a plan, so that it would prepare the statement again for each new value, which
+// Write a parameter in a condition as +?, which has the same meaning as ?. SQLite uses the value of
+// a bare ? to choose a plan. It would then prepare the statement again for each new value, which
 // costs twenty times as much as the execution.
 func (c *Conn) Query(query string, each func(Row) error, args ...any) error {
 	s, err := c.statement(query)
@@ -82,8 +82,8 @@ func (c *Conn) Query(query string, each func(Row) error, args ...any) error {
 	return Step(s.Stmt, each, args)
 }
 
-// ExecBinding is Exec for a statement whose parameters are bound by bind, which returns their
-// number.
+// ExecBinding executes a statement whose parameters are bound by bind. bind returns the number of
+// parameters.
 func (c *Conn) ExecBinding(query string, bind func(s *sqlite.Stmt) int) error {
 	s, err := c.statement(query)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *prepared) check(query string, n int) {
 	}
 }
 
-// statement returns a statement for execution. It is prepared once: Step leaves it reset, and all
-// parameters are bound each time, so that no reset is necessary before.
+// statement returns a cached statement, ready for execution. It needs no reset, because Step leaves
+// statements reset and each execution binds all parameters.
 func (c *Conn) statement(query string) (*prepared, error) {
 	c.Executed.Add(1)
 	query = c.expand(query)
@@ -131,7 +131,7 @@ func (c *Conn) expand(query string) string {
 	return c.Expand(query)
 }
 
-// QueryOnce is Query for a statement that is not cached.
+// QueryOnce is like Query for a statement without arguments that is not cached.
 func (c *Conn) QueryOnce(query string, each func(Row) error) error {
 	s, _, err := c.PrepareTransient(c.expand(query))
 	if err != nil {
@@ -148,11 +148,11 @@ func Step(s *sqlite.Stmt, each func(Row) error, args []any) error {
 	for {
 		more, err := s.Step()
 		if err != nil {
-			_ = s.Reset() // it returns the same error again, which the next execution must not see
+			_ = s.Reset() // the reset returns the same error; without the reset the next execution would return it
 			return err
 		}
 		if !more {
-			// A finished statement is reset, because otherwise it would hold its locks.
+			// A statement that is not reset holds its locks.
 			return s.Reset()
 		}
 		if each == nil {
@@ -187,15 +187,15 @@ func bind(s *sqlite.Stmt, param int, arg any) {
 		}
 		s.BindBytes(param, v)
 	default:
-		// With Sprintf all arguments of all statements would escape to the heap.
+		// fmt.Sprintf would move all arguments of all statements to the heap.
 		panic("sqlitestore: bind parameter " + strconv.Itoa(param) + ": type " + reflect.TypeOf(arg).String())
 	}
 }
 
-// ExecOnce executes a statement that is not cached.
+// ExecOnce executes a statement without caching it.
 func (c *Conn) ExecOnce(query string) error { return c.QueryOnce(query, nil) }
 
-// Number returns the first column of the first row, or 0 without a row.
+// Number returns the first column of the first row, or 0 if there is no row.
 func (c *Conn) Number(query string, args ...any) (int64, error) {
 	var n int64
 	err := c.Query(query, func(r Row) error { n = r.ColumnInt64(0); return nil }, args...)
@@ -205,7 +205,7 @@ func (c *Conn) Number(query string, args ...any) (int64, error) {
 // Pragma returns the value of a pragma.
 func (c *Conn) Pragma(name string) (int64, error) { return c.Number("PRAGMA " + name) }
 
-// DataVersion returns a number that changes after another connection has written.
+// DataVersion is a query for a number that changes when another connection writes.
 const DataVersion = `PRAGMA data_version`
 
 // Immediate executes f in a transaction that holds the write lock.
@@ -223,7 +223,7 @@ func (c *Conn) Immediate(ctx context.Context, f func() error) error {
 	return nil
 }
 
-// Rollback ends the transaction, unless the preceding error has ended it.
+// Rollback ends the transaction, unless an error has already ended it.
 func (c *Conn) Rollback() error {
 	if c.AutocommitEnabled() {
 		return nil
@@ -231,7 +231,7 @@ func (c *Conn) Rollback() error {
 	return c.Exec(`ROLLBACK`)
 }
 
-// Retry repeats f while another connection holds the lock, until ctx is done.
+// Retry calls f until it returns no error of a held lock, or until ctx is done.
 func Retry(ctx context.Context, f func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := f()
@@ -258,8 +258,8 @@ func Busy(err error) bool {
 	return false
 }
 
-// Backoff returns the pause before the next attempt: from a tenth of a millisecond, which is short
-// enough for the gaps of a busy process, up to about 2 ms.
+// Backoff returns the pause before the next attempt. It begins with a tenth of a millisecond, which
+// is short enough for the gaps of a busy process, and grows to about 2 ms.
 func Backoff(attempt int) time.Duration {
 	limit := min(100*time.Microsecond<<min(attempt/4, 10), 1500*time.Microsecond)
 	return limit/2 + rand.N(limit)
@@ -267,15 +267,15 @@ func Backoff(attempt int) time.Duration {
 
 const runPrefix = event.PrefixRun + "_"
 
-// BindRun binds the stored form of a run ID: the 16 bytes of its ULID, which have the same order as
-// the IDs, the text of an ID without a ULID, or null for the empty ID.
+// BindRun binds the stored form of a run ID. This is the 16 bytes of its ULID, which sort like the
+// IDs. For an ID without a ULID it is the text, and for the empty ID null.
 func BindRun(s *sqlite.Stmt, param int, id event.RunID) {
 	if id == "" {
 		s.BindNull(param)
 		return
 	}
 	if text, ok := strings.CutPrefix(string(id), runPrefix); ok {
-		// ULIDs are case-insensitive, IDs are not: an ID is packed only if unpacking restores it
+		// ULIDs are case-insensitive, but IDs are not. Pack the ID only if unpacking restores it
 		// exactly.
 		if u, err := ulid.ParseStrict(text); err == nil {
 			var again [ulid.EncodedSize]byte
@@ -288,14 +288,14 @@ func BindRun(s *sqlite.Stmt, param int, id event.RunID) {
 	s.BindText(param, string(id))
 }
 
-// UnpackRun is the inverse of BindRun.
+// UnpackRun returns the run ID that BindRun has stored.
 func UnpackRun(r Row, col int) event.RunID {
 	switch r.ColumnType(col) {
 	case sqlite.TypeBlob:
 		var u ulid.ULID
 		r.ColumnBytes(col, u[:])
 		id := make([]byte, len(runPrefix)+ulid.EncodedSize)
-		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // the buffer is large enough
+		_ = u.MarshalTextTo(id[copy(id, runPrefix):]) // cannot fail, because the buffer is large enough
 		return event.RunID(id)
 	case sqlite.TypeText:
 		return event.RunID(r.ColumnText(col))
@@ -303,13 +303,13 @@ func UnpackRun(r Row, col int) event.RunID {
 	return ""
 }
 
-// File identifies a file as of the opening of the store.
+// File identifies a file that the store has opened.
 type File struct {
 	Path string
 	info os.FileInfo
 }
 
-// Identify returns the file to which a path leads at present.
+// Identify returns the identity of the file to which the path leads now.
 func Identify(path string) (File, error) {
 	info, err := os.Stat(path)
 	return File{path, info}, err

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// inode identifies a file as long as it is open in any process.
+// inode returns the identity of a file. It is unique as long as any process has the file open.
 func inode(info os.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,7 +18,7 @@ func inode(info os.FileInfo) string {
 }
 
 // InPlace reports whether the path leads to the file that was opened. It is called after each
-// commit and avoids os.Stat, which would allocate its result.
+// commit and therefore avoids os.Stat, which allocates its result.
 func (f *File) InPlace() (bool, error) {
 	was, ok := f.info.Sys().(*syscall.Stat_t)
 	if !ok {

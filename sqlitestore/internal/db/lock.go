@@ -13,43 +13,43 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Locks proves that the process behind a session has ended.
+// Locks proves that the process of a session has ended.
 //
-// When a store opens its first session, it creates a file beside the database and takes an
-// exclusive flock on it, which it holds as long as the store is open. The kernel drops the lock
-// when the last descriptor of that open file is closed: when the store is closed, or when the
-// process has ended in any way. The row of each session identifies its lock. A process that obtains
-// the lock itself knows that the session has ended.
+// When a store opens its first session, it creates a file beside the database and takes an exclusive
+// flock on it. It holds the lock as long as the store is open. The kernel drops the lock when the
+// last descriptor of that open file is closed: when the store is closed, or when the process has
+// ended in any way. The row of each session identifies its lock. If another process obtains the
+// lock, the session has ended.
 //
-// A live session must never be considered dead. No other process can obtain the lock while the
-// process lives (including stopped, swapped out, or in a debugger), for the following reasons:
+// A live session must never be considered dead. While a process lives, even if it is stopped,
+// swapped out or in a debugger, no other process can obtain its lock:
 //
-//   - It is an flock, which belongs to the open file, not a POSIX lock, which would be dropped when
-//     any part of the process closes the same file. Two stores in one process have two locks.
+//   - The lock is an flock, which belongs to the open file. A POSIX lock would be dropped when any
+//     part of the process closes the same file. Two stores in one process have two locks.
 //   - The kernel that grants the lock must be the one that holds it. Therefore the row contains the
-//     boot ID of the kernel, and device and inode of the locked file as seen by the holder. A
-//     process that finds different values has opened another file or is on another machine, and
-//     draws no conclusion. An inode is not reused while the holder has it open, even if the file is
-//     deleted.
-//   - No conclusion is drawn from a file that is missing or cannot be opened.
-//   - File systems whose locks are granted by another machine, and unknown ones, are not used
-//     (localFileSystem): a server may lose a lock that the client believes to hold.
-//   - The lock is taken before the row of the session is written, and the row is rewritten when the
+//     boot ID of the kernel, and the device and inode of the locked file as the holder read them. If
+//     a process finds different values, it has opened another file or is on another machine. It then
+//     considers the session live. An inode is not reused while the holder has it open, even if the
+//     file is deleted.
+//   - If the file is missing or cannot be opened, the session is considered live.
+//   - Unknown file systems are not used, nor are those whose locks are granted by another machine
+//     (localFileSystem): a server may lose a lock that the client still relies on.
+//   - The lock is taken before the row of the session is written. The row is rewritten when the
 //     session is used through another store.
 //
-// In all other cases the lease decides, which takes longer, and which is also the only criterion
-// for a process that lives but is stuck. A forked child shares the lock until it executes another
-// program (the descriptor is close-on-exec): during that time a dead process appears alive, which
-// is the harmless error.
+// In all other cases the lease decides, which takes longer. The lease is also the only criterion for
+// a process that lives but is stuck. A forked child shares the lock until it executes another
+// program, because the descriptor is close-on-exec. During that time a dead process appears live,
+// which is the harmless error.
 type Locks struct {
 	database string
 	dir      string
-	prefix   string // of the names of lock files
+	prefix   string // prefix of the names of lock files
 
 	mu    sync.Mutex
 	tried bool
 	file  *flock.Flock
-	id    string // empty if the end of this store cannot be proven
+	id    string // identity of the lock; empty if the end of this store cannot be proven
 }
 
 const lockSuffix = ".lock"
@@ -59,8 +59,8 @@ func NewLocks(database string) *Locks {
 	return &Locks{database: database, dir: filepath.Dir(database), prefix: filepath.Base(database) + "-worker-"}
 }
 
-// Identity returns the identity that is stored with the sessions of this store. It takes the lock
-// on first use. It returns the empty string if there can be no lock.
+// Identity returns the identity to store with the sessions of this store. The first call takes the
+// lock. Identity returns "" if no lock is possible.
 func (l *Locks) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Locks) Identity() string {
 }
 
 // acquire creates a file with a new name and locks it. If another process removes the file before
-// it is locked, acquire tries the next name.
+// it is locked, acquire tries another name.
 func (l *Locks) acquire() (*flock.Flock, string) {
 	boot := bootID()
 	if boot == "" || !localFileSystem(l.dir) {
@@ -80,7 +80,7 @@ func (l *Locks) acquire() (*flock.Flock, string) {
 	}
 	for range 10 {
 		var random [8]byte
-		_, _ = rand.Read(random[:]) // never fails
+		_, _ = rand.Read(random[:]) // rand.Read never fails
 		name := l.prefix + hex.EncodeToString(random[:]) + lockSuffix
 		f := flock.New(filepath.Join(l.dir, name), flock.SetFlag(os.O_CREATE|os.O_EXCL|os.O_RDWR), flock.SetPermissions(l.mode()))
 		locked, err := f.TryLock()
@@ -101,8 +101,8 @@ func (l *Locks) acquire() (*flock.Flock, string) {
 	return nil, ""
 }
 
-// mode returns the mode of lock files. It is that of the database, as SQLite does for its
-// additional files: a user that can open the database must be able to open the lock file.
+// mode returns the mode of lock files, which is the mode of the database. A user that can open the
+// database must be able to open the lock files.
 func (l *Locks) mode() fs.FileMode {
 	info, err := os.Stat(l.database)
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *Locks) mode() fs.FileMode {
 	return info.Mode().Perm()
 }
 
-// Ended reports whether the process with this identity has provably ended.
+// Ended reports whether the process with the identity has provably ended.
 func (l *Locks) Ended(identity string) bool {
 	f := l.seize(identity)
 	if f == nil {
@@ -129,7 +129,7 @@ func (l *Locks) Remove(identity string) {
 	}
 }
 
-// seize takes the lock of a process that has ended. It returns nil if the process may be alive.
+// seize acquires the lock of an ended process. It returns nil if the process may be alive.
 func (l *Locks) seize(identity string) *flock.Flock {
 	boot, rest, _ := strings.Cut(identity, " ")
 	node, name, _ := strings.Cut(rest, " ")
@@ -147,7 +147,7 @@ func (l *Locks) seize(identity string) *flock.Flock {
 	return f
 }
 
-// owns reports whether name is that of a lock file of this database.
+// owns reports whether name is the name of a lock file of this database.
 func (l *Locks) owns(name string) bool {
 	return name == filepath.Base(name) && strings.HasPrefix(name, l.prefix) && strings.HasSuffix(name, lockSuffix)
 }
@@ -161,11 +161,11 @@ func (l *Locks) tryLock(name string) *flock.Flock {
 	return f
 }
 
-// Sweep deletes the lock files that dead processes have left and no session refers to. used reports
-// whether a session names a file. A file is locked before that is asked, so that no process can be
-// about to refer to it.
+// Sweep deletes the lock files of dead processes to which no session refers. used reports whether a
+// session refers to a file. Sweep locks each file before it calls used, so no process can begin to
+// refer to the file.
 func (l *Locks) Sweep(used func(name string) (bool, error)) error {
-	entries, _ := os.ReadDir(l.dir) // if the directory cannot be read, the files remain
+	entries, _ := os.ReadDir(l.dir) // if the directory cannot be read, the lock files remain
 	for _, e := range entries {
 		if !l.owns(e.Name()) {
 			continue
@@ -186,8 +186,8 @@ func (l *Locks) Sweep(used func(name string) (bool, error)) error {
 	return nil
 }
 
-// Close gives up the lock. used reports whether a session with this identity was left open: then
-// the file stays, because it is the proof that the session is over.
+// Close releases the lock. used reports whether an open session has this identity. If so, Close
+// keeps the file as the proof that the session is over.
 func (l *Locks) Close(used func(identity string) (bool, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +197,7 @@ func (l *Locks) Close(used func(identity string) (bool, error)) error {
 	}
 	referred, err := used(l.id)
 	if err == nil && !referred {
-		_ = os.Remove(l.file.Path()) // another process may have removed it
+		_ = os.Remove(l.file.Path()) // fails if another process has removed the file
 	}
 	err = errors.Join(err, l.file.Unlock())
 	l.file, l.id = nil, ""

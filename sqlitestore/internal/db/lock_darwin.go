@@ -15,8 +15,7 @@ var bootID = sync.OnceValue(func() string {
 	return id
 })
 
-// localFileSystem reports whether the locks of files in dir are granted by this
-// kernel alone.
+// localFileSystem reports whether this kernel alone grants the locks of files in dir.
 func localFileSystem(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Flags&unix.MNT_LOCAL != 0

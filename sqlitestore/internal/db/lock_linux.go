@@ -32,7 +32,7 @@ func localFileSystem(dir string) bool {
 	return false
 }
 
-// Not in package unix.
+// Package unix does not define these constants.
 const (
 	zfsMagic      = 0x2fc12fc1
 	bcachefsMagic = 0xca451a4e

@@ -4,8 +4,8 @@ package db
 
 import "os"
 
-// On systems where machines and files cannot be identified, the end of a process cannot be proven,
-// and the lease decides.
+// On other systems, machines and files cannot be identified. The end of a process cannot be proven,
+// and only the lease decides.
 
 func bootID() string { return "" }
 

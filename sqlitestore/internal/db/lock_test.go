@@ -17,7 +17,7 @@ func TestLocks_OnlyTheEndOfTheHolderIsTakenForIt(t *testing.T) {
 	boot, rest, _ := strings.Cut(id, " ")
 	node, name, _ := strings.Cut(rest, " ")
 
-	// Another file under the name of the first, and an unlocked file.
+	// Use a file with another name, and an unlocked file.
 	free := strings.Replace(name, ".lock", "0.lock", 1)
 	check(t, os.WriteFile(filepath.Join(dir, free), nil, 0o600))
 	check(t, os.WriteFile(filepath.Join(dir, "elsewhere.lock"), nil, 0o600))
@@ -40,7 +40,7 @@ func TestLocks_OnlyTheEndOfTheHolderIsTakenForIt(t *testing.T) {
 		}
 	}
 
-	check(t, holder.file.Unlock()) // as the kernel does after the end of the process
+	check(t, holder.file.Unlock()) // the kernel does this when the process ends
 	if other.Ended(strings.Join([]string{"other", node, name}, " ")) {
 		t.Error("a free lock of another boot was taken for the end of a process")
 	}
@@ -65,7 +65,7 @@ func TestLocks_AFileThatWasDeletedWhileHeldProvesNothing(t *testing.T) {
 	if other.Ended(id) {
 		t.Error("a deleted file was taken for the end of its holder")
 	}
-	// The file was replaced by a new one.
+	// Replace the file by a new one.
 	check(t, os.WriteFile(path, nil, 0o600))
 	if other.Ended(id) {
 		t.Error("another file of the same name was taken for the end of the holder")
