@@ -9,24 +9,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 )
 
-// errDead ends the attempts of a killed worker. Callers never see it.
+// errDead is the error of the attempts of a killed worker. Callers never receive it.
 var errDead = errors.New("the worker was killed")
 
-// phase is the progress of an attempt's execution.
+// phase is the progress of an execution.
 type phase uint8
 
 const (
-	phaseLaunched phase = iota // the worker has just launched it
-	phaseReady                 // it may begin
+	phaseLaunched phase = iota // the worker has just launched the attempt
+	phaseReady                 // the attempt may begin
 	phaseRunning               // the code of the step runs
 	phaseAsleep                // the code waits for virtual time
 	phaseStalled               // the code waits for the end of its context
-	phaseEnded                 // the code has returned; the worker was not notified yet
-	phaseTold                  // the worker was notified
+	phaseEnded                 // the code has returned, and the worker has not been notified
+	phaseTold                  // the worker has been notified
 )
 
-// counted reports whether the execution counts as activity of the worker, so that the scheduler
-// waits for it.
+// counted reports whether an execution in this phase counts as activity of the worker. The
+// scheduler waits while there is activity.
 func (p phase) counted() bool { return p == phaseLaunched || p == phaseRunning || p == phaseTold }
 
 // shift changes the phase. The caller must hold the lock of the scheduler.
@@ -41,7 +41,7 @@ func (x *execution) shift(to phase) {
 	}
 }
 
-// execution is one execution of a step, between the worker and the step's code.
+// execution is one execution of a step's code for an attempt of the worker.
 type execution struct {
 	incarnation *incarnation
 	info        *attempt.Attempt
@@ -50,15 +50,15 @@ type execution struct {
 
 	// The lock of the scheduler guards the fields below.
 	phase  phase
-	since  time.Time // real time of the beginning
-	done   bool      // the step's own code has called Done of its context
-	wanted time.Time // the attempt's deadline
+	since  time.Time // real time at which the code began
+	done   bool      // code of the user has called Done of the step's context
+	wanted time.Time // deadline of the attempt
 	ctx    context.Context
 	begin  chan struct{} // closed when the code may run
 	tell   chan struct{} // closed when the worker may be notified
 }
 
-// intercept wraps the implementation of a step for a worker.
+// intercept returns a function that wraps the implementations of steps for a worker.
 func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 	return func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
 		f := e.implementation(name, impl)
@@ -72,7 +72,7 @@ func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec,
 	}
 }
 
-// execute runs the code of a step when the scheduler allows it, and returns when the worker may be
+// execute runs the code of a step when the scheduler allows it. It returns when the worker may be
 // notified of the outcome.
 func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byte, once bool) (result []byte, err error) {
 	x := &execution{incarnation: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
@@ -80,8 +80,8 @@ func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byt
 		return nil, errDead
 	}
 	l.env.launched(x)
-	defer l.exit(x) // also if the code ends its goroutine
-	defer func() {  // a panic is delayed like any other outcome
+	defer l.exit(x) // deferred, because the code may end its goroutine
+	defer func() {  // return a panic only when the worker may be notified
 		<-l.ended(x)
 		if l.dead.Load() {
 			result, err = nil, errDead
@@ -94,7 +94,7 @@ func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byt
 	return f(&stepContext{Context: ctx, x: x}, args)
 }
 
-// enter registers the execution. It returns false if the worker is dead.
+// enter registers the execution. It returns false if the worker was killed.
 func (l *incarnation) enter(ctx context.Context, x *execution) bool {
 	c := &l.env.scheduler
 	c.mu.Lock()
@@ -115,8 +115,8 @@ func (l *incarnation) enter(ctx context.Context, x *execution) bool {
 	return true
 }
 
-// ended records that the code of the step has returned. The result is closed when the worker may be
-// notified.
+// ended records that the code of the step has returned. The returned channel is closed when the
+// worker may be notified.
 func (l *incarnation) ended(x *execution) <-chan struct{} {
 	if !l.env.virtual() {
 		return x.tell
@@ -158,9 +158,9 @@ func executionOf(ctx context.Context) *execution {
 	return x
 }
 
-// stepContext is the context of a step's code. It detects that the code itself, rather than a
-// library, waits for the end of the context: then only virtual time or the workflow can make
-// progress.
+// stepContext is the context of a step's code. It records whether the code of the user, and not
+// only a library, has called Done. If that code waits for the end of the context, only virtual time
+// or the workflow can end the wait.
 type stepContext struct {
 	context.Context
 	x *execution
@@ -177,7 +177,8 @@ func (c *stepContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Value returns the execution for code of this package.
+// Value returns the execution for executionKey. For other keys it returns the value of the worker's
+// context.
 func (c *stepContext) Value(key any) any {
 	if key == (executionKey{}) {
 		return c.x
@@ -185,10 +186,10 @@ func (c *stepContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Sleep waits for d of virtual time, or until ctx ends. It is meant for stand-ins and steps under
-// test: virtual time does not advance while a step runs, unless the step waits here or for the end
-// of its context. If ctx does not belong to a step of an Env, or the time of the store is real, it
-// waits for d of real time.
+// Sleep waits for d of virtual time, or until ctx ends. Use it in stand-ins and in steps under
+// test. Virtual time does not advance while a step runs, unless the step waits in Sleep or for the
+// end of its context. If ctx does not belong to a step of an Env, or if the time of the store is
+// real, Sleep waits for d of real time.
 func Sleep(ctx context.Context, d time.Duration) error {
 	x := executionOf(ctx)
 	if x == nil || !x.incarnation.env.virtual() {
@@ -232,8 +233,9 @@ func (x *execution) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// implementation returns the code that executes a step: a stand-in, or the registered function; nil
-// if there is none.
+// implementation returns the code that executes a step: the stand-in if there is one, otherwise
+// impl, which is nil if the step is not registered. If the receiver of the step is nil, the code
+// fails the test.
 func (e *Env) implementation(name string, impl engine.StepFunc) engine.StepFunc {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -250,15 +252,15 @@ func (e *Env) implementation(name string, impl engine.StepFunc) engine.StepFunc 
 	return impl
 }
 
-// missingReceiver records a nil receiver: a step that needs it must have a stand-in if it is
-// called.
+// missingReceiver records that Register was called with a nil receiver. The steps of that receiver
+// must have stand-ins if they are called.
 func (e *Env) missingReceiver(what, step string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.missing[step] = what
 }
 
-// onlyOnce reports whether a step is declared as not idempotent.
+// onlyOnce reports whether a step is declared nonidempotent.
 func (e *Env) onlyOnce(name string, spec *engine.StepSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

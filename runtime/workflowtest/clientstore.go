@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// clientStore is the store of an Env as used by clients. In virtual time, a blocking call drives
-// the scheduler, and new runs get IDs that are the same in every execution of the test.
+// clientStore is the store of an Env as its clients use it. In virtual time, a blocking call drives
+// the scheduler. New runs have the same IDs in every execution of the test.
 type clientStore struct {
 	store.Store
 	env *Env
@@ -28,7 +28,7 @@ func (d *clientStore) Clock() store.Clock {
 	return d.Store.Clock()
 }
 
-// Create stores new runs, and starts the worker if there is none.
+// Create stores new runs, and starts the worker if none was started.
 func (d *clientStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	if err := d.env.ensureWorker(); err != nil {
 		return nil, err
@@ -39,9 +39,9 @@ func (d *clientStore) Create(ctx context.Context, runs []store.Create) ([]store.
 		}
 	}
 	for i := range runs {
-		d.env.committed(runs[i].Run, runs[i].Frame) // the frame may contain events of another run; before a worker can read it
+		d.env.committed(runs[i].Run, runs[i].Frame) // before Create, so that no worker can read the run earlier; the frame may contain events of another run
 	}
-	d.env.creating.Lock() // a worker may start children before this call returns
+	d.env.creating.Lock() // a worker may create children before this call returns
 	defer d.env.creating.Unlock()
 	created, err := d.Store.Create(ctx, runs)
 	for i := range created {
@@ -58,8 +58,8 @@ func (d *clientStore) Deliver(ctx context.Context, v store.Deliver) (event.RunID
 	return d.Store.Deliver(ctx, v)
 }
 
-// delivers records items that are not messages: a command, or the end of a child, that arrives
-// after the code of a run has ended is not a loss.
+// delivers records an item that is not a message. Such an item, for example a command or the end of
+// a child, may arrive after the code of a run has ended. It is not a lost message.
 func (e *Env) delivers(item store.Item) {
 	ev, err := event.DecodeItem(item.Body)
 	if err != nil || ev.Type == event.MessageReceived {
@@ -70,7 +70,7 @@ func (e *Env) delivers(item store.Item) {
 	e.asides[item.ID] = true
 }
 
-// Watch waits until the log has grown, or the run has ended.
+// Watch waits until the log has more than n events, or the run has ended.
 func (d *clientStore) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := d.env.ensureWorker(); err != nil {
 		return err
@@ -85,10 +85,10 @@ func (d *clientStore) Watch(ctx context.Context, run event.RunID, n uint64) erro
 	if err != nil {
 		return err
 	}
-	return d.Store.Watch(ctx, run, n) // it does not block any more
+	return d.Store.Watch(ctx, run, n) // returns at once, because the condition holds
 }
 
-// AwaitStream waits until there is something new in a stream.
+// AwaitStream waits until the stream has a chunk after the given position, or has ended.
 func (d *clientStore) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	if err := d.env.ensureWorker(); err != nil {
 		return err
@@ -103,18 +103,18 @@ func (d *clientStore) AwaitStream(ctx context.Context, run event.RunID, stream s
 	if err != nil {
 		return err
 	}
-	return d.Store.AwaitStream(ctx, run, stream, after) // it does not block any more
+	return d.Store.AwaitStream(ctx, run, stream, after) // returns at once, because the condition holds
 }
 
-// nextRunID returns the ID of the next run. It has the time, and with a workflow ID the slot, of
-// the ID made by the client.
+// nextRunID returns the ID of the next run. It has the time of the ID that the client has made. If
+// there is a workflow ID, it also has the slot of that ID.
 func (e *Env) nextRunID(made event.RunID, workflowID string) event.RunID {
 	e.mu.Lock()
 	e.started++
 	n := e.started
 	e.mu.Unlock()
 	var u ulid.ULID
-	_ = u.SetTime(ulid.Timestamp(made.Time())) // the time was in range when the ID was made
+	_ = u.SetTime(ulid.Timestamp(made.Time())) // cannot fail, because the time comes from an ID
 	binary.BigEndian.PutUint64(u[6:14], n)
 	if workflowID != "" {
 		binary.BigEndian.PutUint16(u[14:], made.Slot())

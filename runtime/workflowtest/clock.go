@@ -13,16 +13,16 @@ import (
 var Epoch = time.Date(2030, time.January, 2, 3, 4, 5, 0, time.UTC)
 
 // never is the heartbeat period of a worker in virtual time. The clock ignores timers with this
-// duration, which nothing else uses.
+// duration. No other code uses it.
 const never = 50*365*24*time.Hour + 1
 
-// clock is the virtual time of an Env. It advances only by the scheduler.
+// clock is the virtual time of an Env. Only the scheduler advances it.
 type clock struct {
 	activity *activity.Counter
 
 	mu     sync.Mutex
 	now    time.Time
-	alarms []*alarm // by time; alarms with equal times in the order in which they were set
+	alarms []*alarm // ordered by time; alarms with equal times are in the order in which they were set
 }
 
 var _ store.Clock = (*clock)(nil)
@@ -41,8 +41,8 @@ func (c *clock) Now() time.Time {
 	return c.now
 }
 
-// AfterFunc calls f once d has passed. It calls f on the goroutine that advances the clock, so that
-// the scheduler counts its consequences as activity.
+// AfterFunc calls f when d of virtual time has passed. The goroutine that advances the clock calls
+// f, so that the scheduler counts all work that f starts as activity.
 func (c *clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	if d <= 0 {
 		c.activity.Begin()
@@ -76,7 +76,7 @@ func (c *clock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	}
 }
 
-// next returns the time of the next alarm; zero: there is none.
+// next returns the time of the next alarm. It is zero if there is none.
 func (c *clock) next() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +86,8 @@ func (c *clock) next() time.Time {
 	return c.alarms[0].at
 }
 
-// moveTo advances the clock to t, unless it is later already, and calls the functions that are due.
-// The clock shows the new time before the first call, because the functions set further alarms.
+// moveTo advances the clock to t and calls the functions that are due. It does not move the clock
+// back. The clock shows t before the first call, because the functions set further alarms.
 func (c *clock) moveTo(t time.Time) {
 	c.mu.Lock()
 	if t.After(c.now) {
@@ -103,8 +103,8 @@ func (c *clock) moveTo(t time.Time) {
 	c.mu.Unlock()
 }
 
-// clientClock is the clock of clients: they pause only between retries of a request while a worker
-// is active, and need not wait for virtual time.
+// clientClock is the clock of clients. Clients use timers only to retry a request while a worker is
+// active, so their timers need no virtual time.
 type clientClock struct{ *clock }
 
 // AfterFunc calls f after a millisecond of real time.

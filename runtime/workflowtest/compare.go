@@ -13,12 +13,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// everything makes cmp compare unexported fields as well.
+// everything makes cmp compare unexported fields.
 var everything = cmp.Exporter(func(reflect.Type) bool { return true })
 
-// same returns the differences between an execution and the one without a crash, as text; none if
-// they are equivalent. It also reports whether a step that may be interrupted was interrupted: then
-// only violations that are never allowed count.
+// same describes the differences between want, an execution without a crash, and got, an execution
+// with a crash. It returns no problems if they are equivalent. interrupted reports that a step
+// failed because of the crash and that this failure is allowed. In that case, outcomes are not
+// compared, and only problems that are never allowed are returned.
 func (w *workload) same(want, got *trial) (problems []string, interrupted bool) {
 	problems = slices.Clone(got.problems)
 	problems = append(problems, executedAgain(got)...)
@@ -51,7 +52,7 @@ func (w *workload) same(want, got *trial) (problems []string, interrupted bool) 
 	return problems, false
 }
 
-// executedAgain returns executions that must never happen.
+// executedAgain describes executions of steps that the engine must never start.
 func executedAgain(got *trial) []string {
 	var problems []string
 	executed := map[string]bool{}
@@ -67,7 +68,7 @@ func executedAgain(got *trial) []string {
 	return problems
 }
 
-// newInterrupted returns the keys of steps that failed because the worker died.
+// newInterrupted returns the keys of the steps that the crash has made fail as interrupted.
 func newInterrupted(want, got *trial) []string {
 	var keys []string
 	for key, end := range got.steps {
@@ -79,8 +80,8 @@ func newInterrupted(want, got *trial) []string {
 	return keys
 }
 
-// forbidden describes the steps that must not fail because the worker died during their last
-// attempt.
+// forbidden describes the steps with the given keys that must not fail as interrupted. It returns
+// nil if all of them may fail.
 func (w *workload) forbidden(keys []string, got *trial) []string {
 	if w.explo.interrupted {
 		return nil
@@ -95,7 +96,8 @@ func (w *workload) forbidden(keys []string, got *trial) []string {
 	return bad
 }
 
-// declaredOnce reports whether a step whose code never began is not idempotent.
+// declaredOnce reports whether the step with the given key is declared nonidempotent. It also
+// applies to a step whose code never began.
 func declaredOnce(got *trial, key string) bool { return got.onceSteps[got.steps[key].Step] }
 
 func outcomeDiffers(want, got *trial) string {
@@ -117,7 +119,8 @@ func outcomeDiffers(want, got *trial) string {
 	return ""
 }
 
-// lost describes messages that were accepted but never taken.
+// lost describes messages that the run has accepted but not read. If want is not nil, messages are
+// lost only if want has fewer unread messages.
 func (w *workload) lost(want, got *trial) []string {
 	lines := got.unread()
 	if w.explo.unread || len(lines) == 0 || want != nil && len(lines) <= len(want.unread()) {
@@ -139,7 +142,7 @@ func stateDiff(want, got *trial) (text string) {
 	return ""
 }
 
-// hints describes the usual cause of such differences.
+// hints describes the usual cause of the differences.
 func hints(want, got *trial) string {
 	if changed := countsDiffer(want.effects, got.effects); len(changed) > 0 {
 		return "The crash has changed how often steps were executed: " + strings.Join(changed, ", ") + ". That is what it does to a step that is under way: it is executed again.\n" +
@@ -155,8 +158,8 @@ func hints(want, got *trial) string {
 		"effects belong into steps, and LogLength must decide nothing but when to stop."
 }
 
-// overtaken returns the keys of steps that a failure has canceled, or prevented from beginning, in
-// only one of two failed executions.
+// overtaken returns the keys of steps that ended in only one of two failed executions. In the other
+// execution, the failure has canceled the step or prevented it from beginning.
 func overtaken(want, got *trial) (keys []string) {
 	if want.Failure == nil || got.Failure == nil {
 		return nil
@@ -176,7 +179,7 @@ func overtaken(want, got *trial) (keys []string) {
 	return keys
 }
 
-// countsDiffer describes the steps that were executed more or less often than expected.
+// countsDiffer describes the steps whose number of executions differs.
 func countsDiffer(want, got []effect) []string {
 	counts := map[string][2]int{}
 	count := func(effects []effect, i int) {

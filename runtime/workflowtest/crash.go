@@ -10,31 +10,31 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// CrashReport contains the numbers of an exploration by CrashEverywhere.
+// CrashReport contains the figures of an exploration by CrashEverywhere.
 type CrashReport struct {
-	Events      int // length of the log without a crash
-	Points      int // points at which the worker can be killed
-	Tried       int // executions with one crash
-	Pairs       int // executions with two crashes
-	Interrupted int // executions in which a step may have failed as interrupted
-	Missed      int // executions that did not reach their point, because their order is not fixed (real time)
-	Failed      int // executions that failed
+	Events      int // length of the log of the execution without a crash
+	Points      int // number of points at which the worker can be killed
+	Tried       int // number of executions with one crash
+	Pairs       int // number of executions with two crashes
+	Interrupted int // number of executions in which a crash made a step fail as interrupted, which was allowed
+	Missed      int // number of executions that did not reach their crash point, because in real time the order of events varies
+	Failed      int // number of executions with a wrong outcome
 }
 
 // maxFailures is the number of failures after which an exploration stops.
 const maxFailures = 3
 
-// CrashEverywhere proves that a workflow survives the death of its worker. It executes the workflow
-// once without a crash, and then once for each point at which the worker can die: before each
-// request to the store arrives, before its response arrives, and whenever everything waits.
-// Together these points cover the time after each event of the log, before it and in the middle of
-// each step. At the point the worker is killed, losing everything in its memory, and a new worker
-// continues. Then CrashEverywhere tries pairs of two crashes.
+// CrashEverywhere proves that a workflow survives crashes of its worker. It executes the workflow
+// once without a crash, and then once for each point at which a worker can crash: before a request
+// to the store arrives, before its response arrives, and whenever everything waits. These points
+// cover the time after each event of the log, before each step and in the middle of each step. At
+// the point, the worker is killed and loses everything in its memory. A new worker continues the
+// run. Then CrashEverywhere tries pairs of two crashes.
 //
-// It fails the test if the run ends differently, if steps ran with other arguments or ended
+// The test fails if the run ends differently, if steps ran with other arguments or ended
 // differently, if a completed step ran again, if a message was lost, or if the result of [State]
-// differs. A failure names the point at which the worker died, shows both logs, and contains the
-// command that repeats only this crash.
+// differs. A failure names the point of the crash and shows both logs. It contains the command that
+// repeats only this crash.
 //
 // setup prepares each Env: it registers the workflow and its steps, adds stand-ins, and plans
 // messages with [Env.At] to [Env.Run]. It is called for each execution, and must create new
@@ -63,13 +63,13 @@ func CrashEverywhere[In, Out any](t testing.TB, d workflow.Definition[In, Out], 
 	return c.report
 }
 
-// crashes is one call of CrashEverywhere.
+// crashes is the state of one call of CrashEverywhere.
 type crashes struct {
 	*workload
 	random *rand.Rand
 	want   *trial
 	report CrashReport
-	drift  string // difference between two executions without a crash
+	drift  string // differences between two executions without a crash; empty: none
 	after  []*trial
 	failed []failure
 }
@@ -78,10 +78,10 @@ type crashes struct {
 type failure struct {
 	text    string
 	point   string
-	precise bool // the Env itself has detected it, with the cause
+	precise bool // the Env has detected the cause
 }
 
-// baseline executes the workflow without a crash.
+// baseline executes the workflow twice without a crash. It returns false if the workflow fails.
 func (c *crashes) baseline() bool {
 	c.t.Helper()
 	c.want = c.run(nil, nil)
@@ -97,12 +97,12 @@ func (c *crashes) baseline() bool {
 	return true
 }
 
-// enough reports whether enough failures were found, including one with a precise cause.
+// enough reports whether there are maxFailures failures, one of which has a precise cause.
 func (c *crashes) enough() bool {
 	return len(c.failed) >= maxFailures && slices.ContainsFunc(c.failed, func(f failure) bool { return f.precise })
 }
 
-// single tries every point.
+// single tries a crash at every point.
 func (c *crashes) single() {
 	points := slices.Clone(c.want.points)
 	if n := c.explo.sample; n > 0 && n < len(points) {
@@ -120,7 +120,7 @@ func (c *crashes) single() {
 	}
 }
 
-// pairs tries a second crash after each first one.
+// pairs tries second crashes after first crashes.
 func (c *crashes) pairs() {
 	var all [][]string
 	for _, tr := range c.after {
@@ -144,7 +144,8 @@ func (c *crashes) pairs() {
 	}
 }
 
-// try executes the workflow with crashes, and returns the execution if its outcome was correct.
+// try executes the workflow with crashes at the points kills. It returns the execution, or nil if
+// the outcome was wrong.
 func (c *crashes) try(kills []string) *trial {
 	tr := c.run(func(e *Env) { e.crash.kills = slices.Clone(kills) }, nil)
 	tr.kills = kills
@@ -184,10 +185,10 @@ func (c *crashes) try(kills []string) *trial {
 	return nil
 }
 
-// rootTest returns the pattern that selects a test, which may be a subtest.
+// rootTest returns the pattern that selects the test with this name, which may be a subtest.
 func rootTest(name string) string { return strings.ReplaceAll(name, "/", "$/^") }
 
-// finish reports the failures, and differences that occur even without a crash.
+// finish reports the failures to the test, and the differences between executions without a crash.
 func (c *crashes) finish() {
 	c.t.Helper()
 	slices.SortStableFunc(c.failed, func(a, b failure) int {

@@ -27,13 +27,13 @@ func TestTEST3_AWorkflowOfManyOperationsSurvivesEveryCrash(t *testing.T) {
 	began := time.Now()
 	r := workflowtest.CrashEverywhere(t, order, "o1", setupOrder)
 	t.Logf("%+v in %v", r, time.Since(began))
-	// Each commit is two points, and each event is part of one commit.
+	// Each commit has two points, and each event belongs to one commit.
 	if r.Events < 20 || r.Points < 30 || r.Tried != r.Points || r.Pairs != 200 || r.Interrupted == 0 || r.Missed+r.Failed != 0 {
 		t.Errorf("got %+v", r)
 	}
 }
 
-// books counts the effects of steps by their idempotency keys.
+// books counts the effects of steps for each idempotency key.
 type books struct {
 	ledger
 	mu   sync.Mutex
@@ -49,7 +49,7 @@ func (b *books) book(ctx context.Context, entry string) {
 	}
 }
 
-// everythingCode uses every operation.
+// everythingCode is the code of a workflow that uses every operation.
 func everythingCode(ctx workflow.Context, in string) (string, error) {
 	n, err := workflow.Record(ctx, func() (int, error) { return 7, nil })
 	if err != nil {
@@ -191,7 +191,7 @@ func TestSample_BoundsTheCrashes(t *testing.T) {
 	}
 }
 
-// realCode is a workflow for stores whose time is real.
+// realCode is the code of a workflow for stores whose time is real.
 func realCode(ctx workflow.Context, in string) (string, error) {
 	paid, err := call(ctx, charge, in)
 	if err != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// when is the side of a request at which the worker dies.
+// when determines whether the worker is killed before or after a request.
 type when string
 
 const (
 	before when = "lost"       // the request does not arrive
-	after  when = "unanswered" // the request is executed, its response does not arrive
+	after  when = "unanswered" // the request is executed, but its response does not arrive
 )
 
-// point is a point at which the worker can be killed.
+// point is a crash point: a point at which the worker can be killed.
 type point struct {
-	id     string // as passed to the flag, for example commit:3:lost
-	what   string // kind of request; empty: everything waited
-	n      int    // counts from 1
+	id     string // name of the point in the flag, for example commit:3:lost
+	what   string // kind of the request; empty: everything waits
+	n      int    // number of the request among those of its kind, from 1
 	when   when
 	writes bool
 	frames [][]byte // frames that the request appends
@@ -42,16 +42,17 @@ func (p *point) String() string {
 	return fmt.Sprintf("%s %d was answered, and nothing was done with the answer", p.what, p.n)
 }
 
-// crashPlan contains the points at which to kill the worker, and the points reached. Env.mu guards
-// it.
+// crashPlan contains the points at which to kill the worker, and the points that the worker has
+// reached. Env.mu guards it.
 type crashPlan struct {
-	kills   []string       // the first is the next one
-	counts  map[string]int // number of requests of each kind, and of quiet moments
+	kills   []string       // remaining points; the first is the next one
+	counts  map[string]int // number of requests of each kind, and of moments in which everything waited
 	reached []point
 	killed  []int // indices into reached
 }
 
-// reach records that the worker has reached a point, and reports whether it dies there.
+// reach records that the worker has reached a point. It kills the worker if the plan contains the
+// point, and reports whether it did.
 func (e *Env) reach(l *incarnation, r request, w when) bool {
 	e.mu.Lock()
 	if e.closed {
@@ -70,7 +71,7 @@ func (e *Env) reach(l *incarnation, r request, w when) bool {
 	dies := plan.visit(p)
 	revives := dies && !e.virtual()
 	if revives {
-		e.background.Add(1) // before the Env is closed: close waits for what was added until then
+		e.background.Add(1) // while the Env is open: close waits for goroutines added before
 	}
 	e.mu.Unlock()
 	if dies {
@@ -79,13 +80,13 @@ func (e *Env) reach(l *incarnation, r request, w when) bool {
 	if revives {
 		go func() {
 			defer e.background.Done()
-			_ = e.revive() // a failure is reported to the test
+			_ = e.revive() // revive reports an error to the test
 		}()
 	}
 	return dies
 }
 
-// visit records a point, and reports whether to kill the worker there.
+// visit records a point. It reports whether the worker must be killed there.
 func (p *crashPlan) visit(at point) bool {
 	p.reached = append(p.reached, at)
 	if len(p.kills) == 0 || p.kills[0] != at.id {
@@ -96,8 +97,8 @@ func (p *crashPlan) visit(at point) bool {
 	return true
 }
 
-// reachQuiet records that everything waits, and reports whether the worker was killed at this
-// point.
+// reachQuiet records that everything waits. It kills the worker if the plan contains this point,
+// and reports whether it did.
 func (e *Env) reachQuiet() bool {
 	l := e.current()
 	if l == nil {
@@ -118,7 +119,7 @@ func (e *Env) reachQuiet() bool {
 	return dies
 }
 
-// holding describes the events in frames.
+// holding describes the events in frames, for the description of a point.
 func holding(frames [][]byte) string {
 	var names []string
 	for _, b := range frames {
@@ -147,7 +148,7 @@ func short(ev *event.Event) string {
 	return s
 }
 
-// committed records events that have become durable.
+// committed records the events of a frame that is durable.
 func (e *Env) committed(run event.RunID, frame []byte) {
 	if frame == nil {
 		return
@@ -186,16 +187,16 @@ type effect struct {
 	Step        string
 	Key         string
 	incarnation int
-	// again reports that the step had completed before.
+	// again reports that the step had completed before the execution began.
 	again bool
 	once  bool // the step is not idempotent
 }
 
-// launched checks that the start of an attempt was durable before the attempt was launched.
+// launched fails the test if an attempt was launched before its start was durable.
 func (e *Env) launched(x *execution) {
 	e.mu.Lock()
 	durable := e.attempts[e.entry(x)]
-	ours := slices.Contains(e.runs, x.info.Log) // otherwise the run existed before, and its durable events are unknown
+	ours := slices.Contains(e.runs, x.info.Log) // the durable events of other runs are unknown
 	e.mu.Unlock()
 	if ours && durable < x.info.Number {
 		e.fail(fmt.Sprintf("workflowtest: attempt %d of step %s (%s) was launched before its start was recorded: that is a defect of the engine",
@@ -203,7 +204,7 @@ func (e *Env) launched(x *execution) {
 	}
 }
 
-// begun records that the code of a step is about to run. It returns false if the worker is dead.
+// begun records that the code of a step is about to run. It returns false if the worker was killed.
 func (e *Env) begun(x *execution) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,7 +218,7 @@ func (e *Env) begun(x *execution) bool {
 	return true
 }
 
-// entry returns the key of an execution's step in attempts and completed.
+// entry returns the key of the execution's step in the maps attempts and completed.
 func (e *Env) entry(x *execution) string {
 	return string(x.info.Log) + " " + x.info.LogKey
 }

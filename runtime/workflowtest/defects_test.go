@@ -23,10 +23,10 @@ import (
 type code = func(ctx workflow.Context, in string) (string, error)
 
 // A defect is a common mistake in workflow code. found runs a test of a workflow that has the
-// mistake, or of the corrected workflow.
+// mistake. If mended is true, found tests the corrected workflow.
 type defect struct {
 	found func(t testing.TB, mended bool)
-	says  []string // texts in the failure
+	says  []string // texts that the failure must contain
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 	note = workflow.NewTopic[string]("note")
 )
 
-// crash runs code under CrashEverywhere; l counts the effects.
+// crash runs the code under CrashEverywhere. The ledger l records the effects of its steps.
 func crash(t testing.TB, c code, prepare func(e *workflowtest.Env, l *ledger)) {
 	d := flow("defects.flow")
 	var l *ledger
@@ -46,10 +46,10 @@ func crash(t testing.TB, c code, prepare func(e *workflowtest.Env, l *ledger)) {
 	}, workflowtest.State(func(*workflowtest.Env) any { return l.entries }), workflowtest.Pairs(20))
 }
 
-// plain binds the step work to an echo.
+// plain binds the step work to a function that returns its argument.
 func plain(e *workflowtest.Env, _ *ledger) { work.Bind(e, echo) }
 
-// interleave runs code under Interleave.
+// interleave runs the code under Interleave.
 func interleave(t testing.TB, c code, prepare func(e *workflowtest.Env), opts ...workflowtest.Option) {
 	d := flow("defects.flow")
 	workflowtest.Interleave(t, d, "in", func(e *workflowtest.Env) {
@@ -59,7 +59,7 @@ func interleave(t testing.TB, c code, prepare func(e *workflowtest.Env), opts ..
 	}, 60, opts...)
 }
 
-// replayed records a run of the old code and replays it with the new code.
+// replayed records a run of the code old and replays it with the code today.
 func replayed(t testing.TB, old, today code) {
 	d := flow("defects.flow")
 	file := filepath.Join(t.TempDir(), "run.json")
@@ -112,7 +112,7 @@ var defects = map[string]defect{
 			var l *ledger
 			crash(t, func(ctx workflow.Context, in string) (string, error) {
 				if !mended {
-					l.add("mail to " + in) // outside of a step
+					l.add("mail to " + in) // an effect outside of a step
 				}
 				return steps(ctx, in)
 			}, func(e *workflowtest.Env, fresh *ledger) {
@@ -211,7 +211,7 @@ var defects = map[string]defect{
 				second, err := note.Receive(ctx, workflow.Timeout(time.Hour))
 				switch {
 				case errors.Is(err, workflow.ErrTimeout):
-					second, err = steps(ctx, "nobody") // a message may arrive in the meantime
+					second, err = steps(ctx, "nobody") // a message may arrive while the step runs
 				}
 				if err != nil {
 					return "", err
@@ -230,7 +230,7 @@ var defects = map[string]defect{
 			})
 		},
 	},
-	"changed order of steps": { // a version marker is missing
+	"changed order of steps": { // the code has no version marker for the change
 		says: []string{"Replay", "does not fit this code", "defects.work", "(- recorded, + asked for)", "_test.go:", "Put the old order of operations back"},
 		found: func(t testing.TB, mended bool) {
 			old := func(ctx workflow.Context, _ string) (string, error) { return steps(ctx, "a", "b") }
@@ -238,7 +238,7 @@ var defects = map[string]defect{
 				if !mended {
 					return steps(ctx, "b", "a")
 				}
-				a, err := call(ctx, work, "a") // different code, same order
+				a, err := call(ctx, work, "a") // different code with the same order of steps
 				if err != nil {
 					return "", err
 				}
@@ -286,7 +286,7 @@ var defects = map[string]defect{
 			gate := make(chan struct{})
 			d := flow("defects.flow")
 			env := workflowtest.New(t)
-			t.Cleanup(func() { close(gate) }) // before the Env checks for leaks
+			t.Cleanup(func() { close(gate) }) // unblock the code before the Env checks for leaks
 			shim.BindWorkflow(env, d, func(ctx workflow.Context, in string) (string, error) {
 				if !mended {
 					<-gate
@@ -303,10 +303,10 @@ var defects = map[string]defect{
 			lock.Lock()
 			d := flow("defects.flow")
 			env := workflowtest.New(t)
-			t.Cleanup(lock.Unlock) // before the Env checks for leaks
+			t.Cleanup(lock.Unlock) // unblock the code before the Env checks for leaks
 			shim.BindWorkflow(env, d, func(ctx workflow.Context, in string) (string, error) {
 				if !mended {
-					lock.Lock() // the innermost frame is in the standard library
+					lock.Lock() // the innermost frame of the stack is in the standard library
 					defer lock.Unlock()
 				}
 				return in, nil

@@ -34,13 +34,13 @@ type Env struct {
 
 	scheduler scheduler
 	wake      chan struct{}
-	first     chan struct{} // closed when the first run was started
+	first     chan struct{} // closed when the first run has been created
 
 	starting sync.Mutex // held while the first worker is started
 	creating sync.Mutex // held while a run is created and recorded
-	// told is held for reading while a worker's request that may create runs is executed and the
-	// created runs are recorded. A reader that needs all runs waits for it, including requests of a
-	// worker that was killed meanwhile.
+	// told is held for reading during a worker's request that may create runs, until the created
+	// runs are recorded. A reader that needs all runs locks told. It thereby waits for such
+	// requests, including those of a killed worker.
 	told sync.RWMutex
 
 	mu          sync.Mutex
@@ -51,28 +51,28 @@ type Env struct {
 	runs        []event.RunID // in the order in which they were created
 	routes      []store.Route // routes that the worker serves
 	stubs       map[string]*Calls
-	missing     map[string]string                 // receivers that are nil, by step
-	hooks       map[string]func(id, token string) // stand-ins for the callers of hooks, by name of the hook
-	hooked      map[string]bool                   // hooks reported to their stand-ins
-	blocked     string                            // report of the watchdog
-	failed      bool                              // the failure was reported to the test
-	warned      map[string]bool                   // warnings about losers of races
+	missing     map[string]string                 // names of nil receivers, by step
+	hooks       map[string]func(id, token string) // stand-ins for the senders to hooks, by name of the hook
+	hooked      map[string]bool                   // hooks whose stand-ins have been notified
+	blocked     string                            // where workflow code blocks; empty: it does not
+	failed      bool                              // the failure has been reported to the test
+	warned      map[string]bool                   // logged warnings about branches that lost a race
 	completed   map[string]bool                   // steps whose completion is durable, by run and key
-	attempts    map[string]int                    // last attempt whose start is durable, by run and key of the step
+	attempts    map[string]int                    // number of the last attempt whose start is durable, by run and key of the step
 	effects     []effect
-	keys        map[event.RunID]map[uint64]string // keys of steps, by the event that created them
+	keys        map[event.RunID]map[uint64]string // keys of steps, by the number of the creating event
 	lastEvent   string
 	asides      map[event.ItemID]bool // delivered items that are not messages
-	onceSteps   map[string]bool       // names of launched steps that are not idempotent
+	onceSteps   map[string]bool       // names of launched steps that are declared nonidempotent
 	crash       crashPlan
-	background  sync.WaitGroup // functions planned with At; new workers of a store whose time is real
+	background  sync.WaitGroup // functions planned with At, and restarts of the worker in real time
 }
 
-// New returns an Env with an in-memory store and virtual time, which does not advance while
-// anything works, and jumps to the next due time when everything waits and a caller waits for a
-// run. The Env is closed at the end of the test.
+// New returns an Env with an in-memory store and virtual time. Virtual time does not advance while
+// anything works. It jumps to the next due time when everything waits and a caller waits for a run.
+// The Env is closed at the end of the test.
 //
-// The worker starts with the first run; register workflows and steps before that.
+// The worker starts with the first run. Register workflows and steps before that.
 func New(t testing.TB, opts ...Option) *Env {
 	t.Helper()
 	e := newEnv(t, opts)
@@ -116,15 +116,15 @@ func (e *Env) Store() store.Store { return &clientStore{Store: e.store, env: e} 
 // Context returns a context that ends with the Env.
 func (e *Env) Context() context.Context { return e.ctx }
 
-// Now returns the time by the clock of the store. Virtual time begins at Epoch.
+// Now returns the time by the clock of the store. In virtual time, an Env begins at Epoch.
 func (e *Env) Now() time.Time { return e.store.Clock().Now() }
 
-// At calls f when d has passed since the beginning of the Env, in virtual time; with a store whose
-// time is real, when d has passed since the start of the first run. f runs on its own goroutine and
-// may send, cancel, start and wait; its context ends with the Env. Virtual time does not advance
-// while f works.
+// At calls f when d of virtual time has passed since the beginning of the Env. If the time of the
+// store is real, it calls f when d has passed since the creation of the first run. f runs on its
+// own goroutine. It may send, cancel, start and wait. Its context ends with the Env. Virtual time
+// does not advance while f works.
 //
-// CrashEverywhere and Interleave call f once in each execution. They do not test a failure of f
+// CrashEverywhere and Interleave call f once in each execution. They do not test crashes of f
 // itself, for example in the middle of a send.
 func (e *Env) At(d time.Duration, f func(ctx context.Context)) {
 	if !e.virtual() {
@@ -164,8 +164,9 @@ func (e *Env) callPlanned(ctx context.Context, f func(context.Context)) {
 	f(ctx)
 }
 
-// Run returns a handle of the run that was started first: in CrashEverywhere and Interleave the run
-// under test. It fails the test if there is none, so call it in functions planned with At.
+// Run returns a handle of the run that was created first. In CrashEverywhere and Interleave, this
+// is the run under test. It fails the test if no run was created. Call it in functions planned with
+// At.
 func (e *Env) Run() *workflow.Handle {
 	e.tb.Helper()
 	e.mu.Lock()
@@ -177,7 +178,7 @@ func (e *Env) Run() *workflow.Handle {
 	return e.client.Run(e.runs[0])
 }
 
-// Advance advances virtual time by d, executes everything that becomes due, and returns when
+// Advance advances virtual time by d and executes everything that becomes due. It returns when
 // everything waits.
 func (e *Env) Advance(d time.Duration) {
 	e.tb.Helper()
@@ -230,14 +231,14 @@ func (e *Env) created(run event.RunID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if slices.Contains(e.runs, run) {
-		return // already recorded
+		return // the run is already recorded
 	}
 	if e.runs = append(e.runs, run); len(e.runs) == 1 {
 		close(e.first)
 	}
 }
 
-// ensureWorker starts the worker if none was started yet. Concurrent calls start one worker.
+// ensureWorker starts the worker if none was started. Concurrent calls start only one worker.
 func (e *Env) ensureWorker() error {
 	e.starting.Lock()
 	defer e.starting.Unlock()
@@ -256,7 +257,7 @@ func (e *Env) ensureWorker() error {
 	return nil
 }
 
-// nextDue returns when the next thing in the store is due; zero: never.
+// nextDue returns the earliest due time of a run in the store. It is zero if no run is due.
 func (e *Env) nextDue() (first time.Time, err error) {
 	for p := range e.store.Partitions() {
 		next, err := e.store.Due(e.ctx, p, 0)
@@ -270,7 +271,7 @@ func (e *Env) nextDue() (first time.Time, err error) {
 	return first, nil
 }
 
-// makeDue makes the runs ready whose time has come.
+// makeDue makes all runs ready whose due times have passed.
 func (e *Env) makeDue(ctx context.Context) error {
 	for p := range e.store.Partitions() {
 		if _, err := e.store.Due(ctx, p, 1<<30); err != nil {
@@ -311,5 +312,5 @@ func (e *Env) close() {
 		}
 	}
 	_ = e.client.Close()
-	_ = e.store.Close() // the data is not needed any more
+	_ = e.store.Close() // the test needs no data of the store
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// start starts a run of code in a new Env.
+// start starts a run of the code in a new Env.
 func start(t testing.TB, c code, prepare func(*workflowtest.Env), opts ...workflowtest.Option) (*workflowtest.Env, *workflow.Run[string]) {
 	t.Helper()
 	env := workflowtest.New(t, opts...)
@@ -37,7 +37,7 @@ func bindWork(e *workflowtest.Env) { work.Bind(e, echo) }
 func TestTEST1_AMonthWithFiftyWaitsTakesMilliseconds(t *testing.T) {
 	const days, waits = 30 * 24 * time.Hour, 50
 	fastest := time.Hour
-	for range 5 { // other processes disturb the measurement
+	for range 5 { // use the fastest of five executions, because other processes slow some of them down
 		began := time.Now()
 		env, run := start(t, func(ctx workflow.Context, in string) (string, error) {
 			for range waits {
@@ -167,7 +167,8 @@ func TestTEST1_StepsSleepInVirtualTime(t *testing.T) {
 			return arg, workflowtest.Sleep(ctx, d)
 		})
 	})
-	// An attempt may take 10 minutes by default: the step is retried, and finally fails.
+	// Each attempt has a timeout of 10 minutes by default, so the step is retried and finally
+	// fails.
 	if got, err := run.Result(t.Context()); err == nil {
 		t.Errorf("got %q, want a step that has timed out", got)
 	}
@@ -189,7 +190,7 @@ func TestAt_CallsInOrderOfTimeAndMayWait(t *testing.T) {
 			e.At(2*time.Hour, func(context.Context) { note2(e, "second") })
 			e.At(time.Hour, func(ctx context.Context) {
 				note2(e, "first")
-				for range e.Run().Events(ctx) { // to the end
+				for range e.Run().Events(ctx) { // read until the run has ended
 				}
 				note2(e, "last")
 			})

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// exampleT stands in for the *testing.T of a test.
+// exampleT replaces the *testing.T of a test.
 type exampleT struct {
 	testing.TB
 	cleanups []func()

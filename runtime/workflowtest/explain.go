@@ -16,7 +16,7 @@ import (
 
 var errNothingRegistered = errors.New("workflowtest: no workflow is registered: pass the Env to the generated Register before the first run starts")
 
-// fail reports a failure to the test, once.
+// fail reports a failure to the test. Later calls do nothing.
 func (e *Env) fail(text string) {
 	e.mu.Lock()
 	first := !e.failed && !e.closed
@@ -32,7 +32,7 @@ func (e *Env) failWith(err error) error {
 	return err
 }
 
-// explain fails the test because no wait can end, and describes what each run waits for.
+// explain fails the test because no wait can end. The text describes what each run waits for.
 func (e *Env) explain(why error) error {
 	var b strings.Builder
 	passed := e.Now().Sub(Epoch)
@@ -64,7 +64,7 @@ func (e *Env) explain(why error) error {
 	return err
 }
 
-// open describes what each open run waits for.
+// open describes each open run and what it waits for.
 func (e *Env) open() []string {
 	e.mu.Lock()
 	runs := slices.Clone(e.runs)
@@ -84,7 +84,7 @@ func (e *Env) open() []string {
 	return lines
 }
 
-// anyBlocked reports whether the code does not fit the log of some run.
+// anyBlocked reports whether some run is blocked because the code does not match its log.
 func (e *Env) anyBlocked() bool {
 	e.mu.Lock()
 	runs := slices.Clone(e.runs)
@@ -129,7 +129,7 @@ func (e *Env) serves(name string) bool {
 	return slices.ContainsFunc(engine.RegistryOf(&e.registry).WorkflowNames(), func(c store.Route) bool { return c.Workflow == name })
 }
 
-// blockedReason returns why a run is blocked.
+// blockedReason returns the reason why a run is blocked.
 func (e *Env) blockedReason(run event.RunID) string {
 	if n, ok := store.As[store.StepDataStore](e.store); ok {
 		if data, err := n.StepData(context.Background(), run); err == nil && data[engine.BlockedKey] != nil {
@@ -139,7 +139,7 @@ func (e *Env) blockedReason(run event.RunID) string {
 	return "it is blocked"
 }
 
-// replay runs the code of a workflow against a log. The caller must close the result.
+// replay runs the code of a workflow against a log. The caller must close the returned run.
 func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay.Run, error) {
 	program, short, ok := engine.RegistryOf(&e.registry).Program(name, engine.ClientOf(e.client), discard)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeTB is a test whose failures are recorded.
+// fakeTB records the failures of a test instead of reporting them.
 type fakeTB struct {
 	testing.TB
 	mu       sync.Mutex

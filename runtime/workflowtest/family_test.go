@@ -17,8 +17,8 @@ var (
 	parcel   = flow("shop.parcel")
 )
 
-// familyCode uses the operations between runs: it starts children, sends a message to one of them,
-// and continues as new between two messages from outside.
+// familyCode uses the operations between runs. It starts children and sends a message to one of
+// them. Between two messages from outside it continues as new.
 func familyCode(ctx workflow.Context, in string) (string, error) {
 	first, err := note.Receive(ctx)
 	if err != nil {
@@ -49,7 +49,8 @@ func familyCode(ctx workflow.Context, in string) (string, error) {
 func setupFamily(e *workflowtest.Env) *books {
 	shim.BindWorkflow(e, family, familyCode)
 	for i, text := range []string{"one", "two"} {
-		// The second message arrives while the first run is active, or between the two runs.
+		// The second message arrives either while the first run is active or after it has continued
+		// as new.
 		e.At(time.Hour+time.Duration(i)*time.Millisecond, func(ctx context.Context) {
 			if err := note.Send(ctx, e.Run(), text, workflow.IdempotencyKey(text)); err != nil {
 				panic(err)

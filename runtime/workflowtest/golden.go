@@ -11,15 +11,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The flags have the name of the package as a prefix, because tests have their own flags.
+// The flags have the package name as a prefix, so that they do not collide with flags of the tests.
 var (
 	updateFlag = flag.Bool("workflowtest.update", false, "write golden logs instead of comparing them")
 	crashFlag  = flag.String("workflowtest.crash", "", "let CrashEverywhere try only this `POINT`, as a failure has printed it")
 	seedFlag   = flag.Uint64("workflowtest.seed", 0, "let Interleave try only this `SEED`; 0: all")
 )
 
-// updating reports whether to write golden files: by this package's flag, or by a flag -update of
-// the test itself.
+// updating reports whether golden files must be written, because of a flag of this package or a
+// flag -update of the test.
 func updating() bool {
 	if *updateFlag {
 		return true
@@ -29,7 +29,8 @@ func updating() bool {
 }
 
 // Golden compares the log of a run, as rendered by [Env.Log], with the file testdata/<name of the
-// test>.log. The flag -workflowtest.update, or -update if the test declares one, writes the file.
+// test>.log. With the flag -workflowtest.update, or with -update if the test declares that flag, it
+// writes the file instead.
 func (e *Env) Golden(run *workflow.Handle) {
 	e.tb.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(e.tb.Name())+".log")
@@ -52,7 +53,7 @@ func (e *Env) Golden(run *workflow.Handle) {
 	}
 }
 
-// writeFile writes a file that is part of the source, and creates its directories.
+// writeFile writes a file of the source tree. It creates missing directories.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // source files are readable for all users
 		return err

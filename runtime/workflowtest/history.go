@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// historyFormat is the version of the files that Record writes. The frames in them have the version
-// of the wire format.
+// historyFormat is the version of the files that Record writes. The frames in a file have a
+// separate version, that of the wire format.
 const historyFormat = 1
 
 // history is the content of a file with a recorded log.
@@ -22,13 +22,13 @@ type history struct {
 	Format   int         `json:"format"`
 	Workflow string      `json:"workflow"`
 	Run      event.RunID `json:"run"`
-	// Log is for people; it is not read.
+	// Log is for people. Replay does not read it.
 	Log    []string `json:"log"`
 	Frames [][]byte `json:"frames"`
 }
 
-// Record writes the current log of a run to a file for Replay. It creates missing directories, and
-// replaces an existing file. It works with every store, including live ones.
+// Record writes the current log of a run to a file for Replay. It creates missing directories and
+// replaces an existing file. It works with every store, including that of a production system.
 func Record(ctx context.Context, s store.Store, run workflow.RunID, path string) error {
 	loaded, err := s.Load(ctx, []store.Load{{Run: run}})
 	if err == nil {
@@ -53,7 +53,8 @@ func Record(ctx context.Context, s store.Store, run workflow.RunID, path string)
 	return nil
 }
 
-// Record writes the log of a run to a file for Replay; see the function Record.
+// Record writes the log of a run to a file for Replay. It fails the test if the file cannot be
+// written. See the function [Record].
 func (e *Env) Record(run *workflow.Handle, path string) {
 	e.tb.Helper()
 	if err := Record(e.ctx, e.store, run.ID(), path); err != nil {
@@ -61,10 +62,10 @@ func (e *Env) Record(run *workflow.Handle, path string) {
 	}
 }
 
-// Replay runs the current code against recorded logs, and fails the test for each log that it does
-// not fit: deploying this code would block an open run with that log. No step is executed. setup
-// registers the workflows; files are paths or patterns as in filepath.Glob, and each must match at
-// least one file.
+// Replay runs the current code against recorded logs. It fails the test for each log that does not
+// match the code, because deploying the code would block an open run with that log. Replay executes
+// no step. setup registers the workflows. files are paths or patterns as in filepath.Glob. Each
+// must match at least one file.
 func Replay(t testing.TB, setup func(*Env), files ...string) {
 	t.Helper()
 	if len(files) == 0 {
@@ -114,10 +115,10 @@ func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
 	return nil
 }
 
-// ReplayStore runs the current code against the runs of a live store that match f, finished or not,
-// as Replay does with files, and returns their number. It only reads. The store must be able to
-// list runs. Runs of workflows that setup does not register are skipped. To replay a sample of many
-// runs, see [ReplaySample].
+// ReplayStore runs the current code against the runs of a live store that match f, as Replay does
+// with files. It returns the number of these runs, which include runs that have ended. It does not
+// write to the store, which must be able to list runs. It skips runs of workflows that setup does
+// not register. To replay a sample of many runs, use [ReplaySample].
 func ReplayStore(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter) int {
 	t.Helper()
 	replayed := 0

@@ -20,14 +20,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// histories is the directory with the logs of each release; the logs of a release never change. The
-// flag -histories records the current logs into the directory "next", which is renamed on release.
+// histories is the directory with the logs recorded by each release. The logs of a release never
+// change. The flag -histories records the current logs into the subdirectory "next", which is
+// renamed on release.
 const histories = "testdata/histories"
 
 var recordFlag = flag.Bool("histories", false, "record today's histories")
 
-// recorded contains the workflows whose histories are kept. The operations of their code never
-// change.
+// recorded contains the workflows whose logs are kept. The operations of their code never change.
 var recorded = map[string]func(e *workflowtest.Env) *workflow.Handle{
 	"order": func(e *workflowtest.Env) *workflow.Handle { return begin(e, order, "o1") },
 	"waits": func(e *workflowtest.Env) *workflow.Handle { return begin(e, keptWaits, "w1") },
@@ -57,7 +57,7 @@ func begin(e *workflowtest.Env, d workflow.Definition[string, string], in string
 	return run.Handle
 }
 
-// keptWaitsCode waits in several ways.
+// keptWaitsCode is the code of a workflow that waits in several ways.
 func keptWaitsCode(ctx workflow.Context, in string) (string, error) {
 	n, err := workflow.Record(ctx, func() (int, error) { return 42, nil })
 	if err != nil {
@@ -71,7 +71,7 @@ func keptWaitsCode(ctx workflow.Context, in string) (string, error) {
 	return fmt.Sprint(in, n, workflow.Rand(ctx).IntN(1000), workflow.UUID(ctx), won == first), nil
 }
 
-// setupKept registers the workflows whose histories are kept.
+// setupKept registers the workflows whose logs are kept.
 func setupKept(e *workflowtest.Env) {
 	setupOrder(e)
 	work.Bind(e, echo)
@@ -116,13 +116,13 @@ func recordHistories(t *testing.T) {
 		env := workflowtest.New(t)
 		setupKept(env)
 		run := begin(env)
-		for range run.Events(t.Context()) { // to its end
+		for range run.Events(t.Context()) { // read until the run has ended
 		}
 		env.Record(run, filepath.Join(histories, "next", name+".json"))
 	}
 }
 
-// history has the fields of a history file that the tests change.
+// history has those fields of a history file that the tests change.
 type history struct {
 	Format   int      `json:"format"`
 	Workflow string   `json:"workflow"`
@@ -130,7 +130,7 @@ type history struct {
 	Frames   [][]byte `json:"frames"`
 }
 
-// newerFrame increments the version of a frame's wire format, as a later release would.
+// newerFrame increments the version in a frame, as a later release would.
 func newerFrame(frame []byte) {
 	frame[1]++
 	body := frame[:len(frame)-4]

@@ -12,21 +12,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Payload is one payload that a stand-in sends to a hook, with the time of sending.
+// Payload is one payload that a stand-in sends to a hook.
 type Payload[T any] struct {
-	After time.Duration // virtual time since the hook was opened
+	After time.Duration // virtual time from the opening of the hook until the payload is sent
 	Value T
-	// Err is sent instead of Value, to the hook of a step: it makes the attempt fail.
+	// Err is sent instead of Value, which makes the attempt fail. It is allowed only for the hook
+	// of a step.
 	Err error
 }
 
-// StubHook stands in for the caller of hooks with this name: it sends the payloads to each hook
-// that a run or an attempt of a step opens, in the order of their times, unless the hook is closed
-// by then.
+// StubHook adds a stand-in for the sender to hooks with this name. It sends the payloads to each
+// hook that a run or an attempt of a step opens, at their times. If the hook is closed earlier, the
+// remaining payloads are dropped.
 //
 //	workflowtest.StubHook(env, orders.Paid, workflowtest.Payload[orders.Callback]{After: time.Hour, Value: …})
 //
-// In virtual time the tokens of hooks are the same in each execution of a test.
+// In virtual time, the tokens of hooks are the same in each execution of a test.
 func StubHook[T any](e *Env, h workflow.Hook[T], payloads ...Payload[T]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -51,7 +52,7 @@ func StubHook[T any](e *Env, h workflow.Hook[T], payloads ...Payload[T]) {
 	}
 }
 
-// later calls f when d has passed from now.
+// later calls f when d has passed from the current time.
 func (e *Env) later(d time.Duration, f func(ctx context.Context)) {
 	if e.virtual() {
 		d += e.Now().Sub(Epoch)
@@ -69,7 +70,7 @@ func (e *Env) opened(run event.RunID, ev *event.Event) {
 		if e.hooked == nil {
 			e.hooked = map[string]bool{}
 		}
-		e.hooked[id] = true // a commit may be recorded twice
+		e.hooked[id] = true // the same commit may be recorded twice
 		stub(id, ev.Token)
 	}
 }

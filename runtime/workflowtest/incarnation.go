@@ -14,14 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// incarnation is one incarnation of the worker of an Env, from its start to its death.
+// incarnation is one incarnation of the worker of an Env, from its start to its end.
 type incarnation struct {
 	env      *Env
-	number   int // counts from 1
+	number   int // number of the incarnation, from 1
 	worker   *worker.Worker
 	activity *activity.Counter
 	dying    atomic.Bool
-	dead     atomic.Bool        // its requests do not arrive
+	dead     atomic.Bool        // requests of the worker do not arrive
 	stop     context.CancelFunc // cancels the context of Run
 	endSteps context.CancelFunc
 	over     chan struct{} // closed when Run has returned
@@ -36,7 +36,7 @@ type lease struct {
 	session   store.SessionID
 }
 
-// current returns the latest worker; nil: none was started.
+// current returns the latest worker, or nil if none was started.
 func (e *Env) current() *incarnation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,9 +69,9 @@ func (e *Env) startIncarnation() {
 	engine.Instrument(l.worker, hooks)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.endSteps = stop, endSteps
-	l.activity.Begin() // the claim loop, until it waits
-	// It becomes the current one before it can reach a point at which it dies; otherwise the
-	// previous one would be reaped twice, and this one never.
+	l.activity.Begin() // activity of the claim loop, until it waits
+	// The worker must be the current one before it can reach a crash point. Otherwise the previous
+	// worker would be reaped twice, and this worker would not be reaped.
 	e.mu.Lock()
 	e.incarnation = l
 	e.mu.Unlock()
@@ -81,16 +81,16 @@ func (e *Env) startIncarnation() {
 	}()
 }
 
-// blockedAfter is how long workflow code may run in real time between two durable operations.
+// blockedAfter is the real time that workflow code may take between two durable operations.
 const blockedAfter = time.Second
 
-// kill stops all effects of the worker: its requests do not arrive any more, and the code of runs
-// does not continue. It returns at once; reap does the rest.
+// kill prevents all further effects of the worker: its requests do not arrive, and the code of runs
+// does not continue. It returns at once. The caller must call reap afterwards.
 func (l *incarnation) kill() {
 	if l.dying.Swap(true) {
 		return
 	}
-	engine.Kill(l.worker) // before the store appears closed: it must not shut down gracefully
+	engine.Kill(l.worker) // before requests fail, so that the worker does not shut down gracefully
 	l.dead.Store(true)
 	l.stop()
 	l.endSteps()
@@ -112,8 +112,8 @@ func (l *incarnation) kill() {
 	l.env.wakeUp()
 }
 
-// reap waits until all goroutines of a killed worker have ended, and releases its runs, as the
-// expiry of its lease would.
+// reap waits until all goroutines of a killed worker have ended. Then it releases the runs of the
+// worker, as the expiry of its lease does.
 func (l *incarnation) reap() error {
 	late := time.After(hang)
 	select {
@@ -145,7 +145,7 @@ func (l *incarnation) reap() error {
 	return nil
 }
 
-// hangsIn describes the code that does not end.
+// hangsIn describes the code of the worker that has not ended.
 func (l *incarnation) hangsIn() string {
 	c := &l.env.scheduler
 	c.mu.Lock()
@@ -159,13 +159,15 @@ func (l *incarnation) hangsIn() string {
 	return "the code of a workflow does not return"
 }
 
-// dying reports whether the worker was killed and not reaped yet.
+// dying reports whether the current worker was killed. It becomes false when the next worker
+// starts.
 func (e *Env) dying() bool {
 	l := e.current()
 	return l != nil && l.dying.Load()
 }
 
-// revive reaps a killed worker, and starts the next one.
+// revive reaps a killed worker and starts the next one. If the current worker is running, it does
+// nothing.
 func (e *Env) revive() error {
 	l := e.current()
 	if l != nil && !l.dying.Load() {
@@ -174,7 +176,7 @@ func (e *Env) revive() error {
 		default:
 			return nil
 		}
-		if !l.dying.Load() { // otherwise it was killed just now
+		if !l.dying.Load() { // the worker ended although it was not killed
 			return e.failWith(fmt.Errorf("workflowtest: the worker has ended: %w", l.err))
 		}
 	}

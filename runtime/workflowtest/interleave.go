@@ -14,28 +14,32 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// InterleaveReport contains the numbers of an exploration by Interleave.
+// InterleaveReport contains the figures of an exploration by Interleave.
 type InterleaveReport struct {
-	Seeds    int // executions
-	Orders   int // different orders of events
-	Outcomes int // different outcomes
-	Canceled int // executions in which the run was canceled
+	Seeds    int // number of executions
+	Orders   int // number of different orders of events
+	Outcomes int // number of different outcomes
+	Canceled int // number of executions in which the run was canceled
 	Failed   int
 }
 
-// Interleave executes a workflow once for each of the given number of seeds, each time with another
-// order in which its steps begin and end, its timers fire and functions planned with [Env.At] are
-// called: a message may arrive before or after anything else, regardless of its time. With every
-// fourth seed it also cancels the run at some moment.
+// Interleave executes a workflow once for each of the given number of seeds. The seed determines
+// the order in which steps begin and end, timers fire, and functions planned with [Env.At] are
+// called. A message may arrive before or after any other event, regardless of its planned time.
+// With every fourth seed, Interleave also cancels the run at some moment.
 //
-// Orders may lead to different outcomes. The following must hold for all of them: the run ends; a
-// replay of its log takes the code down the same path; all accepted messages are taken; its
-// branches do not deadlock in some orders only; if the run is canceled while it waits, it does not
-// complete as if nothing had happened; and the conditions of [Check] hold. If [State] is given, its
-// result must be the same for the same outcome.
+// Different orders may lead to different outcomes, but the following must hold for each:
 //
-// A failure contains its seed; the flag -workflowtest.seed tries only that one. setup is as for
-// [CrashEverywhere].
+//   - The run ends.
+//   - A replay of its log takes the code down the same path.
+//   - The run reads all accepted messages, unless it was canceled.
+//   - The branches of the run deadlock in all orders or in none.
+//   - If the run is canceled while it waits, it does not complete as if it had not been canceled.
+//   - The conditions of [Check] hold.
+//   - Executions with the same outcome have the same result of [State].
+//
+// A failure contains its seed. The flag -workflowtest.seed tries only that seed. setup is called as
+// by [CrashEverywhere].
 func Interleave[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In, setup func(*Env), seeds int, opts ...Option) InterleaveReport {
 	t.Helper()
 	w := newWorkload(t, d, in, setup, opts)
@@ -56,12 +60,12 @@ func Interleave[In, Out any](t testing.TB, d workflow.Definition[In, Out], in In
 	return r
 }
 
-// interleaving is one call of Interleave.
+// interleaving is the state of one call of Interleave.
 type interleaving struct {
 	*workload
 	orders   map[uint64]bool
-	outcomes map[string]any // result of State, by outcome
-	deadlock *string        // deadlock message of the first order; empty: no deadlock
+	outcomes map[string]any // result of State for each outcome
+	deadlock *string        // text of the deadlock in the first order; empty: no deadlock
 	report   InterleaveReport
 }
 
@@ -111,7 +115,7 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 			problems = append(problems, p)
 		}
 	}
-	if !canceled { // a canceled run need not read its messages
+	if !canceled { // a canceled run may leave messages unread
 		problems = append(problems, i.lost(nil, tr)...)
 		if p := i.deadlocked(tr); p != "" {
 			problems = append(problems, p)
@@ -127,7 +131,7 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 		return problems
 	}
 	if canceled {
-		return problems // the outcome does not show how far the run got
+		return problems // executions with this outcome were canceled at different points, so their results of State differ
 	}
 	if d := stateDiff(&trial{state: known}, tr); d != "" {
 		problems = append(problems, "the same outcome, "+strings.TrimSpace(outcome)+", but "+strings.Replace(d, "(- without a crash, + with it)", "(- earlier seed, + this one)", 1))
@@ -135,8 +139,8 @@ func (i *interleaving) judge(tr *trial, canceled bool) []string {
 	return problems
 }
 
-// deadlocked returns a fault if the branches of the run deadlock in some orders only. A deadlock in
-// every order is visible to any test.
+// deadlocked describes the fault that the branches of the run deadlock in some orders only. A
+// deadlock in every order is not a fault here, because every test detects it.
 func (i *interleaving) deadlocked(tr *trial) string {
 	what := ""
 	if tr.Failure != nil && tr.Failure.Code == event.CodeDeadlock {
@@ -155,7 +159,7 @@ func (i *interleaving) deadlocked(tr *trial) string {
 	return "another order goes well, and this one does not: " + what
 }
 
-// replays checks that a replay of the log takes the code down the same path.
+// replays fails the execution if a replay of its log takes the code down another path.
 func (i *interleaving) replays(e *Env, tr *trial) {
 	if len(tr.events) == 0 {
 		return
@@ -172,16 +176,17 @@ func (i *interleaving) replays(e *Env, tr *trial) {
 	tr.problems = append(tr.problems, err.Error())
 }
 
-// nondeterminism describes why the same code may take another path.
+// nondeterminism is the hint for code that takes another path with the same log.
 const nondeterminism = "If the code was not changed, it looks at something that the log does not hold: the clock, random numbers, the order of a map, a global variable. " +
 	"Use workflow.Now, Rand, UUID and Record, and sort the keys of maps."
 
-// swallowed describes how a run ignored its cancellation.
+// swallowed describes how a run completed despite its cancellation. It returns "" if it did not.
 func swallowed(tr *trial) string {
 	at, cut := -1, ""
 	for n := range tr.events {
 		ev := &tr.events[n]
-		// A wait ends directly after the request; a step ends when its code has returned.
+		// A wait is canceled directly after the request. A canceled step ends when its code has
+		// returned.
 		ended := n == at+1 && ev.Type == event.WaitCompleted && ev.Outcome == event.OutcomeCanceled ||
 			ev.Type == event.StepFailed && ev.Failure != nil && ev.Failure.Code == event.CodeCanceled
 		switch {

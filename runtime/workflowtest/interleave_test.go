@@ -18,9 +18,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// raceCode returns which of two steps, a timer and a message was first.
+// raceCode waits for two steps, a timer and a message, and returns the name of the first.
 func raceCode(ctx workflow.Context, _ string) (string, error) {
-	msg, timer := note.Case(), workflow.After(5*time.Minute) // shorter than the timeout of an attempt
+	msg, timer := note.Case(), workflow.After(5*time.Minute) // shorter than the timeout of a step's attempt
 	a := workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return call(ctx, work, "a") })
 	b := workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return call(ctx, work, "b") })
 	won, err := workflow.Select(ctx, msg, timer, a, b)

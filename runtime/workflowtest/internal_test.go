@@ -45,7 +45,7 @@ func TestKin_NamesRunsInWhateverOrderTheyAreTold(t *testing.T) {
 		"root": "", "child": "f/child#1/", "second": "turn 2/", "third": "turn 3/", "theirs": "turn 3/f/child#1/",
 		"onwards": "turn 3/f/child#1/turn 2/", "more": "turn 3/f/child#1/turn 3/",
 	}
-	for first := range specs { // the iteration order of a map varies
+	for first := range specs { // the order of iteration varies, so each execution begins with another run
 		got := kin{}
 		got.add(first, specs)
 		for run := range specs {
@@ -57,8 +57,9 @@ func TestKin_NamesRunsInWhateverOrderTheyAreTold(t *testing.T) {
 	}
 }
 
-// The outcome of a run is the outcome of the last run of its chain, even if the commit that
-// continues a run is recorded after commits of later runs.
+// TestRead_FollowsAChainInWhateverOrderItIsToldOf proves that the outcome of a run is the outcome
+// of the last run of its chain. The Env may record the commit that continues a run after commits of
+// later runs.
 func TestRead_FollowsAChainInWhateverOrderItIsToldOf(t *testing.T) {
 	turns := shim.NewWorkflow[string, string]("shop.turns", "in", shim.WorkflowPolicy{})
 	e := New(t)
@@ -120,7 +121,7 @@ func TestClock_ShowsTheNewTimeBeforeItCalls(t *testing.T) {
 		t.Errorf("next: got %v", got)
 	}
 	c.moveTo(Epoch.Add(time.Hour))
-	c.moveTo(Epoch.Add(time.Minute)) // the clock does not move back
+	c.moveTo(Epoch.Add(time.Minute)) // an earlier time does not move the clock back
 	c.moveTo(Epoch.Add(2 * time.Hour))
 	if d := cmp.Diff([]time.Duration{time.Hour, 2 * time.Hour}, seen); d != "" {
 		t.Errorf("calls (-want +got):\n%s", d)
@@ -156,7 +157,8 @@ func TestSwallowed_TellsACompletionFromOneThatIgnoresTheCancel(t *testing.T) {
 	}
 }
 
-// Elements of a graph's each= run concurrently: which of them had ended when one failed is not a
+// TestCrashEverywhere_AFailureAmongAttemptsIsNotBlamedOnTheCode checks the hint for steps that run
+// concurrently. When one of them fails, the set of steps that have ended varies, which is not a
 // fault of the code.
 func TestCrashEverywhere_AFailureAmongAttemptsIsNotBlamedOnTheCode(t *testing.T) {
 	failure := &event.Failure{Message: "no such page", Code: "error"}

@@ -53,7 +53,7 @@ var (
 	approval = workflow.NewTopic[string]("approval")
 )
 
-// orderCode takes an order from payment to the parcel service.
+// orderCode processes an order, from the payment to the parcel service.
 func orderCode(ctx workflow.Context, in string) (string, error) {
 	paid, err := call(ctx, charge, in)
 	if err != nil {
@@ -80,7 +80,7 @@ func orderCode(ctx workflow.Context, in string) (string, error) {
 	return fmt.Sprintf("%s by %s: %s", paid, by, label), err
 }
 
-// ledger counts effects.
+// ledger records the effects of steps.
 type ledger struct {
 	mu      sync.Mutex
 	entries []string

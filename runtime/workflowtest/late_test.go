@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// late responds to commits late, and not at all if the caller has stopped waiting, like stores that
-// are accessed over a network or batch their writes.
+// late is a store that responds to commits after a delay, and returns an error if the caller has
+// stopped waiting. Stores that are accessed over a network or that batch their writes behave like
+// this.
 type late struct{ store.Store }
 
 func (s *late) Unwrap() store.Store { return s.Store }
@@ -28,7 +29,8 @@ func (s *late) Commit(ctx context.Context, commits []store.Commit) ([]store.Comm
 	}
 }
 
-// Requests that a worker sent before its death are executed, and the Env records their effects.
+// TestCrashEverywhere_KnowsWhatADyingWorkerHasWritten proves that requests which a worker sent
+// before its crash are executed, and that the Env records their effects.
 func TestCrashEverywhere_KnowsWhatADyingWorkerHasWritten(t *testing.T) {
 	many := flow("shop.many")
 	setup := func(e *workflowtest.Env) {

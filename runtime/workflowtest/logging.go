@@ -13,8 +13,8 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// logHandler writes the records of the worker and the workflows to the test, and detects reports of
-// blocking code.
+// logHandler writes the log records of the worker and the workflows to the test. It detects records
+// about blocking code.
 type logHandler struct {
 	env   *Env
 	attrs []slog.Attr
@@ -59,7 +59,7 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &n
 }
 
-// WithGroup returns h: groups are ignored.
+// WithGroup returns h, because groups are ignored.
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
 
 // log writes a line to the test while it runs.
@@ -71,7 +71,7 @@ func (e *Env) log(line string) {
 	}
 }
 
-// frameLine matches a frame of a stack in a goroutine profile.
+// frameLine matches one frame of a stack in a goroutine profile.
 var frameLine = regexp.MustCompile(`(?m)^#\s+\S+\s+(\S+?)\+0x[0-9a-f]+\s+(\S+:\d+)$`)
 
 // blocks records that the code of a workflow blocks outside of the durable operations.
@@ -90,8 +90,8 @@ func (e *Env) blocks(workflow, trace string) {
 	e.wakeUp()
 }
 
-// losersTook logs a warning for messages and payloads taken by branches that have lost a race, once
-// per place.
+// losersTook logs a warning if branches that lost a race took messages or payloads. It logs one
+// warning for each place in the code.
 func (e *Env) losersTook(workflow string, taken []string) {
 	if e.options.quiet {
 		return

@@ -14,9 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Log returns the log of a run as text, one line for each event: the time since the creation of the
-// run, the type, the key, and the data. It does not wait. The text contains no IDs and no names of
-// workers, so that it is the same in each execution.
+// Log returns the log of a run as text, one line for each event. A line contains the time since the
+// creation of the run, the type, the key and the data. Log does not wait. The text contains no IDs
+// and no names of workers, so it is the same in each execution.
 func (e *Env) Log(run *workflow.Handle) []string {
 	e.tb.Helper()
 	events, err := e.events(run.ID())
@@ -26,7 +26,7 @@ func (e *Env) Log(run *workflow.Handle) []string {
 	return textOf(events)
 }
 
-// WantLog fails the test, and shows the difference, if the log of a run differs from want.
+// WantLog fails the test if the log of a run differs from want. The failure shows the difference.
 func (e *Env) WantLog(run *workflow.Handle, want ...string) {
 	e.tb.Helper()
 	if d := diff(want, e.Log(run)); d != "" {
@@ -59,13 +59,13 @@ func textOf(events []event.Event) []string {
 	return lines
 }
 
-// lineOf renders one event; key is the key of its entity.
+// lineOf renders one event. key is the key of its entity.
 func lineOf(ev *event.Event, start time.Time, key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "+%v %s", ev.Time.Sub(start), ev.Type)
 	word := func(format string, args ...any) { fmt.Fprintf(&b, " "+format, args...) }
 	switch {
-	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk && (ev.Type.Entity() != event.EntityStep || ev.Type.Creates()): // other keys are item IDs
+	case ev.Key != "" && ev.Type.Entity() != event.EntityAsk && (ev.Type.Entity() != event.EntityStep || ev.Type.Creates()): // keys of other events are item IDs, which vary
 		word("%s", ev.Key)
 	case key != "":
 		word("%s", key)
@@ -100,7 +100,7 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 	if !ev.From.IsZero() {
 		word("since +%v", ev.From.Sub(start))
 	}
-	if len(ev.Payload) > 0 && ev.Type != event.HookCreated && ev.Type != event.StepHookCreated { // for a hook it is the shape of its type
+	if len(ev.Payload) > 0 && ev.Type != event.HookCreated && ev.Type != event.StepHookCreated { // the payload of these types is the shape of accepted payloads
 		word("%s", ev.Payload)
 	}
 	if ev.Failure != nil {
@@ -114,11 +114,11 @@ func lineOf(ev *event.Event, start time.Time, key string) string {
 
 // diff returns the difference between two values as readable text, or "" if they are equal.
 func diff(want, got any, opts ...cmp.Option) string {
-	// cmp writes non-breaking spaces, to prevent programs from parsing its output.
+	// cmp writes non-breaking spaces to discourage programs from parsing its output.
 	return strings.ReplaceAll(cmp.Diff(want, got, opts...), "\u00a0", " ")
 }
 
-// sideBySide renders two texts in columns, with a mark between lines that differ.
+// sideBySide renders two texts in columns. It marks lines that differ.
 func sideBySide(leftTitle string, left []string, rightTitle string, right []string) string {
 	const most = 76
 	clip := func(s string) string {
@@ -146,7 +146,7 @@ func sideBySide(leftTitle string, left []string, rightTitle string, right []stri
 
 type pair struct{ left, mark, right string }
 
-// align pairs the lines of two texts by their longest common subsequence.
+// align pairs equal lines of two texts by their longest common subsequence.
 func align(left, right []string) []pair {
 	n, m := len(left), len(right)
 	common := make([][]int, n+1)

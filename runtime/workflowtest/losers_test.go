@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// logged is a test whose log is recorded.
+// logged is a testing.TB that records its log.
 type logged struct {
 	testing.TB
 	mu    sync.Mutex
@@ -36,8 +36,8 @@ func (l *logged) with(text string) (all []string) {
 	return all
 }
 
-// If a losing branch takes a message and no code gets its result, one warning with the place is
-// logged.
+// TestFirst_ALoserThatTakesTheNextMessageIsWarnedOf proves that one warning is logged if a losing
+// branch takes a message and no code reads it. The warning names the place in the code.
 func TestFirst_ALoserThatTakesTheNextMessageIsWarnedOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks bool

@@ -26,22 +26,23 @@ var (
 	crashSeed   = flag.Uint64("crash.seed", 1, "seed of the choice of them")
 )
 
-// operation is a workflow that uses one operation of runs, or on which one is performed. Waits are
-// multiples of a unit of time: hours of virtual time, and milliseconds of real time.
+// operation is a workflow that uses one operation of runs, or on whose run one operation is
+// performed. Waits are multiples of a unit of time, which is an hour in virtual time and some
+// milliseconds in real time.
 type operation struct {
 	code  func(unit time.Duration) func(ctx workflow.Context, in string) (string, error)
 	setup func(e *workflowtest.Env, unit time.Duration)
 	opts  func(unit time.Duration) []workflowtest.Option
-	want  string // the log without a crash contains an event of this type
+	want  string // type of an event that the log without a crash must contain
 }
 
-// lift is a step that a separate run executes once it has a permit.
+// The step lift needs a permit. A separate run executes it once it has the permit.
 var (
 	cranes = limit.New("shop.cranes", limit.Config{AtOnce: 1})
 	lift   = newStep("shop.lift", shim.Policy{Uses: shim.Uses(func(stepArgs) []limit.Use { return []limit.Use{cranes.Use(1)} })})
 )
 
-// timed returns the code of an order that takes three units.
+// timed returns the code of an order that takes three units of time.
 func timed(unit time.Duration) func(ctx workflow.Context, in string) (string, error) {
 	return func(ctx workflow.Context, in string) (string, error) {
 		paid, err := call(ctx, charge, in)
@@ -56,12 +57,13 @@ func timed(unit time.Duration) func(ctx workflow.Context, in string) (string, er
 	}
 }
 
-// untimed returns code that does not depend on the unit.
+// untimed returns code that does not depend on the unit of time.
 func untimed(code func(ctx workflow.Context, in string) (string, error)) func(time.Duration) func(workflow.Context, string) (string, error) {
 	return func(time.Duration) func(workflow.Context, string) (string, error) { return code }
 }
 
-// commands sends commands to the run under test after one unit, one after the other.
+// commands returns a function that sends commands to the run under test, one after the other, after
+// one unit of time.
 func commands(all ...func(h *workflow.Handle, ctx context.Context) error) func(*workflowtest.Env, time.Duration) {
 	return func(e *workflowtest.Env, unit time.Duration) {
 		e.At(unit, func(ctx context.Context) {
@@ -74,28 +76,28 @@ func commands(all ...func(h *workflow.Handle, ctx context.Context) error) func(*
 	}
 }
 
-// ends reports whether a command was refused because the run has ended, or is ending and cannot be
-// paused.
+// ends reports whether a command was refused because the run has ended, or because it is ending and
+// cannot be paused.
 func ends(err error) bool {
 	var status *workflow.StatusError
 	return errors.Is(err, workflow.ErrRunTerminal) || errors.As(err, &status) && status.Verb == "pause"
 }
 
-// says sends a note to the run under test.
+// says returns a command that sends a note to the run under test.
 func says(text string) func(*workflow.Handle, context.Context) error {
 	return func(h *workflow.Handle, ctx context.Context) error {
 		return note.Send(ctx, h, text, workflow.IdempotencyKey(text))
 	}
 }
 
-// startsWith starts the run under test with an option.
+// startsWith returns the option that starts the run under test with opt.
 func startsWith(opt func(unit time.Duration) workflow.StartOption) func(time.Duration) []workflowtest.Option {
 	return func(unit time.Duration) []workflowtest.Option {
 		return []workflowtest.Option{workflowtest.StartWith(opt(unit))}
 	}
 }
 
-// leaves is a parent that ends while its child sleeps for the given number of units.
+// leaves returns a parent that ends while its child sleeps for the given number of units.
 func leaves(p workflow.ParentClose, units int) operation {
 	return operation{
 		code: untimed(func(ctx workflow.Context, in string) (string, error) {
@@ -114,7 +116,7 @@ func leaves(p workflow.ParentClose, units int) operation {
 	}
 }
 
-// bare calls a command without options.
+// bare adapts a command to a function without options.
 func bare(f func(*workflow.Handle, context.Context, ...workflow.CommandOption) error) func(*workflow.Handle, context.Context) error {
 	return func(h *workflow.Handle, ctx context.Context) error { return f(h, ctx) }
 }
@@ -194,7 +196,7 @@ var operations = map[string]operation{
 	},
 }
 
-// undone registers compensations of its steps, and fails.
+// undone is the code of a workflow that registers compensations of its steps, and fails.
 func undone(ctx workflow.Context, in string) (string, error) {
 	for _, what := range []string{"one", "two"} {
 		if _, err := call(ctx, charge, what); err != nil {
@@ -208,11 +210,11 @@ func undone(ctx workflow.Context, in string) (string, error) {
 	return "", errors.New("changed my mind about " + in)
 }
 
-// again is a workflow whose run is rerun in every way.
+// again is a workflow of which runAgain makes reruns.
 var again = flow("shop.again")
 
-// runAgain makes reruns of a failed run and of a canceled one, and sends their outcomes to the run
-// under test.
+// runAgain makes all kinds of reruns, of a failed run and of a canceled run. It sends their
+// outcomes to the run under test.
 func runAgain(e *workflowtest.Env, unit time.Duration) {
 	var open atomic.Bool
 	ship := newStep("shop.ship-late", shim.Policy{})
@@ -281,11 +283,11 @@ func inEveryWay(ctx context.Context, c *workflow.Client, open *atomic.Bool) (tol
 	return told, nil
 }
 
-// prepare registers an operation with everything that it calls.
+// prepare returns a setup that registers the workflow of an operation and everything that it calls.
 func (o operation) prepare(unit time.Duration) func(*workflowtest.Env) {
 	return func(e *workflowtest.Env) {
 		shim.BindWorkflow(e, o.workflow(), o.code(unit))
-		if o.want != "run_continued" { // that operation binds them itself
+		if o.want != "run_continued" { // the setup of that operation binds pack
 			pack.Bind(e, echo)
 		}
 		charge.Bind(e, echo)
@@ -296,7 +298,7 @@ func (o operation) prepare(unit time.Duration) func(*workflowtest.Env) {
 	}
 }
 
-// workflow returns the definition of the workflow; a workflow that continues as new has its own
+// workflow returns the definition of the workflow. A workflow that continues as new has its own
 // name.
 func (o operation) workflow() workflow.Definition[string, string] {
 	if o.want == "run_continued" {
@@ -305,7 +307,7 @@ func (o operation) workflow() workflow.Definition[string, string] {
 	return order
 }
 
-// options returns the options for exploring the operation.
+// options returns the options for an exploration of the operation.
 func (o operation) options(unit time.Duration, more ...workflowtest.Option) []workflowtest.Option {
 	if o.opts != nil {
 		more = append(more, o.opts(unit)...)
@@ -332,7 +334,7 @@ func TestTEST3_EveryOperationOnRunsSurvivesCrashesAndAnyOrder(t *testing.T) {
 	}
 }
 
-// holds reports whether the log of a run contains an event of a type.
+// holds reports whether the log of a run contains an event of the given type.
 func holds(e *workflowtest.Env, run *workflow.Handle, typ string) bool {
 	for ev, err := range run.Events(e.Context()) {
 		if err == nil && ev.Type.String() == typ {

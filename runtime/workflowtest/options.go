@@ -45,15 +45,15 @@ func defaults(opts []Option) options {
 	return o
 }
 
-// WithStore uses the store returned by open, for example one in a file, instead of one in memory.
-// Its time is real. open is called once for each Env, which closes the store; CrashEverywhere needs
-// a new store each time.
+// WithStore makes the Env use the store that open returns, for example a store in a file, instead
+// of the in-memory store. The time of that store is real. open is called once for each Env, which
+// closes the store. CrashEverywhere needs a new store for each call.
 func WithStore(open func(t testing.TB) store.Store) Option {
 	return func(o *options) { o.store = open }
 }
 
-// WithHorizon bounds virtual time; the default, also for 0, is 10 years. A run that reaches the
-// horizon fails the test, because a loop of timers would never end.
+// WithHorizon sets the maximum of virtual time since Epoch. The default, also for 0, is 10 years. A
+// run that reaches the horizon fails the test, because a loop of timers would never end.
 func WithHorizon(d time.Duration) Option {
 	return func(o *options) {
 		if d > 0 {
@@ -62,8 +62,8 @@ func WithHorizon(d time.Duration) Option {
 	}
 }
 
-// WithPatience sets how long a step whose own code waits for the end of its context may do so in
-// real time before virtual time advances; the default, also for 0, is 10 ms. A step that waits both
+// WithPatience sets a real time. A step whose own code waits for the end of its context must wait
+// that long before virtual time advances. The default, also for 0, is 10 ms. A step that waits both
 // for its own goroutine and for its context needs more.
 func WithPatience(d time.Duration) Option {
 	return func(o *options) {
@@ -73,54 +73,55 @@ func WithPatience(d time.Duration) Option {
 	}
 }
 
-// WithQueues makes the worker serve these queues in addition to "default" and those of the
-// registered workflows and steps: for runs started with workflow.WithQueue, and steps called with
-// workflow.Queue.
+// WithQueues makes the worker serve these queues in addition to "default" and the queues of the
+// registered workflows and steps. It is needed for runs started with workflow.WithQueue, and for
+// steps called with workflow.Queue.
 func WithQueues(names ...string) Option {
 	return func(o *options) { o.queues = append(o.queues, names...) }
 }
 
-// State sets the function that returns the external effects of the workflow. An exploration calls f
-// after each execution; its results must be equal, as compared by go-cmp.
+// State sets a function that returns the external effects of the workflow. An exploration calls f
+// after each execution. The results must be equal, as compared by go-cmp.
 func State(f func(e *Env) any) Option {
 	return func(o *options) { o.explore.state = f }
 }
 
-// Check sets a function that is called after each execution of an exploration, with the outcome of
-// the run. An error that it reports on t fails the exploration, which adds the point or the seed.
+// Check sets a function that an exploration calls after each execution, with the outcome of the
+// run. An error that f reports on t fails the exploration. The exploration adds the crash point or
+// the seed to the error.
 func Check(f func(t testing.TB, e *Env, run Outcome)) Option {
 	return func(o *options) { o.explore.check = f }
 }
 
-// StartWith starts the run of each execution of an exploration with options, for example held
+// StartWith sets the options with which explorations start each run, for example held
 // ([workflow.WithHold]) or in debug mode.
 func StartWith(opts ...workflow.StartOption) Option {
 	return func(o *options) { o.explore.start = append(o.explore.start, opts...) }
 }
 
-// Pairs sets how many pairs of two crashes CrashEverywhere tries: all if there are no more,
-// otherwise a random choice determined by the seed. The default is 200; 0 means none.
+// Pairs sets how many pairs of two crashes CrashEverywhere tries. If there are more pairs, it
+// selects n of them at random, determined by the seed. The default is 200. It tries none if n is 0.
 func Pairs(n int) Option { return func(o *options) { o.explore.pairs = max(n, 0) } }
 
-// Sample bounds how many single crashes CrashEverywhere tries: if there are more points, a random
-// choice determined by the seed. The default, also for 0, is all.
+// Sample sets how many single crashes CrashEverywhere tries. If there are more crash points, it
+// selects n of them at random, determined by the seed. The default, also for 0, is all.
 func Sample(n int) Option { return func(o *options) { o.explore.sample = max(n, 0) } }
 
-// Seed sets the seed of all random choices; the default is 1. Interleave tries consecutive seeds
-// from this one.
+// Seed sets the seed of all random choices. The default is 1. Interleave tries consecutive seeds,
+// beginning with n.
 func Seed(n uint64) Option { return func(o *options) { o.explore.seed = n } }
 
-// Crash makes CrashEverywhere try only this crash, or several crashes joined by "+". The flag
-// -workflowtest.crash does the same.
+// Crash makes CrashEverywhere try only the crash at this point, or several crashes joined by "+".
+// The flag -workflowtest.crash has the same effect.
 func Crash(point string) Option { return func(o *options) { o.explore.crash = point } }
 
-// WithoutCancels prevents Interleave from canceling the run with every fourth seed.
+// WithoutCancels prevents Interleave from canceling runs.
 func WithoutCancels() Option { return func(o *options) { o.explore.noCancels = true } }
 
-// AllowUnread allows runs to end with messages that were accepted but never taken.
+// AllowUnread allows runs to end without reading all accepted messages.
 func AllowUnread() Option { return func(o *options) { o.explore.unread = true } }
 
-// AllowInterrupted allows a step to fail because the worker died during its last attempt. Steps
+// AllowInterrupted allows a step to fail because the worker crashed during its last attempt. Steps
 // declared nonidempotent must fail in this case, and do not need the option.
 func AllowInterrupted() Option { return func(o *options) { o.explore.interrupted = true } }
 

@@ -10,17 +10,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// kin names the runs of an execution by their relation to the run under test, so that executions
-// can be compared although their IDs may differ. The run under test has the empty name; its
-// continuations have its name followed by "turn 2/" and so on; a child has the name of its parent
-// followed by the key of the call that started it.
+// kin contains a name for each run of an execution. The name describes the relation of the run to
+// the run under test. It does not depend on IDs, so that two executions can be compared. The name
+// of the run under test is empty. The names of its continuations are "turn 2/" and so on. The name
+// of a child is the name of its parent, followed by the key of the call that started the child.
 type kin map[event.RunID]string
 
 func (k kin) name(run event.RunID) string { return k[run] }
 
-// add names a run by the first event of its log, after naming the run that created it. Runs are
-// added in the order in which the Env recorded them, which for a continuation and its children is
-// not always the order of their creation.
+// add names a run by the first event of its log. It first names the run that created it, because
+// the Env may record a continuation after the children that the continuation has created.
 func (k kin) add(run event.RunID, specs map[event.RunID]*event.Spec) {
 	spec := specs[run]
 	if _, named := k[run]; named || spec == nil {
@@ -29,7 +28,7 @@ func (k kin) add(run event.RunID, specs map[event.RunID]*event.Spec) {
 	switch {
 	case spec.ContinuedOf != "":
 		k.add(spec.ContinuedOf, specs)
-		before := strings.SplitAfter(k[spec.ContinuedOf], "/") // the last part is empty
+		before := strings.SplitAfter(k[spec.ContinuedOf], "/") // the last part is empty, because names end with a slash
 		first, turn := len(before)-1, 1
 		if _, err := fmt.Sscanf(before[max(first-1, 0)], "turn %d/", &turn); err == nil {
 			first--
@@ -43,7 +42,7 @@ func (k kin) add(run event.RunID, specs map[event.RunID]*event.Spec) {
 	}
 }
 
-// read reads the outcome of the run, and of all runs that belong to it.
+// read reads the outcomes of the run under test and of its continuations and descendants.
 func (e *Env) read(tr *trial) {
 	tr.kin, tr.steps = kin{}, map[string]stepEnd{}
 	e.told.Lock()
@@ -71,7 +70,7 @@ func (e *Env) read(tr *trial) {
 		tr.blocked = tr.blocked || records[id].QueueState == store.StateBlocked
 	}
 	tr.events = logs[tr.Run.ID()]
-	for id := tr.Run.ID(); logs[id] != nil; id = following[id] { // not in the order in which they were recorded
+	for id := tr.Run.ID(); logs[id] != nil; id = following[id] { // e.runs may have another order than the chain
 		if id != tr.Run.ID() {
 			tr.Log = append(tr.Log, "continued as:")
 		}
@@ -95,7 +94,8 @@ func (e *Env) readRun(id event.RunID) ([]event.Event, *store.Record, error) {
 	return events, &loaded[0].Record, err
 }
 
-// stepEnds adds the outcome of each step of a run, by the name of the run and the key of the step.
+// stepEnds adds the outcome of each step of a run to ends. The keys of ends are the name of the run
+// followed by the key of the step.
 func stepEnds(events []event.Event, run string, ends map[string]stepEnd) {
 	created := map[uint64]*event.Event{}
 	for i := range events {
@@ -105,7 +105,7 @@ func stepEnds(events []event.Event, run string, ends map[string]stepEnd) {
 			created[ev.Seq] = ev
 		case event.StepCompleted, event.StepFailed:
 			c := created[ev.Ref]
-			if c.Name == event.ReadStep { // its result depends on when it reads
+			if c.Name == event.ReadStep { // its result depends on the time at which it reads
 				break
 			}
 			end := stepEnd{Step: c.Name, Args: string(c.Payload), Result: string(ev.Payload)}
@@ -117,7 +117,7 @@ func stepEnds(events []event.Event, run string, ends map[string]stepEnd) {
 	}
 }
 
-// received describes an event that was sent from outside.
+// received describes an event that was sent from outside of the run.
 func received(ev *event.Event) string {
 	switch ev.Type {
 	case event.HookReceived:
@@ -130,7 +130,7 @@ func received(ev *event.Event) string {
 	return "a message of topic " + ev.Name
 }
 
-// unread returns the messages that the run has accepted but never taken.
+// unread describes the messages that the run has accepted but not read.
 func (o *Outcome) unread() []string {
 	if len(o.last) == 0 {
 		return nil

@@ -21,8 +21,8 @@ func TestWithQueues_ServesTheQueuesOfRunsAndSteps(t *testing.T) {
 	}
 }
 
-// farNovel is a novel whose steps are executed on another queue: their stream operations go through
-// the inbox of the calling run.
+// farNovel is a workflow whose steps are executed on another queue. The stream operations of these
+// steps go through the inbox of the calling run.
 var farNovel = flow("shop.farNovel")
 
 func setupFarNovel(e *workflowtest.Env) {
@@ -39,10 +39,10 @@ func setupFarNovel(e *workflowtest.Env) {
 	})
 }
 
-// farStory checks the stream of a far novel.
+// farStory checks the stream that a run of farNovel has written.
 func farStory(t testing.TB, e *workflowtest.Env, o workflowtest.Outcome) {
 	if o.Status != workflow.StatusCompleted {
-		return // it was canceled at some point
+		return // a canceled run may have written only a part
 	}
 	got, err := told(e)
 	want := map[writer][]string{

@@ -4,5 +4,5 @@ package workflowtest_test
 
 import "time"
 
-// month bounds the real time of 30 virtual days with 50 waits.
+// month is the maximum real time of 30 virtual days with 50 waits.
 const month = 2 * time.Second

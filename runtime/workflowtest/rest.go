@@ -8,12 +8,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// soon is the maximum real time until a due time for which executions are awaited before they are
-// compared: it covers the first retry of a step.
+// soon is a real time. Executions are compared only when no run is due within it. It is longer than
+// the delay of a step's first retry.
 const soon = 3 * time.Second
 
-// rest waits, in real time, until every run has ended or is idle. Otherwise a run that outlives the
-// run under test, such as a detached child, could have ended in one execution and not in another.
+// rest waits, in real time, until every run has ended or is idle. Without it, a run that outlives
+// the run under test, for example a detached child, might end in one execution and not in another.
 func (e *Env) rest() error {
 	until := time.Now().Add(hang)
 	for last := uint64(0); ; {
@@ -24,7 +24,7 @@ func (e *Env) rest() error {
 		case err != nil:
 			return fmt.Errorf("look whether the runs rest: %w", err)
 		case busy == "" && frames == last:
-			return nil // nothing has happened during one whole pass
+			return nil // two consecutive checks found no activity and no new frame
 		case busy == "":
 			last = frames
 			continue
@@ -39,8 +39,8 @@ func (e *Env) rest() error {
 	}
 }
 
-// underWay describes some activity; if there is none, it returns the total number of frames of all
-// logs.
+// underWay describes one current activity in the store. If there is none, busy is empty and frames
+// is the total number of frames of all logs.
 func (e *Env) underWay() (frames uint64, busy string, err error) {
 	for p := range e.store.Partitions() {
 		records, _, err := e.store.Outbox(e.ctx, p, 1)
@@ -85,17 +85,17 @@ func (e *Env) rests(l *store.Loaded) bool {
 	case store.StateParked:
 		return len(l.Inbox) == 0 && (r.Due.IsZero() || r.Due.After(e.Now().Add(soon)))
 	}
-	return true // it has ended, is blocked, or waits for the end of another run
+	return true // the run has ended, is blocked, or waits for the end of another run
 }
 
-// takes records the routes of the workers; they are the same for all workers.
+// takes records the routes of the workers. All workers have the same routes.
 func (e *Env) takes(routes []store.Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.routes = routes
 }
 
-// served reports whether workers take runs of a route.
+// served reports whether the workers serve a route.
 func (e *Env) served(c store.Route) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// In real time, a child that outlives the run under test takes a different time in each execution;
-// its effects must still be compared.
+// TestCrashEverywhere_ComparesWhatIsLeftBehindOnceItHasEnded proves that CrashEverywhere compares
+// the effects of a child that outlives the run under test. In real time, the duration of the child
+// differs in each execution.
 func TestCrashEverywhere_ComparesWhatIsLeftBehindOnceItHasEnded(t *testing.T) {
 	var executions atomic.Int64
 	leaver, left := flow("shop.leaver"), flow("shop.left")
@@ -31,7 +32,7 @@ func TestCrashEverywhere_ComparesWhatIsLeftBehindOnceItHasEnded(t *testing.T) {
 			if _, err := call(ctx, pack, in); err != nil {
 				return "", err
 			}
-			return in, workflow.Sleep(ctx, 1000*time.Hour) // no run waits for this one
+			return in, workflow.Sleep(ctx, 1000*time.Hour) // no run waits for the child, so it may sleep for long
 		})
 		pack.Bind(e, func(ctx context.Context, arg string) (string, error) {
 			if execution%2 == 0 {

@@ -15,10 +15,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ReplayLimit bounds how many runs of a store [ReplaySample] replays.
+// ReplayLimit determines how many runs of a store [ReplaySample] replays, and which.
 type ReplayLimit struct {
 	// Size is the maximum number of runs to replay; 0: all. The oldest and the newest run of each
-	// workflow and status are selected first, the others at random.
+	// workflow and status are selected first. The others are selected at random.
 	Size int
 	// Seed determines the random selection.
 	Seed uint64
@@ -28,17 +28,17 @@ type ReplayLimit struct {
 type Replayed struct {
 	Run      workflow.RunID
 	Workflow string // stored name
-	// Err is nil if the code fits. Otherwise deploying the code would block the run; the error
-	// describes where they diverge, and what to do.
+	// Err is nil if the code matches the log. Otherwise deploying the code would block the run. The
+	// error describes where the code and the log diverge, and the fix.
 	Err error
-	// Divergence describes where they diverge without the data of the run, so that it is equal for
-	// runs that diverge at the same operation. It is empty if Err is nil.
+	// Divergence describes where the code and the log diverge, without the data of the run. It is
+	// equal for runs that diverge at the same operation, and empty if Err is nil.
 	Divergence string
 }
 
-// ReplaySample is like [ReplayStore], but replays only a sample of the runs that match f, and
-// returns the result for each, oldest first. It does not fail the test. If the store cannot be
-// read, it returns the error together with the results so far.
+// ReplaySample is like [ReplayStore], but it replays only a sample of the runs that match f. It
+// returns the result for each run, oldest first, and does not fail the test. If the store cannot be
+// read, it returns the error and the results so far.
 func ReplaySample(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter, limit ReplayLimit) ([]Replayed, error) {
 	t.Helper()
 	e := New(t)
@@ -54,7 +54,7 @@ func ReplaySample(t testing.TB, setup func(*Env), s store.Store, f workflow.Filt
 			err = loaded[0].Err
 		}
 		if errors.Is(err, store.ErrRunNotFound) {
-			continue // it was purged meanwhile
+			continue // the run was purged after it was listed
 		}
 		if err != nil {
 			return all, fmt.Errorf("read run %s: %w", c.run, err)
@@ -73,7 +73,7 @@ type candidate struct {
 	status   workflow.Status
 }
 
-// sample selects among the runs that match and whose workflow is registered.
+// sample selects runs that match f and whose workflows are registered.
 func (e *Env) sample(ctx context.Context, s store.Store, f workflow.Filter, limit ReplayLimit) ([]candidate, error) {
 	client := workflow.NewClient(s, workflow.ClientConfig{Logger: discard})
 	defer func() { _ = client.Close() }()
@@ -86,15 +86,15 @@ func (e *Env) sample(ctx context.Context, s store.Store, f workflow.Filter, limi
 			all = append(all, candidate{info.ID, info.Workflow, info.Status})
 		}
 	}
-	slices.Reverse(all) // List delivers the newest first
+	slices.Reverse(all) // List returns the newest run first
 	if limit.Size <= 0 || len(all) <= limit.Size {
 		return all, nil
 	}
 	return thinned(all, limit), nil
 }
 
-// thinned selects the first and last run of each kind, and then others at random, in the order of
-// all.
+// thinned selects the first and the last run of each workflow and status, and other runs at random.
+// It keeps the order of all.
 func thinned(all []candidate, limit ReplayLimit) []candidate {
 	type kind struct {
 		workflow string
@@ -108,7 +108,7 @@ func thinned(all []candidate, limit ReplayLimit) []candidate {
 		}
 		last[k] = i
 	}
-	rank := make([]int, len(all)) // 0 and 1: first or last run of its kind
+	rank := make([]int, len(all)) // 0 and 1: first and last run of its kind; 2: others
 	for i := range rank {
 		rank[i] = 2
 	}
@@ -129,7 +129,7 @@ func thinned(all []candidate, limit ReplayLimit) []candidate {
 	return chosen
 }
 
-// divergence describes a mismatch without data that is specific to one run.
+// divergence describes a mismatch between code and log without data that is specific to one run.
 func divergence(err error) string {
 	m, ok := errors.AsType[*replay.MismatchError](err)
 	if !ok {

@@ -21,8 +21,8 @@ var (
 	discount = workflow.NewAsk[int, string]("discount")
 )
 
-// billingCode publishes its status, waits for payments at two hooks, and answers questions about
-// discounts meanwhile; then it does so again as a new run.
+// billingCode publishes its status and waits for payments at two hooks. Meanwhile it answers
+// questions about discounts. Then it continues as new and does the same again.
 func billingCode(ctx workflow.Context, in string) (string, error) {
 	status.Set(ctx, "open "+in)
 	price := 10
@@ -129,7 +129,7 @@ func TestTEST2_AStandInResumesHooksAtVirtualTimes(t *testing.T) {
 	})
 	workflowtest.StubHook(e, paid,
 		workflowtest.Payload[int]{After: 3 * time.Hour, Value: 2}, workflowtest.Payload[int]{After: time.Hour, Value: 1},
-		workflowtest.Payload[int]{After: 4 * time.Hour, Value: 5}) // too late
+		workflowtest.Payload[int]{After: 4 * time.Hour, Value: 5}) // arrives after the code has closed the hook
 	run, err := waits.Start(t.Context(), e.Client(), "")
 	if err != nil {
 		t.Fatal(err)

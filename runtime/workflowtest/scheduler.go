@@ -13,10 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scheduler determines what happens next in virtual time. A call that waits for a run (Result,
-// Events, Execute) drives it: when everything waits, the call makes one move and rechecks its
-// condition. So time advances only while a caller waits, events happen one after the other, and
-// their order is the same in every execution of a test.
+// scheduler determines the next event in virtual time. A call that waits for a run (Result, Events,
+// Execute) drives the scheduler: when everything waits, the call makes one move and rechecks its
+// condition. Therefore time advances only while a caller waits. Events happen one after the other,
+// in the same order in every execution of a test.
 type scheduler struct {
 	env      *Env
 	clock    *clock
@@ -25,18 +25,18 @@ type scheduler struct {
 
 	mu         sync.Mutex
 	executions map[*execution]struct{}
-	none       chan struct{} // closed when no execution is left; nil: no caller waits
+	none       chan struct{} // closed when no execution remains; nil: no caller waits for it
 	waiters    map[*waiter]struct{}
-	calls      []*call // planned with At, by time
+	calls      []*call // functions planned with At, ordered by time
 	claiming   int     // number of claim loops that wait in the store
 	moves      int
-	stuck      error // why no further move is possible
+	stuck      error // reason why no further move is possible; nil: a move may be possible
 
-	// choose selects the next of several moves; nil: the first one.
+	// choose returns the index of the next move. If choose is nil, the first move is made.
 	choose func(moves []move) int
 }
 
-// waiter is a goroutine that waits for the progress of a run.
+// waiter is a goroutine that waits for a condition of a run.
 type waiter struct {
 	ctx  context.Context
 	done func() bool
@@ -51,9 +51,9 @@ type call struct {
 // move is a possible next event.
 type move struct {
 	kind moveKind
-	x    *execution // for begin and tell
+	x    *execution // the execution, for moveBegin and moveTell
 	call *call
-	at   time.Time // new time
+	at   time.Time // time of a planned call, or to which time advances
 }
 
 type moveKind uint8
@@ -74,8 +74,8 @@ func (c *scheduler) init(e *Env) {
 	c.waiters = map[*waiter]struct{}{}
 }
 
-// await makes moves until done returns true, until ctx ends, or until no move is possible. At every
-// moment, the owner of ctx counts either as active or as waiting.
+// await makes moves until done returns true, until ctx ends, or until no move is possible. The
+// owner of ctx always counts either as active or as waiting.
 func (c *scheduler) await(ctx context.Context, done func() bool) error {
 	w := &waiter{ctx: ctx, done: done}
 	c.mu.Lock()
@@ -96,7 +96,7 @@ func (c *scheduler) await(ctx context.Context, done func() bool) error {
 		}
 		err := c.step(ctx, began)
 		over := err != nil || done() || ctx.Err() != nil
-		if over { // while holding turn; otherwise the next caller sees neither a waiter nor its further activity
+		if over { // leave while holding turn, so that the next caller detects the further activity of this caller
 			leave()
 		}
 		<-c.turn
@@ -124,10 +124,11 @@ func (c *scheduler) moveCount() int {
 	return c.moves
 }
 
-// maxMoves bounds the number of moves while a caller waits for one condition.
+// maxMoves is the maximum number of moves while a caller waits for one condition.
 const maxMoves = 100_000
 
-// step waits until everything waits and makes one move, unless the condition of some waiter holds.
+// step waits until everything waits, and makes one move. It makes none if the condition of some
+// waiter holds.
 func (c *scheduler) step(ctx context.Context, began int) error {
 	if err := c.settle(ctx); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (c *scheduler) step(ctx context.Context, began int) error {
 		return err
 	}
 	if c.env.reachQuiet() {
-		return nil // the worker was killed at this point
+		return nil // the worker was killed at this crash point
 	}
 	moves, err := c.possible()
 	if err != nil {
@@ -164,7 +165,7 @@ func (c *scheduler) step(ctx context.Context, began int) error {
 	return c.make(ctx, moves[i])
 }
 
-// giveUp fails the test, once.
+// giveUp fails the test and prevents further moves.
 func (c *scheduler) giveUp(why error) error {
 	c.mu.Lock()
 	known := c.stuck
@@ -179,7 +180,8 @@ func (c *scheduler) giveUp(why error) error {
 	return err
 }
 
-// anyDone reports whether the condition of some waiter holds; that waiter must continue first.
+// anyDone reports whether some waiter can continue because its condition holds or its context has
+// ended. No move is made before that waiter has continued.
 func (c *scheduler) anyDone() bool {
 	c.mu.Lock()
 	all := make([]*waiter, 0, len(c.waiters))
@@ -190,7 +192,7 @@ func (c *scheduler) anyDone() bool {
 	return slices.ContainsFunc(all, func(w *waiter) bool { return w.ctx.Err() != nil || w.done() })
 }
 
-// stepsPending reports whether steps could begin or end before time advances.
+// stepsPending reports whether a step can begin or end before time advances.
 func (c *scheduler) stepsPending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,8 +204,8 @@ func (c *scheduler) stepsPending() bool {
 	return false
 }
 
-// possible returns the possible moves, the default one first: steps begin, steps end, then the
-// earlier of a planned call and an advance of time.
+// possible returns the possible moves. The default move is first. The order is: beginning steps,
+// ending steps, and then the earlier of a planned call and an advance of time.
 func (c *scheduler) possible() ([]move, error) {
 	due, err := c.env.nextDue()
 	if err != nil {
@@ -215,7 +217,7 @@ func (c *scheduler) possible() ([]move, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var begin, tell []move
-	var limit time.Time // the earliest deadline of an attempt, which time must not pass
+	var limit time.Time // earliest deadline of an attempt; time must not pass it
 	busy := false
 	for x := range c.executions {
 		switch x.phase {
@@ -233,7 +235,7 @@ func (c *scheduler) possible() ([]move, error) {
 			limit = x.wanted
 		}
 	}
-	byOrder := func(a, b move) int { // in the order of their creation
+	byOrder := func(a, b move) int { // in the order of creation of the attempts
 		p, q := a.x.info, b.x.info
 		return cmp.Or(cmp.Compare(p.Log, q.Log), cmp.Compare(p.Ref, q.Ref), cmp.Compare(p.Number, q.Number))
 	}
@@ -254,7 +256,7 @@ func (c *scheduler) possible() ([]move, error) {
 	return moves, nil
 }
 
-// make makes a move. When it returns, the consequences of the move count as activity.
+// make makes a move. When it returns, all work that the move has started counts as activity.
 func (c *scheduler) make(ctx context.Context, m move) error {
 	switch m.kind {
 	case moveBegin:
@@ -288,8 +290,8 @@ func (c *scheduler) make(ctx context.Context, m move) error {
 
 type callKey struct{}
 
-// paused stops counting the owner of ctx, a step or a function planned with At, as active until
-// resume is called.
+// paused stops counting the owner of ctx as active until resume is called. The owner is a step or a
+// function planned with At.
 func paused(ctx context.Context) (resume func()) {
 	if x := executionOf(ctx); x != nil {
 		shift := func(to phase) {
@@ -314,14 +316,14 @@ var (
 	errEndless = errors.New("more has happened than is plausible")
 )
 
-// StuckError is the error of waiting, in virtual time, for something that can never happen. The
-// test has already failed with the same text.
+// StuckError is the error of a call that waits, in virtual time, for something that can never
+// happen. The test has already failed with the same text.
 type StuckError struct{ Text string }
 
-// Error returns what each run waits for, and where.
+// Error returns a description of what each run waits for, and where.
 func (e *StuckError) Error() string { return e.Text }
 
-// Permanent returns true, because waiting longer is useless. It implements store.PermanentError.
+// Permanent returns true, because waiting longer cannot help. It implements store.PermanentError.
 func (*StuckError) Permanent() bool { return true }
 
 var _ workflow.Registrar = (*Env)(nil)

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// slow is how long a step may run in real time before other steps proceed in parallel.
+	// slow is the real time after which other steps may proceed while a step runs.
 	slow = 200 * time.Millisecond
-	// hang is how long, in real time, no new activity may begin while something is active, before
-	// the test fails. endless is how long anything may be active at all.
+	// The test fails if something is active and no new activity begins for the real time hang, or
+	// if something is active for the real time endless.
 	hang    = 20 * time.Second
 	endless = 5 * time.Minute
 )
 
-// settle waits until everything waits: no worker is active, and every step that was begun has ended
-// or waits for virtual time.
+// settle waits until everything waits: the worker is not active, and every step that has begun has
+// ended or waits for virtual time.
 func (c *scheduler) settle(ctx context.Context) error {
 	began, last, moved := time.Now(), c.begun(), time.Now()
 	for spins := 0; ; spins++ {
@@ -32,7 +32,7 @@ func (c *scheduler) settle(ctx context.Context) error {
 		if busy == nil && c.claimsSettled() && !c.waking() && c.begun() == begun && !c.env.dying() && c.stillStalled() {
 			return nil
 		}
-		if busy == nil { // some goroutine is about to continue
+		if busy == nil { // nothing is active, but a goroutine is about to continue
 			if spins < 100 {
 				runtime.Gosched()
 			} else {
@@ -41,7 +41,7 @@ func (c *scheduler) settle(ctx context.Context) error {
 		} else if !c.pass(ctx, busy) && c.onlySlowSteps() {
 			return nil
 		}
-		if begun != last { // progress on a slow machine is not a hang
+		if begun != last { // new activities are progress, however slow the machine is
 			last, moved = begun, time.Now()
 		}
 		if time.Since(moved) > hang || time.Since(began) > endless || c.env.blockedCode() != "" {
@@ -64,8 +64,8 @@ func (c *scheduler) busy() <-chan struct{} {
 	return nil
 }
 
-// begun returns the number of activities begun so far. If it is unchanged, none has begun in
-// between.
+// begun returns the number of activities that have begun since the start of the Env. If two calls
+// return the same number, no activity has begun in between.
 func (c *scheduler) begun() uint64 {
 	n := c.activity.Begun()
 	if l := c.env.current(); l != nil {
@@ -74,7 +74,7 @@ func (c *scheduler) begun() uint64 {
 	return n
 }
 
-// pass waits briefly for the current activity, and reports whether it may have ended.
+// pass waits briefly for the current activity. It returns false if the activity cannot have ended.
 func (c *scheduler) pass(ctx context.Context, busy <-chan struct{}) bool {
 	timer := time.NewTimer(c.env.options.patience)
 	defer timer.Stop()
@@ -91,7 +91,7 @@ func (c *scheduler) pass(ctx context.Context, busy <-chan struct{}) bool {
 	return false
 }
 
-// onlySlowSteps reports whether the only activity is slow steps, and other steps could proceed in
+// onlySlowSteps reports whether slow steps are the only activity, and other steps could proceed in
 // parallel.
 func (c *scheduler) onlySlowSteps() bool {
 	l := c.env.current()
@@ -115,7 +115,7 @@ func (c *scheduler) onlySlowSteps() bool {
 	return others && l.activity.Count() == running
 }
 
-// claimsSettled reports whether every claim loop waits and has nothing to return.
+// claimsSettled reports whether every claim loop waits in the store and nothing wakes it.
 func (c *scheduler) claimsSettled() bool {
 	c.mu.Lock()
 	n := c.claiming

@@ -9,16 +9,18 @@ import (
 	"time"
 )
 
-// A step that waits for the end of its context waits for virtual time or for the workflow: nothing
-// else can end the wait. Such a step is stalled, and time advances without it. A call of Done of
-// the context does not prove that the step waits: the code may have checked the context and
-// continued, slowly if the machine is busy, or may be inside a call of the engine, such as a write
-// to a stream, that ends by itself. If time advanced then, the attempt's timeout could end a step
-// that is working. Therefore the current state of the step's goroutine decides.
+// Stalled steps: if a step waits for the end of its context, only virtual time or the workflow can
+// end the wait. Such a step is stalled, and time advances without it.
+//
+// A call of Done of the context does not prove that the step waits. The code may have checked the
+// context and continued, slowly if the machine is busy. It may also be inside a call of the engine
+// that ends without virtual time, such as a write to a stream. If time advanced, the timeout of the
+// attempt could end a step that works. Therefore the scheduler examines the state of the step's
+// goroutine.
 
-// patient is how long other running goroutines of the process may prevent a step from being
-// classified as stalled, because the step may wait for one of them. It is much longer than they
-// need for that, but parallel tests may run indefinitely.
+// patient is the maximum real time for which other running goroutines of the process prevent a step
+// from being stalled. The step may wait for one of them, which takes much less time. The time is
+// limited because parallel tests may run for long.
 const patient = 2 * time.Second
 
 // findStalled marks the steps that wait for the end of their context.
@@ -42,7 +44,7 @@ func (c *scheduler) findStalled() {
 	}
 }
 
-// stillStalled marks stalled steps that have continued as running, and reports whether there were
+// stillStalled marks stalled steps that have continued as running. It reports whether there were
 // none.
 func (c *scheduler) stillStalled() bool {
 	c.mu.Lock()
@@ -67,7 +69,7 @@ func (c *scheduler) stillStalled() bool {
 	return still
 }
 
-// goroutineID is the number of a goroutine, as printed in stack traces.
+// goroutineID is the number of a goroutine in stack traces.
 type goroutineID string
 
 // currentGoroutine returns the number of the calling goroutine.
@@ -79,13 +81,13 @@ func currentGoroutine() goroutineID {
 
 // goroutineDump is a summary of the stacks of all goroutines of the process.
 type goroutineDump struct {
-	waiting map[goroutineID]bool // goroutines that wait; true: in the user's code
-	working bool                 // a goroutine other than the caller is running or runnable
+	waiting map[goroutineID]bool // the waiting goroutines; true: the wait is in code of the user
+	working bool                 // a goroutine other than the calling one is running or runnable
 }
 
 func (d *goroutineDump) blocked(id goroutineID) bool { return d.waiting[id] }
 
-// goroutines examines all goroutines. It stops the world briefly.
+// goroutines returns a summary of all goroutines. It stops the process briefly.
 func goroutines() *goroutineDump {
 	b := make([]byte, 1<<16)
 	for {
@@ -99,7 +101,7 @@ func goroutines() *goroutineDump {
 	return parseGoroutines(b)
 }
 
-// parseGoroutines parses a stack trace of all goroutines, the first of which is the caller.
+// parseGoroutines parses a stack trace of all goroutines. The first one is the calling goroutine.
 func parseGoroutines(trace []byte) *goroutineDump {
 	d := &goroutineDump{waiting: map[goroutineID]bool{}}
 	for i, stack := range bytes.Split(trace, []byte("\n\n")) {
@@ -117,7 +119,7 @@ func parseGoroutines(trace []byte) *goroutineDump {
 	return d
 }
 
-// header parses the first line of a stack: goroutine 7 [select, 2 minutes]:.
+// header parses the first line of a stack, for example "goroutine 7 [select, 2 minutes]:".
 func header(stack []byte) (id goroutineID, state string, ok bool) {
 	line, _, _ := bytes.Cut(stack, []byte("\n"))
 	rest, ok := bytes.CutPrefix(line, []byte("goroutine "))
@@ -133,13 +135,13 @@ func header(stack []byte) (id goroutineID, state string, ok bool) {
 	return goroutineID(number), string(text), true
 }
 
-// inUserCode reports whether a goroutine is in the code of a step rather than in the engine: the
-// code has neither called into the engine nor returned. The outermost functions belong to the
+// inUserCode reports whether a goroutine is in the code of a step. It is not if that code has
+// called into the engine or has returned. The outermost functions of the stack belong to the
 // engine, which called the code.
 func inUserCode(stack []byte) bool {
 	lines := strings.Split(string(stack), "\n")
 	user := false
-	for i := (len(lines)-1)/2*2 - 1; i > 0; i -= 2 { // from the outermost function
+	for i := (len(lines)-1)/2*2 - 1; i > 0; i -= 2 { // from the outermost function inwards
 		function := lines[i]
 		switch engine := ofEngine(function, lines[i+1]); {
 		case engine && user:
@@ -151,7 +153,7 @@ func inUserCode(stack []byte) bool {
 	return user
 }
 
-// mainModule returns the module whose tests run; empty: unknown.
+// mainModule returns the path of the module whose tests run. It is empty if unknown.
 var mainModule = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Path
@@ -160,7 +162,7 @@ var mainModule = sync.OnceValue(func() string {
 })
 
 // calledByUser reports whether the caller of calledByUser was called by code of the module under
-// test, rather than by a library.
+// test. It returns false if a library called it.
 func calledByUser() bool {
 	var pcs [8]uintptr
 	f, _ := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]).Next()
@@ -173,15 +175,15 @@ func calledByUser() bool {
 // enginePackages is the prefix of the names of functions of the runtime.
 const enginePackages = "github.com/flowgen/flowgen/runtime/"
 
-// ofEngine reports whether a function, given by its name and its position or file, belongs to the
-// packages that a step calls into. Their tests count as user code.
+// ofEngine reports whether a function belongs to the packages of the runtime. The function is given
+// by its name and its position or file. Functions in tests of these packages count as code of the
+// user.
 func ofEngine(function, position string) bool {
 	return strings.HasPrefix(function, enginePackages) && !strings.Contains(position, "_test.go")
 }
 
 // ofUser reports whether a function belongs to the module under test or to one of its dependencies,
-// rather than to the standard library: the path of a module has a dot in its first element, except
-// for modules that are not published.
+// and not to the standard library. The path of a published module has a dot in its first element.
 func ofUser(function string) bool {
 	if m := mainModule(); m != "" && (strings.HasPrefix(function, m+"/") || strings.HasPrefix(function, m+".")) {
 		return true

@@ -77,6 +77,6 @@ func TestGoroutines_FindsTheCaller(t *testing.T) {
 	if id == currentGoroutine() || id == "" {
 		t.Fatalf("got goroutine %q from another goroutine than %q", id, currentGoroutine())
 	}
-	for !goroutines().blocked(id) { // it has not reached the channel yet
+	for !goroutines().blocked(id) { // until the goroutine waits for the channel
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 )
 
-// StepContext returns a context with which the implementation of a step can be called as a plain
-// function; the functions of package step work with it. It is the context of one attempt and ends
-// with the test. [Heartbeats] keeps the details of heartbeats for a later attempt, [Streams] the
-// chunks that the step writes to streams.
+// StepContext returns a context with which a test can call the implementation of a step as a plain
+// function. The functions of package step accept the context. It is the context of one attempt and
+// ends with the test. With [Heartbeats] the test keeps the details of heartbeats for a later
+// attempt. With [Streams] it keeps the chunks that the step writes to streams.
 func StepContext(t testing.TB, opts ...StepOption) context.Context {
 	a := &stepOptions{attempt.Attempt{
 		Run: event.NewRunID(Epoch, 0), Step: "test.step", Key: "test.step", Number: 1,
@@ -32,22 +32,22 @@ type StepOption func(*stepOptions)
 
 type stepOptions struct{ attempt.Attempt }
 
-// Attempt sets the number of the attempt; the default is 1.
+// Attempt sets the number of the attempt. The default is 1.
 func Attempt(n int) StepOption { return func(a *stepOptions) { a.Number = n } }
 
-// StepName sets the stored name of the step, which is also its key; the default is "test.step".
+// StepName sets the stored name of the step, which is also its key. The default is "test.step".
 func StepName(name string) StepOption {
 	return func(a *stepOptions) { a.Step, a.Key = name, name }
 }
 
-// WorkflowID sets the workflow ID of the run; the default is none.
+// WorkflowID sets the workflow ID of the run. By default the run has none.
 func WorkflowID(id string) StepOption { return func(a *stepOptions) { a.WorkflowID = id } }
 
-// Tags sets the tags of the run; the default is none.
+// Tags sets the tags of the run. By default the run has none.
 func Tags(tags map[string]string) StepOption { return func(a *stepOptions) { a.Tags = tags } }
 
-// LastHeartbeat sets the details of an earlier attempt's heartbeat. It panics if they cannot be
-// encoded as JSON.
+// LastHeartbeat sets the details of the last heartbeat of an earlier attempt. It panics if they
+// cannot be encoded as JSON.
 func LastHeartbeat(details any) StepOption {
 	data, err := json.Marshal(details)
 	if err != nil {
@@ -62,8 +62,8 @@ type Beats struct {
 	last [][]byte
 }
 
-// Heartbeats makes the attempt store its heartbeats in b, and read the last one that b already
-// contains.
+// Heartbeats makes the attempt store its heartbeats in b. The attempt can read the last heartbeat
+// that an earlier attempt has stored in b.
 func Heartbeats(b *Beats) StepOption {
 	return func(a *stepOptions) {
 		b.mu.Lock()
@@ -87,7 +87,8 @@ func (b *Beats) Count() int {
 	return len(b.last)
 }
 
-// Last decodes the details of the last heartbeat into a pointer, and reports whether there was one.
+// Last decodes the details of the last heartbeat into a pointer. It returns false if there was no
+// heartbeat.
 func (b *Beats) Last(into any) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,8 +22,8 @@ var (
 	seal  = newStep("shop.seal", shim.Policy{})
 )
 
-// novelCode writes two chapters, each in a separate run, in which two steps and the code write to
-// one stream. The last step closes it.
+// novelCode writes two chapters, each in a separate run. In each run, two steps and the code write
+// to one stream. The last step closes the stream.
 func novelCode(ctx workflow.Context, in string) (string, error) {
 	lines.Write(ctx, "chapter "+in)
 	if _, err := workflow.Map(ctx, []string{"a", "b"}, func(ctx workflow.Context, who string) (string, error) {
@@ -50,11 +50,11 @@ func setupNovel(e *workflowtest.Env) {
 	})
 }
 
-// writer identifies a step of a run; the zero value stands for the code of all runs.
+// writer identifies a step of a run. The zero value identifies the workflow code of all runs.
 type writer struct{ Run, Step string }
 
-// told returns the contents of the stream, by writer; for steps, only the chunks of the last
-// attempt, which follow those of earlier attempts.
+// told returns the contents of the stream, by writer. For a step it returns only the chunks of the
+// last attempt. It returns an error if chunks of an earlier attempt follow those of a later one.
 func told(e *workflowtest.Env) (map[writer][]string, error) {
 	all, attempts := map[writer][]string{}, map[writer]int{}
 	runs := map[workflow.RunID]string{"": ""}
@@ -77,7 +77,7 @@ func told(e *workflowtest.Env) (map[writer][]string, error) {
 	return all, nil
 }
 
-// whole returns the expected result of told when both runs have completed.
+// whole returns the result that told must have when both runs have completed.
 func whole(endsOf1, endsOf2 []string) map[writer][]string {
 	all := map[writer][]string{{}: slices.Concat([]string{"chapter 1"}, endsOf1, []string{"chapter 2"}, endsOf2, []string{"the end"})}
 	for run := range 2 {
@@ -103,7 +103,8 @@ func TestFLOW8_StreamsSurviveEveryCrash(t *testing.T) {
 	}
 }
 
-// sorted sorts the lines that concurrent branches of the code have written.
+// sorted sorts the lines that concurrent branches of the code have written, because their order
+// varies.
 func sorted(all map[writer][]string) map[writer][]string {
 	if code := all[writer{}]; len(code) == 7 {
 		slices.Sort(code[1:3])
@@ -119,7 +120,7 @@ func TestFLOW8_StreamsSurviveEveryOrder(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Error(err)
-		case o.Status == workflow.StatusCompleted: // otherwise it was canceled at some point
+		case o.Status == workflow.StatusCompleted: // a canceled run may have written only a part
 			completed++
 			want := whole([]string{"end of 1a", "end of 1b"}, []string{"end of 2a", "end of 2b"})
 			if diff := cmp.Diff(want, sorted(got)); diff != "" {
@@ -170,7 +171,7 @@ func TestStepContext_KeepsWhatAStepWritesToStreams(t *testing.T) {
 	if !c.Closed("lines") || c.Closed("other") {
 		t.Errorf("closed: lines %t, other %t; want the first", c.Closed("lines"), c.Closed("other"))
 	}
-	plain := workflowtest.StepContext(t) // without recording
+	plain := workflowtest.StepContext(t) // an attempt that records no streams
 	if err := errors.Join(step.Write(plain, lines, "x"), step.Close(plain, lines)); err != nil {
 		t.Error(err)
 	}

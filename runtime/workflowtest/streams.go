@@ -19,13 +19,13 @@ type Chunks struct {
 	closed []string
 }
 
-// Streams makes the attempt record its writes to streams and its closed streams in c. Without it
-// writes succeed and are discarded.
+// Streams makes the attempt record in c which chunks it writes and which streams it closes. Without
+// this option, writes succeed and are discarded.
 func Streams(c *Chunks) StepOption {
 	return func(a *stepOptions) { a.Streams = chunkWriter{c} }
 }
 
-// chunkWriter keeps the writes to streams.
+// chunkWriter implements the stream operations of an attempt by recording them in c.
 type chunkWriter struct{ c *Chunks }
 
 func (w chunkWriter) Write(_ context.Context, stream string, value []byte, keep int) error {

@@ -12,12 +12,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Stub replaces a step with fake, which has the type of the step's implementation:
+// Stub replaces the implementation of a step with fake, which has the same type:
 //
 //	charges := workflowtest.Stub(env, orders.Steps.Charge,
 //		func(ctx context.Context, customer string, cents int64) (orders.Receipt, error) { … })
 //
-// The package of the step need not be registered. A nil fake completes with the zero value.
+// The package of the step need not be registered. If fake is nil, the step completes with the zero
+// value.
 func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	e.tb.Helper()
 	c := &Calls{env: e, step: s.Name(), spec: engine.SpecOf(s)}
@@ -36,25 +37,26 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 //	prices := workflowtest.StubChild(env, flows.Price,
 //		func(ctx context.Context, carrier string) (flows.Offer, error) { … })
 //
-// fake is executed as the only step of such a run: FailFirst makes whole runs fail, a run is not
-// retried, and Count counts executions (one for each run, and one more for each death of its
-// worker). Args decodes the stored input. The run itself is real: it has an ID, is listed, can be
-// canceled, and ends with its parent. The package of the workflow need not be registered. A nil
-// fake completes with the zero value. StubChild panics if the Env's worker has started: call it
-// before the first run.
+// Each run of the workflow executes fake as its only step. FailFirst makes whole runs fail, because
+// a run is not retried. Count returns the number of executions: one for each run, and one more for
+// each crash of its worker. Args decodes the stored input of the run.
+//
+// The run itself is real: it has an ID, is listed, can be canceled, and ends with its parent. The
+// package of the workflow need not be registered. If fake is nil, runs complete with the zero
+// value. StubChild panics if the worker of the Env has started, so call it before the first run.
 func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
 	e.tb.Helper()
 	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
 }
 
-// StubBatch is like [StubChild], for a workflow with batch=, whose code takes the inputs of all
+// StubBatch is like [StubChild], for a workflow with batch=, whose code receives the inputs of all
 // starts that share a run:
 //
 //	sent := workflowtest.StubBatch(env, flows.Dispatch,
 //		func(ctx context.Context, emails []flows.Email) (int, error) { … })
 //
-// The starts are real: they share runs by their keys, and a run begins when it is full or its time
-// has passed. Args decodes the list of the stored inputs.
+// The starts are real: starts with the same key share a run. A run begins when it is full or when
+// its time has passed. Args decodes the list of stored inputs.
 func StubBatch[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, []In) (Out, error)) *Calls {
 	e.tb.Helper()
 	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
@@ -68,7 +70,7 @@ func stubRun(e *Env, workflow string, handler engine.StepFunc) *Calls {
 	return c
 }
 
-// adapt returns the handler for fake. It returns false for a nil function.
+// adapt returns the handler that calls fake. It returns false if fake is nil.
 func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 	if isNil(fake) {
 		return nil, false
@@ -80,8 +82,8 @@ func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 type Calls struct {
 	env     *Env
 	step    string
-	spec    *engine.StepSpec                                       // nil: a workflow
-	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: returns the zero value
+	spec    *engine.StepSpec                                       // the replaced step; nil: a workflow is replaced
+	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: the stand-in returns the zero value
 
 	mu     sync.Mutex
 	fail   int
@@ -91,7 +93,7 @@ type Calls struct {
 	inputs [][]byte
 }
 
-// FailFirst makes the first n executions fail with err, before the stand-in is called. Executions
+// FailFirst makes the first n executions fail with err instead of calling the stand-in. Executions
 // by a killed worker count.
 func (c *Calls) FailFirst(n int, err error) *Calls {
 	c.mu.Lock()
@@ -100,7 +102,7 @@ func (c *Calls) FailFirst(n int, err error) *Calls {
 	return c
 }
 
-// Delay makes each execution take d of virtual time, before it fails or the stand-in is called.
+// Delay makes each execution take d of virtual time, before it fails or calls the stand-in.
 func (c *Calls) Delay(d time.Duration) *Calls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +110,8 @@ func (c *Calls) Delay(d time.Duration) *Calls {
 	return c
 }
 
-// HangFirst makes the first n executions wait until their context ends, and fail with its cause.
+// HangFirst makes the first n executions wait until their contexts end. They fail with the cause of
+// the context.
 func (c *Calls) HangFirst(n int) *Calls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,15 +119,16 @@ func (c *Calls) HangFirst(n int) *Calls {
 	return c
 }
 
-// Count returns how often the step was executed; each attempt counts.
+// Count returns the number of executions. Each attempt is one execution.
 func (c *Calls) Count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.inputs)
 }
 
-// Args decodes the arguments of execution number i, from 0, into a pointer: to a struct with fields
-// named like the parameters, or to a map. It fails the test if there was no such execution.
+// Args decodes the arguments of execution number i, counted from 0, into a pointer to a struct or a
+// map. The fields of the struct are named like the parameters. Args fails the test if there was no
+// such execution.
 func (c *Calls) Args(i int, into any) {
 	c.env.tb.Helper()
 	c.mu.Lock()
@@ -142,7 +146,7 @@ func (c *Calls) Args(i int, into any) {
 	}
 }
 
-// execute implements the step.
+// execute is the implementation of the replaced step.
 func (c *Calls) execute(ctx context.Context, args []byte) ([]byte, error) {
 	c.mu.Lock()
 	c.inputs = append(c.inputs, args)

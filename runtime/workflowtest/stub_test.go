@@ -50,7 +50,7 @@ func TestTEST2_StandInsFailAndTakeTime(t *testing.T) {
 	if got, err := run.Result(t.Context()); got != "in" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	// Three attempts of a minute each, and delays of 1 s and 2 s.
+	// There are three attempts of a minute each, and delays of 1 s and 2 s between them.
 	if d := env.Now().Sub(workflowtest.Epoch); calls.Count() != 3 || d != 3*time.Minute+3*time.Second {
 		t.Errorf("%d calls in %v, want 3 in 3m3s", calls.Count(), d)
 	}

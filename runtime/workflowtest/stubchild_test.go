@@ -18,7 +18,7 @@ var errBroken = errors.New("the box is broken")
 
 func init() { shim.RegisterSentinel("workflowtest_test.errBroken", errBroken) }
 
-// parcels sends one parcel after the other, and resends the first one if it breaks.
+// parcels sends one parcel after the other. If the first parcel breaks, it sends that parcel again.
 func parcels(ctx workflow.Context, in string) (string, error) {
 	first, err := parcel.Child(ctx, in)
 	if errors.Is(err, errBroken) {
@@ -35,7 +35,8 @@ func realParcel(ctx workflow.Context, _ string) (string, error) {
 	return "", errors.New("this is not the stand-in")
 }
 
-// stubParcel registers everything, with the stand-in before or after the code that it replaces.
+// stubParcel registers the workflows. It replaces the code of parcel before or after it binds the
+// real code.
 func stubParcel(e *workflowtest.Env, early bool) *workflowtest.Calls {
 	if !early {
 		shim.BindWorkflow(e, parcel, realParcel)
@@ -157,7 +158,7 @@ func TestTEST2_ABatchWorkflowHasAStandInThatTakesTheInputsOfAllStarts(t *testing
 				}
 				runs = append(runs, run)
 			}
-			for i, want := range []int{3, 3, 3, 1} { // the last one begins when its hour has passed
+			for i, want := range []int{3, 3, 3, 1} { // the last run has a single start and begins when its hour has passed
 				if got, err := runs[i].Result(t.Context()); got != want || err != nil {
 					t.Errorf("start %d: got %d, %v, want %d", i, got, err, want)
 				}
@@ -188,5 +189,5 @@ func TestTEST2_AStepOfAnotherQueueHasAStandInLikeAnyOther(t *testing.T) {
 	}
 }
 
-// render is executed by workers of another queue.
+// Workers of another queue execute the step render.
 var render = newStep("shop.render", shim.Policy{Queue: "gpu"})

@@ -18,32 +18,32 @@ import (
 type Outcome struct {
 	// Run is the handle of the run.
 	Run *workflow.Handle
-	// Status is the status at the end; if it is not terminal, the run is stuck.
+	// Status is the status at the end of the execution. If it is not terminal, the run is stuck.
 	Status workflow.Status
-	// Result is the stored form of the run's result; nil unless it completed.
+	// Result is the stored form of the run's result. It is nil unless the run completed.
 	Result json.RawMessage
-	// Failure is the failure of the run; nil if it completed.
+	// Failure is the failure of the run. It is nil if the run completed.
 	Failure *event.Failure
 	// Log is the log of the run, as rendered by Env.Log.
 	Log []string
 
-	events []event.Event         // events of the run that was started
-	last   []event.Event         // events of the last run of its chain
-	asides map[event.ItemID]bool // items that are not messages
+	events []event.Event         // events of the first run of the chain
+	last   []event.Event         // events of the last run of the chain
+	asides map[event.ItemID]bool // IDs of delivered items that are not messages
 }
 
 // trial is one execution of a workflow in its own Env.
 type trial struct {
 	Outcome
 	state    any
-	problems []string // faults detected by the Env itself
+	problems []string // faults that the Env has detected
 	points   []point
 	killed   []int // indices into points
 	kills    []string
-	blocked  bool // the code did not fit the log
+	blocked  bool // a run was blocked because the code did not match its log
 	effects  []effect
-	steps    map[string]stepEnd // by name and key, of all runs: see kin
-	// onceSteps contains the names of the steps that are not idempotent.
+	steps    map[string]stepEnd // outcomes of the steps of all runs, by name of the run and key, see kin
+	// onceSteps contains the names of the steps that are declared nonidempotent.
 	onceSteps map[string]bool
 	kin       kin
 }
@@ -53,7 +53,7 @@ type stepEnd struct {
 	Step, Args, Result, Code string
 }
 
-// workload is a workflow with its input, as executed by explorations.
+// workload is a workflow with its input, which explorations execute.
 type workload struct {
 	t     testing.TB
 	name  string
@@ -80,8 +80,8 @@ func newWorkload[In, Out any](t testing.TB, d workflow.Definition[In, Out], in I
 	}
 }
 
-// run executes the workflow once. prepare changes the Env before the setup, and verify examines it
-// before it is closed; both may be nil.
+// run executes the workflow once in a new Env. It calls prepare before the setup of the test, and
+// verify before the Env is closed. Both may be nil.
 func (w *workload) run(prepare func(*Env), verify func(*Env, *trial)) *trial {
 	rec := &recorder{TB: w.t}
 	e := newEnv(rec, append(slices.Clone(w.opts), func(o *options) { o.quiet = true }))
@@ -133,7 +133,7 @@ func (w *workload) follow(e *Env, tr *trial) {
 	e.read(tr)
 }
 
-// calm waits until everything waits.
+// calm waits until everything waits, or in real time until every run has ended or is idle.
 func (e *Env) calm() error {
 	if !e.virtual() {
 		return e.rest()
@@ -144,8 +144,8 @@ func (e *Env) calm() error {
 	return c.settle(e.ctx)
 }
 
-// recorder is the testing.TB of one execution of an exploration: it keeps failures, which are
-// reported later with the crash point or seed.
+// recorder is the testing.TB of one execution of an exploration. It keeps failures, which the
+// exploration reports later with the crash point or the seed.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex
@@ -164,7 +164,7 @@ func (r *recorder) errors() []string {
 	return slices.Clone(r.failed)
 }
 
-// guard calls f on a goroutine that f may end, as Fatal does.
+// guard calls f on a new goroutine, because f may end its goroutine, as Fatal does.
 func (r *recorder) guard(f func()) {
 	done := make(chan struct{})
 	var crash any

@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// workerStore is a worker's handle of the store. It is disconnected when the worker dies: requests
-// sent after that do not arrive.
+// workerStore is the store of an Env as one incarnation of the worker uses it. Requests that the
+// worker sends after it was killed do not arrive.
 type workerStore struct {
 	inner       store.Store
 	incarnation *incarnation
@@ -20,8 +20,9 @@ var (
 	_ store.StepDataStore = (*workerStore)(nil)
 )
 
-// send executes one request. Every request is a point at which the worker may die: before the
-// request arrives (unless it only reads), and before its response arrives.
+// send executes one request. Every request that succeeds is a crash point, at which the worker may
+// be killed before the response arrives. A request that writes is also a crash point before it
+// arrives.
 func send[T any](l *workerStore, r request, op func() (T, error)) (T, error) {
 	var zero T
 	e := l.incarnation.env
@@ -30,7 +31,7 @@ func send[T any](l *workerStore, r request, op func() (T, error)) (T, error) {
 	}
 	v, err := op()
 	if err == nil && r.did != nil && !r.did(v) {
-		return v, nil // it had no effect
+		return v, nil // the request had no effect, so it is no crash point
 	}
 	if l.incarnation.dead.Load() || err == nil && e.reach(l.incarnation, r, after) {
 		return zero, store.ErrClosed
@@ -38,15 +39,15 @@ func send[T any](l *workerStore, r request, op func() (T, error)) (T, error) {
 	return v, err
 }
 
-// request describes a request.
+// request describes a request to the store.
 type request struct {
 	what   string
 	writes bool
-	frames [][]byte       // frames that it appends
-	did    func(any) bool // reports whether the request had an effect; nil: always
+	frames [][]byte       // frames that the request appends
+	did    func(any) bool // reports from the response whether the request had an effect; nil: it always has
 }
 
-// nothing is the result of requests that have none.
+// nothing is the response type of requests without a response.
 type nothing struct{}
 
 func do(l *workerStore, r request, op func() error) error {
@@ -54,7 +55,7 @@ func do(l *workerStore, r request, op func() error) error {
 	return err
 }
 
-// uncounted executes a request that changes no run, and is not a crash point.
+// uncounted executes a request that is not a crash point, because it changes no run.
 func uncounted[T any](l *workerStore, op func() (T, error)) (T, error) {
 	var zero T
 	if l.incarnation.dead.Load() {
@@ -73,12 +74,12 @@ func (l *workerStore) Clock() store.Clock { return l.inner.Clock() }
 // Partitions returns the number of partitions of the store.
 func (l *workerStore) Partitions() int { return l.inner.Partitions() }
 
-// Create stores new runs: children of other runs.
+// Create stores new runs, which are children of other runs.
 func (l *workerStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	return send(l, request{what: "create", writes: true}, func() ([]store.Created, error) {
 		l.incarnation.env.told.RLock()
 		defer l.incarnation.env.told.RUnlock()
-		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // the request has been sent
+		created, err := l.inner.Create(context.WithoutCancel(ctx), runs) // the request has arrived, so it does not end with the worker
 		for i := range created {
 			if created[i].Err == nil && created[i].New {
 				l.incarnation.env.createdByWorker(created[i].Run)
@@ -88,7 +89,7 @@ func (l *workerStore) Create(ctx context.Context, runs []store.Create) ([]store.
 	})
 }
 
-// OpenSession adds a lease, which ends when the worker is reaped.
+// OpenSession adds a lease. The lease ends when the worker is reaped.
 func (l *workerStore) OpenSession(ctx context.Context, s store.Session) error {
 	_, err := uncounted(l, func() (nothing, error) {
 		l.incarnation.mu.Lock()
@@ -143,7 +144,7 @@ func (l *workerStore) Commit(ctx context.Context, commits []store.Commit) ([]sto
 	return send(l, r, func() ([]store.Committed, error) {
 		l.incarnation.env.told.RLock()
 		defer l.incarnation.env.told.RUnlock()
-		answers, err := l.inner.Commit(context.WithoutCancel(ctx), commits) // the request has been sent
+		answers, err := l.inner.Commit(context.WithoutCancel(ctx), commits) // the request has arrived, so it does not end with the worker
 		for i := range answers {
 			if answers[i].Err == nil {
 				l.incarnation.env.committed(commits[i].Run, commits[i].Frame)
@@ -197,8 +198,8 @@ func (l *workerStore) Resolve(ctx context.Context, workflowID string) (event.Run
 	return uncounted(l, func() (event.RunID, error) { return l.inner.Resolve(ctx, workflowID) })
 }
 
-// Wait blocks the claim loop until there is something to claim. In virtual time it waits without a
-// limit: the scheduler announces runs that become due.
+// Wait blocks the claim loop until there is a run to claim. In virtual time, it ignores the time
+// limit of w, because the scheduler makes due runs ready.
 func (l *workerStore) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if !l.incarnation.env.virtual() {
 		return uncounted(l, func() (store.Woken, error) { return l.inner.Wait(ctx, w) })
@@ -237,13 +238,13 @@ func (l *workerStore) ReadStream(ctx context.Context, r store.ReadStream) (store
 	return uncounted(l, func() (store.StreamPage, error) { return l.inner.ReadStream(ctx, r) })
 }
 
-// AwaitStream blocks until there is something new in a stream.
+// AwaitStream blocks until a stream has a chunk after the given position, or has ended.
 func (l *workerStore) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	_, err := uncounted(l, func() (nothing, error) { return nothing{}, l.inner.AwaitStream(ctx, run, stream, after) })
 	return err
 }
 
-// SetStepData stores step data.
+// SetStepData stores data of a step.
 func (l *workerStore) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	n, ok := store.As[store.StepDataStore](l.inner)
 	if !ok {
@@ -252,7 +253,7 @@ func (l *workerStore) SetStepData(ctx context.Context, run event.RunID, fence st
 	return do(l, request{what: "step-data", writes: true}, func() error { return n.SetStepData(ctx, run, fence, key, body, progress) })
 }
 
-// StepData returns the step data of a run.
+// StepData returns the data of all steps of a run.
 func (l *workerStore) StepData(ctx context.Context, run event.RunID) (map[string][]byte, error) {
 	n, ok := store.As[store.StepDataStore](l.inner)
 	if !ok {
@@ -261,5 +262,5 @@ func (l *workerStore) StepData(ctx context.Context, run event.RunID) (map[string
 	return uncounted(l, func() (map[string][]byte, error) { return n.StepData(ctx, run) })
 }
 
-// Close does nothing: the store belongs to the Env.
+// Close does nothing, because the store belongs to the Env.
 func (l *workerStore) Close() error { return nil }

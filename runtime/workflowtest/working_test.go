@@ -11,13 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// worksFor is the real time for which the steps of these tests work: long enough for virtual time
-// to advance if the scheduler classified them as waiting. No result depends on it.
+// worksFor is the real time for which the steps of these tests work. Virtual time would advance
+// within it if the scheduler classified the steps as waiting. No result depends on it.
 const worksFor = 100 * time.Millisecond
 
 // TestTEST1_TimeStandsStillWhileAStepThatLooksAtItsContextWorks proves that a step that has checked
-// its context counts as working until it waits for the context. Otherwise the timeout of its
-// attempt, ten minutes of virtual time away, would end the step on a slow machine.
+// its context counts as working until it waits for the end of the context. Otherwise virtual time
+// would advance by ten minutes on a slow machine, and the timeout of the attempt would end the
+// step.
 func TestTEST1_TimeStandsStillWhileAStepThatLooksAtItsContextWorks(t *testing.T) {
 	work := func(ctx context.Context) {
 		for began := time.Now(); time.Since(began) < worksFor && ctx.Err() == nil; {
