@@ -20,12 +20,12 @@ var (
 	memory   = limit.NewLocal("example.memory")
 )
 
-// using returns a workflow as the generator declares it for uses=.
+// using returns a workflow that uses limits, as the generator declares it for uses=.
 func using(name string, uses func(in string) []limit.Use) workflow.Definition[string, string] {
 	return shim.NewWorkflow[string, string](name, "in", shim.WorkflowPolicy{Uses: shim.Uses(uses)})
 }
 
-// serve runs f with a client, while a worker executes the definition.
+// serve calls f with a client while a worker executes the workflow d.
 func serve(cfg worker.Config, d workflow.Definition[string, string], f func(context.Context, *workflow.Client) error) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -41,7 +41,7 @@ func serve(cfg worker.Config, d workflow.Definition[string, string], f func(cont
 	}
 }
 
-// Four at once across all workers; a start that would use more is refused.
+// At most four permits are in use at once across all workers. A start that needs more is refused.
 func ExampleNew() {
 	render := using("example.render", func(in string) []limit.Use { return []limit.Use{gpu.Use(len(in))} }) // uses=GPU:…
 	serve(worker.Config{}, render, func(ctx context.Context, c *workflow.Client) error {
@@ -56,7 +56,7 @@ func ExampleNew() {
 	// true 6 of 4
 }
 
-// One run per customer at a time.
+// Each customer has one run at a time.
 func ExampleNewKeyed() {
 	bill := using("example.bill", func(in string) []limit.Use { return []limit.Use{customer.For(in).Use(1)} }) // uses=PerCustomer(in)
 	serve(worker.Config{}, bill, func(ctx context.Context, c *workflow.Client) error {
@@ -82,7 +82,7 @@ func ExampleNewKeyed() {
 	// acme is done <nil>
 }
 
-// Each worker has as much memory as its configuration states.
+// Each worker has as much memory as its configuration declares.
 func ExampleNewLocal() {
 	index := using("example.index", func(string) []limit.Use { return []limit.Use{memory.Use(512)} }) // uses=Memory:512
 	cfg := worker.Config{Capacity: map[string]int{"example.memory": 8192}}

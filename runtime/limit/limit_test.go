@@ -22,7 +22,7 @@ func panics(f func()) (text string) {
 
 func TestDeclarations_PanicWithWhatIsWrong(t *testing.T) {
 	limit.New("test.twice", limit.Config{AtOnce: 1})
-	limit.New("test.twice", limit.Config{AtOnce: 1}) // declared twice in the same way, as by a package that is loaded twice
+	limit.New("test.twice", limit.Config{AtOnce: 1}) // two identical declarations are allowed, because a package may be loaded twice
 	var zero limit.Limit
 	for want, f := range map[string]func(){
 		"has no name":           func() { limit.New("", limit.Config{}) },

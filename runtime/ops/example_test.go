@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// open returns a client, with a run that waits because no worker is running.
+// open returns a client and a run. The run waits, because no worker is running.
 func open(ctx context.Context) (client *workflow.Client, run workflow.RunID, stop func()) {
 	st := memstore.New()
 	client = workflow.NewClient(st, workflow.ClientConfig{})
@@ -24,7 +24,7 @@ func open(ctx context.Context) (client *workflow.Client, run workflow.RunID, sto
 	return client, started.ID(), func() { _ = errors.Join(client.Close(), st.Close()) }
 }
 
-// The state of queues and workers is read from the store, even while no worker runs.
+// Fleet reads the state of queues and workers from the store, even if no worker is running.
 func ExampleClient_Fleet() {
 	ctx := context.Background()
 	client, _, stop := open(ctx)
@@ -40,7 +40,7 @@ func ExampleClient_Fleet() {
 	// Output: default 1 ready, 0 workers
 }
 
-// A run that no worker serves can be ended and deleted by an operator.
+// An operator can terminate and delete a run that no worker serves.
 func ExampleClient_Terminate() {
 	ctx := context.Background()
 	client, run, stop := open(ctx)
@@ -57,7 +57,7 @@ func ExampleClient_Terminate() {
 	// 1 <nil>
 }
 
-// A limit that no worker has declared yet can be configured in advance.
+// An operator can configure a limit before a worker declares it.
 func ExampleLimits_Set() {
 	ctx := context.Background()
 	client, _, stop := open(ctx)

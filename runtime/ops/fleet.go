@@ -12,57 +12,56 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Fleet contains the workers on a store and the number of runs that wait for them.
+// Fleet contains the workers of a store and the numbers of open runs on their queues.
 type Fleet struct {
-	At      time.Time    // by the store's clock
-	Workers []WorkerInfo // sorted by name, then build
-	Queues  []QueueInfo  // sorted by queue, then workflow
+	At      time.Time    // time of the state, by the clock of the store
+	Workers []WorkerInfo // sorted by name and then by build
+	Queues  []QueueInfo  // sorted by queue and then by workflow
 }
 
-// WorkerInfo describes a worker as the store sees it. A worker has a session in each partition of
-// the store; the sessions with one name and one build are combined.
+// WorkerInfo describes a worker. A worker has a session in each partition of the store. A
+// WorkerInfo combines the sessions with one name and one build.
 type WorkerInfo struct {
 	Name  string // worker.Config.Name
-	Build string // fingerprint of the code that it executes
-	// Serves contains the queues and workflows whose runs the worker takes.
+	Build string // fingerprint of the code that the worker executes
+	// Serves contains the queues and workflows whose runs the worker claims.
 	Serves []store.Route
-	// Sessions is the number of its sessions, Live the number of those whose lease is valid. A
-	// worker without a live session has ended or cannot reach the store; its runs go to other
-	// workers.
+	// Sessions is the number of sessions of the worker. Live is the number of sessions with a valid
+	// lease. If Live is 0, the worker has ended or cannot reach the store, and other workers
+	// recover its runs.
 	Sessions, Live int
-	Lease          time.Time // end of the lease that expires first, unless it is renewed
-	Running        int       // number of runs that it has claimed
+	Lease          time.Time // end of the lease that expires first if it is not renewed
+	Running        int       // number of runs that the worker has claimed
 }
 
-// QueueInfo contains the number of open runs of a workflow on a queue. Internal runs, which hold
-// permits or execute steps for other runs, have workflow names of the runtime: see
-// workflow.Filter.Internal.
+// QueueInfo contains the numbers of open runs of a workflow on a queue. The names of internal
+// workflows belong to the runtime, see workflow.Filter.Internal.
 type QueueInfo struct {
 	Queue    string
 	Workflow string
 
-	Ready   int // waiting for a worker
-	Waiting int // waiting only for permits of limits
-	Running int // claimed by workers
-	Parked  int // sleeping, or waiting for messages, answers or the previous run
-	Blocked int // waiting for a worker whose code fits their logs
-	// Inexact reports that the store did not visit all runs, so the numbers may be slightly wrong;
-	// see store.RouteLoad.
+	Ready   int // runs that wait for a worker
+	Waiting int // runs that wait only for permits of limits
+	Running int // runs that workers have claimed
+	Parked  int // runs that sleep, or wait for messages, answers or the previous run
+	Blocked int // runs that wait for a worker whose code matches their logs
+	// Inexact reports that the store did not read all runs, so the numbers may be slightly wrong.
+	// See store.RouteLoad.
 	Inexact bool
-	// Oldest is a lower bound for the time since which the longest-waiting ready run has been
-	// ready, and OldestRun is that run. Both are zero if no run is ready. The time is the latest of
-	// the run's creation, its last event and the due time of its timer; a wakeup by a message or a
-	// delayed start has no time of its own. Only the first ready run of each of the four highest
-	// priorities of a queue and workflow is examined.
+	// Oldest and OldestRun describe the ready run that has waited longest for a worker. Both are
+	// zero if no run is ready. Oldest is the latest of the creation of the run, its last event and
+	// the due time of its timer. The run may have become ready later, because a message or a
+	// delayed start has woken it. Only the first ready run of each of the four highest priorities
+	// is examined.
 	Oldest    time.Time
 	OldestRun workflow.RunID
-	// Workers is the number of live workers that serve the queue and workflow.
+	// Workers is the number of live workers that serve the queue and the workflow.
 	Workers int
 }
 
-// Fleet returns the workers and queues, whether or not a worker is running. Its cost grows with
-// their number, not with the number of runs. The error matches workflow.ErrNotSupported if the store does
-// not provide the data.
+// Fleet returns the workers and queues. It does not need a running worker. Its cost depends on the
+// number of workers and queues, and not on the number of runs. The error matches
+// workflow.ErrNotSupported if the store does not provide the data.
 func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 	reader, err := capability[store.FleetTeller](c, "read the fleet")
 	if err != nil {
@@ -95,8 +94,8 @@ func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 	return f, nil
 }
 
-// workersOf combines the sessions of each worker. Sessions that serve nothing belong to clients
-// that end a run themselves, and last only a moment.
+// workersOf combines the sessions of each worker. It ignores sessions without routes. They belong
+// to clients that end a run themselves, and exist only briefly.
 func workersOf(state *store.Fleet) []WorkerInfo {
 	type id struct{ name, build string }
 	at := map[id]*WorkerInfo{}
@@ -130,8 +129,8 @@ func workersOf(state *store.Fleet) []WorkerInfo {
 	return all
 }
 
-// findOldest reads the first ready runs in two requests: the lengths of their logs, then their last
-// frames.
+// findOldest sets Oldest and OldestRun of the queues. It reads the first ready runs in two
+// requests, first the lengths of their logs and then their last frames.
 func (c *Client) findOldest(ctx context.Context, state *store.Fleet, queues []QueueInfo) error {
 	var loads []store.Load
 	var of []*QueueInfo
@@ -165,8 +164,9 @@ func (c *Client) findOldest(ctx context.Context, state *store.Fleet, queues []Qu
 	return nil
 }
 
-// readySince returns the earliest time since which a run may have been ready. l contains its last
-// frame, unless that is the first one. It returns false if the run is not ready or cannot be read.
+// readySince returns the earliest time at which a run may have become ready. l contains the last
+// frame of its log, unless the log has only one frame. ok is false if the run is not ready or
+// cannot be read.
 func readySince(l *store.Loaded, now time.Time) (time.Time, bool) {
 	if l.Err != nil || l.Record.QueueState != store.StateReady {
 		return time.Time{}, false
@@ -177,7 +177,7 @@ func readySince(l *store.Loaded, now time.Time) (time.Time, bool) {
 	}
 	f, err := event.DecodeFrame(l.Frames[len(l.Frames)-1])
 	if err != nil {
-		return time.Time{}, false // the worker that claims it reports the error
+		return time.Time{}, false // the worker that claims the run reports the error
 	}
 	for i := range f.Events {
 		for _, at := range []time.Time{f.Events[i].Time, f.Events[i].Due} {

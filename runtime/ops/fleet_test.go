@@ -19,7 +19,7 @@ var (
 	invoices = store.Route{Queue: "slow", Workflow: "shop.invoice"}
 )
 
-// yard is a store with three partitions whose clock the test controls.
+// yard is a store with three partitions. The test controls its clock.
 type yard struct {
 	*testing.T
 	clock  *storetest.Clock
@@ -67,7 +67,7 @@ func (y *yard) start(partition uint16, c store.Route, change ...func(*store.Crea
 	return l
 }
 
-// claim claims the ready run of a partition for a session.
+// claim claims a ready run of a partition for a session.
 func (y *yard) claim(partition int, s store.SessionID, c store.Route) store.Fence {
 	y.Helper()
 	got, err := y.st.Claim(y.Context(), store.Claim{Partition: partition, Session: s, Token: event.NewToken(), Routes: []store.Route{c}, Max: 1})
@@ -106,7 +106,7 @@ func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
 	for partition := range 3 {
 		y.session(partition, "web/1", "v1", packing, invoices)
 	}
-	y.session(0, "web/1", "v2", packing) // restarted under the same name
+	y.session(0, "web/1", "v2", packing) // a worker that was restarted under the same name
 	y.session(1, "client", "")           // a client that ends a run itself
 	y.clock.Advance(30 * time.Second)
 	y.session(1, "slow/7", "v1", invoices)
@@ -126,7 +126,7 @@ func TestOPS1_TheSessionsOfAWorkerAreOneWorker(t *testing.T) {
 	if q := y.queue(invoices); q.Workers != 2 || q.Ready != 2 || q.Running != 1 {
 		t.Errorf("queue: %+v, want two workers, two runs that are ready, and one that runs", q)
 	}
-	y.clock.Advance(45 * time.Second) // the first leases have expired
+	y.clock.Advance(45 * time.Second) // the leases of the sessions opened first expire
 	if q := y.queue(invoices); q.Workers != 1 {
 		t.Errorf("queue: %+v, want one worker: the others are silent", q)
 	}

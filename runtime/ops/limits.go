@@ -12,38 +12,41 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Limits configures limits at run time and lists their state. A configuration set here takes
-// precedence over the declaration in code, for all workers at once: additional capacity is
-// available immediately; reduced capacity takes effect as runs release their permits.
+// Limits configures limits at run time and lists their state. A configuration set with this type
+// takes precedence over the declaration in code, for all workers at once. Additional capacity is
+// available immediately. Reduced capacity takes effect as runs release their permits.
 type Limits struct{ c *Client }
 
-// Limits returns the interface to the limits of the store.
+// Limits returns an object that configures and lists the limits of the store.
 func (c *Client) Limits() Limits { return Limits{c} }
 
-// LimitInfo describes the current state of one part of a limit.
+// LimitInfo describes the current state of a limit, or of one key of a limit.
 type LimitInfo struct {
 	Name   string
-	Key    string // empty: the limit has no keys, or this part applies to keys without a configuration
+	Key    string // empty: the limit has no keys, or the entry applies to keys without a configuration
 	Config limit.Config
-	Set    bool // set at run time; false: as declared, or not configured
+	Set    bool // the configuration was set at run time; false: it is the declared one, or there is none
 	Paused bool
 	Held   int // total weight of the permits in use
 	Waits  int // total weight of the waiting requests
-	// Next is when the rate allows the next begin; zero: now, or there is no rate.
+	// Next is the time at which the rate allows the next use to begin. It is zero if the rate
+	// allows it now, or if there is no rate.
 	Next time.Time
 }
 
-// Set configures a limit, or one key of a limit. If the rate changes, past begins count as if the
-// new rate had applied to them: the next begin waits at most one interval of the new rate, unless
-// step.HoldBack has closed the limit. Config.Spread has no effect, it stays as declared. A paused
-// limit stays paused. The error is an *store.InvalidError for an invalid configuration, and for a
-// limit per worker, whose size is set in worker.Config.Capacity; or store.ErrNoLimits.
+// Set configures a limit, or one key of a limit. If the rate changes, past uses count as if the new
+// rate had applied to them. The next use then waits at most one interval of the new rate, unless
+// step.HoldBack has closed the limit. Config.Spread has no effect: the declared value applies. A
+// paused limit stays paused.
+//
+// Errors: a *store.InvalidError for an invalid configuration, or for a limit per worker, whose size
+// is set in worker.Config.Capacity; or store.ErrNoLimits if the store has no limits.
 func (l Limits) Set(ctx context.Context, which limit.Limit, c limit.Config) error {
 	return l.set(ctx, l.part(which), settingTo(c))
 }
 
-// settingTo returns the change that Set makes. resetting, pausing and resuming are the changes of
-// the other methods.
+// settingTo returns the change that Set makes. resetting, pausing and resuming are the changes that
+// Reset, Pause and Resume make.
 func settingTo(c limit.Config) store.SetLimit {
 	return store.SetLimit{
 		Config:    store.LimitConfig{AtOnce: c.AtOnce, Rate: c.Rate, Burst: c.Burst, Per: c.Per, Refuse: c.Refuse, Waiting: c.Waiting},
@@ -57,26 +60,25 @@ var (
 	resuming  = store.SetLimit{PauseOnly: true}
 )
 
-// Reset removes what was set: the limit has its declared configuration again. The errors of Reset,
-// Pause and Resume are those of Set.
+// Reset removes the configuration that was set, so that the declared configuration applies. Reset,
+// Pause and Resume return the errors of Set.
 func (l Limits) Reset(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), resetting)
 }
 
-// Pause prevents everything that uses the limit from beginning, until Resume. Holders of permits
-// continue. Only Resume ends the pause: neither Set nor Reset does, nor a deployment that declares
-// the limit.
+// Pause prevents steps and runs that use the limit from beginning until Resume is called. Holders
+// of permits continue. Set, Reset and a new deployment do not end the pause.
 func (l Limits) Pause(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), pausing)
 }
 
-// Resume ends a pause: the configuration set before, or the declared one, applies again. A key is
-// paused if it is paused itself or if the limit as a whole is.
+// Resume ends a pause. The configuration that was set, or the declared one, applies again. A key
+// stays paused while the limit as a whole is paused.
 func (l Limits) Resume(ctx context.Context, which limit.Limit) error {
 	return l.set(ctx, l.part(which), resuming)
 }
 
-// List returns all parts of limits that are configured, in use or waited for, sorted by name and
+// List returns all limits and keys that are configured, in use or waited for, sorted by name and
 // key.
 func (l Limits) List(ctx context.Context) ([]LimitInfo, error) {
 	limiter, err := l.limiter()
@@ -130,14 +132,14 @@ func (l Limits) set(ctx context.Context, which limitPart, s store.SetLimit) erro
 	return nil
 }
 
-// limitPart is a part of a limit and the partitions that keep it.
+// limitPart is a limit, or one key of a limit, and the partitions that keep it.
 type limitPart struct {
 	id         store.LimitID
 	local      bool
 	partitions []int
 }
 
-// part returns the part for a limit declared in this code.
+// part returns the limitPart of a limit that this program declares.
 func (l Limits) part(which limit.Limit) limitPart {
 	u := which.Use(1)
 	part := limitPart{id: store.LimitID{Name: which.Name(), Key: which.Key()}, local: u.Local}
@@ -158,25 +160,25 @@ func (l Limits) all() []int {
 	return all
 }
 
-// ErrLimitNotFound means that no worker has declared a limit of that name to the store. Limits per
-// worker are not declared to the store.
+// ErrLimitNotFound means that no worker has declared a limit with that name to the store. Workers
+// do not declare limits per worker to the store.
 var ErrLimitNotFound = errors.New("ops: limit not found")
 
-// NamedLimit is a part of a limit that is identified only by name, for programs that do not link
-// the code that declares the limit.
+// NamedLimit is a limit, or one key of a limit, identified by name. Programs that do not contain
+// the declaration of the limit use it.
 type NamedLimit struct {
 	l    Limits
 	part limitPart
 }
 
-// Named returns a part of a limit by name and key. An empty key addresses the limit as a whole,
-// which applies to all keys without their own configuration. Named reads from the store in which
-// partitions the limit is kept. Errors: [ErrLimitNotFound], store.ErrNoLimits.
+// Named returns a limit by name and key. If key is empty, it returns the limit as a whole, whose
+// configuration applies to all keys without their own. Named reads from the store in which
+// partitions the limit is kept. Errors: [ErrLimitNotFound] and store.ErrNoLimits.
 //
-// A limit that is spread by its keys is declared in every partition, any other limit in a single
-// one: see limit.Config.Spread. A worker declares a limit in each partition when it begins to serve
-// the partition. Until a spread limit is declared in a second partition, Named treats it as not
-// spread.
+// A limit that is spread by its keys is declared in every partition. Any other limit is declared in
+// a single partition, see limit.Config.Spread. A worker declares a limit in each partition when it
+// begins to serve the partition. Until a spread limit is declared in a second partition, Named
+// treats it as a limit that is not spread.
 func (l Limits) Named(ctx context.Context, name, key string) (NamedLimit, error) {
 	limiter, err := l.limiter()
 	if err != nil {
@@ -210,7 +212,7 @@ func (l Limits) Named(ctx context.Context, name, key string) (NamedLimit, error)
 
 // declaredIn reports whether a partition has a configuration for the limit as a whole.
 func declaredIn(ctx context.Context, limiter store.Limiter, partition int, name string) (bool, error) {
-	// The limit as a whole has the smallest key, so it is the first entry of its name.
+	// The empty key of the limit as a whole sorts first among the keys of the limit.
 	_, last := utf8.DecodeLastRuneInString(name)
 	page, err := limiter.Limits(ctx, partition, store.LimitID{Name: name[:len(name)-last]}, permits.StatesPage)
 	for err == nil && len(page) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// View is a named filter of runs, shared by all users of the store: see [store.View].
+// View is a named filter of runs that all users of the store share, see [store.View].
 type View = store.View
 
 // Errors of views.
@@ -16,8 +16,8 @@ var (
 	ErrViewsFull    = store.ErrViewsFull
 )
 
-// Views returns the views that the store keeps, sorted by name. The error matches
-// workflow.ErrNotSupported if it keeps none.
+// Views returns the views of the store, sorted by name. The error matches workflow.ErrNotSupported
+// if the store keeps no views.
 func (c *Client) Views(ctx context.Context) ([]View, error) {
 	entries, err := capability[store.Entries](c, "read views")
 	if err != nil {
@@ -26,10 +26,10 @@ func (c *Client) Views(ctx context.Context) ([]View, error) {
 	return store.Views(ctx, entries)
 }
 
-// SaveView creates or replaces the view with this name; [workflow.OnBehalfOf] sets its author. When
-// it returns nil the view is durable. The filter is a line that the store does not interpret.
-// Errors: workflow.ErrNotSupported, [ErrViewsFull], or a *[store.InvalidError] from
-// [store.View.Check].
+// SaveView creates or replaces the view with this name. [workflow.OnBehalfOf] sets the author of
+// the view. When SaveView returns nil, the view is durable. The store keeps the text of the filter
+// and does not interpret it. Errors: workflow.ErrNotSupported, [ErrViewsFull], or a
+// *[store.InvalidError] from [store.View.Check].
 func (c *Client) SaveView(ctx context.Context, name, filter string) error {
 	entries, err := capability[store.Entries](c, "save view")
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Client) SaveView(ctx context.Context, name, filter string) error {
 	return store.SaveView(ctx, entries, View{Name: name, Filter: filter, By: engine.Behalf(ctx)})
 }
 
-// DeleteView removes a view. Errors: workflow.ErrNotSupported or [ErrViewNotFound].
+// DeleteView deletes a view. Errors: workflow.ErrNotSupported or [ErrViewNotFound].
 func (c *Client) DeleteView(ctx context.Context, name string) error {
 	entries, err := capability[store.Entries](c, "delete view")
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *Client) Journal(ctx context.Context, q store.JournalQuery) (store.Journ
 	return store.Journal(ctx, entries, q)
 }
 
-// WriteJournal writes a journal entry, see [store.WriteJournal], and returns its ID. An entry without
-// an ID gets one made from the time of the store's clock. The error matches
+// WriteJournal writes a journal entry and returns its ID, see [store.WriteJournal]. If the entry
+// has no ID, WriteJournal makes one from the clock of the store. The error matches
 // workflow.ErrNotSupported if the store keeps no journal.
 func (c *Client) WriteJournal(ctx context.Context, e store.JournalEntry, keep store.JournalKeep) (id string, err error) {
 	entries, err := capability[store.Entries](c, "write the journal")

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// load reads the record of a run, and frames up to l.Limit.
+// load reads the record of a run and up to l.Limit frames.
 func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	if err := c.inner.Check(); err != nil {
 		return store.Loaded{}, err
@@ -29,7 +29,8 @@ func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	return loaded[0], loaded[0].Err
 }
 
-// checkID returns an error for text that is not a run ID, such as a workflow ID.
+// checkID returns an error if run does not have the form of a run ID. For example, it may be a
+// workflow ID.
 func checkID(run workflow.RunID) error {
 	if _, err := event.ParseRunID(string(run)); err != nil {
 		return fmt.Errorf("%w: for a workflow id use the ID from the Info of workflow.Client.RunByID", err)
@@ -43,11 +44,11 @@ type Tree struct {
 	Children []Tree // oldest first
 }
 
-// Tree returns a run with its children, their children, and so on. Purged runs are missing, with
-// all runs below them. The continuation of a run of the tree is listed as its sibling. Internal
-// runs, which hold tokens of hooks or execute steps on other queues, are left out;
-// [workflow.Client.List] by Root with Filter.Internal returns them. Errors: workflow.ErrRunNotFound;
-// workflow.ErrNotSupported if the store cannot be searched.
+// Tree returns a run with its descendants. Purged runs and their descendants are missing. The
+// continuation of a run is a sibling of that run. Tree leaves out internal runs, which hold tokens
+// of hooks or execute steps on other queues. To list internal runs, call [workflow.Client.List]
+// with Root and Filter.Internal. Errors: workflow.ErrRunNotFound; or workflow.ErrNotSupported if
+// the store cannot be searched.
 func (c *Client) Tree(ctx context.Context, run workflow.RunID) (Tree, error) {
 	top, err := c.client.Run(run).Info(ctx)
 	if err != nil {
@@ -65,7 +66,8 @@ func (c *Client) Tree(ctx context.Context, run workflow.RunID) (Tree, error) {
 	return grow(top, children, map[workflow.RunID]bool{top.ID: true}), nil
 }
 
-// grow visits each run once: a run created by an import may be its own parent.
+// grow adds the children of a run to its tree. It adds each run once, because an imported run may
+// be its own ancestor.
 func grow(info workflow.RunInfo, children map[workflow.RunID][]workflow.RunInfo, seen map[workflow.RunID]bool) Tree {
 	t := Tree{RunInfo: info}
 	own := children[info.ID]
@@ -83,12 +85,12 @@ func grow(info workflow.RunInfo, children map[workflow.RunID][]workflow.RunInfo,
 	return t
 }
 
-// Inbox returns the items that were sent to a run and not yet taken, in the order in which the run
-// will take them: messages, cancel requests, results of children. The run takes them with its next
-// commit, so items that remain wait for a worker that serves the run, for the end of a pause, or
-// for compatible code. The events have no numbers and times yet. The inbox of a run that has ended
-// is empty. The error matches workflow.ErrRunNotFound if the run does not exist, and is a
-// *[workflow.EventError] if an item cannot be read.
+// Inbox returns the items of a run's inbox in the order in which the run will receive them:
+// messages, cancel requests and results of children. A run receives its items with its next commit.
+// An item stays in the inbox while the run waits for a worker that serves it, for the end of a
+// pause, or for compatible code. The returned events have no numbers and times. The inbox of a run
+// that has ended is empty. The error matches workflow.ErrRunNotFound if the run does not exist. It
+// is a *[workflow.EventError] if an item cannot be read.
 func (c *Client) Inbox(ctx context.Context, run workflow.RunID) ([]event.Event, error) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
 	if err != nil {
@@ -108,13 +110,14 @@ func (c *Client) Inbox(ctx context.Context, run workflow.RunID) ([]event.Event, 
 
 // Orders are the requests to an open run that its log contains.
 type Orders struct {
-	Paused       bool   // its code is suspended until it is resumed; a run in debug mode also stops between operations without this
-	Canceling    bool   // it was asked to end, or must end, and its code cleans up
-	CancelReason string // of the first request
+	Paused       bool   // the code is suspended until the run is resumed; false for a run that is stopped only by debug mode
+	Canceling    bool   // the run was asked to end or must end, and its code cleans up
+	CancelReason string // reason of the first request to cancel
 }
 
-// Orders reads the part of the log of a run that was added since the last read. If the log cannot
-// be read to its end, the result covers the readable part.
+// Orders returns the requests that the log of a run contains. It reads only the events added since
+// its last call. If a part of the log cannot be read, the result covers the events before that
+// part.
 func (c *Client) Orders(ctx context.Context, run workflow.RunID) (Orders, error) {
 	o, err := c.inner.Orders(ctx, run)
 	return Orders(o), err
@@ -124,11 +127,12 @@ func (c *Client) Orders(ctx context.Context, run workflow.RunID) (Orders, error)
 type Recovery struct {
 	Time   time.Time
 	Reason string // for example expired_claim, process_ended or session_closed
-	From   string // the lost worker
-	By     string // the worker that detected the loss
+	From   string // name of the lost worker
+	By     string // name of the worker that detected the loss
 }
 
-// LastRecovery returns the last recovery of a run that the store has kept, or nil if there is none.
+// LastRecovery returns the last recovery of a run that the store has recorded, or nil if there is
+// none.
 func (c *Client) LastRecovery(ctx context.Context, run workflow.RunID) (*Recovery, error) {
 	if err := checkID(run); err != nil {
 		return nil, fmt.Errorf("read recoveries: %w", err)
@@ -152,7 +156,8 @@ func (c *Client) LastRecovery(ctx context.Context, run workflow.RunID) (*Recover
 	return nil, nil
 }
 
-// worker returns the name of the worker that has opened a session; the session ID begins with it.
+// worker returns the name of the worker that has opened a session. The session ID begins with that
+// name.
 func worker(s store.SessionID) string {
 	if at := strings.LastIndexByte(string(s), '/'); at >= 0 {
 		return string(s[:at])

@@ -14,31 +14,32 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ErrScheduleNotFound means that no schedule has this name, or that it was deleted.
+// ErrScheduleNotFound means that no schedule has this name, or that the schedule was deleted.
 var ErrScheduleNotFound = engine.ErrScheduleNotFound
 
-// Schedules reads and changes the schedules of a store; [workflow.Definition.Schedule] creates
-// them. Its methods send requests to the run of the schedule: when a method returns nil the request
-// is durable, and a worker executes it. A request applies to all ticks that are due after the call,
-// even if no worker was running for a long time; it may miss a tick that is due at that moment.
+// Schedules reads and changes the schedules of a store. [workflow.Definition.Schedule] creates
+// them. Its methods send requests to the run of the schedule, which a worker executes. When a
+// method returns nil, its request is durable. A request applies to all ticks that are due after the
+// call, even if no worker executes it for a long time. It may not apply to a tick that is due at
+// the time of the call.
 //
-// Errors: ErrScheduleNotFound; a *[workflow.ScheduleError] for an invalid request.
+// Errors: ErrScheduleNotFound; or a *[workflow.ScheduleError] for an invalid request.
 type Schedules struct{ c *Client }
 
-// Schedules returns the interface to the schedules of the store.
+// Schedules returns an object that reads and changes the schedules of the store.
 func (c *Client) Schedules() *Schedules { return &Schedules{c} }
 
 type order = engine.ScheduleOrder[workflow.Schedule, workflow.Backfill]
 
-// What operators send to the run of a schedule, and what the run publishes.
+// The topics and values through which this package and the run of a schedule communicate.
 var (
 	scheduleRuns   = scheduleDefinition()
 	scheduleOrders = workflow.NewTopic[order](event.ScheduleRun)
 	scheduleShown  = workflow.NewValue[workflow.ScheduleInfo](event.ScheduleRun)
 )
 
-// scheduleDefinition returns the definition of the runs of schedules. A handle from it may command
-// them.
+// scheduleDefinition returns the definition of the runs of schedules. Handles from this definition
+// may control these runs.
 func scheduleDefinition() (d workflow.Definition[workflow.None, workflow.None]) {
 	engine.Define(&d, engine.DefinitionSpec{Name: event.ScheduleRun})
 	return d
@@ -53,8 +54,8 @@ func (s *Schedules) Get(ctx context.Context, name string) (workflow.ScheduleInfo
 	return s.info(ctx, &r)
 }
 
-// info reads the published state of a schedule, or its initial state if it has published nothing
-// yet.
+// info returns the published state of a schedule. If the schedule has not published a state, it
+// returns the initial state.
 func (s *Schedules) info(ctx context.Context, r *store.Record) (workflow.ScheduleInfo, error) {
 	info, there, err := scheduleShown.Get(ctx, s.c.client.Run(r.Run))
 	if err == nil && !there {
@@ -63,13 +64,13 @@ func (s *Schedules) info(ctx context.Context, r *store.Record) (workflow.Schedul
 	if err != nil {
 		return info, err
 	}
-	info.Run = r.Run // the published state may be from the previous run
+	info.Run = r.Run // the previous run may have published the state
 	info.Unserved, err = s.c.inner.Unserved(ctx, r)
 	return info, err
 }
 
-// initial returns the state in the input of the run of a schedule. The input has the fields of the
-// published state, except that the definition of the schedule is a field of it.
+// initial returns the state that the input of a schedule's run contains. The input has the fields
+// of the published state. Only the definition of the schedule is in a separate field.
 func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (workflow.ScheduleInfo, error) {
 	events, err := s.c.client.Run(run).ReadEvents(ctx, 1, 1)
 	if err != nil {
@@ -96,8 +97,8 @@ func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (workflow.S
 	return info, nil
 }
 
-// List delivers the schedules, in no particular order. An error is the last pair. The error matches
-// workflow.ErrNotSupported if the store cannot be searched.
+// List returns the schedules, in no particular order. If an error occurs, it is in the last pair.
+// The error matches workflow.ErrNotSupported if the store cannot be searched.
 func (s *Schedules) List(ctx context.Context) iter.Seq2[workflow.ScheduleInfo, error] {
 	return func(yield func(workflow.ScheduleInfo, error) bool) {
 		for run, err := range s.c.client.List(ctx, workflow.Filter{Workflow: event.ScheduleRun, Statuses: open}) {
@@ -110,7 +111,7 @@ func (s *Schedules) List(ctx context.Context) iter.Seq2[workflow.ScheduleInfo, e
 				info, err = s.info(ctx, &l.Record)
 			}
 			if errors.Is(err, workflow.ErrRunNotFound) {
-				continue // it was purged meanwhile
+				continue // the run was purged after it was listed
 			}
 			if !yield(info, err) || err != nil {
 				return
@@ -143,8 +144,8 @@ func (s *Schedules) order(ctx context.Context, name string, o order) error {
 
 func (s *Schedules) now() time.Time { return s.c.store.Clock().Now() }
 
-// Update replaces the times and policies of the schedule. It keeps the workflow and its input; to
-// change these see [workflow.Definition.Schedule].
+// Update replaces the times and policies of the schedule. It keeps the workflow and its input. To
+// change these, call [workflow.Definition.Schedule].
 func (s *Schedules) Update(ctx context.Context, name string, to workflow.Schedule) error {
 	if problem := s.problem(to); problem != "" {
 		return &workflow.ScheduleError{Name: name, Problem: problem}
@@ -152,7 +153,7 @@ func (s *Schedules) Update(ctx context.Context, name string, to workflow.Schedul
 	return s.order(ctx, name, order{At: s.now(), Change: &to})
 }
 
-// problem describes why a schedule is not valid; empty: it is valid.
+// problem describes why a schedule is not valid. It is empty if the schedule is valid.
 func (s *Schedules) problem(of workflow.Schedule) string {
 	_, err := of.Next(s.now())
 	if bad, ok := errors.AsType[*workflow.ScheduleError](err); ok {
@@ -161,8 +162,8 @@ func (s *Schedules) problem(of workflow.Schedule) string {
 	return ""
 }
 
-// Pause makes the schedule skip all ticks from now on, and records the reason. Runs that were
-// started continue. Trigger and Backfill still start runs.
+// Pause makes the schedule skip all ticks until Resume is called, and records the reason. Runs that
+// the schedule has started continue. Trigger and Backfill start runs even during a pause.
 func (s *Schedules) Pause(ctx context.Context, name, note string) error {
 	if err := store.CheckText("note", note, workflow.MaxReason); err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
@@ -170,15 +171,16 @@ func (s *Schedules) Pause(ctx context.Context, name, note string) error {
 	return s.order(ctx, name, order{At: s.now(), Pause: true, Note: note})
 }
 
-// Resume ends a pause. Ticks that were due during the pause are not started; see
-// [Schedules.Backfill].
+// Resume ends a pause. Runs for ticks that were due during the pause are not started. To start
+// them, call [Schedules.Backfill].
 func (s *Schedules) Resume(ctx context.Context, name string) error {
 	return s.order(ctx, name, order{At: s.now(), Resume: true})
 }
 
-// Trigger starts a run now, in addition to the ticks, and returns its ID. When it returns the run
-// exists, unless another run is active and the overlap policy skips this one, or no worker has
-// processed the order within five seconds: then the order remains pending.
+// Trigger starts a run now, in addition to the ticks, and returns its ID. When Trigger returns, the
+// run usually exists. It does not exist if another run is active and the overlap policy skips this
+// one. It does not exist yet if no worker has processed the request within five seconds. In that
+// case, the request remains durable.
 func (s *Schedules) Trigger(ctx context.Context, name string) (workflow.RunID, error) {
 	o := order{At: event.Instant(s.now()), Trigger: "trigger " + string(event.NewItemID())}
 	if err := s.order(ctx, name, o); err != nil {
@@ -189,11 +191,11 @@ func (s *Schedules) Trigger(ctx context.Context, name string) (workflow.RunID, e
 	return run, nil
 }
 
-// triggerPatience bounds how long Trigger waits for a worker.
+// triggerPatience is the maximum time for which Trigger waits for a worker.
 const triggerPatience = 5 * time.Second
 
-// awaitStart waits until the run of a trigger exists or was skipped. The order is durable, so
-// errors are ignored.
+// awaitStart waits until the run of a trigger exists or was skipped. It ignores errors, because the
+// request is durable.
 func (s *Schedules) awaitStart(ctx context.Context, name string, run workflow.RunID) {
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
 	defer cancel()
@@ -209,14 +211,15 @@ func (s *Schedules) awaitStart(ctx context.Context, name string, run workflow.Ru
 		if err != nil || slices.ContainsFunc(info.Recent, func(t workflow.ScheduleStart) bool { return t.Run == run && t.Skipped != "" }) {
 			return
 		}
-		// The log of the schedule grows when it processes the order, and again when the run exists.
+		// The log of the schedule grows when the schedule processes the request, and when the run
+		// exists.
 		if s.c.store.Watch(ctx, r.Run, r.N) != nil {
 			return
 		}
 	}
 }
 
-// Backfill starts ticks of the past.
+// Backfill starts runs for ticks in the past.
 func (s *Schedules) Backfill(ctx context.Context, name string, b workflow.Backfill) error {
 	now := s.now()
 	problem := s.problem(workflow.Schedule{When: "every 1h", Overlap: b.Overlap})
@@ -236,8 +239,8 @@ func (s *Schedules) Backfill(ctx context.Context, name string, b workflow.Backfi
 	return s.order(ctx, name, order{At: now, Backfill: &b})
 }
 
-// Delete ends the schedule and waits until its run has ended; then the name is free. Runs that it
-// has started continue.
+// Delete ends the schedule and waits until its run has ended, so that the name is free. Runs that
+// the schedule has started continue.
 func (s *Schedules) Delete(ctx context.Context, name string) error {
 	r, err := s.c.inner.FindSchedule(ctx, name)
 	if err != nil {

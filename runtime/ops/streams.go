@@ -15,19 +15,19 @@ import (
 
 // StreamInfo describes the current state of a stream of a run and its chain.
 type StreamInfo struct {
-	ID   string // strm_ and a ULID; the same for all runs of the chain
+	ID   string // "strm_" and a ULID; the same for all runs of the chain
 	Name string
-	// First is the index of the first kept chunk; 0: none is kept. Last is the highest index
-	// written.
+	// First is the index of the first chunk that is kept. It is 0 if no chunk is kept. Last is the
+	// highest index written.
 	First, Last uint64
-	// Ended reports that no chunk will follow: the stream was closed, or the last run of the chain
-	// has ended.
+	// Ended reports that no chunk will follow, because the stream was closed or the last run of the
+	// chain has ended.
 	Ended bool
 }
 
-// Streams delivers the streams to which the runs of the chain of a run have written, sorted by
-// name, beginning with the first name greater than after. It waits out an outage of the store. The
-// error matches workflow.ErrNotSupported if the store cannot list streams.
+// Streams returns the streams to which the runs of a run's chain have written, sorted by name. It
+// begins with the first name greater than after. During an outage of the store, it waits. The error
+// matches workflow.ErrNotSupported if the store cannot list streams.
 func (c *Client) Streams(ctx context.Context, run workflow.RunID, after string) iter.Seq2[StreamInfo, error] {
 	return func(yield func(StreamInfo, error) bool) {
 		if err := c.streams(ctx, run, after, yield); err != nil {
@@ -78,22 +78,23 @@ func (c *Client) readStream(ctx context.Context, want store.ReadStream) (page st
 	return page, err
 }
 
-// StreamPage is a part of a stream, with the extent of the stream.
+// StreamPage is a part of a stream, with the state of the stream.
 type StreamPage struct {
 	Run    workflow.RunID
-	Chunks []workflow.Chunk[json.RawMessage] // in order, without gaps; values are in their stored form
-	// First is the index of the first kept chunk; 0: none is kept. Last is the index of the last
-	// chunk written, even if it is not kept any more.
+	Chunks []workflow.Chunk[json.RawMessage] // in order and without gaps; values are in their stored form
+	// First is the index of the first chunk that is kept. It is 0 if no chunk is kept. Last is the
+	// index of the last chunk written, even if that chunk is not kept.
 	First, Last uint64
-	// Ended reports that no chunk will follow: the stream was closed, or the last run of the chain
-	// has ended.
+	// Ended reports that no chunk will follow, because the stream was closed or the last run of the
+	// chain has ended.
 	Ended bool
 }
 
-// StreamPage returns up to limit chunks of a stream of a run, beginning with the first kept chunk
-// whose index is at least from. It does not wait for chunks, but waits out an outage of the store.
-// limit must be positive. To bound its size, a page may have fewer chunks than exist, but at least
-// one. A stream without writes is empty. [workflow.Handle.ReadStream] follows a stream.
+// StreamPage returns up to limit chunks of a stream of a run. It begins with the first kept chunk
+// whose index is at least from. limit must be positive. StreamPage does not wait for chunks, but it
+// waits during an outage of the store. It may return fewer chunks than limit to bound the size of a
+// page, but it returns at least one if there is one. A stream without writes is empty. To follow a
+// stream, use [workflow.Handle.ReadStream].
 func (c *Client) StreamPage(ctx context.Context, run workflow.RunID, name string, from uint64, limit int) (StreamPage, error) {
 	got, err := c.streamPage(ctx, run, name, from, limit)
 	if err != nil {

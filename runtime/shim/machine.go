@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// MachineArgs are the stored arguments of a machine's step: its scratchpad, which consists of the
-// exported fields of M as last committed, and the arguments of the step itself.
+// MachineArgs are the stored arguments of a machine's step. They consist of the scratchpad, which
+// contains the exported fields of M as last committed, and the arguments of the step itself.
 type MachineArgs[M, A any] struct {
 	State *M `json:"state"`
 	Args  A  `json:"args"`
@@ -26,18 +26,18 @@ type MachineArgs[M, A any] struct {
 
 // machineResult is the stored result of a machine's step.
 type machineResult struct {
-	State json.RawMessage `json:"state,omitempty"` // absent: unchanged
+	State json.RawMessage `json:"state,omitempty"` // absent if the scratchpad is unchanged
 	Next  machine.Next    `json:"next"`
 }
 
-// Goto returns a transition to a step.
+// Goto returns a transition to a step with the given arguments.
 func Goto[M, R, F, A any](s Step[F], args A) step.Next[M, R] {
 	data, err := engine.EncodePayload("input of step ", s.Name(), args)
 	return next[M, R](machine.Next{Step: s.Name(), Args: data}, err)
 }
 
-// Await returns a transition to a step once a message of a topic arrives. The message is the step's
-// argument named param; args are the other arguments.
+// Await returns a transition to a step when a message of the topic arrives. The message becomes the
+// argument of the step named param. args are the other arguments.
 func Await[M, R, F, A, T any](s Step[F], args A, param string, topic workflow.Topic[T]) step.Next[M, R] {
 	if topic.Name() == "" {
 		return next[M, R](machine.Next{}, fmt.Errorf("wait for step %s: zero Topic: declare it with workflow.NewTopic", s.Name()))
@@ -47,7 +47,7 @@ func Await[M, R, F, A, T any](s Step[F], args A, param string, topic workflow.To
 	return next[M, R](machine.Next{Waits: []machine.Wait{wait}}, err)
 }
 
-// Done ends the run with a result.
+// Done returns the transition that ends the run with a result.
 func Done[M, R any](result R) step.Next[M, R] {
 	data, err := engine.EncodePayload("result of machine", "", result)
 	return next[M, R](machine.Next{Done: true, Result: data}, err)
@@ -58,8 +58,8 @@ func next[M, R any](to machine.Next, err error) (n step.Next[M, R]) {
 	return n
 }
 
-// HandleMachine adapts a method of a machine. f gets a machine with the scratchpad; its other
-// fields are zero.
+// HandleMachine returns a Handler that calls a method of a machine. f receives a machine that
+// contains the scratchpad. The unexported fields of the machine are zero.
 func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R], error)) Handler {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var in MachineArgs[M, A]
@@ -82,7 +82,7 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 		}
 		var out machineResult
 		if out.Next, err = engine.NextOf(to); err != nil {
-			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // permanent: another attempt would run the same code
+			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // fatal, because another attempt would run the same code
 		}
 		after, err := engine.EncodePayload("scratchpad after step ", stepName(ctx), in.State)
 		if err != nil {
@@ -95,8 +95,8 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 	}
 }
 
-// noHooks refuses to open hooks in a machine's step: an outcome sent from outside is the result of
-// the step, and does not determine the next step.
+// noHooks refuses to open hooks in a step of a machine. The holder of a hook's token would send the
+// result of the step, which cannot contain the next step.
 type noHooks struct{}
 
 // OpenHook returns a fatal error, because another attempt would run the same code.
@@ -105,7 +105,7 @@ func (noHooks) OpenHook(_ context.Context, h attempt.Hook) (string, error) {
 		"return what an await… method of the machine returns, and let others send to its topic"})
 }
 
-// MachineStep is a step of a machine of type M with a result of type R.
+// MachineStep is a step of a machine of type M whose result has type R.
 type MachineStep[M, R any] struct {
 	name  string
 	catch func(step.Failure) step.Next[M, R]
@@ -113,8 +113,8 @@ type MachineStep[M, R any] struct {
 }
 
 // NewMachineStep declares a step of a machine, with arguments of type A. key returns the declared
-// key of the step; nil: it has none. catch returns the transition for a failure; nil: the machine
-// fails.
+// key of the step; nil: the step has no declared key. catch returns the transition for a failure of
+// the step; nil: the machine fails.
 func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(step.Failure) step.Next[M, R]) MachineStep[M, R] {
 	begin := func(ctx workflow.Context, state *M, args json.RawMessage, out *machineResult) error {
 		in := MachineArgs[M, A]{State: state}
@@ -129,8 +129,8 @@ func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(st
 	return MachineStep[M, R]{name: s.Name(), catch: catch, begin: begin}
 }
 
-// BindMachine registers a machine in r. start returns its first transition, and limit is the
-// maximum number of steps, 0 for no maximum.
+// BindMachine registers a machine in r. start returns the first transition of the machine. limit is
+// the maximum number of steps; 0: no maximum.
 func BindMachine[M, In, R any](r workflow.Registrar, d workflow.Definition[In, R], limit int, start func(In) step.Next[M, R], steps ...MachineStep[M, R]) {
 	byName := make(map[string]MachineStep[M, R], len(steps))
 	for _, s := range steps {
@@ -149,13 +149,13 @@ type running[M, R any] struct {
 	name  string
 	steps map[string]MachineStep[M, R]
 
-	state *M     // as last committed
-	begun int    // number of steps begun
-	last  string // last step begun; empty: none
-	err   error  // its error
+	state *M     // scratchpad as last committed
+	begun int    // number of steps that have begun
+	last  string // last step that has begun; empty: none
+	err   error  // error of that step
 }
 
-// run executes the machine's decisions up to the last one.
+// run executes the actions of the machine until it completes or fails.
 func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result R, err error) {
 	to, err := engine.NextOf(start)
 	if err != nil {
@@ -183,8 +183,8 @@ func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result
 	}
 }
 
-// start begins a step and waits for it. If ctx has ended it returns the error of ctx, which is not
-// caught.
+// start begins a step and waits until it has ended. If ctx has ended, it returns the error of the
+// step, and the machine does not catch it.
 func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.Event, error) {
 	m.begun++
 	m.last = a.Step
@@ -208,7 +208,7 @@ func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.E
 	return machine.Event{Kind: machine.Failed, Next: &to}, err
 }
 
-// await waits for a message or the time limit of n.
+// await waits for a message or for the time limit of n.
 func await(ctx workflow.Context, n *machine.Next) (machine.Event, error) {
 	var cases []workflow.Case
 	for _, w := range n.Waits {
@@ -240,8 +240,8 @@ func (m *running[M, R]) failure(a machine.Action) error {
 	return fmt.Errorf("next of step %s: %w", m.last, machine.ErrNowhere)
 }
 
-// caught converts the error of a step for the step that catches it. The result contains nothing
-// that differs between executions: no number of attempts, no stack.
+// caught converts the error of a step into the Failure for the step that catches it. The Failure
+// contains no number of attempts and no stack, because these differ between executions.
 func caught(name string, err error) step.Failure {
 	f := failure.Encode(err, event.CodeError)
 	if _, ok := errors.AsType[*workflow.StepError](err); ok && len(f.Causes) > 0 {
@@ -252,7 +252,7 @@ func caught(name string, err error) step.Failure {
 	return step.Failure{Step: name, Code: f.Code, Cause: f}
 }
 
-// fitting blocks the run if err reports that the code does not fit the stored data.
+// fitting blocks the run if err reports that the code does not match the stored data.
 func fitting(ctx workflow.Context, err error) error {
 	if _, ok := errors.AsType[*replay.RenamedError](err); ok {
 		block(ctx, err)

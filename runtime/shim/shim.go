@@ -1,8 +1,8 @@
-// Package shim contains the functions that generated code calls. It is not meant for direct use:
+// Package shim contains the functions that generated code calls. Do not call them directly:
 // annotate functions, and flowgen generates the calls.
 //
-// Generated code refers to [V1]. A release that cannot serve the code of an older generator removes
-// that constant, so that the code does not compile until it is generated again.
+// Generated code refers to [V1]. If a release cannot support the code of an older generator, it
+// removes that constant. That code then does not compile until it is generated again.
 package shim
 
 import (
@@ -26,17 +26,18 @@ const V1 = 1
 // Policy contains the values of a step's directive.
 type Policy struct {
 	Retry         workflow.RetryPolicy
-	Timeout       time.Duration // per attempt; 0: the default
+	Timeout       time.Duration // of an attempt; 0: the default
 	NonIdempotent bool
-	Fatal         func(error) bool // reports permanent errors; may be nil
-	Queue         string           // queue whose workers execute it; empty: the queue of the run
+	Fatal         func(error) bool // reports whether an error is permanent; nil: no error is
+	Queue         string           // queue whose workers execute the step; empty: the queue of the run
 
-	// Uses returns the limits that an attempt uses; nil: none. See [Uses].
+	// Uses returns the limits that an attempt uses. If it is nil, the step uses no limits. See
+	// [Uses].
 	Uses func(args any) []limit.Use
 }
 
-// Uses returns a function for Policy.Uses or WorkflowPolicy.Uses. f gets the arguments of the step,
-// or the input of the workflow. For nil arguments the function returns f of the zero value.
+// Uses returns a function for Policy.Uses or WorkflowPolicy.Uses. f receives the arguments of the
+// step, or the input of the workflow. If the arguments are nil, f receives the zero value.
 func Uses[A any](f func(args A) []limit.Use) func(args any) []limit.Use {
 	return func(args any) []limit.Use {
 		if args == nil {
@@ -49,34 +50,37 @@ func Uses[A any](f func(args A) []limit.Use) func(args any) []limit.Use {
 
 // WorkflowPolicy contains the values of a workflow's directive.
 type WorkflowPolicy struct {
-	Queue     string        // empty: the default
+	Queue     string        // empty: the default queue
 	Timeout   time.Duration // of a run; 0: none
-	Retention time.Duration // of a finished run; 0: the store's default
+	Retention time.Duration // of a run that has ended; 0: the store's default
 	Children  int           // maximum number of open children of a run; 0: workflow.DefaultChildren
-	Schedule  string        // workflow.Schedule.When; empty: no schedule
+	Schedule  string        // see workflow.Schedule.When; empty: no schedule
 
-	// Singleton returns the key for which a run with this input is the only active one; nil: there
-	// is none. See [Singleton]. Active is the policy of a start that finds an active run.
+	// Singleton returns a key. At most one active run has that key. If Singleton is nil, the number
+	// of active runs is not limited. Active determines what a start does if a run with the key is
+	// active. See [Singleton].
 	Singleton func(input any) string
 	Active    workflow.ActivePolicy
 
-	// Gather makes starts share a run; nil: each start has its own. See [Debounce] and [Batch].
+	// Collect determines which starts share a run. If it is nil, each start has its own run. See
+	// [Debounce] and [Batch].
 	Collect *Collect
 
-	// Priority returns the priority of a run with this input; nil: the priority of its parent, or
-	// 0. See [Priority].
+	// Priority returns the priority of a run with this input. If it is nil, the run has the
+	// priority of its parent, or 0. See [Priority].
 	Priority    func(input any) int
 	StartWithin time.Duration // time within which a run must begin; 0: unlimited
 
-	// Rerun determines how often and when a failed run is rerun automatically. Attempts includes
-	// the first run. The zero value means never.
+	// Rerun determines how often and when a failed run is rerun automatically. Its Attempts
+	// includes the first run. The zero value means that runs are not rerun.
 	Rerun workflow.RetryPolicy
 
-	// Fair returns the fairness key of a run with this input, and its share; nil: those of its
-	// parent, or none. See [Fair].
+	// Fair returns the fairness key of a run with this input, and the share of the key. If it is
+	// nil, the run has the key and share of its parent, or none. See [Fair].
 	Fair func(input any) (key string, share int)
 
-	// Uses returns the limits that a run with this input uses; nil: none. See [Uses].
+	// Uses returns the limits that a run with this input uses. If it is nil, runs use no limits.
+	// See [Uses].
 	Uses func(input any) []limit.Use
 }
 
@@ -85,7 +89,7 @@ func Singleton[In any](f func(in In) string) func(input any) string {
 	return func(input any) string { return f(input.(In)) }
 }
 
-// Gather determines which starts share a run.
+// Collect determines which starts share a run. Create it with [Debounce] or [Batch].
 type Collect struct{ g engine.Collect }
 
 func (g *Collect) spec() *engine.Collect {
@@ -95,14 +99,16 @@ func (g *Collect) spec() *engine.Collect {
 	return &g.g
 }
 
-// Debounce makes the starts of a key share a run that has the input of the last one. The run begins
-// when no start has come for quiet, but at most most after the first; 0 means no such bound.
+// Debounce returns a Collect with which the starts of a key share a run that has the input of the
+// last start. The run begins when no start has arrived for the duration quiet. It begins at the
+// latest when most has passed since the first start; 0 means that there is no such limit.
 func Debounce[In any](key func(in In) string, quiet, most time.Duration) *Collect {
 	return &Collect{engine.Collect{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
 }
 
-// Batch makes the starts of a key share a run whose code takes all their inputs, see [BindBatch].
-// The run begins when there are full starts, but at most most after the first.
+// Batch returns a Collect with which the starts of a key share a run whose code receives all their
+// inputs, see [BindBatch]. The run begins when there are full starts. It begins at the latest when
+// most has passed since the first start.
 func Batch[In any](key func(in In) string, full int, most time.Duration) *Collect {
 	return &Collect{engine.Collect{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
 }
@@ -117,7 +123,7 @@ func Fair[In any](f func(in In) (key string, share int)) func(input any) (key st
 	return func(input any) (string, int) { return f(input.(In)) }
 }
 
-// Handler executes a step on its stored arguments.
+// Handler executes a step with its stored arguments.
 type Handler func(ctx context.Context, args []byte) (result []byte, err error)
 
 // Step is a step declared by generated code. F is the type of its implementation.
@@ -133,7 +139,7 @@ func init() {
 	engine.SpecOf = func(step any) *engine.StepSpec { return step.(interface{ spec() *engine.StepSpec }).spec() }
 }
 
-// StepRef is a step of any type.
+// StepRef is a [Step] with any type of implementation.
 type StepRef interface{ Name() string }
 
 // NewStep declares a step. adapt converts an implementation, or a stand-in for it, into a Handler.
@@ -158,7 +164,7 @@ func (s Step[F]) Bind(r workflow.Registrar, impl F) {
 // Adapt converts a stand-in for the implementation into a Handler.
 func (s Step[F]) Adapt(standIn F) Handler { return s.s.adapt(standIn) }
 
-// Handle adapts a function with a result.
+// Handle returns a Handler that calls f, which returns a result and an error.
 func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var a A
@@ -173,7 +179,7 @@ func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 	}
 }
 
-// HandleErr adapts a function that returns only an error.
+// HandleErr returns a Handler that calls f, which returns only an error.
 func HandleErr[A any](f func(context.Context, A) error) Handler {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		var a A
@@ -191,7 +197,7 @@ func decodeArgs(ctx context.Context, args []byte, into any) error {
 	return engine.DecodePayload("input of step ", stepName(ctx), args, into)
 }
 
-// stepName returns the step to which ctx belongs, for error texts.
+// stepName returns the name of the step to which ctx belongs, for error texts.
 func stepName(ctx context.Context) string {
 	if a := attempt.From(ctx); a != nil {
 		return a.Step
@@ -201,14 +207,14 @@ func stepName(ctx context.Context) string {
 
 var callStep = engine.CallStep.(func(ctx workflow.Context, p *engine.StepPlan, key string, keyed bool, args, out any) error)
 
-// Call runs a step from workflow code and returns its result.
+// Call executes a step from workflow code and returns its result.
 func Call[R, F, A any](ctx workflow.Context, s Step[F], args A) (R, error) {
 	var r R
 	err := callStep(ctx, s.s.plan, "", false, args, &r)
 	return r, err
 }
 
-// CallErr runs a step that returns only an error.
+// CallErr executes a step that returns only an error.
 func CallErr[F, A any](ctx workflow.Context, s Step[F], args A) error {
 	return callStep(ctx, s.s.plan, "", false, args, nil)
 }
@@ -228,9 +234,10 @@ func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) e
 // Key returns a declared key as text.
 func Key(v any) string { return fmt.Sprint(v) }
 
-// Receiver checks the receiver of steps before they are bound. It panics if the receiver is
-// missing, because a worker that cannot execute its steps must not start. In a test kit it only
-// records that, and the test fails when a step without a stand-in is called.
+// Receiver checks the receiver of steps before they are bound. what describes the receiver. If it
+// is missing, Receiver panics, because a worker that cannot execute its steps must not start. In an
+// Env of package workflowtest it does not panic. There the test fails when a step is called that
+// has no stand-in.
 func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef) {
 	if !missing {
 		return
@@ -242,8 +249,8 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 	}
 }
 
-// NewWorkflow declares a workflow. param is the name of its only input, or empty
-// if In is None or a generated struct of all inputs.
+// NewWorkflow declares a workflow. param is the name of its only input. It is empty if In is None
+// or a generated struct that contains all inputs.
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
 	engine.Define(&d, engine.DefinitionSpec{
 		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
@@ -258,18 +265,18 @@ func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, O
 	engine.BindWorkflow(r.Registry(), d, f)
 }
 
-// Node is a node of a graph in the catalog, for programs that draw runs.
+// Node describes a node of a graph in the catalog. Programs that draw runs use it.
 type Node = store.CatalogNode
 
-// BindGraph registers the implementation of a workflow that executes a graph of these nodes. The
-// implementation determines the behavior of runs; the nodes are only for the catalog.
+// BindGraph registers the implementation of a workflow that executes a graph of these nodes. Only
+// the implementation determines the behavior of runs. The nodes are stored in the catalog.
 func BindGraph[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error), nodes ...Node) {
 	engine.BindWorkflow(r.Registry(), d, f)
 	engine.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)
 }
 
-// BindBatch registers the implementation of a workflow that takes the inputs of several starts: see
-// [Batch].
+// BindBatch registers the implementation of a workflow that receives the inputs of several starts,
+// see [Batch].
 func BindBatch[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) {
 	engine.BindWorkflow(r.Registry(), d, f)
 }

@@ -17,7 +17,7 @@ type args struct {
 	Name string `json:"name"`
 }
 
-// bomb panics when it is encoded or decoded.
+// bomb is a value that panics when it is encoded or decoded.
 type bomb struct{}
 
 func (bomb) MarshalJSON() ([]byte, error) { panic("written") }

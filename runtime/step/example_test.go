@@ -15,15 +15,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The steps and workflows of these examples are in examples/guide/steps.
+// Directory examples/guide/steps contains the steps and workflows of these examples.
 
 // serve starts a worker in this process. It returns a client, and a function that stops the worker
-// and waits for it.
+// and waits until it has ended.
 func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (client *workflow.Client, stop func()) {
 	st := memstore.New()
 	client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
-	steps.Register(w, archive, bank, courier) // generated
+	steps.Register(w, archive, bank, courier) // generated function
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx) }()
@@ -37,7 +37,7 @@ func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (cl
 
 var courier = &steps.Courier{Call: func(context.Context, string) error { return nil }}
 
-// All attempts of a step have the same idempotency key: the bank books once.
+// All attempts of a step have the same idempotency key, so the bank books only once.
 func ExampleIdempotencyKey() {
 	booked := map[string]bool{}
 	bank := &steps.Bank{Book: func(ctx context.Context, key, customer string, _ int64) (string, error) {
@@ -59,7 +59,7 @@ func ExampleIdempotencyKey() {
 	// p-1 <nil>
 }
 
-// A fatal error ends the step at its first attempt, regardless of its policy.
+// A fatal error fails the step at its first attempt, regardless of the retry policy.
 func ExampleFatal() {
 	client, stop := serve(&steps.Archive{}, &steps.Bank{}, courier)
 	defer stop()
@@ -70,7 +70,7 @@ func ExampleFatal() {
 	// Output: steps.check fatal 1
 }
 
-// RetryAfter replaces the delay of the policy once.
+// RetryAfter replaces the delay of the retry policy for one retry.
 func ExampleRetryAfter() {
 	busy := true
 	bank := &steps.Bank{Book: func(context.Context, string, string, int64) (string, error) {
@@ -98,7 +98,7 @@ func ExampleRetryAfter() {
 	// p-1 <nil>
 }
 
-// The next attempt continues from the last heartbeat.
+// An attempt reads the last heartbeat of the previous attempt and continues from there.
 func ExampleHeartbeat() {
 	full := true
 	archive := &steps.Archive{Rows: 2500, Copy: func(ctx context.Context, from, to int) error {
@@ -119,7 +119,7 @@ func ExampleHeartbeat() {
 	// 2500 <nil>
 }
 
-// Code shared by steps and other callers checks whether it runs in a step.
+// Code that is shared by steps and other callers checks whether it runs in a step.
 func ExampleCurrent() {
 	_, inStep := step.Current(context.Background())
 	fmt.Println(inStep)

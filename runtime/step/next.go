@@ -15,38 +15,39 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Next is the transition at the end of a machine's step: to another step, to the end of the run
-// with a result of type R, or to a step once a message arrives. M is the type of the machine. The
-// methods that flowgen generates for M return it. The zero Next has no target, and the step that
-// returns it fails.
+// Next is the transition that a step of a machine returns: to another step, to a step when a
+// message arrives, or to the end of the run with a result of type R. M is the type of the machine.
+// The methods that flowgen generates for M return transitions. The zero Next has no target, so a
+// step that returns it fails.
 //
 //	return o.goCharge(order), nil                                          // to step charge
 //	return o.goRemind().After(24 * time.Hour), nil                         // a day later
 //	return o.awaitVerify(Clicked), nil                                     // to verify, with the message
-//	return o.awaitVerify(Clicked).OrAfter(72*time.Hour, o.goGiveUp()), nil // or to giveUp, if none comes
-//	return o.awaitVerify(Clicked).Or(o.awaitCancel(Canceled)), nil         // whichever comes first
+//	return o.awaitVerify(Clicked).OrAfter(72*time.Hour, o.goGiveUp()), nil // or to giveUp if no message arrives
+//	return o.awaitVerify(Clicked).Or(o.awaitCancel(Canceled)), nil         // whichever message arrives first
 //	return o.done(Profile{…}), nil
 type Next[M, R any] struct {
 	to  machine.Next
-	err error // why the transition is not valid
+	err error // reason why the transition is not valid; nil: it is valid
 }
 
-// After returns a transition to n after d. The due time is stored when the step has completed. No
-// message ends this wait.
+// After returns a transition to n after d. The due time becomes durable when the step completes.
+// Messages do not end the wait.
 func (n Next[M, R]) After(d time.Duration) Next[M, R] {
 	n.to = n.to.Later(d)
 	return n
 }
 
-// OrAfter bounds a wait for messages: if none arrives within d, then is taken. A message that has
-// already arrived is taken regardless of d. OrAfter may be called once, on a wait; otherwise the
-// step fails.
+// OrAfter limits a wait for messages: if no message arrives within d, the machine takes the
+// transition then. A message that has already arrived takes precedence, regardless of d. OrAfter
+// may be called once on a transition that waits for messages. Otherwise the step fails.
 func (n Next[M, R]) OrAfter(d time.Duration, then Next[M, R]) Next[M, R] {
 	return n.joined(then, func() (machine.Next, error) { return n.to.OrAfter(d, then.to) })
 }
 
-// Or waits for the messages of both n and other, and takes the first to arrive; if both are
-// available, n. It combines waits without a time limit; otherwise the step fails.
+// Or waits for the messages of both n and other, and takes the transition whose message arrives
+// first. If both messages are available, it takes n. Neither n nor other may have a time limit.
+// Otherwise the step fails.
 func (n Next[M, R]) Or(other Next[M, R]) Next[M, R] {
 	return n.joined(other, func() (machine.Next, error) { return n.to.Or(other.to) })
 }
@@ -70,16 +71,16 @@ func (n Next[M, R]) transition() (machine.Next, error) {
 
 func (n *Next[M, R]) set(to machine.Next, err error) { n.to, n.err = to, err }
 
-// Failure is the failure of a machine's step after its last attempt. It is the parameter of the
-// step that catch= names. As for a workflow.StepError, errors.Is and errors.As also match the error
-// that the step returned.
+// Failure describes a machine's step that has failed after its last attempt. The step that catch=
+// names receives it. As for a workflow.StepError, errors.Is and errors.As also match the error that
+// the failed step returned.
 type Failure struct { //nolint:errname // steps of a machine take it as a value that describes the failure
 	Step  string         `json:"step"`  // stored name of the failed step
 	Code  string         `json:"code"`  // as in workflow.StepError
 	Cause *event.Failure `json:"cause"` // stored form of the error that the step returned
 }
 
-// Error returns a text with the step and its error.
+// Error returns a text that contains the step and its error.
 func (f Failure) Error() string {
 	if f.Cause == nil {
 		return fmt.Sprintf("step %s failed: %s", f.Step, f.Code)
@@ -90,18 +91,18 @@ func (f Failure) Error() string {
 // Is reports whether the error of the step matches target.
 func (f Failure) Is(target error) bool { return failure.Is(f.Cause, target) }
 
-// As finds the error of the step as the type of target.
+// As sets target to the error of the step if it has the type of target. It reports whether it did.
 func (f Failure) As(target any) bool { return failure.As(f.Cause, target) }
 
-// TransitionsError reports that a machine has begun as many steps as its max= allows without
-// reaching its end. Its run fails with code "transitions".
+// TransitionsError reports that a machine has begun as many steps as its max= allows and has not
+// ended. The run of the machine fails with code "transitions".
 type TransitionsError struct {
-	Machine string // stored name
+	Machine string // stored name of the machine
 	Max     int
-	Next    string // stored name of the step that would have been next
+	Next    string // stored name of the step that was not begun
 }
 
-// Error returns a text with the machine, the number and the next step.
+// Error returns a text that contains the machine, the maximum and the next step.
 func (e *TransitionsError) Error() string {
 	return fmt.Sprintf("machine %s has begun %d steps, as many as it may, and would go on to step %s: look for steps that lead to each other for ever, "+
 		"or raise max= on its //flow:machine", e.Machine, e.Max, e.Next)
@@ -129,12 +130,12 @@ func init() {
 	}
 }
 
-// Deferred is an attempt whose outcome is sent from outside.
+// Deferred is an attempt whose outcome another program sends. Create it with [Later].
 type Deferred[T any] struct{ token string }
 
-// Later opens a hook through which another program completes this attempt: pass the token on, and
-// return the result of [Deferred.Pending]. A holder of the token completes the step with
-// [workflow.Hook.Send], or fails the attempt with [workflow.Hook.Fail]:
+// Later opens a hook through which another program completes this attempt. Pass the token to that
+// program, and return the result of [Deferred.Pending]. The holder of the token completes the step
+// with [workflow.Hook.Send], or fails the attempt with [workflow.Hook.Fail]:
 //
 //	var Charged = workflow.NewHook[Receipt]("charged")
 //
@@ -150,22 +151,24 @@ type Deferred[T any] struct{ token string }
 //		return later.Pending()
 //	}
 //
-// While the attempt is pending, it occupies no resources of the worker: no goroutine, no claim, no
+// While the attempt is pending, it uses no resources of the worker: no goroutine, no claim, no
 // permit of a limit. The timeout of the step applies to the whole attempt, from its beginning until
-// it is completed. An attempt that is not completed in time fails with code "timeout", and is
-// retried by the policy like one that was failed from outside. Each attempt has its own token, made
-// of the run's ID and 128 random bits. The token of an attempt that is over is refused.
+// it is completed. An attempt that is not completed in time fails with code "timeout". The retry
+// policy applies to it, as to an attempt that the holder of the token has failed. Each attempt has
+// its own token, which consists of the ID of the run and 128 random bits. The token of an attempt
+// that has ended is refused.
 //
 // When Later returns, the token is durable and may be used at once. The first outcome counts,
-// whether it is returned by the code or sent from outside; an outcome that arrives while the code
-// still runs ends the context of the code. If the worker dies before the code has returned, the
-// attempt is interrupted like any other: the next attempt has another token, unless the first token
-// was used before that attempt begins.
+// whether the code returns it or the holder of the token sends it. An outcome that arrives while
+// the code runs ends the context of the code. If the worker crashes before the code has returned,
+// the attempt is interrupted. The next attempt has another token, unless the first token is used
+// before that attempt begins.
 //
-// A repeated call by the same attempt with the same hook returns the same token. Errors: an
-// *[workflow.InvalidError] for another hook, for the option [workflow.Token], for an invalid
-// description, and in a step of a machine, because the outcome of such a step determines the next
-// step and cannot come from outside; the cause of ctx if the attempt should stop.
+// If the same attempt calls Later again with the same hook, Later returns the same token.
+//
+// Errors: an *[workflow.InvalidError] for a second hook, for the option [workflow.Token], for an
+// invalid description, and in a step of a machine, because the result of such a step contains the
+// next step; or the cause of ctx if the attempt should stop.
 func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.HookOption) (*Deferred[T], error) {
 	a := current(ctx, "Later")
 	hook, err := engine.HookOf(h, opts)
@@ -182,12 +185,12 @@ func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.Hook
 	return &Deferred[T]{token}, nil
 }
 
-// Token returns the token that completes the attempt. Anyone who has it can do that, so treat it as
-// a secret.
+// Token returns the token that completes the attempt. Treat it as a secret, because any holder can
+// complete the attempt.
 func (d *Deferred[T]) Token() string { return d.token }
 
-// Pending returns the values that the step must return, possibly with the error wrapped, to leave
-// its outcome to the holder of the token. A step without a result returns only the error.
+// Pending returns the values that the step must return to leave its outcome to the holder of the
+// token. The step may wrap the error. A step without a result returns only the error.
 func (d *Deferred[T]) Pending() (T, error) {
 	var v T
 	return v, &attempt.PendingError{Token: d.token}

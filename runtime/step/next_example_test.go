@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The machine of these examples is in examples/guide/machines.
+// Directory examples/guide/machines contains the machine of these examples.
 
 type till struct{}
 
@@ -29,7 +29,7 @@ func refund(claim machines.Claim) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
-	machines.Register(w, till{}) // generated
+	machines.Register(w, till{}) // generated function
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx) }()
@@ -41,13 +41,13 @@ func refund(claim machines.Claim) {
 	}
 }
 
-// Step check returns r.goPay() as its Next, and step pay returns r.done(…).
+// Step check returns r.goPay() as its Next. Step pay returns r.done(…).
 func ExampleNext() {
 	refund(machines.Claim{Order: "o1", Cents: 500})
 	// Output: {Refunded:500 Reminders:0 Why:} <nil>
 }
 
-// Step check fails, and catch=refuse leads to a step that takes a Failure.
+// Step check fails. The directive catch=refuse leads to step refuse, which receives a Failure.
 func ExampleFailure() {
 	refund(machines.Claim{Cents: 500})
 	// Output: {Refunded:0 Reminders:0 Why:no such order} <nil>

@@ -1,10 +1,9 @@
-// Package step is the API for step code: the number of the attempt, its idempotency key,
-// heartbeats, errors that change the retry policy, and the results of steps of a state machine
-// ([Next]).
+// Package step is the API for the code of steps: the number of the attempt, its idempotency key,
+// heartbeats, errors that change the retry policy, and transitions of state machines ([Next]).
 //
-// A step is a plain Go function with a context.Context; its dependencies are in its receiver. The
-// functions of this package that take a context panic, with the fix, if they are called outside of
-// a step; only [Current] may be called anywhere.
+// A step is a plain Go function with a context.Context. Its dependencies are in its receiver. The
+// functions of this package that take a context panic if they are called outside of a step. The
+// panic contains the fix. Only [Current] may be called anywhere.
 package step
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Call describes the current attempt.
+// Call describes the current attempt of a step.
 type Call struct {
 	RunID      workflow.RunID
-	WorkflowID string // empty: none
-	Step       string // stored name
-	Key        string // within the run
-	Attempt    int    // counts from 1
+	WorkflowID string // workflow ID of the run; empty: none
+	Step       string // stored name of the step
+	Key        string // key of the step within the run
+	Attempt    int    // number of the attempt, from 1
 	Tags       map[string]string
 }
 
@@ -49,12 +48,12 @@ func current(ctx context.Context, what string) *attempt.Attempt {
 	return a
 }
 
-// Attempt returns the number of this attempt, counted from 1. It counts all started attempts,
-// including those that do not count towards the retry policy because their worker stopped.
+// Attempt returns the number of this attempt, counted from 1. It counts all started attempts. This
+// includes attempts that do not count towards the retry policy because their worker was shut down.
 func Attempt(ctx context.Context) int { return current(ctx, "Attempt").Number }
 
 // IdempotencyKey returns a key that is the same for all attempts of this step, including after
-// crashes and replays, and that differs from the keys of all other steps of all runs. It has 32
+// crashes and replays. It differs from the keys of all other steps of all runs. It has 32
 // hexadecimal characters. Pass it to services that accept such a key.
 func IdempotencyKey(ctx context.Context) string {
 	a := current(ctx, "IdempotencyKey")
@@ -65,10 +64,10 @@ func IdempotencyKey(ctx context.Context) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Heartbeat stores details, which the next attempt can read with [LastHeartbeat] if this one fails
-// or its worker dies. It is meant for progress; a long step keeps its claim without it. details are
-// encoded as JSON. The error is the cause of ctx if the attempt should stop, or the reason why the
-// details were not stored.
+// Heartbeat stores details of the progress of this attempt. If the attempt fails or its worker
+// crashes, the next attempt can read the details with [LastHeartbeat]. A long step keeps its claim
+// without heartbeats. details are encoded as JSON. If the attempt should stop, the error is the
+// cause of ctx. Otherwise the error is the reason why the details were not stored.
 func Heartbeat(ctx context.Context, details any) error {
 	a := current(ctx, "Heartbeat")
 	if err := context.Cause(ctx); err != nil {
@@ -85,7 +84,7 @@ func Heartbeat(ctx context.Context, details any) error {
 }
 
 // LastHeartbeat returns the details of the last heartbeat of an earlier attempt. It returns false
-// if there is none, or if it is not a T.
+// if there is no heartbeat or if its details cannot be decoded as a T.
 func LastHeartbeat[T any](ctx context.Context) (T, bool) {
 	var v T
 	a := current(ctx, "LastHeartbeat")
@@ -96,8 +95,8 @@ func LastHeartbeat[T any](ctx context.Context) (T, bool) {
 	return v, true
 }
 
-// Fatal marks err as permanent: the step fails with it without further attempts, with code "fatal".
-// It may be wrapped. For nil it returns nil.
+// Fatal returns an error that fails the step with err, without further attempts, with code "fatal".
+// The step may return the error wrapped. Fatal returns nil if err is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -105,12 +104,15 @@ func Fatal(err error) error {
 	return &attempt.FatalError{Err: err}
 }
 
-// RetryAfter sets the time until the next attempt to d instead of the policy's delay; a negative d
-// means at once. Because a busy service is not a failure of the step, the first 100 attempts that
-// return a RetryAfter (or another number, set by Waits of [workflow.RetryPolicy]) do not count
-// towards the policy's number of attempts; further ones do. The policy's total time applies in all
-// cases. If an attempt returns it after its timeout, the attempt has timed out. For a nil err it
-// returns nil.
+// RetryAfter returns an error that fails the attempt with err and sets the time until the next
+// attempt to d, instead of the delay of the retry policy. If d is negative, the next attempt begins
+// at once.
+//
+// A busy service is not a failure of the step. Therefore the first 100 attempts that return a
+// RetryAfter do not count towards the number of attempts of the retry policy. Waits of
+// [workflow.RetryPolicy] sets another number than 100. The total time of the policy applies in all
+// cases. If an attempt returns a RetryAfter after its timeout, the attempt has timed out.
+// RetryAfter returns nil if err is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -118,13 +120,15 @@ func RetryAfter(err error, d time.Duration) error {
 	return &attempt.RetryAfterError{Err: err, Delay: max(d, 0)}
 }
 
-// HoldBack is like [RetryAfter], and also closes the rates that the step uses for d: until then
-// nothing that uses them begins on any worker, and afterwards the rates apply without a burst. It
-// is meant for a service that asks the whole fleet to pause, for example with status 429. The rates
-// are closed for at most a day. If the step uses no limit itself, the rates are those of its
-// workflow. Limits without a rate stay open, and all stay open if the attempt has lost its run. The
-// rates are closed by the commit that records the attempt, even if it was the last one. For a nil
-// err it returns nil.
+// HoldBack is like [RetryAfter]. It also closes the rates of the limits that the step uses for d,
+// but at most for a day. While a rate is closed, no step or run that uses it begins on any worker.
+// Afterwards the rates apply without a burst. Use HoldBack if a service asks all its clients to
+// pause, for example with status 429.
+//
+// If the step uses no limits, HoldBack closes the rates of its workflow. Limits without a rate stay
+// open. All limits stay open if the worker has lost the claim of the run. The commit that records
+// the attempt closes the rates, even if it was the last attempt. HoldBack returns nil if err is
+// nil.
 func HoldBack(err error, d time.Duration) error {
 	if err == nil {
 		return nil

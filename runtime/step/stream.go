@@ -9,18 +9,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Write adds a chunk to a stream of the run to which the step belongs. When it returns nil the
-// chunk is durable, and readers see it regardless of the outcome of the attempt: chunks of an
-// attempt that fails or dies remain, the next attempt appends to them, and each [workflow.Chunk]
-// names the attempt that wrote it.
+// Write adds a chunk to a stream of the run to which the step belongs. When it returns nil, the
+// chunk is durable, and readers receive it regardless of the outcome of the attempt. Chunks of an
+// attempt that fails remain, and the next attempt appends to them. Each [workflow.Chunk] contains
+// the number of the attempt that wrote it.
 //
-// Goroutines of one step may write concurrently. Their chunks are stored in batches, which makes
-// many small writes cheap; the chunks of each goroutine stay in order. The chunks of a step that
-// runs on another queue go through the inbox of the run.
+// Goroutines of one step may write concurrently. Write stores their chunks in batches, which makes
+// many small writes cheap. The chunks of each goroutine stay in order. If the step runs on another
+// queue than the run, the chunks go through the inbox of the run.
 //
-// Errors: one that matches [workflow.ErrStreamClosed]; a *workflow.PayloadError; one that matches
-// [workflow.ErrClaimLost] if another worker has the run, in which case the attempt's context ends;
-// the cause of ctx, in which case it is unknown whether the chunk was written.
+// Errors: an error that matches [workflow.ErrStreamClosed]; a *workflow.PayloadError; an error that
+// matches [workflow.ErrClaimLost] if another worker has claimed the run, in which case the context
+// of the attempt ends; or the cause of ctx, in which case the chunk may have been written.
 func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	a := current(ctx, "Write")
 	name, keep := engine.StreamOf(s)
@@ -33,14 +33,14 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	}
 	err = a.Streams.Write(ctx, name, data, keep)
 	if _, payload := errors.AsType[*workflow.PayloadError](err); err == nil || payload {
-		return err // the error already names the stream
+		return err // err already contains the name of the stream
 	}
 	return fmt.Errorf("write to stream %s: %w", name, err)
 }
 
-// Close closes a stream. It takes effect with the completion of the step, for readers and for all
-// writers; an attempt that fails closes nothing. Later writes of this attempt fail. Closing a
-// closed stream does nothing. The error is the cause of ctx if the attempt should stop.
+// Close closes a stream when the step completes. From then on, no code can write to it. An attempt
+// that fails closes no stream. Later writes of this attempt fail. Closing a closed stream does
+// nothing. The error is the cause of ctx if the attempt should stop.
 func Close[T any](ctx context.Context, s workflow.Stream[T]) error {
 	a := current(ctx, "Close")
 	name, _ := engine.StreamOf(s)

@@ -16,9 +16,9 @@ import (
 const table = `CREATE TABLE IF NOT EXISTS flowgen_steps (
 	idempotency_key varchar(32) PRIMARY KEY, step text NOT NULL, result text, created bigint NOT NULL)`
 
-// dialect contains the statements for one kind of database.
+// dialect contains the SQL statements for one kind of database. The comments list their parameters.
 type dialect struct {
-	begin  string // key, step: affects a row if no record existed
+	begin  string // key, step; affects a row if the step had no record
 	finish string // result, key
 	read   string // key
 	forget string // seconds
@@ -41,8 +41,8 @@ var (
 	}
 )
 
-// claim records that the step is being executed, and reports whether it was not recorded before. It
-// waits for a concurrent transaction of the same step.
+// claim inserts the record of a step. It returns false if the record exists. It waits for a
+// concurrent transaction of the same step.
 func (d *dialect) claim(ctx context.Context, tx *sql.Tx, key, name string) (bool, error) {
 	r, err := tx.ExecContext(ctx, d.begin, key, name)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *dialect) claim(ctx context.Context, tx *sql.Tx, key, name string) (bool
 	return n > 0, err
 }
 
-// prepared contains the dialects of the databases whose table exists.
+// prepared contains the dialect of each database that has the table.
 var prepared sync.Map // weak.Pointer[sql.DB] → *dialect
 
 func dialectOf(ctx context.Context, db *sql.DB) (*dialect, error) {
@@ -73,7 +73,7 @@ func dialectOf(ctx context.Context, db *sql.DB) (*dialect, error) {
 	return d, nil
 }
 
-// recognise queries the database for its kind.
+// recognise determines the kind of a database by a query.
 func recognise(ctx context.Context, db *sql.DB) (*dialect, error) {
 	var version string
 	if db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version) == nil {
@@ -88,15 +88,15 @@ func recognise(ctx context.Context, db *sql.DB) (*dialect, error) {
 	return postgres, nil
 }
 
-// makeTable creates the table unless it exists. A user without the right to create tables can use
-// an existing one.
+// makeTable creates the table if it does not exist. A database user without the right to create
+// tables can use an existing table.
 func makeTable(ctx context.Context, db *sql.DB) error {
 	if there(ctx, db) == nil {
 		return nil
 	}
 	if _, err := db.ExecContext(ctx, table); err != nil {
 		if there(ctx, db) == nil {
-			return nil // another process has created it concurrently
+			return nil // another process has created the table concurrently
 		}
 		return fmt.Errorf("create it: %w", err)
 	}
@@ -109,15 +109,15 @@ func there(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() { // errors are reported at the end
+	for rows.Next() { // the statement is only needed for its error, see rows.Err
 	}
 	return rows.Err()
 }
 
-// Forget deletes the records of steps that began more than olderThan ago, by the database's clock,
-// and returns their number. A record is needed as long as its step may be executed again: at least
-// until the step has ended, and preferably until its run has. Records are not deleted
-// automatically.
+// Forget deletes the records of steps that began more than olderThan ago, by the clock of the
+// database. It returns the number of deleted records. A record is needed as long as its step may be
+// executed again: at least until the step has ended, and preferably until its run has ended.
+// Records are not deleted automatically.
 func Forget(ctx context.Context, db *sql.DB, olderThan time.Duration) (int64, error) {
 	d, err := dialectOf(ctx, db)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package sqlstep makes a step have its effect on a SQL database exactly once.
+// Package sqlstep lets a step have its effect on a SQL database exactly once.
 //
-// A completed step may be executed again if its worker dies before the completion is recorded. [Do]
-// does the work of the step in one transaction together with a record of it in the same database,
-// under the step's idempotency key. A repeated execution finds the record, and gets the result that
-// was returned the first time.
+// If a worker crashes before the completion of a step is recorded, the step is executed again. [Do]
+// executes the work of the step in a transaction. The same transaction stores a record with the
+// idempotency key of the step. A repeated execution finds the record and returns the result of the
+// first one.
 //
-// The databases are PostgreSQL and SQLite, with any driver for database/sql. The records are in a
-// table that is created if it is missing:
+// The databases are PostgreSQL and SQLite, with any driver for database/sql. The records are in
+// this table, which Do creates if it is missing:
 //
 //	CREATE TABLE flowgen_steps (
 //		idempotency_key varchar(32) PRIMARY KEY,
@@ -33,17 +33,17 @@ import (
 // returns the result of f. If an earlier attempt of the same step has committed, Do does not call f
 // and returns the result of that attempt. The result is always decoded from its stored form, JSON.
 //
-// If f returns an error or panics, the transaction is rolled back; Do returns the error unchanged.
-// f must not end the transaction itself. Effects of f outside of the transaction are not covered.
+// If f returns an error or panics, Do rolls the transaction back. Do returns the error of f
+// unchanged. f must not end the transaction. Effects of f outside of the transaction are not
+// covered.
 //
-// A step has one transaction. After a call of Do that returned a result, or while another call is
-// in progress, a call in the same attempt fails the step with code fatal. The records cannot
-// distinguish two calls: the number of the call within the attempt would not identify it, because
-// the next attempt may take another path through the code, and would then get the result of a
-// different call. After an error, Do may be called again.
+// A step has one transaction. If a call of Do has returned a result, or another call is in
+// progress, a further call in the same attempt fails the step with code fatal. The number of a call
+// cannot identify its record, because the next attempt may take another path through the code and
+// would return the result of a different call. After an error, Do may be called again.
 //
-// If a second attempt begins while an abandoned first one is still running, it waits in the
-// database for the first one to end. Do panics outside of a step.
+// If an attempt begins while an abandoned attempt is running, it waits in the database until the
+// abandoned attempt has ended. Do panics outside of a step.
 func Do[T any](ctx context.Context, db *sql.DB, f func(context.Context, *sql.Tx) (T, error)) (T, error) {
 	var zero T
 	call, ok := step.Current(ctx)
@@ -84,7 +84,7 @@ func once[T any](ctx context.Context, db *sql.DB, name string, f func(context.Co
 	case err != nil:
 		return zero, fmt.Errorf("record step %s: %w", name, err)
 	case !first:
-		_ = tx.Rollback() // otherwise a pool with one connection could not run the query
+		_ = tx.Rollback() // end the transaction, because a pool with one connection could not run the query
 		return recorded[T](ctx, db, d, key, name)
 	}
 	v, err := f(ctx, tx)
@@ -99,7 +99,7 @@ func once[T any](ctx context.Context, db *sql.DB, name string, f func(context.Co
 		return zero, fmt.Errorf("record the result of step %s: %w", name, err)
 	}
 	if err := tx.Commit(); err != nil {
-		return zero, fmt.Errorf("commit step %s: %w", name, err) // if the commit took effect nevertheless, the next attempt finds it
+		return zero, fmt.Errorf("commit step %s: %w", name, err) // the commit may have succeeded; then the next attempt finds the record
 	}
 	return decode[T](name, result)
 }
@@ -126,8 +126,8 @@ func decode[T any](name string, result []byte) (T, error) {
 	return v, nil
 }
 
-// Steps of this package may return these errors from functions of packages that flowgen does not
-// analyze. The names are those that flowgen generates for packages that it analyzes.
+// Steps that use this package may return these errors from functions that flowgen does not analyze.
+// The names are those that flowgen generates for analyzed packages.
 func init() {
 	failure.RegisterSentinel("database/sql.ErrConnDone", sql.ErrConnDone)
 	failure.RegisterSentinel("database/sql.ErrNoRows", sql.ErrNoRows)

@@ -1,5 +1,5 @@
-// Package databases tests package sqlstep on SQLite and PostgreSQL. It is a separate module because
-// of its drivers.
+// Package databases tests package sqlstep with SQLite and PostgreSQL. It is a separate module,
+// because it depends on their drivers.
 package databases
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// database is the database with the effects of the user's steps.
+// database is the database on which the steps have their effects.
 type database struct{ Driver, DSN string }
 
 func (d database) open(t testing.TB) *sql.DB {
@@ -40,7 +40,7 @@ func newSQLite(t *testing.T) database {
 	return database{"sqlite", "file:" + filepath.Join(t.TempDir(), "user.db") + "?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)"}
 }
 
-// onEach runs a test on every kind of database.
+// onEach runs a test with every kind of database.
 func onEach(t *testing.T, test func(t *testing.T, d database)) {
 	t.Run("SQLite", func(t *testing.T) { test(t, newSQLite(t)) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, database{"pgx", startPostgreSQL(t)}) })
@@ -104,7 +104,7 @@ func withTable(t *testing.T, d database) *sql.DB {
 func TestSTEP12_ARepeatedStepHasItsEffectOnceAndTheSameResult(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		db := withTable(t, d)
-		db.SetMaxOpenConns(1) // no statement may wait for a second connection
+		db.SetMaxOpenConns(1) // a statement that needed a second connection would never return
 		for range 3 {
 			got, err := sqlstep.Do(inStep(t.Context(), "a"), db, effect("a"))
 			if err != nil {
@@ -133,7 +133,7 @@ func TestSTEP12_WhatFailsLeavesNothingAndIsDoneAgain(t *testing.T) {
 			}
 			return receipt{}, declined
 		})
-		if err != declined { // unchanged, not wrapped
+		if err != declined { // the error must be unchanged and not wrapped
 			t.Errorf("got %v", err)
 		}
 		func() {
@@ -166,8 +166,8 @@ func TestSTEP12_WhatFailsLeavesNothingAndIsDoneAgain(t *testing.T) {
 	})
 }
 
-// An abandoned attempt and the next one run concurrently, beginning with the first call, which
-// creates the table.
+// TestSTEP12_AttemptsAtOnceHaveOneEffect proves that concurrent attempts of a step have one effect,
+// for example an abandoned attempt and the next one. The first of these calls creates the table.
 func TestSTEP12_AttemptsAtOnceHaveOneEffect(t *testing.T) {
 	onEach(t, func(t *testing.T, d database) {
 		db := withTable(t, d)
@@ -232,7 +232,7 @@ func TestSTEP12_ASecondTransactionInAnAttemptIsRefused(t *testing.T) {
 		}); err == nil {
 			t.Error("the error of the function was lost")
 		}
-		if _, err := sqlstep.Do(first, db, effect("a")); err != nil { // the rolled back calls have no effect
+		if _, err := sqlstep.Do(first, db, effect("a")); err != nil { // the calls that were rolled back have no effect
 			t.Errorf("after an error: got error %v, want none", err)
 		}
 		_, err := sqlstep.Do(first, db, effect("b"))

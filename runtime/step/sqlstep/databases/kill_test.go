@@ -25,12 +25,12 @@ import (
 
 const (
 	roleVariable = "SQLSTEP_TEST_ROLE"
-	batch        = 50 // effects per killed process that are committed in the database and not in the log
+	batch        = 50 // number of effects that are committed in the database, but not in the log, when a process is killed
 )
 
 var waves = flag.Int("kills", 4, "how many processes are killed, each between the two commits of 50 effects")
 
-// role configures a process of the test that is killed.
+// role is the configuration of a process that executes steps.
 type role struct {
 	Database database
 	Flows    string
@@ -43,8 +43,8 @@ var (
 	bank = shim.NewWorkflow[string, receipt]("bank.bank", "what", shim.WorkflowPolicy{})
 )
 
-// victim is a process that works, and kills itself once a whole batch of first attempts is between
-// the two commits: the commit of the database and the commit of the log.
+// victim executes steps in a process of its own. It kills the process when a batch of first
+// attempts has committed to the database and not to the log.
 func victim() {
 	var r role
 	fail := func(err error) {
@@ -68,7 +68,7 @@ func victim() {
 		if between.Add(1) == batch {
 			fail(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 		}
-		select {} // the result never reaches the log
+		select {} // block, so that the result never reaches the log
 	})
 	shim.BindWorkflow(w, bank, func(ctx workflow.Context, what string) (receipt, error) {
 		return shim.Call[receipt](ctx, transfer, what)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// startPostgreSQL starts a server on a free port, which ends with the test, and returns its URL. If
-// PostgreSQL is missing, it installs it and prints that.
+// startPostgreSQL starts a server on a free port and returns its URL. The server ends with the
+// test. If PostgreSQL is missing, startPostgreSQL installs it and prints a message.
 func startPostgreSQL(t testing.TB) string {
 	t.Helper()
 	bin, err := findPostgreSQL()
@@ -46,7 +46,7 @@ func startPostgreSQL(t testing.TB) string {
 	return ""
 }
 
-// launch starts the server on a port that was free a moment ago.
+// launch starts the server on a port that was free directly before.
 func launch(t testing.TB, who *syscall.SysProcAttr, bin, dir, data string) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,7 +73,7 @@ func launch(t testing.TB, who *syscall.SysProcAttr, bin, dir, data string) (stri
 		if leash != nil {
 			defer leash()
 		}
-		_ = cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown, including child processes
+		_ = cmd.Process.Signal(syscall.SIGQUIT) // the signal for an immediate shutdown, including child processes
 		<-ended
 	}
 	if err != nil {
@@ -97,7 +97,8 @@ func launch(t testing.TB, who *syscall.SysProcAttr, bin, dir, data string) (stri
 	return "", fmt.Errorf("postgres on port %d does not answer", port)
 }
 
-// guard makes the server end if the test's process dies. release disables that.
+// guard starts a process that ends the server if the process of the test dies. release ends that
+// process and leaves the server running.
 func guard(pid int) (release func(), err error) {
 	cmd := exec.Command("sh", "-c", fmt.Sprintf("cat >/dev/null; kill -QUIT %d 2>/dev/null", pid))
 	leash, err := cmd.StdinPipe()
@@ -108,14 +109,14 @@ func guard(pid int) (release func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = cmd.Process.Kill() // before its input is closed
+		_ = cmd.Process.Kill() // before closing its input, which would end the server
 		_ = leash.Close()
 		_ = cmd.Wait()
 	}, nil
 }
 
-// servant returns the user for the server, and makes that user the owner of the directory:
-// PostgreSQL refuses to run as root.
+// servant returns the user that runs the server, and makes that user the owner of dir. PostgreSQL
+// refuses to run as root.
 func servant(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return &syscall.SysProcAttr{}, nil
@@ -140,7 +141,8 @@ func as(who *syscall.SysProcAttr, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// findPostgreSQL returns the directory of the PostgreSQL programs.
+// findPostgreSQL returns the directory of the PostgreSQL programs. It installs PostgreSQL if
+// necessary.
 var findPostgreSQL = sync.OnceValues(func() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
@@ -163,7 +165,8 @@ var findPostgreSQL = sync.OnceValues(func() (string, error) {
 	return "", fmt.Errorf("PostgreSQL is missing: install it, so that initdb is in the PATH")
 })
 
-// installed finds the programs in the PATH, or in the directories used by Debian.
+// installed returns the directory of the PostgreSQL programs, from the PATH or from the directories
+// that Debian uses. It is empty if they are not installed.
 func installed() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if target, err := filepath.EvalSymlinks(path); err == nil {
