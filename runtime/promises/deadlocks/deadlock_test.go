@@ -30,7 +30,7 @@ var source = sync.OnceValue(func() []string {
 	return strings.Split(string(text), "\n")
 })
 
-// place returns the position of a comment in shapes_test.go.
+// place returns the file and line of a comment in shapes_test.go.
 func place(t *testing.T, comment string) string {
 	t.Helper()
 	for i, line := range source() {
@@ -42,7 +42,7 @@ func place(t *testing.T, comment string) string {
 	return ""
 }
 
-// leak keeps a future of another run, which has ended.
+// leak sets foreign to a future of a run that has ended.
 func leak(w *flowtest.World) {
 	holder := flowtest.Flow[int, string]("deadlocks.holder")
 	r := w.Work(worker.Config{}, flowtest.As(holder, func(ctx workflow.Context, _ int) (string, error) {
@@ -53,7 +53,8 @@ func leak(w *flowtest.World) {
 	r.Stop()
 }
 
-// found returns the DeadlockError of a run.
+// found returns the DeadlockError of a failed run. It fails the test if the run did not fail
+// because of a deadlock.
 func found(t *testing.T, err *workflow.RunError) *workflow.DeadlockError {
 	t.Helper()
 	var dead *workflow.DeadlockError
@@ -128,7 +129,8 @@ func TestFLOW17_AProgramThatLooksLikeADeadlockGoesOn(t *testing.T) {
 	})
 }
 
-// waiting are programs in which only an external event can continue a branch.
+// waiting contains programs whose branches can be continued by an event from outside. send sends
+// this event.
 var waiting = map[string]struct {
 	code code
 	send func(t *testing.T, w *flowtest.World, run *workflow.Run[string])
@@ -144,7 +146,8 @@ var waiting = map[string]struct {
 			}
 		},
 	},
-	// The answer ends a context, and with it a wait in a ring.
+	// The answer to the question cancels a context. This ends the wait of a branch that waits for
+	// itself.
 	"a question": {
 		code: func(ctx workflow.Context, _ int) (string, error) {
 			limited, cancel := workflow.WithCancel(ctx)
@@ -165,7 +168,7 @@ var waiting = map[string]struct {
 			}
 		},
 	},
-	// Only the run's own context is waited for.
+	// The program waits only for the end of its own context.
 	"a cancel that is waited for": {
 		code: func(ctx workflow.Context, _ int) (string, error) {
 			if _, err := workflow.Select(ctx); !errors.Is(err, workflow.ErrCanceled) {
@@ -189,7 +192,7 @@ func TestFLOW17_ARunThatSomethingFromOutsideCanWakeWaits(t *testing.T) {
 				r := w.Work(worker.Config{}, flowtest.As(flow, tt.code))
 				run := flowtest.Start(w, flow, 0)
 				w.Eventually("the run waits", func() bool { return w.Parked(run) && len(w.Log(run)) > 1 })
-				r.Stop() // another worker reads only the log
+				r.Stop() // the next worker has only the log of the run
 				r = w.Work(worker.Config{}, flowtest.As(flow, tt.code))
 				defer r.Stop()
 				tt.send(t, w, run)
@@ -230,8 +233,9 @@ func TestFLOW17_APausedRunIsLookedAtWhenItIsResumed(t *testing.T) {
 	})
 }
 
-// cleans is a run of three branches that wait for one another and clean up, each with a step under
-// its own context, and with two compensations.
+// cleans returns the code of a run with three branches. All of them wait for one another. After the
+// deadlock, two branches execute a cleanup step each, and the run has two compensations. If again
+// is set, the branches wait for one another again after the cleanup.
 func cleans(again bool) code {
 	return func(ctx workflow.Context, n int) (string, error) {
 		for i := range 2 {
@@ -264,7 +268,7 @@ func cleans(again bool) code {
 	}
 }
 
-// asked returns the arguments of the steps in a log.
+// asked returns the arguments of the steps in a log, in order.
 func asked(log []event.Event) (all []string) {
 	for _, e := range flowtest.Filter(log, event.StepCreated) {
 		all = append(all, strings.Trim(strings.TrimPrefix(string(e.Payload), `{"in":`), `"}`))
@@ -381,7 +385,7 @@ func TestFLOW17_ATestOfARunThatCanNeverGoOnGetsItsErrorAtOnce(t *testing.T) {
 	}
 }
 
-// recorder is a test that may fail.
+// recorder is a testing.TB that records errors instead of failing.
 type recorder struct {
 	testing.TB
 	mu   sync.Mutex
@@ -394,8 +398,9 @@ func (r *recorder) Error(args ...any) {
 	r.said += fmt.Sprint(args...)
 }
 
-// Each of the two runs waits for an external event: neither can detect that the event will not
-// come.
+// TestFLOW17_ARingOverTwoRunsFailsATestThatSaysForWhatEachOfThemWaits proves that workflowtest
+// detects a deadlock of two runs. Each of them waits for an event from outside, so neither run can
+// detect that this event will never arrive.
 func TestFLOW17_ARingOverTwoRunsFailsATestThatSaysForWhatEachOfThemWaits(t *testing.T) {
 	above, below := flowtest.Flow[int, string]("deadlocks.above"), flowtest.Flow[workflow.RunID, string]("deadlocks.below")
 	note := workflow.NewValue[string]("deadlocks.note")

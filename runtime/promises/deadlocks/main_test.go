@@ -1,5 +1,5 @@
-// Package deadlocks_test proves the promises about runs that can never continue, and about programs
-// that resemble them, through clients and workers, on every store.
+// Package deadlocks_test proves the promises about runs that can never continue. It also tests
+// similar programs that can continue. Its tests use clients and workers on every store.
 package deadlocks_test
 
 import (

@@ -24,14 +24,14 @@ func steps() []flowtest.Binding {
 	return []flowtest.Binding{echo.As(func(_ context.Context, s string) (string, error) { return s, nil })}
 }
 
-// foreign is a future of another run, or of this run before its worker died.
+// foreign is a future that no branch of the run under test has created.
 var foreign future
 
-// shape is a program that can never continue, with its expected report, and a similar program that
-// completes.
+// shape is a program that can never continue (dead), the waits that its DeadlockError must report,
+// and a similar program that completes (alive).
 type shape struct {
 	dead  code
-	waits []workflow.BranchWait // Position names a comment of this file
+	waits []workflow.BranchWait // Position is the text of a comment in this file
 	alive code
 }
 
@@ -50,7 +50,7 @@ var shapes = map[string]shape{
 			{Branch: "ring/go#3", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait c", Knot: true},
 			{Branch: "ring", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait main"},
 		},
-		// One of them waits with a timeout.
+		// One of the branches waits with a timeout.
 		alive: func(ctx workflow.Context, _ int) (string, error) {
 			var a, b future
 			a = workflow.Go(ctx, func(ctx workflow.Context) (string, error) {
@@ -75,7 +75,7 @@ var shapes = map[string]shape{
 			{Branch: "ring/go#1", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait self", Knot: true},
 			{Branch: "ring", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait for self"},
 		},
-		// It only checks whether the future has ended.
+		// The branch checks whether its own future has ended, but does not wait for it.
 		alive: func(ctx workflow.Context, _ int) (string, error) {
 			var self future
 			self = workflow.Go(ctx, func(ctx workflow.Context) (string, error) {
@@ -94,7 +94,7 @@ var shapes = map[string]shape{
 		waits: []workflow.BranchWait{
 			{Branch: "ring", For: "branch holder/go#1, which no branch of this run makes", Position: "wait nobody", Knot: true},
 		},
-		// The future is created later.
+		// The future is created after another branch has begun to wait for it.
 		alive: func(ctx workflow.Context, _ int) (string, error) {
 			var late future
 			early := workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return late.Get(ctx) })
@@ -194,8 +194,8 @@ var shapes = map[string]shape{
 		},
 	},
 	"a run whose time is limited": {
-		// The end of the context would end both at once, so that each would still wait for the
-		// other one.
+		// The end of the context cannot resolve the deadlock: it would reach both branches at once,
+		// and each would still wait for the other.
 		dead: func(ctx workflow.Context, _ int) (string, error) {
 			ctx, cancel := workflow.WithTimeout(ctx, 1<<50)
 			defer cancel()
@@ -223,7 +223,7 @@ var shapes = map[string]shape{
 	},
 }
 
-// together waits for a future in a separate branch.
+// together waits for a future with workflow.All, in a function of its own.
 func together(ctx workflow.Context, f future) (string, error) {
 	all, err := workflow.All(ctx, f) // wait helper
 	if err != nil {

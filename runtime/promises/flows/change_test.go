@@ -13,20 +13,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// codeOf is the code of a run that is changed while it waits.
+// codeOf is the code of a run. The tests change the code while the run waits.
 type codeOf func(ctx workflow.Context) (string, error)
 
 var changedFlow = flowtest.Flow[int, string]("changed")
 
-// change is the expected outcome of an open run when its code changes.
+// change describes a change of the code of an open run, and its expected outcome.
 type change struct {
 	was, is codeOf
 	blocked bool
-	twice   bool   // the new code waits twice
-	want    string // result of the run with the new code, unless it is blocked
+	twice   bool   // whether the new code waits for two messages
+	want    string // result of the run with the new code; empty if the run is blocked
 }
 
-// lists is a step whose argument may be nil.
+// lists is a step with a list as its argument, which may be nil.
 var lists = flowtest.AStep[[]string, int]("lists", shim.Policy{})
 
 func wakeUp(ctx workflow.Context) error {
@@ -34,7 +34,8 @@ func wakeUp(ctx workflow.Context) error {
 	return err
 }
 
-// mapped processes five items, at most limit at once.
+// mapped returns code that processes five items, at most limit at a time. A limit of 0 means no
+// limit.
 func mapped(limit int) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		var opts []workflow.MapOption
@@ -58,7 +59,7 @@ func listed(list []string) codeOf {
 	}
 }
 
-// drawing decides by a random number, after drawing others.
+// drawing returns code that branches on a random number. It draws before other numbers first.
 func drawing(before int) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		for range before {
@@ -69,7 +70,8 @@ func drawing(before int) codeOf {
 	}
 }
 
-// drawnInto passes a random number to a step.
+// drawnInto returns code that passes a random number to a step. It draws before other numbers
+// first.
 func drawnInto(before int) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		for range before {
@@ -92,7 +94,7 @@ func hooked(opts ...workflow.HookOption) codeOf {
 	}
 }
 
-// limitedBy works under a timeout.
+// limitedBy returns code that works under a timeout of d. A d of 0 means no timeout.
 func limitedBy(d time.Duration) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		if d > 0 {
@@ -107,7 +109,7 @@ func limitedBy(d time.Duration) codeOf {
 	}
 }
 
-// lateLimit has a timeout only at a place that no open run has reached.
+// lateLimit returns code that uses a timeout only after a place that no open run has passed.
 func lateLimit(d time.Duration) codeOf {
 	return func(ctx workflow.Context) (string, error) {
 		if err := wakeUp(ctx); err != nil {
@@ -117,8 +119,9 @@ func lateLimit(d time.Duration) codeOf {
 	}
 }
 
-// The table of docs/use/versions.md about changes of code with open runs; its other rows have their
-// own tests.
+// TestVER1_WhatChangesOfCodeDoToRunsUnderWay proves the rows of the table in docs/use/versions.md
+// that have no test of their own. The table describes what happens to open runs when their code
+// changes.
 func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
 	for what, c := range map[string]change{
 		"Limit lowered":                       {was: mapped(3), is: mapped(1), blocked: true},
@@ -147,13 +150,13 @@ func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
 				run := flowtest.Start(w, changedFlow, 0)
 				w.ReachWaiting(run)
 				first.Stop()
-				// One more step makes the programs differ: without inlining, both would have the
-				// same fingerprint.
+				// The additional step gives the second worker another fingerprint. Without
+				// inlining, the two programs would have the same one.
 				second := w.Work(worker.Config{}, bind(c.is), flowtest.DoWork1, doLists, countStep)
 				if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 					t.Fatal(err)
 				}
-				if c.twice { // otherwise it may have ended
+				if c.twice { // without the second wait the run may have ended
 					if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 						t.Fatal(err)
 					}
@@ -173,7 +176,7 @@ func TestVER1_WhatChangesOfCodeDoToRunsUnderWay(t *testing.T) {
 	}
 }
 
-// wakeTwice is the code before a part of it was added.
+// wakeTwice is the code of the row "a time limit added later" before the change.
 func wakeTwice(ctx workflow.Context) (string, error) {
 	if err := wakeUp(ctx); err != nil {
 		return "", err

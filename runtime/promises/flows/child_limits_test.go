@@ -98,7 +98,7 @@ func TestFLOW9_ACanceledParentWaitsForTheOutcomeOfItsChild(t *testing.T) {
 		if _, err := flowtest.Numbers.Receive(ctx); !errors.Is(err, workflow.ErrCanceled) {
 			return 0, fmt.Errorf("got %w, want ErrCanceled", err)
 		}
-		return 10 * n, nil // it completes despite the cancel
+		return 10 * n, nil // the run completes although it is canceled
 	}), flowtest.As(parents, func(ctx workflow.Context, n int) (int, error) { return stubborn.Child(ctx, n) }))
 	run := flowtest.Start(w, parents, 4)
 	child := stubborn.Get(w.Client, w.Reach(run, event.ChildCreated, 1).Next)
@@ -137,7 +137,7 @@ func TestFLOW9_AChildIsAskedToEndOnce(t *testing.T) {
 
 func TestFLOW9_NoRunIsDeeperThanTheLimit(t *testing.T) {
 	w := flowtest.NewMemory(t)
-	w.TakesLong() // the failure of the deepest run is wrapped by each of the hundred runs above it
+	w.TakesLong() // slow because each of the hundred ancestors wraps the failure of the deepest run
 	deeper, next := flowtest.Flow[int, int]("deeper"), flowtest.Flow[int, int]("deeper")
 	var deepest atomic.Int64
 	w.Work(worker.Config{}, flowtest.As(deeper, func(ctx workflow.Context, n int) (int, error) {

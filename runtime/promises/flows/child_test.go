@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// broad declares a workflow that may have many open children.
+// broad declares a workflow with a very high limit of open children.
 func broad[In, Out any](name string) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{Children: 1 << 20})
 }
@@ -288,7 +288,7 @@ func TestFLOW5_ARunSendsToAnotherOneAndIsToldWhatBecameOfIt(t *testing.T) {
 				return "", err
 			}
 			err := flowtest.Numbers.SendFrom(ctx, to, 3)
-			for err == nil { // it may not have ended yet
+			for err == nil { // the receiver may not have ended yet
 				err = flowtest.Numbers.SendFrom(ctx, to, 3)
 			}
 			if !errors.Is(err, workflow.ErrRunTerminal) {

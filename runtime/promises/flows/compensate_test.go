@@ -101,7 +101,9 @@ func TestFLOW11_AnUndoHasItsOwnRetriesAndItsFailureIsReported(t *testing.T) {
 	})
 }
 
-// The log of a whole trip is cut after each of its events.
+// TestFLOW11_KilledAnywhereEachUndoRunsAndNoneTwice proves that a run whose worker dies after any
+// event executes each compensation exactly once. It cuts the log of a run after each event and
+// continues from there.
 func TestFLOW11_KilledAnywhereEachUndoRunsAndNoneTwice(t *testing.T) {
 	for _, end := range []string{"badly", "panic", "wait"} {
 		t.Run(end, func(t *testing.T) {
@@ -158,7 +160,7 @@ func TestFLOW11_WhatABranchStillBooksIsUndoneToo(t *testing.T) {
 		flowtest.Book.As(func(ctx context.Context, n int) (int, error) {
 			if n == 1 {
 				close(begun)
-				<-ctx.Done() // it was asked to stop, but succeeds
+				<-ctx.Done() // the step is canceled, but succeeds after the release
 				<-release
 			} else {
 				<-begun
@@ -192,7 +194,7 @@ func TestFLOW11_PanicsOfBranchesAndOfUndosKeepNobodyFromBeingUndone(t *testing.T
 			return nil
 		})
 		dead := workflow.Go(ctx, func(workflow.Context) (int, error) { panic("of a branch") })
-		return dead.Get(ctx) // which would never end
+		return dead.Get(ctx) // the panic must end this wait
 	}))...)
 	err := flowtest.Failure(w, flowtest.Start(w, flowtest.Trips, flowtest.Trip{}))
 	if diff := cmp.Diff([]int{0}, undone.Get()); diff != "" {
@@ -227,7 +229,8 @@ func TestFLOW11_TheParentLearnsWhatItsChildHasUndone(t *testing.T) {
 	}
 }
 
-// A run may register thousands of compensations, and its end is one event.
+// TestFLOW11_WhatTheEndSaysOfManyUndosIsBounded proves that the end event of a run has a bounded
+// size. A run may register thousands of compensations that fail.
 func TestFLOW11_WhatTheEndSaysOfManyUndosIsBounded(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		const many = 300

@@ -15,8 +15,8 @@ import (
 
 // tally is the input of a workflow that counts messages and continues as new.
 type tally struct {
-	Left  int `json:"left"` // number of messages still to come
-	Each  int `json:"each"` // per run
+	Left  int `json:"left"` // number of messages that have not been received
+	Each  int `json:"each"` // number of messages that each run receives
 	Sum   int `json:"sum"`
 	Turns int `json:"turns"`
 }
@@ -53,7 +53,7 @@ func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
 				want += s*each + n
 			}
 			all.Go(func() {
-				to := workflow.Target(run) // by the ID of the first run of the chain
+				to := workflow.Target(run) // this target is the ID of the first run of the chain
 				if s%2 == 0 {
 					to = tallies.GetByID(w.Client, "counter")
 				}
@@ -72,7 +72,8 @@ func TestFLOW10_NoMessageIsLostWhileARunContinues(t *testing.T) {
 	})
 }
 
-// More messages wait for the run than the length at which its code continues as new.
+// TestFLOW10_CodeThatContinuesAtALengthGetsSomewhereHoweverMuchWaits proves that a run makes
+// progress if the waiting messages alone exceed the length at which its code continues as new.
 func TestFLOW10_CodeThatContinuesAtALengthGetsSomewhereHoweverMuchWaits(t *testing.T) {
 	const length, messages = 1_500, 2_000
 	loop := flowtest.As(tallies, func(ctx workflow.Context, in tally) (tally, error) {
@@ -107,8 +108,9 @@ func TestFLOW10_CodeThatContinuesAtALengthGetsSomewhereHoweverMuchWaits(t *testi
 	})
 }
 
-// A worker reads at most a thousand messages between two commits, and the run ends before the next
-// commit.
+// TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce proves that a run can end after it has
+// received as many messages as a worker reads at once. A worker reads at most a thousand messages
+// between two commits. Here the run ends before the next commit.
 func TestFLOW5_ARunEndsThatHasReadAsMuchAsItsWorkerReadsAtOnce(t *testing.T) {
 	sums := flowtest.Flow[int, int]("sumsall")
 	all := flowtest.As(sums, func(ctx workflow.Context, n int) (sum int, err error) {
@@ -193,7 +195,7 @@ func TestFLOW10_ACancelThatTheCodeDidNotFollowReachesTheNextRun(t *testing.T) {
 		loops := flowtest.Flow[int, int]("loops")
 		w.Work(worker.Config{}, flowtest.As(loops, func(ctx workflow.Context, n int) (int, error) {
 			_, err := flowtest.Numbers.Receive(ctx)
-			if n == 0 && errors.Is(err, workflow.ErrCanceled) { // the cancel is ignored
+			if n == 0 && errors.Is(err, workflow.ErrCanceled) { // the first run ignores the cancel
 				return 0, flowtest.Flow[int, int]("loops").ContinueAsNew(ctx, 1)
 			}
 			return n, err
@@ -209,7 +211,8 @@ func TestFLOW10_ACancelThatTheCodeDidNotFollowReachesTheNextRun(t *testing.T) {
 	})
 }
 
-// Other items that the new run takes over must not delay the cancel.
+// TestFLOW10_ACancelIsCarriedOverBehindTheMessages proves that a cancel reaches the run that
+// continues a canceled run. Unread messages that the new run takes over do not delay the cancel.
 func TestFLOW10_ACancelIsCarriedOverBehindTheMessages(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		loops, words := flowtest.Flow[int, int]("stubborn"), workflow.NewTopic[string]("words")

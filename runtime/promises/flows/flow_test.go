@@ -17,8 +17,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Only the order of the log protects the variable; the race detector would detect two branches
-// executing at once.
+// TestFLOW1_BranchesShareVariablesWithoutLocks proves that branches can share a variable without
+// locks, because only one branch executes at a time. The race detector would report two branches
+// that execute concurrently.
 func TestFLOW1_BranchesShareVariablesWithoutLocks(t *testing.T) {
 	shared := flowtest.Flow[int, []int]("shared")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -53,7 +54,7 @@ func TestFLOW1_BranchesShareVariablesWithoutLocks(t *testing.T) {
 	})
 }
 
-// branches starts a branch for each number, which passes its gate.
+// branches starts a branch for each number. The branch ends when the gate of its number is open.
 func branches(ctx workflow.Context, numbers ...int) []*workflow.Future[int] {
 	var all []*workflow.Future[int]
 	for _, n := range numbers {
@@ -76,11 +77,12 @@ func describe(v any, err error) string {
 	return err.Error()
 }
 
-// The combinators get futures in the order in which they ended according to the log, which is the
-// order in which the gates are opened.
+// TestFLOW2_CombinatorsTakeFuturesInTheOrderOfTheLog proves that Select, Any, All and the other
+// combinators process futures in the order in which these ended according to the log. This is the
+// order in which the test opens the gates.
 func TestFLOW2_CombinatorsTakeFuturesInTheOrderOfTheLog(t *testing.T) {
 	for name, tt := range map[string]struct {
-		open []int // gates
+		open []int // numbers of the gates, in the order in which they are opened
 		f    func(workflow.Context) string
 		want string
 	}{
@@ -157,7 +159,7 @@ func TestFLOW2_MapWorksOnAsManyItemsAtOnceAsItsLimitSays(t *testing.T) {
 		if n := len(flowtest.Filter(w.Log(run), event.StepCreated)); n != want {
 			t.Errorf("limit %d: %d items at once, want %d", limit, n, want)
 		}
-		if limit == 3 { // the last item starts when the first one ends
+		if limit == 3 { // the fourth item begins when one of the three ends
 			close(g.Open[2])
 			w.Reach(run, event.StepCreated, 4)
 			g.Open[2] = make(chan struct{})
@@ -256,7 +258,7 @@ func TestFLOW2_SelectTakesFuturesTimersAndMessages(t *testing.T) {
 	w.Reach(run, event.MessageReceived, 1)
 	close(g.Open[2])
 	w.Reach(run, event.StepCompleted, 1)
-	w.Clock.Advance(2 * time.Minute) // the timer keeps its due time across iterations
+	w.Clock.Advance(2 * time.Minute) // the timer keeps its due time in later iterations
 	w.Reach(run, event.WaitCompleted, 6)
 	if err := flowtest.Wake.Send(w.Ctx, run, "again"); err != nil {
 		t.Fatal(err)
@@ -277,7 +279,7 @@ func TestFLOW2_SelectPrefersTheFirstOfThoseThatAreReadyAndTakesNothingFromTheOth
 		}
 	}
 	w.Work(worker.Config{}, flowtest.As(ties, func(ctx workflow.Context, _ workflow.None) (string, error) {
-		if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // both messages have arrived
+		if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // when the sleep ends, both messages have arrived
 			return "", err
 		}
 		a, b, now := flowtest.Wake.Case(), other.Case(), workflow.After(0)

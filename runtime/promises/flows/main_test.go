@@ -1,5 +1,5 @@
-// Package flows_test proves the promises to workflow code, through clients and workers, on every
-// store.
+// Package flows_test proves the promises about workflow code: branches, messages, children,
+// compensations, and changes of the code. Its tests use clients and workers on every store.
 package flows_test
 
 import (

@@ -27,7 +27,7 @@ func TestFLOW5_MessagesAreKeptInOrderAlsoBeforeAnybodyWaits(t *testing.T) {
 			}
 		}
 		for n := range 30 {
-			send(n) // no worker serves the run
+			send(n) // sent before a worker serves the run
 		}
 		first := w.Work(worker.Config{Parked: 1}, flowtest.Collect)
 		w.Reach(run, event.MessageReceived, 30)
@@ -61,7 +61,7 @@ func TestFLOW5_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 			})
 		}
 		senders.Wait()
-		// Another topic, whose name and key look the same when concatenated.
+		// These two topics and keys must not be confused, although their concatenations are equal.
 		if err := workflow.NewTopic[int]("a:b").Send(w.Ctx, run, 1, workflow.IdempotencyKey("c")); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,8 @@ func TestFLOW5_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 		if n := len(flowtest.Filter(w.Log(run), event.MessageReceived)); n != 5 {
 			t.Errorf("the log has %d messages, want 5", n)
 		}
-		// An accepted message stays accepted after the run has ended.
+		// A repeated message is accepted after the end of the run, because the run has accepted it
+		// before.
 		if err := flowtest.Numbers.Send(w.Ctx, run, 7, workflow.IdempotencyKey("click")); err != nil {
 			t.Errorf("the same message after the end: %v", err)
 		}
@@ -152,8 +153,9 @@ func TestFLOW5_AMessageOfAnotherTypeIsAnErrorAndTheNextIsReceived(t *testing.T) 
 	}
 }
 
-// At whatever moment a message arrives: if it was accepted, the run has received it, or its last
-// event lists it as unread.
+// TestFLOW5_NoAcceptedMessageIsLostWhenItRacesWithTheEnd proves that a run has received each
+// accepted message, or its last event lists the message as unread. The test sends messages while
+// runs end.
 func TestFLOW5_NoAcceptedMessageIsLostWhenItRacesWithTheEnd(t *testing.T) {
 	racing := flowtest.Flow[int, int]("racing")
 	const interleavings = 2000

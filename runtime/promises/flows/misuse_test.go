@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// panics returns the panic value of f.
+// panics calls f, which must panic, and returns the text of the panic value.
 func panics(t *testing.T, f func()) (text string) {
 	t.Helper()
 	defer func() {
@@ -113,8 +113,9 @@ func TestREC7_RunReturnsAnErrorIfTheStoreIsClosedUnderIt(t *testing.T) {
 	}
 }
 
-// Code that uses the context of another branch, or waits inside of Record, is stopped with an
-// explanatory error, without corrupting the log.
+// TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix proves that a run fails with an
+// explanation if its code uses the context of another branch or waits inside of Record. The log of
+// the run remains valid.
 func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) {
 	wrong := flowtest.Flow[string, int]("wrong")
 	w := flowtest.NewMemory(t)
@@ -136,8 +137,9 @@ func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) 
 	}
 }
 
-// A goroutine started by the code uses its context: the goroutine is ended before it has an effect,
-// and its run is blocked. All other runs continue.
+// TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly proves that a durable call on a goroutine
+// that the code has started ends this goroutine and blocks the run. The call has no effect, and
+// other runs continue.
 func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
 	strays := flowtest.Flow[string, int]("strays")
 	w := flowtest.NewMemory(t)
@@ -171,7 +173,7 @@ func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
 			w.Eventually("the call is reported", func() bool {
 				return len(w.Lines("durable operation called on a goroutine of its own: the goroutine was ended")) == 3
 			})
-			if err := flowtest.Wake.Send(w.Ctx, run, "x"); err != nil { // the run is parked, and detects the misuse when it wakes up
+			if err := flowtest.Wake.Send(w.Ctx, run, "x"); err != nil { // the parked run detects the misuse when the message wakes it
 				t.Fatal(err)
 			}
 		}
@@ -185,7 +187,8 @@ func TestFLOW1_ADurableCallOnAGoroutineBlocksThatRunOnly(t *testing.T) {
 	}
 }
 
-// Using the context of a run that has ended does not end the process either.
+// TestFLOW1_ADurableCallAfterTheEndOfTheRunEndsItsGoroutineOnly proves that using the context of a
+// run that has ended ends only the goroutine that uses it, and not the process.
 func TestFLOW1_ADurableCallAfterTheEndOfTheRunEndsItsGoroutineOnly(t *testing.T) {
 	leaks := flowtest.Flow[int, int]("leaks")
 	w := flowtest.NewMemory(t)
@@ -195,7 +198,7 @@ func TestFLOW1_ADurableCallAfterTheEndOfTheRunEndsItsGoroutineOnly(t *testing.T)
 		return n, nil
 	}))
 	_ = flowtest.Result(w, flowtest.Start(w, leaks, 1))
-	wk.Stop() // so that no worker has the run any more
+	wk.Stop() // after this, no worker has the run
 	ctx, ended := <-kept, make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Ten rounds of races between steps and messages, on two consecutive workers: the replayed code
-// gets the same winners.
+// TestFLOW2_TheWinnersOfRacesAreTheSameInEveryReplay proves that races between steps and messages
+// have the same winners in a replay. It runs ten rounds on two workers, one after the other.
 func TestFLOW2_TheWinnersOfRacesAreTheSameInEveryReplay(t *testing.T) {
 	races := flowtest.Flow[int, []int]("races")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -72,7 +72,8 @@ func TestFLOW2_TheWinnersOfRacesAreTheSameInEveryReplay(t *testing.T) {
 	})
 }
 
-// race returns the winner, and the order of the others.
+// race lets five branches race with a message. It returns the winner, and then the order of the
+// others.
 func race(ctx workflow.Context) ([]int, error) {
 	var fs []*workflow.Future[int]
 	var open []workflow.Case

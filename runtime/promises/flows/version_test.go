@@ -39,7 +39,7 @@ func TestVER3_RunsThatAreUnderWayFinishTheOldWay(t *testing.T) {
 			return nil, err
 		}
 		second := 2
-		if workflow.Version(ctx, "second", 3) == 3 { // the run has not reached this place
+		if workflow.Version(ctx, "second", 3) == 3 { // the run has not reached this version, so it may get the new value
 			second = 3
 		}
 		n, err := flowtest.Work1.Call(ctx, second)
@@ -98,7 +98,7 @@ func TestVER3_TheFirstCallDecidesAlsoInLoops(t *testing.T) {
 		}
 		w.Reach(run, event.WaitCreated, 2)
 		first.Stop()
-		w.Work(worker.Config{}, code(2)) // a later change
+		w.Work(worker.Config{}, code(2)) // code of a later version
 		for range 2 {
 			if err := flowtest.Wake.Send(w.Ctx, run, "2"); err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestVER3_ARunOfAVersionThatTheCodeDoesNotHaveIsBlockedAndGoesOn(t *testing.
 				t.Errorf("blocked because of %q", info.Blocked)
 			}
 			second.Stop()
-			// Another function, and so another fingerprint.
+			// Another function has another fingerprint.
 			w.Work(worker.Config{}, flowtest.As(versioned, func(ctx workflow.Context, _ int) ([]int, error) {
 				v := workflow.Version(ctx, "change", 5)
 				_, err := flowtest.Wake.Receive(ctx)

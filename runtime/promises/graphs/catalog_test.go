@@ -11,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A worker that starts registers the nodes and dependencies of graphs that are structs. Other
-// workflows have no nodes.
+// TestOPS2_TheCatalogueHasTheNodesOfGraphsThatAreStructs proves that a worker registers the nodes
+// and dependencies of graphs that are declared as structs. Other workflows have no nodes in the
+// catalogue.
 func TestOPS2_TheCatalogueHasTheNodesOfGraphsThatAreStructs(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		generated(w, same)

@@ -24,8 +24,8 @@ func structs(work graphs.Work) func(e *workflowtest.Env) {
 	return func(e *workflowtest.Env) { graphs.Register(e, &graphs.LLM{Prefix: "on "}, work) }
 }
 
-// explored executes all kinds of graphs generated from structs: with elements, conditions, skips,
-// several sinks, and failures under both policies.
+// explored calls explore with runs of the generated graphs. They have elements, conditions, skipped
+// steps and several sinks, and they fail under both policies for failures.
 func explored(t *testing.T, explore func(t *testing.T, name string, run exploration)) {
 	t.Helper()
 	research := func(tone string) exploration {
@@ -44,7 +44,7 @@ func explored(t *testing.T, explore func(t *testing.T, name string, run explorat
 	explore(t, "after a step", explorationOf(graphs.Nightly, workflow.None{}, structs(same)))
 }
 
-// slowly makes the slow step run until it is canceled.
+// slowly returns work whose step "slow" runs until it is canceled.
 func slowly(work graphs.Work) graphs.Work {
 	return func(ctx context.Context, what string) (string, error) {
 		if what == "slow" {
@@ -55,8 +55,9 @@ func slowly(work graphs.Work) graphs.Work {
 	}
 }
 
-// failing executes a graph as a child, and counts the failures that it returns: the text of a
-// failure contains the number of attempts, which a crash increases.
+// failing returns an exploration that executes a graph as a child and counts its failures. The
+// result cannot contain the text of a failure, because the text contains the number of attempts,
+// which a crash increases.
 func failing(work graphs.Work, graph func(ctx workflow.Context) (string, error)) exploration {
 	return explorationOf(builds, 0, func(e *workflowtest.Env) {
 		structs(work)(e)
@@ -70,7 +71,8 @@ func failing(work graphs.Work, graph func(ctx workflow.Context) (string, error))
 	})
 }
 
-// exploration is a workflow of any type with an input.
+// exploration contains the tests of package workflowtest for a workflow with an input. It hides the
+// types of the input and the result.
 type exploration struct {
 	crash      func(t testing.TB, opts ...workflowtest.Option) workflowtest.CrashReport
 	interleave func(t testing.TB, n int, opts ...workflowtest.Option)

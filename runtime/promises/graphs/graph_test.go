@@ -36,7 +36,7 @@ func steps() []flowtest.Binding {
 	}
 }
 
-// says is the code of a node that calls a step.
+// says returns the code of a node that calls a step with s.
 func says(s string) func(workflow.Context) (string, error) {
 	return func(ctx workflow.Context) (string, error) { return echo.Call(ctx, s) }
 }
@@ -45,7 +45,7 @@ func breaks(s string) func(workflow.Context) (string, error) {
 	return func(ctx workflow.Context) (string, error) { return fails.Call(ctx, s) }
 }
 
-// work serves builds with a graph.
+// work starts a worker that executes builds with the given code.
 func work(w *flowtest.World, build func(ctx workflow.Context, n int) (string, error)) {
 	w.Work(worker.Config{}, append(steps(), flowtest.As(builds, build))...)
 }
@@ -56,7 +56,7 @@ func TestDAG1_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
 			g := workflow.NewGraph()
 			slow := workflow.AddNode(g, "slow", func(ctx workflow.Context) (string, error) { return open.Receive(ctx) })
 			first := workflow.AddNode(g, "first", says("a"))
-			// Not a wave: second does not wait for slow.
+			// Node second begins although the unrelated node slow has not ended.
 			second := workflow.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
 				return echo.Call(ctx, first.Value()+"b")
 			}, first)
@@ -164,7 +164,7 @@ func TestDAG1_EachElementOfAResultHasABranch(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, n int) (string, error) {
 			g := workflow.NewGraph()
-			// Nodes that refer to others by ID before those are added.
+			// A node can refer by ID to nodes that are added later.
 			workflow.AddNode(g, "all", func(workflow.Context) (string, error) {
 				return strings.Join(workflow.NodeOf[[]string](g, "pages").Value(), "+"), nil
 			}, workflow.NodeOf[[]string](g, "pages"))
@@ -237,7 +237,7 @@ func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
 		g := workflow.NewGraph()
 		a := workflow.AddNode(g, "a", says("a"))
 		workflow.AddNode(g, "b", func(workflow.Context) (int, error) {
-			return workflow.NodeOf[int](g, "a").Value(), nil // not a dependency, so Run cannot check it
+			return workflow.NodeOf[int](g, "a").Value(), nil // b does not depend on a, but Run cannot detect this
 		}, a)
 		return "", g.Run(ctx)
 	})
@@ -247,7 +247,8 @@ func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
 	}
 }
 
-// research is a graph with a condition, a skip, an allowed failure, elements, and a diamond.
+// research builds a graph with a condition, a skipped node, a node that may fail, elements, and a
+// node with two paths to it.
 func research(ctx workflow.Context, n int) (string, error) {
 	g := workflow.NewGraph()
 	plan := workflow.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
@@ -285,7 +286,7 @@ func TestDAG4_AGraphSurvivesACrashAtEachPoint(t *testing.T) {
 		g := workflow.NewGraph(workflow.FinishOthers())
 		bad := workflow.AddNode(g, "bad", func(ctx workflow.Context) (string, error) {
 			_, err := fails.Call(ctx, "bad")
-			return "", fmt.Errorf("bad failed: %t", err != nil) // the error of the step contains the number of attempts
+			return "", fmt.Errorf("bad failed: %t", err != nil) // the text of err is not used, because it contains the number of attempts
 		})
 		good := workflow.AddNode(g, "good", says("good"))
 		workflow.AddNode(g, "afterbad", says("afterbad"), bad)
@@ -319,7 +320,7 @@ func TestGraph_OfTenThousandNodesIsExecuted(t *testing.T) {
 		order = order[:0]
 		for i := range n {
 			var needs []workflow.Dependency
-			if i >= 100 { // a hundred chains
+			if i >= 100 { // the nodes form a hundred chains
 				needs = append(needs, workflow.NodeOf[int](g, fmt.Sprint(i-100)))
 			}
 			workflow.AddNode(g, fmt.Sprint(i), func(workflow.Context) (int, error) {

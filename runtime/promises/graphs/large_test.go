@@ -16,10 +16,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// nodes is the number of nodes of a large graph: use -graph.nodes=10000 to measure.
+// nodes is the number of nodes of a large graph. For measurements, set -graph.nodes=10000.
 var nodes = flag.Int("graph.nodes", 1000, "nodes of the graphs that are measured")
 
-// meter records when each step of a run is executed, and how much was allocated until then.
+// meter records, for each step of a run, when it was executed and how much memory the process had
+// allocated until then.
 type meter struct {
 	at    []time.Time
 	bytes []uint64
@@ -33,7 +34,7 @@ func (m *meter) step(_ context.Context, s string) (string, error) {
 }
 
 // tenth returns the median duration and the average allocation of the steps in one tenth of the
-// run.
+// run. i is 0 for the first tenth.
 func (m *meter) tenth(i int) (took time.Duration, allocated uint64) {
 	n := len(m.at) / 10
 	from, to := i*n, (i+1)*n-1
@@ -45,10 +46,12 @@ func (m *meter) tenth(i int) (took time.Duration, allocated uint64) {
 	return gaps[len(gaps)/2], (m.bytes[to] - m.bytes[from]) / uint64(to-from)
 }
 
-// The nodes are in a row, so that each is a separate step and commit.
+// TestDAG4_TheLastOfManyNodesAllocatesWhatTheFirstDoes proves that a node at the end of a large
+// graph allocates at most twice as much as a node at its beginning. The nodes form a chain, so each
+// of them is a separate step with separate commits.
 func TestDAG4_TheLastOfManyNodesAllocatesWhatTheFirstDoes(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // measuring takes longer than Patience
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a measurement takes longer than flowtest.Patience
 		defer cancel()
 		w.Ctx = ctx
 		m := &meter{}
@@ -90,8 +93,8 @@ func TestDAG4_TheLastOfManyNodesAllocatesWhatTheFirstDoes(t *testing.T) {
 	})
 }
 
-// A node that needs all others has as many dependencies as there are nodes, and each node that ends
-// visits only its own dependents.
+// TestDAG1_ANodeMayNeedAllOthers proves that a node may depend on all of 20,000 other nodes. The
+// run completes in time because a node that ends visits only its own dependents.
 func TestDAG1_ANodeMayNeedAllOthers(t *testing.T) {
 	const n = 20_000
 	w := flowtest.NewMemory(t)
@@ -120,7 +123,8 @@ func TestDAG1_ANodeMayNeedAllOthers(t *testing.T) {
 	}
 }
 
-// The end of a graph's context is one failure, and none if all nodes have completed.
+// TestDAG1_ACancelIsOneFailureOfAGraph proves that the end of its context is a single failure of a
+// graph, however many nodes it ends. A graph without waiting nodes completes.
 func TestDAG1_ACancelIsOneFailureOfAGraph(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(builds, func(ctx workflow.Context, n int) (string, error) {

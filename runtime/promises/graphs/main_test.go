@@ -1,4 +1,5 @@
-// Package graphs_test proves the promises of graphs, through clients and workers, on every store.
+// Package graphs_test proves the promises about graphs. Its tests use clients and workers on every
+// store.
 package graphs_test
 
 import (

@@ -17,14 +17,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// generated serves the graphs that are generated from structs.
+// generated starts a worker that executes the graphs generated from structs.
 func generated(w *flowtest.World, work graphs.Work) {
 	w.Work(worker.Config{}, func(r workflow.Registrar) { graphs.Register(r, &graphs.LLM{}, work) })
 }
 
 func same(_ context.Context, what string) (string, error) { return what, nil }
 
-// broken fails if it is called for one of these.
+// broken returns work that fails for the given texts.
 func broken(whats ...string) graphs.Work {
 	return func(_ context.Context, what string) (string, error) {
 		if slices.Contains(whats, what) {
@@ -39,7 +39,7 @@ func TestDAG1_AStepOfAStructBeginsOnceThoseHaveEndedThatItsParametersName(t *tes
 		second, slow := make(chan struct{}), make(chan struct{})
 		generated(w, func(ctx context.Context, what string) (string, error) {
 			switch what {
-			case "first second": // with the result of the first
+			case "first second": // the argument contains the result of the first step
 				close(second)
 			case "slow":
 				select {
@@ -118,8 +118,8 @@ func TestDAG1_OnFailFinishLetsStepsGoOnThatDoNotNeedTheOneThatFailed(t *testing.
 		if !flowtest.ContainsAll(err.Error(), "one failed", "after may failed") || strings.Contains(err.Error(), "\nmay failed") {
 			t.Errorf("got %v", err)
 		}
-		// A node that may fail is skipped: nodes that take its value are skipped as well, unless
-		// they take a pointer; nodes that wait only for its end begin.
+		// A node with onfail=skip is skipped if it fails. Nodes that take its value are also
+		// skipped, unless they take a pointer. Nodes that only come after it begin.
 		got := done.Get()
 		slices.Sort(got)
 		if diff := cmp.Diff([]string{"after may", "good alone", "may", "one"}, got); diff != "" {
@@ -131,11 +131,12 @@ func TestDAG1_OnFailFinishLetsStepsGoOnThatDoNotNeedTheOneThatFailed(t *testing.
 func TestDAG3_TheResultIsThatOfTheSinks(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		generated(w, same)
-		// One sink.
+		// The graph has one sink.
 		if got := flowtest.Result(w, flowtest.Start(w, graphs.Diamond, graphs.DiamondInput{})); got != "slow and first second" {
 			t.Errorf("one sink: got %q", got)
 		}
-		// Several sinks: a field for each, a pointer for one that may be skipped.
+		// The result of a graph with several sinks has a field for each of them. The field of a
+		// sink that may be skipped is a pointer.
 		end := "end 12"
 		for n, want := range map[int]graphs.ShapesResult{
 			0: {Copy: "copy false"},
@@ -145,11 +146,11 @@ func TestDAG3_TheResultIsThatOfTheSinks(t *testing.T) {
 				t.Errorf("several sinks, %d (-want +got):\n%s", n, diff)
 			}
 		}
-		// The node that result= names, although others depend on it.
+		// The result is the one that result= names, although other steps depend on the named step.
 		if got := flowtest.Result(w, flowtest.Start(w, graphs.Survey, workflow.None{})); got != "good with may" {
 			t.Errorf("named: got %q", got)
 		}
-		// No result.
+		// The graph has no result.
 		flowtest.Result(w, flowtest.Start(w, graphs.Nightly, workflow.None{}))
 	})
 }

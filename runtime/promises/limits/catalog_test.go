@@ -20,8 +20,8 @@ type crate struct {
 	Tons  int
 }
 
-// A directive names limits independent of the input. If the key cannot be computed without an
-// input, no limits are registered.
+// TestCatalog_HasTheLimitsThatRunsUse proves that the catalogue lists the limits that each workflow
+// and step uses. It lists no limits if their keys cannot be computed without an input.
 func TestCatalog_HasTheLimitsThatRunsUse(t *testing.T) {
 	crane, dock, memory := limit.New("catalog-crane", limit.Config{AtOnce: 2}), limit.NewKeyed[string]("catalog-dock", limit.Config{AtOnce: 1}), limit.NewLocal("catalog-memory")
 	loads := flowtest.LimitedFlow[crate, int]("loads", func(c crate) []limit.Use {

@@ -21,13 +21,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// edit is an edit of a document.
+// edit is a change of a document.
 type edit struct {
 	Doc  string
 	Text string
 }
 
-// debounced returns a workflow whose starts for one document share a run.
+// debounced returns a workflow of which all starts for one document share a run.
 func debounced(name string, quiet, most time.Duration) workflow.Definition[edit, string] {
 	return shim.NewWorkflow[edit, string]("test.debounced."+name, "edit", shim.WorkflowPolicy{
 		Collect: shim.Debounce(func(e edit) string { return shim.Key(e.Doc) }, quiet, most),
@@ -127,7 +127,8 @@ func TestPOOL7_ABatchHasTheInputsOfAllItsStarts(t *testing.T) {
 	})
 }
 
-// On a cluster the runs of different keys are on different masters: each start finds its own run.
+// TestPOOL7_StartsShareRunsOnARedisCluster proves that starts find the run that collects them on a
+// Redis Cluster, where the runs of different keys are on different masters.
 func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
 	st, err := redisstore.Open(redistest.StartCluster(t, false).URL() + "&partitions=16")
 	if err != nil {
@@ -168,8 +169,9 @@ func TestPOOL7_StartsShareRunsOnARedisCluster(t *testing.T) {
 	w.Healthy()
 }
 
-// No start is lost or executed twice when the worker that has claimed the run dies, nor any start
-// that arrives at that time.
+// TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim proves that a batch executes
+// each start exactly once if its worker dies after it has claimed the run. This includes starts
+// that arrive at the same time.
 func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testing.T) {
 	const name = "test.batch.dies"
 	mail := shim.NewWorkflow[int, []int](name, "", shim.WorkflowPolicy{
@@ -191,7 +193,7 @@ func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testin
 		}
 		start(4)
 		start(5)
-		flowtest.Order(t, w.Store.CloseSession(w.Ctx, partition, dead.ID)) // avoids waiting until its lease expires
+		flowtest.Order(t, w.Store.CloseSession(w.Ctx, partition, dead.ID)) // otherwise the test waits until the lease expires
 		start(6)
 		var ran flowtest.Seen[string]
 		w.Work(worker.Config{}, flowtest.AsBatch(mail, func(_ workflow.Context, all []int) ([]int, error) {
@@ -211,8 +213,9 @@ func TestPOOL7_ABatchKeepsItsStartsWhenItsWorkerDiesRightAfterTheClaim(t *testin
 	})
 }
 
-// Many clients start runs, every other response is lost, and workers are killed: each start is in
-// exactly one batch that has run.
+// TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost proves that each start is
+// in exactly one executed batch. Many clients start runs, every second answer of the store is lost,
+// and workers are killed.
 func TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost(t *testing.T) {
 	const starts, clients = 120, 4
 	mail := shim.NewWorkflow[int, []int]("test.batch.chaos", "", shim.WorkflowPolicy{
@@ -275,7 +278,7 @@ func TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost(t *t
 	})
 }
 
-// losesCreates is a store that creates runs, and loses every other response.
+// losesCreates is a store that executes Create but returns an error for every second call.
 type losesCreates struct {
 	store.Store
 	calls atomic.Int64

@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A 429 received by one worker closes the rate for all workers: nothing else that uses the rate
-// begins.
+// TestPOOL2_HoldBackClosesTheRateForTheWholeFleet proves that a HoldBack which a step returns on
+// one worker closes the rate for all workers, so that no other run begins that uses the rate.
 func TestPOOL2_HoldBackClosesTheRateForTheWholeFleet(t *testing.T) {
 	for name, retry := range map[string]workflow.RetryPolicy{"before another attempt": {}, "after the last attempt": {Attempts: 1, Waits: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,8 @@ func TestPOOL2_HoldBackClosesTheRateForTheWholeFleet(t *testing.T) {
 	}
 }
 
-// Without a rate there is nothing to close: the step is retried later, without using up an attempt.
+// TestSTEP5_HoldBackWithoutARateIsRetryAfter proves that HoldBack has the effect of RetryAfter if
+// the step uses no rate: the step is retried later, and the attempt is not counted.
 func TestSTEP5_HoldBackWithoutARateIsRetryAfter(t *testing.T) {
 	plain := flowtest.AStep[int, int]("limits.plain", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
 	pooled := flowtest.AStep[int, int]("limits.pooled", shim.Policy{

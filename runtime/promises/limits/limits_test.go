@@ -34,7 +34,7 @@ func using(f func(n int) []limit.Use) shim.Policy {
 	return shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[int]) []limit.Use { return f(a.In) })}
 }
 
-// gauge counts concurrent executions.
+// gauge counts concurrent executions: the present number and the maximum.
 type gauge struct{ now, most atomic.Int64 }
 
 func (g *gauge) enter() func() {
@@ -50,7 +50,7 @@ func TestPOOL2_AttemptsOfAllWorkersStayBelowTheLimit(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.render", using(func(int) []limit.Use { return []limit.Use{gpu.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var under gauge
-		all := make(chan struct{}) // closed when all have got as far as they may
+		all := make(chan struct{}) // closed when each attempt runs or waits for a permit
 		for range 3 {
 			w.Work(worker.Config{}, flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
 				return render.Call(ctx, n)
@@ -104,7 +104,7 @@ func TestPOOL3_ClaimsOfSeveralLimitsInAnyOrderDoNotDeadlock(t *testing.T) {
 				if g.Add(gpus) > 2 || d.Add(disks) > 3 {
 					t.Error("a limit was exceeded")
 				}
-				runtime.Gosched() // lets others run in between
+				runtime.Gosched() // gives other steps the opportunity to run
 				g.Add(-gpus)
 				d.Add(-disks)
 				return n, nil
@@ -173,7 +173,7 @@ func TestPOOL2_OneRunOfACustomerAtATimeFromItsStartToItsEnd(t *testing.T) {
 						if _, err := nap.Call(ctx, n); err != nil {
 							return 0, err
 						}
-						if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // it keeps its permit
+						if err := workflow.Sleep(ctx, time.Millisecond); err != nil { // the run keeps its permits while it sleeps
 							return 0, err
 						}
 						return nap.Call(ctx, n)
@@ -203,7 +203,7 @@ func TestPOOL3_AWeightAboveTheCapacityIsAnErrorAtOnce(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.heavy", func(n int) []limit.Use { return []limit.Use{gpu.Use(n)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(heavy, func(_ workflow.Context, n int) (int, error) { return n, nil }))
-		flowtest.Result(w, flowtest.Start(w, heavy, 2)) // the worker has configured the limit
+		flowtest.Result(w, flowtest.Start(w, heavy, 2)) // after this run, the worker has configured the limit
 		_, err := heavy.Start(w.Ctx, w.Client, 3)
 		var limited *limit.LimitError
 		if !errors.As(err, &limited) || limited.Weight != 3 || limited.AtOnce != 2 {
@@ -244,8 +244,9 @@ func TestPOOL3_ACanceledWaiterLeavesTheLine(t *testing.T) {
 	})
 }
 
-// A step that waits for its next attempt has no permits, and needs none to be canceled: another run
-// may hold them for long.
+// TestPOOL3_ACanceledStepThatIsRetriedNeedsNoPermits proves that a step that waits for its next
+// attempt can be canceled at once. Such a step has no permits. The cancel needs none, although
+// another run may hold all permits for a long time.
 func TestPOOL3_ACanceledStepThatIsRetriedNeedsNoPermits(t *testing.T) {
 	held := flowtest.LimitedFlow[int, int]("limits.holds", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
 	policy := using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
@@ -366,7 +367,7 @@ func TestPOOL2_AKeyThatWasPausedAndResumedIsAsAllAre(t *testing.T) {
 		}
 		set(customer.All(), 9)
 		call(l.Pause, customer.All())
-		call(l.Resume, customer.For("free")) // it is paused with all others
+		call(l.Resume, customer.For("free")) // the key remains paused, because all keys are paused
 		all, err := l.List(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -426,9 +427,10 @@ func TestPOOL2_ALimitThatIsPausedBeforeAnyWorkerIsThereKeepsWhatIsDeclared(t *te
 	})
 }
 
-// A run already waits for a limit that no worker has declared: the limit is listed, and is
-// unbounded so far. The declaration still applies after a pause, whether the operator that paused
-// it has the code of the limit or only its name.
+// TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared proves that a pause of a
+// limit does not replace the values that workers declare later. At the time of the pause, no worker
+// has declared the limit, and only runs that wait for it have made it known. Two limits are paused
+// by their variables and one by its name.
 func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *testing.T) {
 	one := customer.For("a")
 	flow := flowtest.LimitedFlow[int, int]("limits.early", func(int) []limit.Use { return []limit.Use{gpu.Use(1), one.Use(1), disk.Use(1)} })
@@ -441,7 +443,7 @@ func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *te
 			}
 		}
 		limiter, _ := store.As[store.Limiter](w.Store)
-		byName := []store.SetLimit{{LimitID: store.LimitID{Name: disk.Name()}, Config: store.LimitConfig{Paused: true}, PauseOnly: true}} // without the code
+		byName := []store.SetLimit{{LimitID: store.LimitID{Name: disk.Name()}, Config: store.LimitConfig{Paused: true}, PauseOnly: true}} // this pause names the limit without its declaration
 		if err := limiter.SetLimits(w.Ctx, int(disk.Use(1).Slot)%w.Store.Partitions(), byName); err != nil {
 			t.Fatal(err)
 		}
@@ -467,9 +469,9 @@ func TestPOOL2_ALimitThatIsPausedWhileOnlyRunsWaitForItKeepsWhatIsDeclared(t *te
 	})
 }
 
-// An attempt has failed, and the next one waits for the permit, which another run has got in the
-// meantime: a step that is canceled then ends without another attempt, because an attempt would
-// have no permit.
+// TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone proves that a canceled step does not
+// begin another attempt while it waits for permits. After its first attempt has failed, another run
+// has got the permits.
 func TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone(t *testing.T) {
 	held := flowtest.LimitedFlow[int, int]("limits.meanwhile", func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
 	policy := using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} })
@@ -505,7 +507,7 @@ func TestPOOL2_WhoIsCanceledInLineForTheNextAttemptBeginsNone(t *testing.T) {
 			fail <- struct{}{}
 			w.Eventually("the holder begins", func() bool {
 				select {
-				case <-begun: // it was due before a worker had claimed the holder, and has the earlier position in the queue
+				case <-begun: // the next attempt was due before the holder was claimed, so it came first in the queue
 					fail <- struct{}{}
 				default:
 				}
@@ -546,9 +548,10 @@ func TestPOOL3_AChainOfRunsNeverWaitsForItself(t *testing.T) {
 	})
 }
 
-// A run holds all of one limit until its end, and waits for a step that uses another limit. Steps
-// that use both limits are queued for the other limit, but wait for that run, so its own step must
-// pass them.
+// TestPOOL3_AStepOfARunThatHoldsPermitsPassesWhoWaitsForThem proves that the step of a run that
+// holds permits passes steps that wait for the same run. The run holds all of one limit until its
+// end, and waits for a step that uses another limit. In the queue of the other limit, steps that
+// use both limits come first, but cannot begin before the run ends.
 func TestPOOL3_AStepOfARunThatHoldsPermitsPassesWhoWaitsForThem(t *testing.T) {
 	holder := flowtest.LimitedFlow[int, int]("limits.holder", func(int) []limit.Use { return []limit.Use{disk.Use(3)} })
 	inside := flowtest.AStep[int, int]("limits.inside", using(func(int) []limit.Use { return []limit.Use{gpu.Use(2)} }))
@@ -653,13 +656,15 @@ func TestPOOL3_WhatIsTooHeavyIsRefusedBeforeAWorkerHasDeclaredTheLimit(t *testin
 	})
 }
 
-// A process without the declaration of the limit cannot refuse the start.
+// TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode proves that a run whose
+// weight exceeds a limit declared later fails with the code overlimit. Its start cannot be refused,
+// because the starting process does not have the declaration of the limit.
 func TestPOOL3_WhatIsTooHeavyForALimitThatIsDeclaredLaterEndsWithItsCode(t *testing.T) {
 	unknown := limit.New("test.unknown", limit.Config{AtOnce: 3})
 	heavy := flowtest.LimitedFlow[int, int]("limits.unknown", func(int) []limit.Use { return []limit.Use{unknown.Use(3)} })
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		runs := []*workflow.Run[int]{flowtest.Start(w, heavy, 1)}
-		for _, id := range []string{"a", "b", "c", "d"} { // on a store with several partitions another run takes the permits of some of them
+		for _, id := range []string{"a", "b", "c", "d"} { // on a store with several partitions, some of these runs get their permits through another run
 			runs = append(runs, flowtest.Start(w, heavy, 1, workflow.WithID(id)))
 		}
 		if err := ops.New(w.Client).Limits().Set(w.Ctx, unknown, limit.Config{AtOnce: 2}); err != nil {

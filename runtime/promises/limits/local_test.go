@@ -20,7 +20,7 @@ import (
 
 var memory = limit.NewLocal("test.memory")
 
-// usage is the amount in use on a worker, and its maximum.
+// usage is the amount of memory in use on a worker, and the maximum of this amount.
 type usage struct{ now, most atomic.Int64 }
 
 func (u *usage) take(n int) {
@@ -29,8 +29,9 @@ func (u *usage) take(n int) {
 	}
 }
 
-// Two workers have different capacities: each gets only runs that fit its capacity, in addition to
-// a limit of the fleet, and all runs complete.
+// TestPOOL5_AWorkerIsGivenOnlyWhatFitsItsCapacity proves that each of two workers with different
+// capacities gets only runs that fit its capacity. The runs also use a limit of the fleet. All runs
+// complete.
 func TestPOOL5_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.fits", using(func(n int) []limit.Use { return []limit.Use{memory.Use(n), disk.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
@@ -60,8 +61,8 @@ func TestPOOL5_AWorkerIsGivenOnlyWhatFitsItsCapacity(t *testing.T) {
 	})
 }
 
-// A run that holds a local limit of a dying worker moves to another worker, and the dead worker
-// holds nothing.
+// TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker proves that a dead worker holds nothing of a
+// local limit. Its run moves to another worker.
 func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.heavy", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
 	topic := workflow.NewTopic[int]("go")
@@ -84,7 +85,7 @@ func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 		})
 		first := flowtest.Start(w, heavy, 500)
 		w.ReachWaiting(first)
-		second := flowtest.Start(w, heavy, 500) // the first one waits, and uses no memory
+		second := flowtest.Start(w, heavy, 500) // the first run waits, and uses no memory while it waits
 		w.ReachWaiting(second)
 		for _, run := range []*workflow.Run[int]{first, second} {
 			flowtest.Order(t, topic.Send(w.Ctx, run, 7))
@@ -99,7 +100,8 @@ func TestPOOL5_NothingOfALocalLimitIsHeldByADeadWorker(t *testing.T) {
 	})
 }
 
-// A worker whose capacity is in use can serve the run when that is free: it logs no warning.
+// TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing proves that a worker logs no warning about a run
+// that it cannot take now, if its capacity suffices when other runs have ended.
 func TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.enough", func(n int) []limit.Use { return []limit.Use{memory.Use(n)} })
 	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
@@ -128,7 +130,8 @@ func TestPOOL5_AWorkerThatHasEnoughWarnsOfNothing(t *testing.T) {
 	})
 }
 
-// A change of a limit per worker for the whole fleet is refused, and changes nothing.
+// TestPOOL5_ALocalLimitCannotBeSetForTheFleet proves that a limit per worker cannot be configured
+// for the fleet. The refused calls change nothing.
 func TestPOOL5_ALocalLimitCannotBeSetForTheFleet(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		l := ops.New(w.Client).Limits()
@@ -150,8 +153,8 @@ func TestPOOL5_ALocalLimitCannotBeSetForTheFleet(t *testing.T) {
 	})
 }
 
-// A worker processes at most this many runs of a queue at once, regardless of how many wait, and
-// continues with other queues.
+// TestPOOL5_AtOnceBoundsTheRunsOfAQueueOnAWorker proves that a worker executes at most AtOnce runs
+// of a queue concurrently, however many runs wait. Meanwhile, it executes runs of other queues.
 func TestPOOL5_AtOnceBoundsTheRunsOfAQueueOnAWorker(t *testing.T) {
 	slow := flowtest.AStep[int, int]("limits.slow", shim.Policy{Queue: "slow", Retry: flowtest.Quick})
 	fast := flowtest.Flow[int, int]("limits.fast")

@@ -1,4 +1,5 @@
-// Package limits_test proves the promises of limits, through clients and workers, on every store.
+// Package limits_test proves the promises about limits. Its tests use clients and workers on every
+// store.
 package limits_test
 
 import (

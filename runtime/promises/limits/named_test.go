@@ -14,8 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Settings made by the name of a limit and settings made by its variable are the same, wherever the
-// limit is kept: each can revert the other.
+// TestPOOL2_ALimitIsConfiguredByItsName proves that a limit found by its name has the same settings
+// as the limit's variable, in whatever partition the limit is kept. Each of the two can revert
+// settings of the other.
 func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 	flowtest.OnPartitions(t, 5, func(t *testing.T, w *flowtest.World) {
 		l := ops.New(w.Client).Limits()
@@ -29,7 +30,7 @@ func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 		}
 		limiter, _ := store.As[store.Limiter](w.Store)
 		n := w.Store.Partitions()
-		for p := range n { // as a worker does
+		for p := range n { // declares the limits, as a worker does when it starts
 			if err := limiter.SetLimits(w.Ctx, p, permits.Defaults(p, n)); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +76,8 @@ func TestPOOL2_ALimitIsConfiguredByItsName(t *testing.T) {
 	})
 }
 
-// claimed makes a session without a worker own a run: the session declares no limit.
+// claimed makes a session without a worker claim a run. Unlike a worker, the session declares no
+// limits.
 func claimed(t *testing.T, w *flowtest.World, run workflow.RunID, name string) {
 	t.Helper()
 	route := store.Route{Queue: workflow.DefaultQueue, Workflow: "test." + name}
@@ -89,7 +91,8 @@ func claimed(t *testing.T, w *flowtest.World, run workflow.RunID, name string) {
 	}
 }
 
-// part returns the state of a part of a limit; the zero value if nothing is known of it.
+// part returns the state of a limit or of one of its keys. It returns the zero value if the store
+// does not list it.
 func part(t *testing.T, w *flowtest.World, which limit.Limit) ops.LimitInfo {
 	t.Helper()
 	all, err := ops.New(w.Client).Limits().List(w.Ctx)

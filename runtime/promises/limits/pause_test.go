@@ -22,7 +22,7 @@ var (
 	hourly = limit.New("test.hourly.pause", limit.Config{AtOnce: 1, Rate: 1, Burst: 1, Per: time.Hour})
 )
 
-// permitsHeld returns the number of permits held of a limit.
+// permitsHeld returns the held weight of a limit.
 func permitsHeld(w *flowtest.World, name string) int {
 	w.T.Helper()
 	all, err := ops.New(w.Client).Limits().List(w.Ctx)
@@ -37,7 +37,7 @@ func permitsHeld(w *flowtest.World, name string) int {
 	return 0
 }
 
-// stepRunOf returns the run that executes the only step of a run, once it exists.
+// stepRunOf waits until the run that executes the only step of a run exists, and returns it.
 func stepRunOf(w *flowtest.World, run flowtest.Follows) *workflow.Handle {
 	w.T.Helper()
 	step := w.Client.Run(w.Reach(run, event.ChildCreated, 1).Next)
@@ -48,8 +48,9 @@ func stepRunOf(w *flowtest.World, run flowtest.Follows) *workflow.Handle {
 	return step
 }
 
-// The step of a paused run is retried repeatedly: once its own run has recorded the pause, no
-// attempt begins although backoffs end. After the resume it continues.
+// TestRUN12_APausedRunBeginsNoAttemptOfAStepThatARunOfItsOwnExecutes proves that no attempt begins
+// after the run that executes a step has recorded the pause of its caller, even if a backoff ends.
+// Before the pause, the step is retried again and again. After the resume, it continues.
 func TestRUN12_APausedRunBeginsNoAttemptOfAStepThatARunOfItsOwnExecutes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -96,9 +97,9 @@ func TestRUN12_APausedRunBeginsNoAttemptOfAStepThatARunOfItsOwnExecutes(t *testi
 	}
 }
 
-// A step waits for a limit behind another one when its run is paused: the run of the step records
-// the pause without a permit, the steps behind it pass it, and after the resume it gets its
-// position back.
+// TestRUN12_TheStepOfAPausedRunLetsOthersPassAndKeepsItsPlace proves that a paused step run records
+// the pause without a permit. The step waits for a limit behind another step when its run is
+// paused. Steps behind it pass it. After the resume, the step has its earlier position.
 func TestRUN12_TheStepOfAPausedRunLetsOthersPassAndKeepsItsPlace(t *testing.T) {
 	turn := flowtest.AStep[int, int]("limits.turn", using(func(int) []limit.Use { return []limit.Use{lathe.Use(1)} }))
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
@@ -153,7 +154,8 @@ func TestRUN12_TheStepOfAPausedRunLetsOthersPassAndKeepsItsPlace(t *testing.T) {
 
 var turns = flowtest.LimitedFlow[int, int]("limits.turns", func(int) []limit.Use { return []limit.Use{lathe.Use(1)} })
 
-// The same for permits that a run holds until its end.
+// TestRUN12_ARunThatIsPausedInLineHoldsNoPermit proves that a run which is paused while it waits
+// for permits holds none. The permits are of a limit that the run would hold until its end.
 func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		code := flowtest.As(turns, func(ctx workflow.Context, n int) (int, error) { _, err := flowtest.Wake.Receive(ctx); return n, err })
@@ -166,7 +168,7 @@ func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 		w.Status(second, workflow.StatusPaused)
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, first, "end"))
 		w.Reach(third, event.WaitCreated, 1)
-		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, second, "early")) // a worker records it during the pause
+		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, second, "early")) // a worker records this message during the pause
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, third, "end"))
 		w.Reach(second, event.MessageReceived, 1)
 		w.Eventually("no permit is held", func() bool { return permitsHeld(w, "test.lathe") == 0 })
@@ -184,7 +186,8 @@ func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 	})
 }
 
-// A message wakes a run whose code may not begin yet: the run uses neither permits nor rate.
+// TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate proves that a message can wake a
+// run whose code may not begin yet, and that the run then uses neither permits nor the rate.
 func TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate(t *testing.T) {
 	paced := flowtest.LimitedFlow[int, int]("limits.paced", func(int) []limit.Use { return []limit.Use{hourly.Use(1)} })
 	for name, later := range map[string]workflow.StartOption{"delayed": workflow.WithDelay(time.Hour), "held": workflow.WithHold()} {

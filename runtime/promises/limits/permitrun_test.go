@@ -22,8 +22,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// Workflow IDs are in all partitions, limits in one: all of these runs except the few in that
-// partition get their permits through runs of workflow flowgen.permit.
+// Runs with workflow IDs are in all partitions, but the limit is kept in one partition. Runs in
+// other partitions get their permits through runs of workflow flowgen.permit.
 
 var (
 	room  = limit.New("test.room", limit.Config{AtOnce: 1})
@@ -31,14 +31,14 @@ var (
 	named = flowtest.LimitedFlow[int, int]("limits.named", one)
 )
 
-// elsewhere gives a run a workflow ID in another partition than the limits, if the store has
-// another one.
+// elsewhere returns an option with a workflow ID in another partition than the limit, if the store
+// has several partitions.
 func elsewhere(w *flowtest.World, n int) workflow.StartOption {
 	home := int(room.Use(1).Slot) % w.Store.Partitions()
 	return w.In(home+1, fmt.Sprint("named ", n))
 }
 
-// nothingHeld checks that all permits were released.
+// nothingHeld waits until no permits are held or waited for.
 func nothingHeld(w *flowtest.World) {
 	w.T.Helper()
 	w.Eventually("all permits were given back", func() bool {
@@ -52,8 +52,8 @@ func nothingHeld(w *flowtest.World) {
 	})
 }
 
-// othersWait waits until each of many runs, whose workflow IDs are numbered, is running or waits
-// for the only permit.
+// othersWait waits until many runs are running or wait for the only permit. The workflow IDs of the
+// runs are id with the numbers from 0.
 func othersWait(w *flowtest.World, under *gauge, id string, many int) {
 	w.T.Helper()
 	w.Eventually("one is under way, and the others wait", func() bool {
@@ -72,14 +72,14 @@ func othersWait(w *flowtest.World, under *gauge, id string, many int) {
 func TestPOOL2_RunsWithWorkflowIDsHoldTheirPermitsFromTheirCodesBeginToTheirEnds(t *testing.T) {
 	flowtest.OnPartitions(t, 4, func(t *testing.T, w *flowtest.World) {
 		var under gauge
-		all := make(chan struct{}) // closed when all others wait, so that an excess permit is detected
+		all := make(chan struct{}) // closed when all other runs wait; until then the test can detect a second permit
 		nap := flowtest.AStep[int, int]("limits.namednap", shim.Policy{})
 		for range 2 {
 			w.Work(worker.Config{}, flowtest.As(named, func(ctx workflow.Context, n int) (int, error) {
 				if _, err := nap.Call(ctx, n); err != nil {
 					return 0, err
 				}
-				if err := workflow.Sleep(ctx, 1); err != nil { // it keeps its permit
+				if err := workflow.Sleep(ctx, 1); err != nil { // the run keeps its permit while it sleeps
 					return 0, err
 				}
 				switch n % 4 {
@@ -179,7 +179,7 @@ func TestPOOL2_NobodyBeginsWithoutThePermitOfAnotherPartitionThoughWorkersDie(t 
 						return 0, ctx.Err()
 					}
 					defer leave()
-					time.Sleep(time.Millisecond) // so that attempts overlap
+					time.Sleep(time.Millisecond) // makes concurrent attempts overlap
 					return n, nil
 				}),
 			}
@@ -208,7 +208,7 @@ func TestPOOL3_ARunWhosePermitRunIsTooHeavyFailsWithItsReason(t *testing.T) {
 	heavy := flowtest.LimitedFlow[int, int]("limits.namedheavy", func(n int) []limit.Use { return []limit.Use{lowered.Use(n)} })
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		if w.Store.Partitions() == 1 {
-			return // it is refused at its start, like any other
+			return // with one partition, the start is refused as in the other tests
 		}
 		if err := ops.New(w.Client).Limits().Set(w.Ctx, lowered, limit.Config{AtOnce: 1}); err != nil {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ func TestPOOL3_ARunWhosePermitRunIsTooHeavyFailsWithItsReason(t *testing.T) {
 func TestPOOL2_AChildWithAWorkflowIDTakesItsPermitsElsewhereToo(t *testing.T) {
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		var under gauge
-		all := make(chan struct{}) // as above
+		all := make(chan struct{}) // closed when all other runs wait
 		nap := flowtest.AStep[int, int]("limits.childnap", shim.Policy{})
 		w.Work(worker.Config{},
 			flowtest.As(renders, func(ctx workflow.Context, n int) (int, error) {
@@ -318,7 +318,7 @@ func TestPOOL6_TheRunsOfAScheduleTakeTheirPermits(t *testing.T) {
 			return nap.Call(ctx, n)
 		}), nap.As(func(_ context.Context, n int) (int, error) {
 			defer under.enter()()
-			time.Sleep(time.Millisecond) // so that attempts overlap
+			time.Sleep(time.Millisecond) // makes concurrent attempts overlap
 			return n, nil
 		}))
 		if err := named.Schedule(w.Ctx, w.Client, "limited", workflow.Schedule{When: "every 1h", Overlap: workflow.OverlapAllow}, 1); err != nil {
@@ -350,7 +350,7 @@ func TestRUN3_ARunWhosePermitRunIsNotServedInTimeFailsWithoutItsCode(t *testing.
 		first := flowtest.Start(w, named, 1, elsewhere(w, 1))
 		w.Eventually("the first has begun", func() bool { return begun.Load() == 1 })
 		late := flowtest.Start(w, named, 2, elsewhere(w, 2), workflow.WithStartBy(time.Millisecond))
-		if w.Store.Partitions() == 1 { // a worker ends it when it is admitted
+		if w.Store.Partitions() == 1 { // with one partition, a worker ends the run when it is admitted
 			info, err := late.Info(w.Ctx)
 			flowtest.Order(t, err)
 			w.Eventually("it is too late", func() bool { return !w.Store.Clock().Now().Before(info.StartBy) })
@@ -399,12 +399,12 @@ func TestPOOL2_AMessageOfSomebodyElseBringsNoPermits(t *testing.T) {
 	})
 }
 
-// The end of a run reaches its permit run before or after that has begun: the permit run ends, and
-// releases the permits that it holds.
+// TestPOOL2_APermitRunThatComesTooLateEnds proves that a permit run that begins after the run which
+// it serves has ended releases its permits and ends.
 func TestPOOL2_APermitRunThatComesTooLateEnds(t *testing.T) {
 	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
 		if w.Store.Partitions() == 1 {
-			return // there is no permit run
+			return // runs need no permit runs
 		}
 		w.Work(worker.Config{}, flowtest.As(named, func(_ workflow.Context, n int) (int, error) { return n, nil }))
 		gone := flowtest.Start(w, named, 1, elsewhere(w, 1))
@@ -413,7 +413,7 @@ func TestPOOL2_APermitRunThatComesTooLateEnds(t *testing.T) {
 		slot := room.Use(1).Slot
 		spec := &event.Spec{Workflow: event.PermitRun, Queue: workflow.DefaultQueue, Parent: gone.ID(), ParentKey: event.PermitRun, Root: gone.ID(), Depth: 1,
 			Uses: []event.Use{{Limit: room.Name(), Weight: 1}}, Whole: true}
-		late := event.DerivedRunID(gone.ID(), "once more", slot) // as a failover of its partition may restore it
+		late := event.DerivedRunID(gone.ID(), "once more", slot) // a failover of its partition may restore such a run
 		created := event.Event{Seq: 1, Type: event.RunCreated, Time: w.Store.Clock().Now(), Spec: spec}
 		frame, err := event.AppendFrame(nil, &event.Frame{CommitID: event.NewCommitID(), Time: created.Time, Events: []event.Event{created}})
 		flowtest.Order(t, err)

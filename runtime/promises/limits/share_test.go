@@ -111,7 +111,7 @@ func TestPOOL5_APausedAndASlowKeyOfALimitStopNoOtherKey(t *testing.T) {
 		Fair: shim.Fair(func(j job) (string, int) { return j.Tenant, j.Share }),
 	})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		ends := make(chan struct{}) // closed to end the runs of the slow tenant
+		ends := make(chan struct{}) // close(ends) ends the runs of the slow tenant
 		w.Work(worker.Config{}, page.As(func(ctx context.Context, j job) (int, error) {
 			if j.Tenant == "slow" {
 				select {
@@ -188,7 +188,7 @@ func TestPOOL5_NothingButResumeEndsThePauseOfALimit(t *testing.T) {
 		paused("set", limit.Config{AtOnce: 3})
 		order(limits.Reset(w.Ctx, big))
 		paused("reset", limit.Config{AtOnce: 1})
-		work() // declares its limits
+		work() // this worker declares its limits
 		paused("declared", limit.Config{AtOnce: 1})
 		order(limits.Resume(w.Ctx, big))
 		if got := flowtest.Result(w, run); got != 7 {

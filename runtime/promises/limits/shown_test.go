@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run that can never begin in the current situation is shown: in its status, in Info, and by one
-// warning in the log, regardless of how long it waits and how many runs wait for the same.
+// TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning proves that a run that cannot begin is visible
+// in its status and in Info. The log has one warning, however long the run waits and however many
+// runs wait for the same reason.
 func TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning(t *testing.T) {
 	large := flowtest.LimitedFlow[int, int]("limits.large", func(int) []limit.Use { return []limit.Use{memory.Use(900)} })
 	forgotten := flowtest.Flow[int, int]("limits.forgotten")

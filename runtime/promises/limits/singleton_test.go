@@ -17,8 +17,8 @@ import (
 
 var goAhead = workflow.NewTopic[int]("singleton.go")
 
-// singleton returns a workflow with one active run, regardless of its input. Its code waits for a
-// message.
+// singleton returns a workflow that has one active run for all inputs. The code in these tests
+// waits for a message.
 func singleton(name string, p workflow.ActivePolicy) workflow.Definition[int, int] {
 	return shim.NewWorkflow[int, int]("test.singleton."+name, "in", shim.WorkflowPolicy{
 		Singleton: shim.Singleton(func(int) string { return shim.Key(7) }), Active: p,
@@ -67,7 +67,7 @@ func TestPOOL7_QueuedStartsOfASingletonRunOneAfterTheOther(t *testing.T) {
 				switch {
 				case n == 3:
 					return 0, errors.New("it fails")
-				case n == 0 && err == nil: // until all are queued, and one of them is canceled
+				case n == 0 && err == nil: // waits until all starts are queued and one of them is canceled
 					_, err = goAhead.Receive(ctx)
 				}
 				return got, err

@@ -15,8 +15,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The steps of a run whose limit was never configured are executed in place: the run's log and its
-// requests to the store are the same as without the limit.
+// TestPOOL1_StepsOfALimitThatWasNeverConfiguredCostNothing proves that a step whose limit was never
+// configured is executed in place. The log of the run, and its number of creates, are the same as
+// without the limit.
 func TestPOOL1_StepsOfALimitThatWasNeverConfiguredCostNothing(t *testing.T) {
 	free := limit.New("test.neverset", limit.Config{})
 	plain := flowtest.AStep[int, int]("limits.plain", using(func(int) []limit.Use { return nil }))
@@ -55,9 +56,9 @@ func TestPOOL1_StepsOfALimitThatWasNeverConfiguredCostNothing(t *testing.T) {
 	})
 }
 
-// A limit that is configured for the first time applies from the next heartbeat, until the
-// configuration is removed. A run whose calls were executed in both ways is replayed without a
-// difference.
+// TestPOOL1_ARunKeepsTheCallsFromBeforeItsLimitWasConfigured proves that the first configuration of
+// a limit applies from the next heartbeat on, and until it is reset. The calls of one run are
+// executed in place and by step runs, and a replay finds no difference.
 func TestPOOL1_ARunKeepsTheCallsFromBeforeItsLimitWasConfigured(t *testing.T) {
 	loose := limit.New("test.loose", limit.Config{})
 	step := flowtest.AStep[int, int]("limits.loose", using(func(int) []limit.Use { return []limit.Use{loose.Use(1)} }))
@@ -81,7 +82,8 @@ func TestPOOL1_ARunKeepsTheCallsFromBeforeItsLimitWasConfigured(t *testing.T) {
 	}
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		cfg := worker.Config{Heartbeat: 10 * time.Millisecond, ClaimExpiry: time.Minute}
-		// known waits until the steps of new runs are executed in place, or not.
+		// known waits until the worker executes steps of new runs in place, or by step runs if
+		// inPlace is false.
 		known := func(inPlace bool) {
 			w.Eventually("the worker has heard of the limit", func() bool {
 				run := flowtest.Start(w, probe, 1)

@@ -15,7 +15,7 @@ import (
 
 var seat = limit.New("test.seat", limit.Config{AtOnce: 1})
 
-// waitsIn returns the waits for limits in the log of a run.
+// waitsIn returns the events in the log of a run that record waits for limits.
 func waitsIn(w *flowtest.World, run flowtest.Follows) (all []event.Event) {
 	for _, e := range w.Log(run) {
 		if e.Type == event.ResourceWait {
@@ -25,8 +25,8 @@ func waitsIn(w *flowtest.World, run flowtest.Follows) (all []event.Event) {
 	return all
 }
 
-// waitsFor checks that Info reports that the run waits for a limit, and returns the begin of the
-// wait.
+// waitsFor waits until Info reports that the run waits for the named limit. It returns when this
+// wait began.
 func waitsFor(w *flowtest.World, run *workflow.Run[int], name string) time.Time {
 	w.T.Helper()
 	var since time.Time
@@ -115,7 +115,7 @@ func TestPOOL4_TheWaitOfAPermitRunIsInTheLogOfItsRun(t *testing.T) {
 		w.Reach(first, event.WaitCreated, 1)
 		second := flowtest.Start(w, named, 2, elsewhere(w, 2))
 		if w.Store.Partitions() == 1 {
-			return // it takes its permits itself
+			return // with one partition, the run gets its permits itself
 		}
 		since := waitsFor(w, second, "test.room")
 		w.Reach(second, event.ResourceWait, 1)

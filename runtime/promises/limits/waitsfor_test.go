@@ -20,8 +20,9 @@ var (
 	ocrTenant = limit.NewKeyed[string]("test.ocr-tenant", limit.Config{AtOnce: 1})
 )
 
-// Info and lists name, for a run whose step waits for limits, the step, the limit that prevents it
-// from beginning, and the run that is next for that limit.
+// TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits proves that Info and lists explain why a run waits
+// whose step uses limits. They name the step, the limit that prevents it from beginning, and the
+// first run that waits at this limit.
 func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 	scan := flowtest.AStep[string, int]("limits.scan", shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[string]) []limit.Use {
 		return []limit.Use{ocr.Use(1), ocrTenant.For(a.In).Use(1)}
@@ -87,7 +88,7 @@ func TestPOOL4_ARunNamesTheLimitAtWhichItsStepWaits(t *testing.T) {
 	})
 }
 
-// held waits until n of a limit is held.
+// held waits until n permits of a limit are held.
 func held(w *flowtest.World, name string, n int) {
 	w.T.Helper()
 	w.Eventually("permits are held", func() bool {

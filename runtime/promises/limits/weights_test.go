@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Three light attempts run concurrently, but a heavy one never runs with another one: the limit is
-// never exceeded.
+// TestPOOL1_StepsTakeALimitByTheirWeights proves that steps take a limit of 3 by their weights.
+// Three attempts of weight 1 run concurrently, and the held weight never exceeds the limit.
 func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 	render := flowtest.AStep[int, int]("limits.weighs", using(func(n int) []limit.Use { return []limit.Use{disk.Use(n)} }))
 	weighs := flowtest.Flow[int, int]("limits.weighed")
@@ -46,7 +46,7 @@ func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 		weights := []int{1, 1, 1, 3, 2, 1, 1, 2}
 		for n := range 40 {
 			if n == 3 {
-				light.Wait() // a heavy attempt admitted before them would prevent them from overlapping
+				light.Wait() // a heavy attempt between the three would keep them from running concurrently
 			}
 			runs = append(runs, flowtest.Start(w, weighs, weights[n%len(weights)]))
 		}
@@ -70,7 +70,9 @@ func TestPOOL1_StepsTakeALimitByTheirWeights(t *testing.T) {
 	})
 }
 
-// Every step of the run takes the whole limit: it has released it when the next step requests it.
+// TestPOOL1_TheStepsOfASerialRunNeverWaitForOneAnother proves that a run whose steps are executed
+// one after the other never waits for its own steps. Each step takes the whole limit, and has
+// released it when the next step begins.
 func TestPOOL1_TheStepsOfASerialRunNeverWaitForOneAnother(t *testing.T) {
 	all := func(int) []limit.Use { return []limit.Use{gpu.Use(2), disk.Use(3)} }
 	link := flowtest.AStep[int, int]("limits.link", using(all))
@@ -94,8 +96,9 @@ func TestPOOL1_TheStepsOfASerialRunNeverWaitForOneAnother(t *testing.T) {
 	})
 }
 
-// A limit without a bound delays nothing, and its users send no more requests to the store than
-// others. The same applies to a limit with free capacity: permits are taken within the claim.
+// TestPOOL1_ALimitTakesNoRoundTrip proves that a run that uses limits sends no more requests to the
+// store than a run without limits. It tests a limit without a bound, and limits with free capacity,
+// whose permits are taken by the claim itself.
 func TestPOOL1_ALimitTakesNoRoundTrip(t *testing.T) {
 	open := limit.New("test.open", limit.Config{})
 	costs := func(t *testing.T, name string, uses func(int) []limit.Use) map[string]int {

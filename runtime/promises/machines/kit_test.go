@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// trip is a machine as users and the generator write it: it takes legs until it is far enough,
-// waits for the next leg, is reminded, and may break down.
+// trip is a machine in the form that users and the generator write. It takes legs until it has gone
+// far enough. It can wait for its next leg, be reminded, and break down.
 type trip struct {
 	Km    int            `json:"km"`
 	Legs  []string       `json:"legs,omitempty"`
@@ -22,11 +22,11 @@ type trip struct {
 	depot *depot
 }
 
-// depot contains the dependencies of its steps.
+// depot contains the dependencies of the steps of a trip.
 type depot struct {
-	around func(t *trip)                                        // called in each leg; seen is not used then
+	around func(t *trip)                                        // called in each leg; if set, seen is not used
 	try    func(ctx context.Context, t *trip, leg string) error // called before the leg is taken
-	seen   flowtest.Seen[string]                                // the machine at the begin of each attempt
+	seen   flowtest.Seen[string]                                // the state of the machine at the beginning of each attempt, as JSON
 }
 
 type tripNext = step.Next[trip, []string]
@@ -46,7 +46,7 @@ type towArgs struct {
 
 var (
 	trips = shim.NewWorkflow[string, []string]("test.machines.trip", "in", shim.WorkflowPolicy{})
-	legs  = workflow.NewTopic[int]("machines.legs") // messages with kilometers
+	legs  = workflow.NewTopic[int]("machines.legs") // messages that contain kilometers
 	stops = workflow.NewTopic[int]("machines.stops")
 
 	begin = aStep[legArgs]("begin", shim.Policy{})
@@ -55,7 +55,7 @@ var (
 	tow   = aStep[towArgs]("tow", shim.Policy{})
 )
 
-// machineStep is a step as the generator declares it, with a struct of its arguments.
+// machineStep is a step in the form that the generator declares, with a struct of arguments.
 type machineStep[A any] struct {
 	shim.Step[func(context.Context, *trip, A) (tripNext, error)]
 }
@@ -105,7 +105,7 @@ func (t *trip) begin(_ context.Context, plan string) (tripNext, error) {
 		return t.awaitLeg("asked", legs).Or(t.awaitNudge(stops)).OrAfter(time.Hour, t.goNudge(1)), nil
 	case "sleep":
 		return t.goLeg("slept", 100).After(24 * time.Hour), nil
-	case "short": // in real time: due at once
+	case "short": // the nudge is due at once, even in real time
 		return t.awaitLeg("asked", legs).OrAfter(0, t.goLeg("short", 20).After(time.Millisecond)), nil
 	}
 	return t.goLeg(plan, 0), nil
@@ -162,7 +162,7 @@ var errFlat = errors.New("flat")
 
 func init() { shim.RegisterSentinel("test.machines.errFlat", errFlat) }
 
-// machineOf binds a trip with a maximum number of steps, without some of them.
+// machineOf binds a trip that may begin at most limit steps. It omits the steps in without.
 func machineOf(d *depot, limit int, without ...string) flowtest.Binding {
 	return func(r workflow.Registrar) {
 		begin.bind(r, d, func(ctx context.Context, t *trip, a legArgs) (tripNext, error) { return t.begin(ctx, a.Leg) })

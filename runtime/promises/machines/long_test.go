@@ -10,21 +10,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// mark is the progress of a long machine, and its cost so far.
+// mark contains the time and the allocations when a machine has executed a multiple of a thousand
+// steps.
 type mark struct {
 	at            time.Time
-	bytes, allocs uint64 // since the program began
+	bytes, allocs uint64 // since the start of the process
 }
 
-// lap is the cost of a thousand steps.
+// lap contains the cost of a thousand steps.
 type lap struct {
 	took          time.Duration
 	bytes, allocs uint64
-	events, log   int // events, and bytes of the log that depend on the machine
+	events, log   int // number of events, and bytes of the log that depend on the machine
 }
 
-// A machine may take ten thousand steps, and the last ones cost as much as the first ones: no
-// store, log or decision visits earlier steps.
+// TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid proves that a machine may execute ten
+// thousand steps, and that the last thousand cost as much as the second thousand. No store, log or
+// decision depends on earlier steps.
 func TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid(t *testing.T) {
 	const n = 10_000
 	w := flowtest.NewMemory(t)
@@ -36,7 +38,7 @@ func TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid(t *testing.T) {
 			runtime.ReadMemStats(&m)
 			marks[steps/1000] = mark{time.Now(), m.TotalAlloc, m.Mallocs}
 		}
-		t.Legs, t.Seen = nil, map[string]int{"loop": 0} // otherwise the scratchpad itself would grow
+		t.Legs, t.Seen = nil, map[string]int{"loop": 0} // keeps the size of the stored fields constant
 		if steps == n {
 			t.Km = -1
 		}
@@ -53,7 +55,7 @@ func TestCONT1_TheLastOfTenThousandStepsCostsWhatTheFirstDid(t *testing.T) {
 		if log[i].Type == event.StepStarted {
 			begun++
 		}
-		l := &laps[(begun+998)/1000] // the first step is not a leg
+		l := &laps[(begun+998)/1000] // the first step is not counted, because it is not a leg
 		l.events++
 		l.log += len(log[i].Payload) + len(log[i].Key) + len(log[i].Name)
 	}

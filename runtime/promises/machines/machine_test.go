@@ -60,7 +60,9 @@ func TestCONT1_WhicheverMessageComesFirstLeadsOn(t *testing.T) {
 	})
 }
 
-// Three hours of waiting, after a day.
+// TestCONT1_TimeLimitsLeadOnWhenNoMessageComes proves that the time limit of a wait continues a
+// machine if no message arrives. One run waits for three hours in all. Another run begins a step
+// after a day.
 func TestCONT1_TimeLimitsLeadOnWhenNoMessageComes(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -101,7 +103,7 @@ func TestCONT1_AFailureLeadsToTheStepThatCatchesIt(t *testing.T) {
 		for plan, want := range map[string]string{"flat": "towed: flat", "fog": "towed: error"} {
 			run := flowtest.Start(w, trips, plan)
 			if d := cmp.Diff([]string{want}, flowtest.Result(w, run)); d != "" {
-				t.Errorf("%s: result (-want +got):\n%s", plan, d) // without the changes of the failed attempts
+				t.Errorf("%s: result (-want +got):\n%s", plan, d) // the result must not contain changes of failed attempts
 			}
 			attempts := map[string]int{"flat": 1, "fog": 5}[plan]
 			if n := len(flowtest.Filter(w.Log(run), event.StepStarted)); n != attempts+2 {
@@ -111,7 +113,8 @@ func TestCONT1_AFailureLeadsToTheStepThatCatchesIt(t *testing.T) {
 	})
 }
 
-// A message that does not fit the argument is a failure of the step that would take it.
+// TestCONT1_AMessageOfAnotherTypeFailsTheStepThatTakesIt proves that a message that does not fit
+// the argument of a step is a failure of this step.
 func TestCONT1_AMessageOfAnotherTypeFailsTheStepThatTakesIt(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -171,8 +174,9 @@ func TestCONT1_AMachineThatBeginsTooManyStepsFails(t *testing.T) {
 	})
 }
 
-// A transition without a target is a mistake that another attempt would repeat: the step fails at
-// once, and the failure is caught like any other.
+// TestCONT1_AStepThatLeadsNowhereFailsWithTheReason proves that a step that returns no transition
+// fails without another attempt, and that catch= handles this failure like others. Another attempt
+// would make the same mistake.
 func TestCONT1_AStepThatLeadsNowhereFailsWithTheReason(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -186,7 +190,9 @@ func TestCONT1_AStepThatLeadsNowhereFailsWithTheReason(t *testing.T) {
 	}
 }
 
-// The holder of a token sends a result, which does not determine the next step.
+// TestCONT1_AStepOfAMachineIsNotLeftToOthers proves that a step of a machine cannot be completed
+// from outside. The holder of a token sends a result, and a result does not determine the next
+// step.
 func TestCONT1_AStepOfAMachineIsNotLeftToOthers(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	signed := workflow.NewHook[int]("machines.signed")
@@ -217,7 +223,7 @@ func TestCONT1_AStepOfAMachineIsNotLeftToOthers(t *testing.T) {
 func TestFLOW15_WritesAreCommittedWithTheStepAndARetrySeesWhatWasCommitted(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		d := &depot{try: func(_ context.Context, m *trip, leg string) error {
-			if leg == "first" && m.depot.seen.Len() < 4 { // the previous attempts have changed the machine
+			if leg == "first" && m.depot.seen.Len() < 4 { // the first three attempts of the leg change the machine and fail
 				m.Km = 1000
 				return errors.New("a flat tyre")
 			}
@@ -228,9 +234,9 @@ func TestFLOW15_WritesAreCommittedWithTheStepAndARetrySeesWhatWasCommitted(t *te
 		send(t, w, legs, run, 100)
 		flowtest.Result(w, run)
 		want := []string{
-			`{"km":0}`,                                                                                  // begin
+			`{"km":0}`,                                                                                  // the step begin
 			`{"km":0,"seen":{"begin":1}}`, `{"km":0,"seen":{"begin":1}}`, `{"km":0,"seen":{"begin":1}}`, // three attempts of the first leg
-			`{"km":0,"legs":["first"],"seen":{"begin":1,"first":1}}`, // the second one
+			`{"km":0,"legs":["first"],"seen":{"begin":1,"first":1}}`, // the second leg
 		}
 		if d := cmp.Diff(want, d.seen.Get()); d != "" {
 			t.Errorf("the machine at the begin of each attempt (-want +got):\n%s", d)
@@ -250,7 +256,8 @@ func TestFLOW15_WritesAreCommittedWithTheStepAndARetrySeesWhatWasCommitted(t *te
 	})
 }
 
-// The parts that a step does not change are not stored again with its completion.
+// TestFLOW15_WhatIsNotChangedIsNotStoredAgain proves that the completion of a step stores only the
+// fields that the step has changed.
 func TestFLOW15_WhatIsNotChangedIsNotStoredAgain(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{try: func(context.Context, *trip, string) error { return step.Fatal(errFlat) }}, 0))
@@ -262,8 +269,8 @@ func TestFLOW15_WhatIsNotChangedIsNotStoredAgain(t *testing.T) {
 	}
 }
 
-// The kept fields are the exported ones, under the names of their tags; the dependencies of steps
-// are never stored.
+// TestCONT3_TheExportedFieldsAreTheScratchpad proves that the exported fields of a machine are
+// stored, under the names of their tags. The dependencies of its steps are never stored.
 func TestCONT3_TheExportedFieldsAreTheScratchpad(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, machineOf(&depot{}, 0))
@@ -299,8 +306,8 @@ func TestVER1_ARunWhoseNextStepWasRemovedIsBlockedUntilItIsBack(t *testing.T) {
 				run := flowtest.Start(w, trips, plan)
 				w.ReachWaiting(run)
 				first.Stop()
-				// One more step makes the programs differ: a blocked run is not given to the same
-				// program again.
+				// The additional step gives the second worker another fingerprint. A blocked run is
+				// not given to a worker with the same fingerprint again.
 				second := w.Work(worker.Config{}, machineOf(d, 0, removed), flowtest.DoWork1)
 				send(t, w, legs, run, 100)
 				w.Status(run, workflow.StatusBlocked)
@@ -319,7 +326,7 @@ func TestVER1_ARunWhoseNextStepWasRemovedIsBlockedUntilItIsBack(t *testing.T) {
 	}
 }
 
-// renamed is trip after its field km was renamed.
+// renamed is trip with another name for the field km.
 type renamed struct {
 	Distance int            `json:"distance"`
 	Legs     []string       `json:"legs,omitempty"`

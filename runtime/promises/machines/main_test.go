@@ -1,5 +1,5 @@
-// Package machines_test proves the promises of state machines, through clients and workers, on
-// every store.
+// Package machines_test proves the promises about state machines. Its tests use clients and workers
+// on every store.
 package machines_test
 
 import (

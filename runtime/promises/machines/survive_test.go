@@ -17,7 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// drives sends kilometers at these times, and makes every second attempt of a leg fail.
+// drives returns a setup that sends messages with kilometers at the given times. fails decides
+// which attempts of a leg fail.
 func drives(fails func(leg string, attempt int) error, at ...time.Duration) func(env *workflowtest.Env) {
 	return func(env *workflowtest.Env) {
 		d := &depot{try: func(ctx context.Context, _ *trip, leg string) error { return fails(leg, step.Attempt(ctx)) }}
@@ -49,8 +50,9 @@ func flatWhenAsked(leg string, _ int) error {
 	return nil
 }
 
-// Cycles, waits with time limits, messages that arrive before and after the limits, retries, caught
-// failures, too many steps: each is killed at each point, and at pairs of points.
+// TestCONT1_MachinesSurviveACrashAtEachPoint proves that machines survive a crash at each point and
+// at each pair of points. The machines have cycles, waits with time limits, messages before and
+// after the limits, retries, caught failures, and too many steps.
 func TestCONT1_MachinesSurviveACrashAtEachPoint(t *testing.T) {
 	in := map[string]struct {
 		plan  string
