@@ -36,7 +36,7 @@ func acts(s *Scene) {
 	}
 	act(again.New, admin.Action{Verb: "cancel"})
 
-	bad := s.Ended("bad", "") // without an ID, because an ID would allow one new run at a time
+	bad := s.Ended("bad", "") // has no workflow ID, because a workflow ID allows only one open run
 	one := act(bad, admin.Action{Verb: "retry", Key: "r", Reason: "the card is valid"})
 	if r, err := s.Service.Wait(s.ctx(), one.New, time.Minute); err != nil || r.Status != "failed" {
 		s.Errorf("the rerun: got %+v, %v", r, err)
@@ -78,9 +78,9 @@ func acts(s *Scene) {
 	problem(s, "pause a run that has ended", err, http.StatusConflict, admin.CodeRefused)
 }
 
-// rerunsByKeys sends the same requests from many clients at the same time.
+// rerunsByKeys sends the same requests from many clients concurrently.
 func rerunsByKeys(s *Scene) {
-	bad := s.Ended("bad", "reruns") // its ID belongs to the new run once that exists
+	bad := s.Ended("bad", "reruns") // a rerun gets the workflow ID of this run
 	page, err := s.Direct.Events(s.ctx(), bad, 1, 0)
 	if err != nil {
 		s.Fatal(err)
@@ -92,7 +92,7 @@ func rerunsByKeys(s *Scene) {
 	made := map[string]string{}
 	for _, a := range []admin.Action{{Verb: "restart", Key: "r"}, {Verb: "fork", Step: page.Events[at].Key, Key: "f"}, {Verb: "restart", Key: strings.Repeat("ключ/ ", 40)}, {Verb: "retry", Key: "t"}} {
 		if strings.HasPrefix(a.Key, "ключ") && s.Service != s.Direct {
-			continue // such a key cannot be sent in a header
+			continue // a header cannot contain this key
 		}
 		got := make(chan string, 8)
 		for range cap(got) {
@@ -229,8 +229,8 @@ func values(s *Scene) {
 	}
 }
 
-// offers checks that the offered actions of a run are those that would succeed, and that a pause is
-// reported with any status.
+// offers checks that the offered actions of a run are exactly those that would succeed, and that a
+// pause is reported whatever the status of the run is.
 func offers(s *Scene) {
 	actions := func(what, ref string, is func(*admin.Run) bool, want ...string) {
 		s.Helper()
@@ -264,8 +264,8 @@ func offers(s *Scene) {
 	problem(s, "release of a run that was not held", err, http.StatusConflict, admin.CodeRefused)
 }
 
-// offersReruns checks that a retried run can be retried again if and only if its rerun has failed
-// or was deleted.
+// offersReruns checks that a retried run can be retried again if its rerun has failed or was
+// deleted, and not otherwise.
 func offersReruns(s *Scene, actions func(what, ref string, is func(*admin.Run) bool, want ...string), status func(string) func(*admin.Run) bool) {
 	act := func(ref, verb string) string {
 		s.Helper()

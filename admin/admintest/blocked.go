@@ -11,13 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// changed is a workflow whose code is changed while a run of it is in progress.
+// changed is a workflow whose code changes while a run of it is in progress.
 var changed = shim.NewWorkflow[string, string]("admintest.changed", "what", shim.WorkflowPolicy{})
 
 // changing is the queue of the workers that run the workflow changed.
 const changing = "changing"
 
-// Blocked starts a run, changes its code while it waits, and waits until it is blocked.
+// Blocked starts a run of the workflow changed, changes the code while the run waits, and waits
+// until the run is blocked.
 func (s *Scene) Blocked(id string) string {
 	s.Helper()
 	verdict := func(ctx workflow.Context) (string, error) {
@@ -59,8 +60,8 @@ func (s *Scene) Blocked(id string) string {
 	return ref
 }
 
-// work starts a worker with different code of the workflow changed, and returns a function that
-// stops it.
+// work starts a worker with the given code for the workflow changed. It returns a function that
+// stops the worker.
 func (s *Scene) work(code func(workflow.Context, string) (string, error)) (stop func()) {
 	w := worker.New(s.Client, worker.Config{Queues: []string{changing}})
 	label.Bind(w, func(_ context.Context, what string) (string, error) { return "label of " + what, nil })

@@ -38,7 +38,7 @@ func (s *Scene) bulkEnd(id string) admin.Bulk {
 	return b
 }
 
-// tagged starts runs with a tag, and waits until they have a status.
+// tagged starts n runs with a tag, and waits until they have the given status.
 func (s *Scene) tagged(n int, what, tag, status string) []string {
 	s.Helper()
 	var all []string
@@ -73,7 +73,7 @@ func actsOnMany(s *Scene) {
 	if p.Count != 13 || p.Refused != 1 || len(p.Samples) != 10 || !slices.Contains(append(waiting, ended), p.Samples[0].ID) {
 		s.Errorf("got %+v", p)
 	}
-	later := s.tagged(1, "wait", "many", "waiting")[0] // not in the preview
+	later := s.tagged(1, "wait", "many", "waiting")[0] // this run is not in the preview
 	b, err := s.Service.StartBulk(s.ctx(), admin.NewBulk{Token: p.Token, Key: "many", Rate: 1000})
 	if err != nil {
 		s.Fatal(err)
@@ -161,7 +161,7 @@ func refusesBulk(s *Scene) {
 		problem(s, "start of "+what, err, http.StatusBadRequest, admin.CodeInput)
 	}
 	one, at := 1, len(p.Token)/2
-	forged := func(old, changed string) string { // the changed token can still be parsed
+	forged := func(old, changed string) string { // the token remains readable after the change
 		b, err := base64.RawURLEncoding.DecodeString(p.Token)
 		if err != nil || !bytes.Contains(b, []byte(old)) {
 			s.Fatalf("the token %q has no %q: %v", b, old, err)
@@ -181,7 +181,7 @@ func refusesBulk(s *Scene) {
 	s.Until(s.Start("wait", "off"), "waiting")
 	_, err = s.Service.StartBulk(s.ctx(), admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{WorkflowID: "off"}, Action: cancel}, Expect: new(int)})
 	problem(s, "a number that is off", err, http.StatusPreconditionFailed, admin.CodePrecondition)
-	for _, id := range []string{"bulk-off", "bulk-0"} { // IDs without a bulk action
+	for _, id := range []string{"bulk-off", "bulk-0"} { // workflow IDs that belong to no bulk action
 		_, err = s.Service.Bulk(s.ctx(), id)
 		problem(s, id, err, http.StatusNotFound, admin.CodeNotFound)
 	}

@@ -29,8 +29,8 @@ import (
 
 var long = flag.Bool("long", false, "also act on 100,000 runs in the test of bulk actions")
 
-// bulkStore is an environment variable for processes of this test that execute bulk actions. It
-// contains the URL of their store.
+// bulkStore is an environment variable for processes of this test that execute bulk actions. Its
+// value is the URL of the store.
 const bulkStore = "FLOWGEN_TEST_BULK_STORE"
 
 func TestMain(m *testing.M) {
@@ -59,8 +59,8 @@ func bulkWorker(url string) error {
 	return w.Run(context.Background())
 }
 
-// bulkProcess starts a process that executes bulk actions; the returned function kills it like kill
-// -9.
+// bulkProcess starts a process that executes bulk actions. It returns a function that kills the
+// process with SIGKILL.
 func bulkProcess(t *testing.T, url string) (kill func()) {
 	t.Helper()
 	program, err := os.Executable()
@@ -74,13 +74,13 @@ func bulkProcess(t *testing.T, url string) (kill func()) {
 	}
 	kill = sync.OnceFunc(func() {
 		_ = p.Process.Kill()
-		_ = p.Wait() // it was killed
+		_ = p.Wait() // the process was killed
 	})
 	t.Cleanup(kill)
 	return kill
 }
 
-// stepwise executes ten operations; in debug mode one per request.
+// stepwise executes ten operations. In debug mode, it executes one operation per request.
 var stepwise = shim.NewWorkflow[workflow.None, int]("admintest.stepwise", "", shim.WorkflowPolicy{})
 
 func doStepwise(ctx workflow.Context, _ workflow.None) (sum int, err error) {
@@ -94,8 +94,9 @@ func doStepwise(ctx workflow.Context, _ workflow.None) (sum int, err error) {
 	return sum, nil
 }
 
-// The process that executes a bulk action is killed twice in the middle of a part. Each run accepts
-// the action once: a second request to step would have allowed a second operation.
+// TestOPS1_BulkActsOnEachRunOnceAlthoughItsWorkerIsKilledTwice proves that each run accepts the
+// action once, although the process that executes the bulk action is killed twice in the middle of
+// a part. A second request to step would allow a second operation.
 func TestOPS1_BulkActsOnEachRunOnceAlthoughItsWorkerIsKilledTwice(t *testing.T) {
 	for name, url := range map[string]string{
 		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "runs.db"),
@@ -139,7 +140,7 @@ func killTwice(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, i := range []int{60, 270} { // in the middle of the first part of 250, and of the second
+	for _, i := range []int{60, 270} { // in the middle of the first and of the second part of 250 runs
 		kill := bulkProcess(t, url)
 		until(ctx, t, runs[i], event.RunStepped)
 		kill()
@@ -173,8 +174,8 @@ func killTwice(t *testing.T, url string) {
 	}
 }
 
-// The action on 100,000 runs ends within a minute, although the process is killed twice, and its
-// logs stay short.
+// TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort proves that an action on 100,000 runs ends within
+// a minute, although the process is killed twice, and that the logs of the action remain short.
 func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	n := 1_500
 	if *long {
@@ -182,7 +183,7 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	own := redistest.Start(t) // without other load, so that its scripts can be counted
+	own := redistest.Start(t) // no other test uses this server, so that its scripts can be counted
 	url := own.URL()
 	c := openClient(t, url)
 	var runs []workflow.RunID
@@ -209,7 +210,7 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	}
 	for _, i := range []int{n / 3, 2 * n / 3} {
 		kill := bulkProcess(t, url)
-		for range c.Run(runs[i]).Events(ctx) { // until it is canceled: nothing else ends it
+		for range c.Run(runs[i]).Events(ctx) { // the iteration ends when the run has been canceled
 		}
 		kill()
 	}
@@ -217,9 +218,10 @@ func TestOPS1_BulkOfManyRunsIsFastAndItsLogsAreShort(t *testing.T) {
 	got := bulkEnd(ctx, t, direct, b.ID)
 	took := time.Since(begun)
 	executed := scripts(t, server) - before
-	// Each run takes the item, the claim and the commit, in parts that may be repeated after a
-	// kill; with a separate search and end per run it would be 7. In addition one worker at a time
-	// sends heartbeats to each partition, in proportion to the duration.
+	// The bulk action needs three scripts per run: the delivery, the claim and the commit. Parts
+	// may be repeated after a kill. With a separate search and a separate end for each run it would
+	// need 7. In addition, one worker at a time sends heartbeats to each partition, so that their
+	// number is proportional to the duration.
 	heard := int(took/bulkHeartbeat+1) * c.Store().Partitions()
 	t.Logf("%d runs in %v: %d scripts, %.2f for each, and up to %d heartbeats", n, took, executed, float64(executed)/float64(n), heard)
 	if most := n*9/2 + heard; executed > most {
@@ -256,7 +258,7 @@ func scripts(t *testing.T, server *redis.Client) (n int) {
 	return n
 }
 
-// until waits until the log of a run has an event of a type.
+// until waits until the log of a run contains an event of a type.
 func until(ctx context.Context, t *testing.T, h *workflow.Handle, typ event.Type) {
 	t.Helper()
 	for e, err := range h.Events(ctx) {

@@ -55,8 +55,8 @@ func listsCatalog(s *Scene) {
 	}
 }
 
-// described waits until the worker has registered all of its workflows, which it does in the order
-// of their names.
+// described waits until the worker has registered its last workflow. It registers workflows in the
+// order of their names.
 func (s *Scene) described() {
 	s.Helper()
 	for ctx := s.ctx(); ; {
@@ -90,7 +90,7 @@ func refusesInputs(s *Scene) {
 	if _, err := s.Service.Start(s.ctx(), admin.Start{Workflow: "nobody.knows", Input: admin.Payload(`{"any":[1]}`)}); err != nil {
 		s.Errorf("a workflow of which nothing is known: %v", err)
 	}
-	raw := admin.Payload(`{"WHAT":"good"}`) // names are matched as in encoding/json
+	raw := admin.Payload(`{"WHAT":"good"}`) // names match as in encoding/json, which ignores case
 	if _, err := s.Service.Start(s.ctx(), admin.Start{Workflow: Workflow, Input: raw}); err != nil {
 		s.Errorf("a name in other letters: %v", err)
 	}

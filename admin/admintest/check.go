@@ -50,7 +50,8 @@ func checks(s *Scene) {
 	}
 }
 
-// Damage adds a tag to the record of a run that is not in its log.
+// Damage adds a tag to the record of a run. The log does not contain the tag, so the record is
+// damaged.
 func (s *Scene) Damage(ref string) {
 	s.Helper()
 	st := s.Client.Store()

@@ -41,7 +41,7 @@ func (s *Scene) delayed(n int, tag string) (reruns []string) {
 	return reruns
 }
 
-// goesOn waits until a rerun was released and has failed again without a further rerun.
+// goesOn checks that a rerun fails after a resume and that no further rerun follows.
 func (s *Scene) goesOn(rerun string) {
 	s.Helper()
 	r, err := s.Service.Wait(s.ctx(), rerun, time.Minute)

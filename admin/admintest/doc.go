@@ -1,4 +1,4 @@
-// Package admintest is the conformance suite of all implementations of an admin service, directly
-// on a store or over HTTP: [Run] executes it. It compares the effects on runs that a worker
-// executes, and the results with those of admin.New.
+// Package admintest is the conformance suite for all implementations of an admin service. An
+// implementation may use a store directly or call a server over HTTP. [Run] executes the suite. It
+// checks the effects on runs that a worker executes, and compares results with those of admin.New.
 package admintest

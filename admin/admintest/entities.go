@@ -70,7 +70,7 @@ func listsEntities(s *Scene) {
 	problem(s, "of no run", err, http.StatusNotFound, admin.CodeNotFound)
 }
 
-// below waits until a run has started two others, and returns them in order.
+// below waits until a run has started two other runs, and returns them in order.
 func (s *Scene) below(ref string) (all []string) {
 	s.Helper()
 	for e, err := range s.Direct.Follow(s.ctx(), ref, admin.EventFilter{}) {
@@ -87,7 +87,7 @@ func (s *Scene) below(ref string) (all []string) {
 	return all
 }
 
-// begun waits until a run exists that another one has decided to start.
+// begun waits until a child exists whose creation is already in the log of its parent.
 func (s *Scene) begun(ref string) {
 	s.Helper()
 	ctx := s.ctx()
@@ -117,7 +117,7 @@ func showsTrees(s *Scene) {
 	for _, child := range children {
 		want = append(want, fmt.Sprint(1, " ", child, " ", top, " ", top))
 	}
-	slices.Sort(told[1:]) // runs created in the same millisecond are sorted by ID
+	slices.Sort(told[1:]) // runs that were created in the same millisecond are sorted by ID
 	slices.Sort(want[1:])
 	same(s, "the tree", told, want)
 	part, err := s.Service.Tree(s.ctx(), children[1])

@@ -32,7 +32,7 @@ func exports(s *Scene) {
 	family := s.Start("family", "export-family")
 	s.below(family)
 	n, file := s.export(admin.ExportRequest{Runs: []string{good, "id:export-talk", good}})
-	// The published values of both are also streams of the store.
+	// The two runs have two streams and two published values, which are also stored as streams.
 	if n.Runs != 2 || n.Streams != 4 || n.Chunks != 6 || n.Frames < 2 {
 		s.Errorf("two runs, one of them twice: %+v", n)
 	}
@@ -41,7 +41,7 @@ func exports(s *Scene) {
 			s.Errorf("the export does not name run %s", want)
 		}
 	}
-	many := make([]string, 5000) // more than fit into the headers of a request
+	many := make([]string, 5000) // more names than fit into the headers of a request
 	for i := range many {
 		many[i] = []string{good, "id:export-talk"}[i%2]
 	}
@@ -74,7 +74,7 @@ func exports(s *Scene) {
 }
 
 func refusesExports(s *Scene) {
-	ref := s.Start(strings.Repeat("x", 1<<18), "export-refused") // more than is buffered before it is written
+	ref := s.Start(strings.Repeat("x", 1<<18), "export-refused") // the input is larger than the output buffer
 	s.Until(ref, "waiting")
 	filter := admin.Filter{Workflow: Workflow}
 	for what, r := range map[string]admin.ExportRequest{
@@ -92,7 +92,7 @@ func refusesExports(s *Scene) {
 	}
 	var b bytes.Buffer
 	var err error
-	for _, nobody := range []string{"id:nobody", "id:\xff"} { // found before the first is written
+	for _, nobody := range []string{"id:nobody", "id:\xff"} { // all names are resolved before the first run is written
 		_, err = s.Service.Export(s.ctx(), admin.ExportRequest{Runs: []string{ref, nobody}}, &b)
 		problem(s, "export of a run that is not there", err, http.StatusNotFound, admin.CodeNotFound)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// showsFleet compares only data that do not change by themselves: the worker of the scene renews
-// its lease.
+// showsFleet compares only data that do not change by themselves. The lease of the worker does
+// change, because the worker renews it.
 func showsFleet(s *Scene) {
 	ref := s.Start("wait", "fleet-1")
 	s.Until(ref, "waiting")
@@ -41,7 +41,7 @@ func showsFleet(s *Scene) {
 	if !strings.Contains(got.Fix, "start a worker") || !strings.Contains(got.Fix, unserved) {
 		s.Errorf("the fix of a queue that nobody serves is %q", got.Fix)
 	}
-	if !slices.Contains(started, got.OldestRun) { // they may have been created in the same millisecond
+	if !slices.Contains(started, got.OldestRun) { // the runs may have been created in the same millisecond
 		s.Errorf("the oldest run is %q, want one of %v", got.OldestRun, started)
 	}
 	got.Fix, got.OldestRun = "", ""
@@ -130,7 +130,7 @@ func showsLimits(s *Scene) {
 		}
 		return got
 	}
-	for ctx := s.ctx(); len(used(s.Direct)[visit.Name()]) == 0 && ctx.Err() == nil; { // it is read at most once per second
+	for ctx := s.ctx(); len(used(s.Direct)[visit.Name()]) == 0 && ctx.Err() == nil; { // the service reads the catalog at most once per second
 	}
 	same(s, "limits of queues", used(s.Service), want)
 	page, err := s.Service.Catalog(s.ctx(), admin.CatalogFilter{Workflow: visit.Name()})

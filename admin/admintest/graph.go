@@ -13,7 +13,7 @@ import (
 
 // The workflows with graphs.
 const (
-	GraphWorkflow = "admintest.shipment" // its nodes are in the catalog, like those of a struct with //flow:dag
+	GraphWorkflow = "admintest.shipment" // the catalog contains its nodes, as for a struct with //flow:dag
 	BuiltWorkflow = "admintest.tasks"    // its nodes are known only at run time
 )
 
@@ -22,14 +22,14 @@ var (
 	built  = shim.NewWorkflow[int, int](BuiltWorkflow, "n", shim.WorkflowPolicy{})
 )
 
-// parcelNodes describes the graph of parcel in the catalog.
+// parcelNodes describes the graph of GraphWorkflow in the catalog.
 var parcelNodes = []shim.Node{
 	{ID: "pick"}, {ID: "check", Needs: []string{"pick"}}, {ID: "gift", Needs: []string{"pick"}, If: true}, {ID: "pack", Needs: []string{"check"}, Maybe: []string{"gift"}},
 	{ID: "stamp", Each: "check"}, {ID: "hand.over", Needs: []string{"pack", "stamp"}},
 }
 
-// packs packs a parcel. With the input "hang" the check of the parcel takes until the scene ends,
-// with "bad" it fails.
+// packs packs a parcel. With the input "hang", the check of the parcel takes until the scene ends.
+// With the input "bad", the check fails.
 func packs(ctx workflow.Context, what string) (string, error) {
 	g := workflow.NewGraph()
 	node := func(s shim.Step[func(context.Context, string) (string, error)], what string) func(ctx workflow.Context) (string, error) {
@@ -54,7 +54,7 @@ func packs(ctx workflow.Context, what string) (string, error) {
 	return over.Value(), nil
 }
 
-// builds executes a graph of n nodes, each of which needs the node of half its number.
+// builds executes a graph of n nodes. Each node needs the node with half its number.
 func builds(ctx workflow.Context, n int) (int, error) {
 	g := workflow.NewGraph()
 	for i := range n {
@@ -72,8 +72,8 @@ func bindGraphs(w *worker.Worker) {
 	shim.BindWorkflow(w, built, builds)
 }
 
-// Graph starts a run of GraphWorkflow with an input, or of BuiltWorkflow if the input is a number
-// of nodes, and returns its ID.
+// Graph starts a run and returns its ID. If what is a number, the run is a run of BuiltWorkflow
+// with that number of nodes. Otherwise it is a run of GraphWorkflow with the input what.
 func (s *Scene) Graph(what, id string) string {
 	s.Helper()
 	s.described()
@@ -88,12 +88,12 @@ func (s *Scene) Graph(what, id string) string {
 	return got.Run
 }
 
-// GraphUntil waits until a node of the graph of a run is in a state.
+// GraphUntil waits until a node in the graph of a run has the given state.
 func (s *Scene) GraphUntil(ref, node, state string) {
 	s.Helper()
 	for ctx := s.ctx(); ; {
 		g, err := s.Direct.Graph(ctx, ref, "")
-		if p := admin.ProblemOf(err); err != nil && p.Code != admin.CodeNotFound { // not found until it has begun an operation or is registered
+		if p := admin.ProblemOf(err); err != nil && p.Code != admin.CodeNotFound { // the graph is not found until the run has begun an operation or a worker has registered the workflow
 			s.Fatal(err)
 		}
 		for i := range g.Nodes {

@@ -21,7 +21,8 @@ var (
 	requests = workflow.NewHook[workflow.HookRequest]("requests")
 )
 
-// hook receives payloads until the name is empty. Its other hooks are closed or receive nothing.
+// hook receives payloads until a payload has an empty name. Its other hooks are closed or receive
+// nothing.
 func hook(ctx workflow.Context) error {
 	first, err := visitors.Open(ctx, workflow.Describe(workflow.HookMeta{
 		Title: "Visit \x1b[31m", Description: "at the door", Form: []byte(`{"type":"object"}`), Answerers: []string{"ada"}, Labels: map[string]string{"door": "1"},
@@ -57,7 +58,7 @@ func (s *Scene) hooked(id string) (run string, open []admin.Hook) {
 func (s *Scene) opens(run string) []admin.Hook {
 	s.Helper()
 	s.Until(run, "waiting")
-	for s.ctx().Err() == nil { // the first wait may be for a token
+	for s.ctx().Err() == nil { // the run may wait for a token first
 		page, err := s.Direct.Hooks(s.ctx(), admin.HookFilter{Run: run})
 		if err != nil {
 			s.Fatal(err)
@@ -88,7 +89,7 @@ func resumesHooks(s *Scene) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	h.ID, h.Opened = "", time.Time{} // set only in lists
+	h.ID, h.Opened = "", time.Time{} // only lists contain these fields
 	same(s, "one hook", one, h)
 	for _, m := range []admin.Message{{Payload: admin.Payload(`{"name":"ada"}`), Key: "k"}, {Payload: admin.Payload(`{"name":"bob"}`), Key: "k"}, {Payload: admin.Payload(`{"name":"eve"}`)}} {
 		if got, err := s.Service.ResumeHook(s.ctx(), h.Token, m); err != nil || got.Run != run {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// showsInboxes sends messages to a run without a worker, and to one with a worker.
+// showsInboxes sends messages to a run without a worker and to a run with a worker.
 func showsInboxes(s *Scene) {
 	started, err := s.Direct.Start(s.ctx(), admin.Start{Workflow: "nobody.serves", ID: "inbox", Input: admin.Payload(`{}`)})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// journals makes requests as a principal, and reads their entries.
+// journals makes requests as a principal, and checks their entries in the journal.
 func journals(s *Scene) {
 	ada := s.Direct.As(admin.Principal{Name: "journal-ada\u202e<b>", Role: admin.RoleOperator, Face: admin.FaceConsole})
 	begun := time.Now().Add(-time.Minute)
@@ -61,10 +61,10 @@ func journals(s *Scene) {
 	}
 }
 
-// journalsReasons gives reasons for actions that record them only in the journal.
+// journalsReasons gives reasons for actions whose reason only the journal records.
 func journalsReasons(s *Scene) {
 	asked := s.Service
-	if asked == s.Direct { // which has no journal by itself, and returns an error
+	if asked == s.Direct { // this service has no journal, so it refuses the reasons
 		for what, err := range actWithReasons(s, s.Direct, "reasons-refused", "because") {
 			problem(s, what+" without a journal", err, http.StatusBadRequest, admin.CodeInput)
 		}
@@ -72,7 +72,7 @@ func journalsReasons(s *Scene) {
 	}
 	for what, err := range actWithReasons(s, asked, "reasons-kept", "because <\u202e>") {
 		want := admin.OutcomeDone
-		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeUnsupported && what == "repair" { // the memory store cannot repair, but the request is recorded
+		if p := admin.ProblemOf(err); p != nil && p.Code == admin.CodeUnsupported && what == "repair" { // the memory store cannot repair, but the journal records the request
 			want = p.Code
 		} else if err != nil {
 			s.Errorf("%s: %v", what, err)
@@ -83,13 +83,14 @@ func journalsReasons(s *Scene) {
 			s.Errorf("%s: the journal has %+v, %v", what, page.Entries, err)
 		}
 	}
-	for what, err := range actWithReasons(s, asked, "reasons-too-long", strings.Repeat("x", 1025)) { // more than the journal accepts
+	for what, err := range actWithReasons(s, asked, "reasons-too-long", strings.Repeat("x", 1025)) { // the reason is longer than the journal accepts
 		problem(s, what+" for a long reason", err, http.StatusBadRequest, admin.CodeInput)
 	}
 }
 
-// actWithReasons executes one action with a reason for each kind of object, and each action that is
-// not in a list of verbs. It returns the errors by the names in the journal.
+// actWithReasons executes, with a reason, one action for each kind of object, and each action on
+// runs whose reason the log does not record. It returns the errors by the names that the journal
+// uses.
 func actWithReasons(s *Scene, to Service, id, reason string) map[string]error {
 	s.Helper()
 	bad := s.Ended("bad", id)

@@ -81,7 +81,7 @@ func groupsFailures(s *Scene) {
 	}
 }
 
-// ids returns the parts of a page that do not change while workers execute its runs.
+// ids returns the parts of a page that do not change while workers execute the runs.
 func ids(p admin.RunPage) []string {
 	all := []string{fmt.Sprint(p.Partial, p.Cursor)}
 	for i := range p.Runs {

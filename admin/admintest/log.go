@@ -44,7 +44,7 @@ func showsBelow(s *Scene) {
 			s.Fatal(err)
 		}
 		if r.Below == nil || r.Below.Total < 2 || r.Below.Statuses["running"]+r.Below.Statuses["pending"] > 0 {
-			continue // until the second child waits
+			continue // waits until the second child waits
 		}
 		same(s, "the runs below a run", *r.Below, admin.Below{Statuses: map[string]int{"completed": 1, "waiting": 1}, Total: 2, Exact: true})
 		break
@@ -76,7 +76,7 @@ func readsLogs(s *Scene) {
 	}
 }
 
-// log returns the events that Follow returns, and its error.
+// log returns the events that Follow returns, and the error.
 func log(s *Scene, service Service, ref string, from uint64) (all []admin.Event, err error) {
 	for e, err := range service.Follow(s.ctx(), ref, admin.EventFilter{From: from}) {
 		if err != nil {
@@ -112,7 +112,7 @@ func followsLive(s *Scene) {
 		if e.Seq != last+1 {
 			s.Errorf("event %d follows %d", e.Seq, last)
 		}
-		if last = e.Seq; e.Seq == 1 { // the rest arrives while the log is followed
+		if last = e.Seq; e.Seq == 1 { // the other events are recorded while the log is followed
 			if _, err := s.Direct.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload("true")}); err != nil {
 				s.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func followsFrom(s *Scene) {
 		s.Error(err)
 	}
 	same(s, "the log from 3", got, want)
-	for e, err := range s.Service.Follow(s.ctx(), ref, admin.EventFilter{}) { // a reader that stops
+	for e, err := range s.Service.Follow(s.ctx(), ref, admin.EventFilter{}) { // the reader stops before the end
 		if err != nil || e.Seq != 1 {
 			s.Errorf("got %+v, %v", e, err)
 		}
@@ -156,7 +156,7 @@ func selected(s *Scene, ref string, f admin.EventFilter) (all []admin.Event) {
 	return all
 }
 
-// those returns the events for which meant is true.
+// those returns the events for which meant returns true.
 func those(all []admin.Event, meant func(e *admin.Event) bool) (some []admin.Event) {
 	for i := range all {
 		if meant(&all[i]) {
@@ -181,7 +181,8 @@ func followsTypes(s *Scene) {
 	same(s, "two types, later", selected(s, ref, admin.EventFilter{From: 2, Types: []string{"step_failed", "run_created"}}), want[1:])
 }
 
-// Operations that began before the first requested event are known nevertheless.
+// followsWhat checks that a filter selects events of an operation that began before the first
+// requested event.
 func followsWhat(s *Scene) {
 	ref := s.Start("family", "follow-what")
 	children := s.below(ref)
@@ -224,7 +225,7 @@ func followsWhat(s *Scene) {
 		return e.Name == Workflow && e.Type != "run_created" || e.Ref != 0 && all[e.Ref-1].Name == Workflow
 	})
 	got := selected(s, ref, admin.EventFilter{Name: Workflow})
-	if len(got) > 0 && got[0].Type == "run_created" { // the workflow has this name as well
+	if len(got) > 0 && got[0].Type == "run_created" { // the workflow has the same name
 		got = got[1:]
 	}
 	same(s, "a name", got, named)

@@ -65,7 +65,7 @@ func configuresLimits(s *Scene) { //nolint:funlen // one scene, from the first r
 	if other := s.pool(bob); other.Set || other.AtOnce != 1 {
 		s.Errorf("set: another part is %+v", other)
 	}
-	act(admin.PoolAction{Verb: "pause"}) // the limit as a whole: all keys without a configuration of their own
+	act(admin.PoolAction{Verb: "pause"}) // the action applies to all keys without a configuration of their own
 	if got := s.pool(bob); !got.Paused || got.AtOnce != 1 {
 		s.Errorf("pause: got %+v", got)
 	}
@@ -122,8 +122,8 @@ func refusesLimits(s *Scene) {
 	problem(s, "limits", err, http.StatusServiceUnavailable, admin.CodeInterrupted)
 }
 
-// Visit starts a run that holds the only permit of a customer, waits until it does, and returns the
-// name of the limit.
+// Visit starts a run that requires the only permit of a customer, waits until the run holds the
+// permit, and returns the name of the limit.
 func (s *Scene) Visit(customer string) (limit string) {
 	s.Helper()
 	run, err := visit.Start(s.ctx(), s.Client, customer)

@@ -37,7 +37,7 @@ var (
 	visit     = shim.NewWorkflow[string, string]("admintest.visit", "customer", shim.WorkflowPolicy{
 		Uses: shim.Uses(func(customer string) []limit.Use { return []limit.Use{customers.For(customer).Use(1)} }),
 	})
-	// scales admits one parcel at a time, weighed by workers of a queue of its own.
+	// scales admits one parcel at a time. Workers of a separate queue weigh the parcels.
 	scales = limit.New("admintest.scales", limit.Config{AtOnce: 1})
 	weigh  = shim.NewStep("admintest.weigh", shim.Policy{
 		Queue: "admintest.scales", Uses: shim.Uses(func(int) []limit.Use { return []limit.Use{scales.Use(1)} }),
@@ -47,10 +47,11 @@ var (
 	})
 )
 
-// run acts according to its input: "good" completes, "bad" fails, "next" continues as "good";
-// "family" has a child "good", then a child that waits; "talk" writes to streams and repeats each
-// message until one is "bye"; "hook" opens three hooks and receives payloads of the first until the
-// name is empty; any other run waits for a message, which it returns.
+// run behaves according to its input. "good" completes, "bad" fails, and "next" continues as
+// "good". "family" has a child "good", then a child that waits. "talk" writes to streams and
+// repeats each message until it receives "bye". "hook" opens three hooks and receives payloads of
+// the first hook until the name in the payload is empty. With any other input, the run waits for a
+// message and returns it.
 func run(ctx workflow.Context, what string) (string, error) {
 	progress.Set(ctx, what)
 	limits.Handle(ctx, func(n int) error {
@@ -164,13 +165,13 @@ type Service interface {
 // Scene is a store with a worker, and the service under test.
 type Scene struct {
 	testing.TB
-	Service Service        // under test
-	Direct  *admin.Service // on the same store
+	Service Service        // the service under test
+	Direct  *admin.Service // a service with direct access to the same store
 	Client  *workflow.Client
 }
 
-// NewScene returns a scene on a store, which it closes at the end of the test. over returns the
-// service under test for the service with direct access to the store.
+// NewScene returns a scene on a store. It closes the store at the end of the test. over returns the
+// service under test; its argument is the service with direct access to the store.
 func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct *admin.Service) Service) *Scene {
 	t.Helper()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
@@ -208,7 +209,7 @@ func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct *admi
 	return &Scene{TB: t, Service: over(t, direct), Direct: direct, Client: client}
 }
 
-// on returns the scene for a subtest.
+// on returns a copy of the scene for a subtest.
 func (s *Scene) on(t *testing.T) *Scene {
 	part := *s
 	part.TB = t
@@ -268,7 +269,7 @@ func (s *Scene) Until(ref string, want ...string) {
 
 // Input returns the input of a run.
 func Input(what string) admin.Payload {
-	b, _ := json.Marshal(map[string]string{"what": what}) // strings can always be encoded
+	b, _ := json.Marshal(map[string]string{"what": what}) // a string can always be encoded
 	return b
 }
 
@@ -277,7 +278,7 @@ type fatal struct{ text string }
 
 func (f fatal) Error() string { return f.text }
 
-// same reports an error if the JSON forms of two results differ.
+// same reports a test error if the JSON forms of two results differ.
 func same[T any](s *Scene, what string, got, want T) {
 	s.Helper()
 	if diff := cmp.Diff(form(s, want), form(s, got)); diff != "" {
@@ -294,7 +295,7 @@ func form(s *Scene, v any) string {
 	return string(b)
 }
 
-// sameProblem reports an error unless both errors are the same problem.
+// sameProblem reports a test error unless both errors are the same problem.
 func sameProblem(s *Scene, what string, got, want error) {
 	s.Helper()
 	if got == nil || want == nil {
@@ -307,7 +308,7 @@ func sameProblem(s *Scene, what string, got, want error) {
 	}
 }
 
-// problem reports an error unless err is the given problem.
+// problem reports a test error unless err is a problem with the given status and code.
 func problem(s *Scene, what string, err error, status int, code string) {
 	s.Helper()
 	if p := admin.ProblemOf(err); p == nil || p.Status != status || p.Code != code {

@@ -10,10 +10,11 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// yearly has no tick during a test, but can be triggered and backfilled.
+// yearly is a timing without ticks during a test. A schedule with this timing can be triggered and
+// backfilled.
 const yearly = "0 0 1 1 * Europe/Zurich"
 
-// schedule creates a schedule of runs with an input.
+// schedule creates a schedule that starts runs with an input.
 func (s *Scene) schedule(name, what string) {
 	s.Helper()
 	n := admin.NewSchedule{Name: name, Timing: admin.Timing{When: yearly}, Workflow: Workflow, Input: Input(what), Tags: map[string]string{"by": "clock"}}
@@ -22,7 +23,7 @@ func (s *Scene) schedule(name, what string) {
 	}
 }
 
-// shown waits until a schedule satisfies fits.
+// shown waits until a schedule satisfies fits, and returns it.
 func (s *Scene) shown(name, what string, fits func(admin.Schedule) bool) admin.Schedule {
 	s.Helper()
 	ctx := s.ctx()
@@ -35,7 +36,7 @@ func (s *Scene) shown(name, what string, fits func(admin.Schedule) bool) admin.S
 		if err != nil {
 			s.Fatal(err)
 		}
-		if got, err = s.Service.Schedule(ctx, name); err == nil && fits(got) { // the result is at least as new as the log
+		if got, err = s.Service.Schedule(ctx, name); err == nil && fits(got) { // the result contains at least the events of the log
 			return got
 		}
 		for _, err := range s.Direct.Follow(ctx, run.ID, admin.EventFilter{From: run.Events + 1}) {
@@ -109,7 +110,7 @@ func controlsSchedules(s *Scene) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		if e.Type == "child_completed" && e.Next == ref { // the run exists
+		if e.Type == "child_completed" && e.Next == ref { // the child has been created, so the run exists
 			break
 		}
 	}
@@ -145,7 +146,7 @@ func controlsSchedules(s *Scene) {
 	if r, err := s.Service.Run(s.ctx(), ref); err != nil || r.Status != "completed" {
 		s.Errorf("what a schedule has started: %+v, %v", r, err)
 	}
-	s.schedule(name, "bad") // the name is available
+	s.schedule(name, "bad") // the name can be used again
 }
 
 func refusesSchedules(s *Scene) {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// signs makes all requests that are recorded in logs, both as the principal of an API without
-// authentication and without a principal.
+// signs makes all requests that logs record. It makes them without a principal, and as the
+// principal of an API without authentication.
 func signs(s *Scene) {
 	asked := s.Service
 	if asked == s.Direct {
@@ -28,7 +28,7 @@ func signs(s *Scene) {
 	}
 }
 
-// signed reports an error unless exactly these events in the log were requested by the principal,
+// signed reports a test error unless the principal requested exactly the given events in the log,
 // in this order.
 func (s *Scene) signed(what, run, by string, want ...string) {
 	s.Helper()
@@ -47,7 +47,7 @@ func (s *Scene) signed(what, run, by string, want ...string) {
 	}
 }
 
-// acted executes an action on a run.
+// acted executes an action on a run, and returns the result.
 func (s *Scene) acted(to Service, ref string, a admin.Action) admin.Acted {
 	s.Helper()
 	got, err := to.Act(s.ctx(), ref, a)
@@ -96,12 +96,12 @@ func ends(s *Scene, to Service, by string) {
 	made := s.acted(to, canceled, admin.Action{Verb: "resume-new"}).New
 	s.acted(to, made, admin.Action{Verb: "terminate"})
 	s.over(made)
-	if by == "" { // a worker or a client is recorded as the source of the end
+	if by == "" { // without a principal, a worker or a client is recorded as the source of the end
 		s.signed("a rerun", made, by, "run_created")
 	} else {
 		s.signed("a rerun that is terminated", made, by, "run_created", "run_cancelled")
 	}
-	again := s.acted(s.Direct, made, admin.Action{Verb: "restart"}).New // which copies the first event
+	again := s.acted(s.Direct, made, admin.Action{Verb: "restart"}).New // a restart copies the first event of the run
 	s.acted(s.Direct, again, admin.Action{Verb: "cancel"})
 	s.over(again)
 	s.signed("a rerun by nobody", again, "", "run_created", "cancel_requested")
@@ -149,7 +149,7 @@ func many(s *Scene, to Service, by string) {
 		runs = append(runs, got.Run)
 	}
 	n := len(runs)
-	for _, verb := range []string{"pause", "cancel"} { // separately, and together
+	for _, verb := range []string{"pause", "cancel"} { // first separately, then together
 		b, err := to.StartBulk(s.ctx(), admin.NewBulk{BulkRequest: admin.BulkRequest{Filter: admin.Filter{Tags: tags}, Action: admin.Action{Verb: verb}}, Expect: &n})
 		if err != nil {
 			s.Fatal(err)

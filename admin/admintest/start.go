@@ -29,7 +29,7 @@ func startsOnce(s *Scene) {
 	if _, err := s.Service.Wait(s.ctx(), first.Run, time.Minute); err != nil {
 		s.Fatal(err)
 	}
-	again, err := s.Service.Start(s.ctx(), in) // also after its end
+	again, err := s.Service.Start(s.ctx(), in) // the key returns the same run even after the end of the run
 	if err != nil || again.Created || again.Run != first.Run {
 		s.Errorf("again: got %+v, %v, want run %s", again, err, first.Run)
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// parent starts children, and ends after they have ended.
+// parent starts children, and ends after all children have ended.
 var parent = shim.NewWorkflow[int, int]("admintest.parent", "n", shim.WorkflowPolicy{Children: 2000})
 
 // long calls a step n times, one after the other.
 var long = shim.NewWorkflow[int, int]("admintest.long", "n", shim.WorkflowPolicy{})
 
-// again fails temporarily and is retried in an hour; hang takes until the scene ends.
+// again fails temporarily, and its next attempt is due in an hour. hang does not return before the
+// scene ends.
 var (
 	again = shim.NewStep("admintest.again", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 5, Initial: time.Hour}}, plain)
 	hang  = shim.NewStep("admintest.hang", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, plain)
@@ -30,7 +31,8 @@ func plain(f func(context.Context, string) (string, error)) shim.Handler {
 	return shim.Handle(func(ctx context.Context, what string) (string, error) { return f(ctx, what) })
 }
 
-// bindStates binds the workflows of this file. The returned function ends the steps that hang.
+// bindStates binds the workflows of this file to a worker. It returns a function that ends the
+// steps that hang.
 func bindStates(w *worker.Worker) (release func()) {
 	over := make(chan struct{})
 	again.Bind(w, func(context.Context, string) (string, error) { return "", errors.New("503 from the carrier") })
@@ -70,13 +72,14 @@ func bindStates(w *worker.Worker) (release func()) {
 	return sync.OnceFunc(func() { close(over) })
 }
 
-// Retrying starts a run, and waits until a step of it is due for a retry in an hour.
+// Retrying starts a run, and waits until a retry of one of its steps is due in an hour.
 func (s *Scene) Retrying(id string) string {
 	s.Helper()
 	return s.failing("again", id, func(r *admin.Run) bool { return len(r.Retries) > 0 && !r.Retries[0].Next.IsZero() })
 }
 
-// Busy starts a run, and waits until a step of it is in progress, which takes until the scene ends.
+// Busy starts a run, and waits until one of its steps is in progress. The step does not return
+// before the scene ends.
 func (s *Scene) Busy(id string) string {
 	s.Helper()
 	return s.failing("hang", id, func(r *admin.Run) bool { return r.Status == "running" && r.Events > 3 })
@@ -99,8 +102,8 @@ func (s *Scene) failing(what, id string, is func(*admin.Run) bool) string {
 	}
 }
 
-// Long starts a run that calls the given number of steps one after the other, with three events
-// each, and waits until it has ended.
+// Long starts a run that calls the given number of steps one after the other, and waits until the
+// run has ended. Each step adds three events to the log.
 func (s *Scene) Long(steps int, id string) string {
 	s.Helper()
 	run, err := long.Start(s.ctx(), s.Client, steps, workflow.WithID(id))
@@ -115,7 +118,7 @@ func (s *Scene) Long(steps int, id string) string {
 	return string(run.ID())
 }
 
-// Parent starts a run with n children, and waits until all have ended.
+// Parent starts a run with n children, and waits until all of them have ended.
 func (s *Scene) Parent(n int, id string) string {
 	s.Helper()
 	run, err := parent.Start(s.ctx(), s.Client, n, workflow.WithID(id))

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// talks starts a run with input "talk", and waits until it receives messages.
+// talks starts a run with the input "talk", and waits until the run can receive messages.
 func (s *Scene) talks(id string) string {
 	s.Helper()
 	ref := s.Start("talk", id)
@@ -19,7 +19,7 @@ func (s *Scene) talks(id string) string {
 	return ref
 }
 
-// say sends a message to a run started by talks.
+// say sends a message to a run that talks has started.
 func (s *Scene) say(ref, text string) {
 	s.Helper()
 	if _, err := s.Direct.Send(s.ctx(), ref, "verdict", admin.Message{Payload: admin.Payload(`"` + text + `"`)}); err != nil {
@@ -71,7 +71,7 @@ func readsStreams(s *Scene) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	for i := range page.Chunks { // the chunk of the step refers to it
+	for i := range page.Chunks { // a chunk of a step names the step
 		c := &page.Chunks[i]
 		if byStep := c.Step != "" && c.Attempt == 1 && c.Run == ref; byStep != (string(c.Value) == `"world"`) || !byStep && (c.Run != "" || c.Attempt != 0) {
 			s.Errorf("got %+v", c)
@@ -114,7 +114,7 @@ func followsStreams(s *Scene) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		switch got = append(got, chunkText(c)); c.Index { // the rest arrives while the stream is followed
+		switch got = append(got, chunkText(c)); c.Index { // the other chunks are written while the stream is followed
 		case 2:
 			s.say(ref, "again")
 		case 3:
@@ -122,7 +122,7 @@ func followsStreams(s *Scene) {
 		}
 	}
 	same(s, "the stream", got, []string{`1 "hello"`, `2 "world"`, `3 "\"again\""`})
-	for c, err := range s.Service.FollowStream(s.ctx(), ref, words.Name(), 2) { // a reader that stops
+	for c, err := range s.Service.FollowStream(s.ctx(), ref, words.Name(), 2) { // the reader stops before the end
 		if err != nil || c.Index != 2 {
 			s.Errorf("from 2: got %+v, %v", c, err)
 		}
@@ -195,7 +195,7 @@ func refusesStreams(s *Scene) {
 	}
 }
 
-// last returns the error with which an iterator ends.
+// last returns the error that ends an iterator, or nil.
 func last[T any](all func(func(T, error) bool)) (err error) {
 	for _, err = range all {
 		if err != nil {

@@ -80,8 +80,8 @@ var behaviors = []struct {
 	{"EndsWithItsContext", endsWithContext},
 }
 
-// Run tests the service that over returns for the one with direct access to the store. open returns
-// an empty store.
+// Run tests the service that over returns. The argument of over is the service with direct access
+// to the store. open returns an empty store.
 func Run(t *testing.T, open func(t testing.TB) store.Store, over func(t testing.TB, direct *admin.Service) Service) {
 	t.Helper()
 	s := NewScene(t, open(t), over)

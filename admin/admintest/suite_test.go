@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// The service over HTTP behaves like the direct one, with each kind of store.
+// TestOPS3_DirectAndRemoteAreOneService proves that the service over HTTP behaves as the service
+// with direct access, for each kind of store.
 func TestOPS3_DirectAndRemoteAreOneService(t *testing.T) {
 	stores := map[string]func(t testing.TB) store.Store{
 		"memory": func(testing.TB) store.Store { return memstore.New() },

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// hostileViews are names that must be treated as text everywhere.
+// hostileViews are names that must be treated as text in every interface.
 var hostileViews = []string{"a/b", "//", ".", "..", "../../etc", "a//b", "%2F", "a%", "a b", "a+b", "ü/β\u202e", "<script>", "?x=1#y", `"><b>'`, `\`, "a;b,c", "~", "delete", "{name}", strings.Repeat("é", admin.MaxViewName)}
 
 // save saves a view.
@@ -24,7 +24,8 @@ func (s *Scene) save(name, filter string) {
 	}
 }
 
-// views returns the views without the times, which it compares with the present.
+// views returns the filters of the views by name. It checks that the times of the views are close
+// to the present.
 func (s *Scene) views() map[string]string {
 	s.Helper()
 	list, err := s.Service.Views(s.ctx())
@@ -58,9 +59,9 @@ func savesViews(s *Scene) {
 		want[name] = filter
 	}
 	same(s, "views", s.views(), want)
-	s.save("a/b", "failing children") // replaces the filter
+	s.save("a/b", "failing children") // replaces the filter of an existing view
 	want["a/b"] = "failing children"
-	s.save("a/b", "failing children") // repeated
+	s.save("a/b", "failing children") // saves the same view for the second time
 	same(s, "views", s.views(), want)
 	for _, name := range hostileViews {
 		got, err := s.Service.DeleteView(s.ctx(), name, admin.Because{})
@@ -156,7 +157,7 @@ func boundsViews(s *Scene) {
 		if n := slices.Index(names, name); n < 0 || kept[name] != fmt.Sprint("id:", n) {
 			s.Errorf("view %q is %q", name, kept[name])
 		}
-		s.save(name, "id:again") // which replaces an existing one
+		s.save(name, "id:again") // replaces an existing view
 		if _, err := s.Service.DeleteView(s.ctx(), name, admin.Because{}); err != nil {
 			s.Error(err)
 		}

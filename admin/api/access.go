@@ -24,7 +24,7 @@ func (h *Handler) near(r *http.Request) error {
 }
 
 // foreign refuses reads from pages of other origins, unless CORS allows the origin. Browsers send
-// the origin of a request, programs do not.
+// the origin of a request, but programs do not.
 func (h *Handler) foreign(r *http.Request) error {
 	if h.who != nil && h.cfg.CORS != nil && h.cfg.CORS.Allows(r) {
 		return nil
@@ -32,7 +32,8 @@ func (h *Handler) foreign(r *http.Request) error {
 	return httpauth.CheckRead(r)
 }
 
-// identifier returns the authentication of requests, or nil if it is disabled.
+// identifier returns the method that authenticates requests. It returns nil if authentication is
+// disabled.
 func identifier(cfg *Config) httpauth.Identifier {
 	var all []httpauth.Identifier
 	if cfg.Proxy != nil {
@@ -64,8 +65,8 @@ func withPrincipal(ctx context.Context, p admin.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// principalOf returns the principal of a request. It panics without one, so that no unauthenticated
-// request is answered.
+// principalOf returns the principal of a request. It panics if there is none, so that no
+// unauthenticated request gets an answer.
 func principalOf(ctx context.Context) admin.Principal {
 	return ctx.Value(principalKey{}).(admin.Principal)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// A server without authentication answers only this machine, whatever the headers of a request
-// contain.
+// TestOPS3_WithoutTokensOnlyThisMachineIsAnswered proves that a server without authentication
+// answers only requests from the same machine, whatever the headers of a request contain.
 func TestOPS3_WithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 	s := serve(t, api.Config{})
 	tokens, _ := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleAdmin, Expires: time.Now().Add(time.Hour)})
@@ -95,7 +95,8 @@ func tokensOf(t *testing.T, all ...admin.Token) (tokens *admin.Tokens, secrets [
 	return tokens, secrets
 }
 
-// example returns a request to a route that requires exactly its role.
+// example returns a path and a body for a route. The request is valid, so its result depends only
+// on the role.
 func example(s *server, r *route.Route) (path, body string) {
 	s.Helper()
 	values := map[string]string{"id": s.run, "queue": "default", "name": map[*route.Route]string{
@@ -139,8 +140,8 @@ func example(s *server, r *route.Route) (path, body string) {
 	}[r]
 }
 
-// hooked returns a run that executes a graph, and the token of a hook that a node of the graph has
-// opened.
+// hooked starts a run that executes a graph, and returns the run and the token of a hook that a
+// node of the graph has opened.
 func (s *server) hooked() (ref, token string) {
 	s.Helper()
 	run, err := s.direct.Start(s.Context(), admin.Start{Workflow: "api.hooked"})
@@ -165,7 +166,8 @@ func (s *server) hooked() (ref, token string) {
 // nobody is a bulk action that matches no run.
 var nobody = admin.BulkRequest{Filter: admin.Filter{Workflow: "nobody"}, Action: admin.Action{Verb: "cancel"}}
 
-// Every route requires a token with its role or a higher one.
+// TestOPS3_EachRouteNeedsATokenOfItsRole proves that every route requires a token with the role of
+// the route or a higher one.
 func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 	var all []admin.Token
 	for _, role := range admin.Roles() {
@@ -173,7 +175,7 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 	}
 	tokens, secrets := tokensOf(t, all...)
 	s := serve(t, api.Config{Auth: tokens})
-	for e, err := range s.direct.Follow(t.Context(), s.run, admin.EventFilter{}) { // until the worker has begun and registered its limits
+	for e, err := range s.direct.Follow(t.Context(), s.run, admin.EventFilter{}) { // waits until the worker has begun the run and registered its limits
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,14 +193,14 @@ func TestOPS3_EachRouteNeedsATokenOfItsRole(t *testing.T) {
 		if g.header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("%s: no WWW-Authenticate", r.Name)
 		}
-		if r.Method == http.MethodPost { // the body of a request without the right is not read
+		if r.Method == http.MethodPost { // a handler does not read the body of a request without the right
 			s.wants(r.Name+" of no JSON as viewer", s.ask(r.Method, at, "{", "Authorization: Bearer "+secrets[0]), 403, admin.CodeForbidden)
 		}
-		if r.Holds { // routes that wait are tested elsewhere
+		if r.Holds { // other tests cover routes that wait
 			continue
 		}
 		for i, role := range admin.Roles() {
-			if r == route.DeleteView { // the previous role may have deleted it
+			if r == route.DeleteView { // a request with the preceding role may have deleted the view
 				at, body = example(s, r)
 			}
 			g := s.ask(r.Method, at, body, "Authorization: Bearer "+secrets[i])
@@ -262,7 +264,8 @@ func TestOPS3_CredentialsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// A page of another origin cannot make a browser change anything, even without authentication.
+// TestOPS3_PagesOfOtherOriginsChangeNothing proves that a page of another origin cannot make a
+// browser change anything, even if authentication is disabled.
 func TestOPS3_PagesOfOtherOriginsChangeNothing(t *testing.T) {
 	s := serve(t, api.Config{})
 	at := "/v1/runs/" + s.run + "/cancel"
@@ -280,7 +283,7 @@ func TestOPS3_PagesOfOtherOriginsChangeNothing(t *testing.T) {
 	s.wants("of the same origin", s.ask("POST", at, "", "Sec-Fetch-Site: same-origin"), 202, "")
 }
 
-// Paths are neither cleaned nor redirected.
+// TestOPS3_PathsAreTakenAsTheyAre proves that the API neither cleans nor redirects paths.
 func TestOPS3_PathsAreTakenAsTheyAre(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens})

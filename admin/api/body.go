@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/body"
 )
 
-// read parses the body of a request, a JSON object with the fields of a struct. An empty body sets
-// no fields.
+// read parses the body of a request. The body must be a JSON object with the fields of the struct
+// that into points to. An empty body sets no fields.
 func (q *request) read(into any) error { return q.readUpTo(into, q.h.cfg.MaxBody) }
 
 func (q *request) readUpTo(into any, most int64) error {

@@ -75,7 +75,7 @@ func TestOPS3_BodiesAreBounded(t *testing.T) {
 	s.wants("as long as may be", s.ask("POST", "/v1/runs", over(4<<10-40)), 201, "")
 	s.wants("oversized", s.ask("POST", "/v1/runs", over(4<<10)), 413, admin.CodeInput)
 
-	// An endless body is cut off at the limit.
+	// The server stops reading an endless body at the limit.
 	conn := s.dial()
 	defer conn.Close()
 	sent := make(chan int)
@@ -95,12 +95,13 @@ func TestOPS3_BodiesAreBounded(t *testing.T) {
 	conn.Close()
 	<-sent
 
-	// A body that does not arrive is cut off after a time limit.
+	// The server stops waiting for a body at the time limit.
 	for what, part := range map[string]string{"nothing of it": "", "half of it": `{"workflow":`} {
 		g := s.raw("POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n" + part)
 		s.wants("slow, "+what, g, 408, admin.CodeTimeout)
 	}
-	// A connection that was idle for longer than the time limit is not cut off.
+	// The server does not close a connection that is idle for longer than the time limit for a
+	// body.
 	s.wants("afterwards", s.ask("GET", "/v1/runs", ""), 200, "")
 	short := s.raw("POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 26\r\nConnection: close\r\n\r\n{\"workflow\":\"api.collect\"}")
 	s.wants("of the length that it says", short, 201, "")
@@ -117,7 +118,7 @@ func TestOPS3_APrincipalMakesSoManyChangesInASecond(t *testing.T) {
 	for range 3 {
 		s.wants("within its share", send(0), 202, "")
 	}
-	g := send(1) // another token of the same principal
+	g := send(1) // uses another token of the same principal
 	s.wants("beyond its share", g, 429, admin.CodeBusy)
 	if g.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After is %q, want 1", g.header.Get("Retry-After"))
@@ -161,7 +162,7 @@ func TestOPS3_APrincipalHoldsSoManyStreams(t *testing.T) {
 	if err := one.Body.Close(); err != nil {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; { // until the server has noticed
+	for deadline := time.Now().Add(time.Minute); ; { // waits until the server has detected the disconnect
 		again := open(0)
 		status := again.StatusCode
 		if err := again.Body.Close(); err != nil {

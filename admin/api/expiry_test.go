@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// A stream ends when the credential of its request expires.
+// TestOPS3_StreamsEndWhenTheirCredentialExpires proves that a stream ends when the credential of
+// its request expires.
 func TestOPS3_StreamsEndWhenTheirCredentialExpires(t *testing.T) {
 	var later atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -35,7 +36,7 @@ func TestOPS3_StreamsEndWhenTheirCredentialExpires(t *testing.T) {
 	later.Store(int64(2 * time.Hour))
 	for i, next := range streams {
 		m := said(next)
-		for m.event == "event" { // it was there before
+		for m.event == "event" { // skips events that were recorded before
 			m = said(next)
 		}
 		if m.event != "problem" || !strings.Contains(m.data, admin.CodeUnauthenticated) {
@@ -44,8 +45,8 @@ func TestOPS3_StreamsEndWhenTheirCredentialExpires(t *testing.T) {
 	}
 }
 
-// A page of another origin can load nothing, even without authentication, unless its origin is
-// allowed.
+// TestOPS3_PagesOfOtherOriginsReadNothing proves that a page of another origin cannot load
+// anything, even if authentication is disabled, unless CORS allows its origin.
 func TestOPS3_PagesOfOtherOriginsReadNothing(t *testing.T) {
 	const page = "https://app.example.com"
 	cors, err := httpauth.NewCORS(page)

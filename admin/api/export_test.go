@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// client returns a client of a handler over a real connection.
+// client returns a client that calls a handler over a network connection.
 func client(t *testing.T, h http.Handler) *remote.Service {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -29,7 +29,7 @@ func client(t *testing.T, h http.Handler) *remote.Service {
 
 func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
 	s := serve(t, api.Config{})
-	input := admin.Payload(`"` + strings.Repeat("x", 64<<10) + `"`) // more than is buffered by a connection
+	input := admin.Payload(`"` + strings.Repeat("x", 64<<10) + `"`) // larger than the buffers of a connection
 	large, err := s.direct.Start(t.Context(), admin.Start{Workflow: "api.nobody", Input: input})
 	if err != nil {
 		t.Fatal(err)
@@ -50,14 +50,14 @@ func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
 	}
 	small, broken := start(admin.Start{Workflow: "api.nobody"}), start(admin.Start{Workflow: "api.nobody"})
 	s.store.broken.Store(event.RunID(broken))
-	for _, runs := range [][]string{{large.Run, broken}, {small, large.Run, broken}} { // the response has begun, so the server cannot return a problem
+	for _, runs := range [][]string{{large.Run, broken}, {small, large.Run, broken}} { // the response has begun before the error occurs, so the server cannot return a problem
 		var part bytes.Buffer
 		_, err := client(t, api.New(s.direct, api.Config{})).Export(t.Context(), admin.ExportRequest{Runs: runs}, &part)
 		if !errors.Is(err, io.ErrUnexpectedEOF) || part.Len() == 0 {
 			t.Errorf("cut off after %d runs: got %v and %d bytes, want an unexpected end", len(runs)-1, err, part.Len())
 		}
 	}
-	for _, runs := range [][]string{{broken}, {small, broken}} { // the response has not begun
+	for _, runs := range [][]string{{broken}, {small, broken}} { // the error occurs before the response has begun
 		var part bytes.Buffer
 		_, err := client(t, api.New(s.direct, api.Config{})).Export(t.Context(), admin.ExportRequest{Runs: runs}, &part)
 		p := admin.ProblemOf(err)
@@ -65,7 +65,7 @@ func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
 			t.Errorf("an export of %d runs that fails before it is sent: got %+v and %d bytes", len(runs), p, part.Len())
 		}
 	}
-	for _, after := range []int{0, 1, whole.Len() / 2, whole.Len() - 1} { // by a proxy that ends the response as if it were complete
+	for _, after := range []int{0, 1, whole.Len() / 2, whole.Len() - 1} { // the response is truncated as by a proxy that ends it as if it were complete
 		proxy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(whole.Bytes()[:after]) })
 		_, err := client(t, proxy).Export(t.Context(), request, io.Discard)
 		if p := admin.ProblemOf(err); p == nil || p.Code != admin.CodeFailed || !strings.Contains(p.Detail, "cut off or damaged") {
@@ -83,7 +83,8 @@ func TestOPS1_AnExportThatIsCutOffIsNoticed(t *testing.T) {
 	}
 }
 
-// The names of many runs do not fit into the headers of a request, so they are in the body.
+// TestOPS1_AnExportNamesAsManyRunsAsOneLikes proves that a request for an export can name more runs
+// than fit into the headers of a request, because the names are in the body.
 func TestOPS1_AnExportNamesAsManyRunsAsOneLikes(t *testing.T) {
 	s := serve(t, api.Config{})
 	names := make([]string, 5000)
@@ -95,7 +96,7 @@ func TestOPS1_AnExportNamesAsManyRunsAsOneLikes(t *testing.T) {
 		names[i] = got.Run
 	}
 	server := httptest.NewUnstartedServer(api.New(s.direct, api.Config{}))
-	server.Config.MaxHeaderBytes = 64 << 10 // as configured by flowctl serve
+	server.Config.MaxHeaderBytes = 64 << 10 // the value that flowctl serve uses
 	server.Start()
 	defer server.Close()
 	over, err := remote.New(server.URL, remote.Config{Client: server.Client()})
@@ -115,7 +116,7 @@ func TestOPS1_AnExportNamesAsManyRunsAsOneLikes(t *testing.T) {
 	}
 }
 
-// refusing is a writer that fails.
+// refusing is a writer whose writes fail.
 type refusing struct{ err error }
 
 func (r refusing) Write([]byte) (int, error) { return 0, r.err }

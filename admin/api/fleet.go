@@ -23,8 +23,8 @@ func putSchedule(q *request) error {
 	return q.reply(http.StatusAccepted, done, err)
 }
 
-// actOnSchedule executes an action on a schedule, and limits the time that a schedule may take to
-// end.
+// actOnSchedule applies an action to a schedule. It limits the time that it waits for the end of a
+// deleted schedule.
 func actOnSchedule(q *request) error {
 	var in route.ScheduleAct
 	key, err := q.input(&in)

@@ -25,7 +25,7 @@ func follow(q *request) error {
 		return err
 	}
 	r, err := q.service.Run(q.ctx(), q.path("id"))
-	if err != nil { // an error that is known before the response begins has a status
+	if err != nil { // an error before the response begins determines the status of the response
 		return err
 	}
 	if err := f.Check(); err != nil {
@@ -68,7 +68,7 @@ type position struct {
 	known bool
 }
 
-// last parses the header Last-Event-ID, which a reader sends when it reconnects. It takes
+// last parses the header Last-Event-ID, which a reader sends when it reconnects. The header takes
 // precedence over the parameter from in the URL.
 func (q *request) last() (position, error) {
 	text := q.r.Header.Get("Last-Event-ID")
@@ -82,10 +82,10 @@ func (q *request) last() (position, error) {
 	return position{n, true}, nil
 }
 
-// numbered converts the entries that follow returns into messages with their numbers as IDs. A
-// reader that reconnects with the last ID receives each entry exactly once. If the next entry is
-// not retained any more, or the last one is after the end (the number of the newest entry), a
-// message reports this with the number at which numbered continues.
+// numbered converts the entries that follow returns to messages whose IDs are the numbers of the
+// entries. A reader that reconnects with the last ID receives each entry exactly once. end is the
+// number of the newest entry. If the next entry is not retained, or if last is after end, numbered
+// sends a message of kind lag with the number at which it continues.
 func numbered[T any](from uint64, last position, end uint64, follow func(from uint64) iter.Seq2[T, error], number func(*T) uint64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		if last.known {
@@ -120,7 +120,8 @@ func numbered[T any](from uint64, last position, end uint64, follow func(from ui
 	}
 }
 
-// lagMessage reports where a reader continues. Its ID is the position before that entry.
+// lagMessage returns a message that reports the number at which the reader continues. Its ID is the
+// preceding number, so that a reader that reconnects continues there.
 func lagMessage(lag admin.Lag) message {
 	return message{id: strconv.FormatUint(lag.Next-1, 10), kind: "lag", data: lag}
 }
@@ -128,7 +129,7 @@ func lagMessage(lag admin.Lag) message {
 // send writes a text with a time limit.
 func (q *request) send(text string) error {
 	to := http.NewResponseController(q.w)
-	_ = to.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
+	_ = to.SetWriteDeadline(time.Now().Add(writeTime)) // response recorders in tests do not support deadlines
 	if _, err := io.WriteString(q.w, text); err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/flowgen/flowgen/admin/remote"
 )
 
-// cutter truncates responses after a few bytes: further reads fail, and the server loses the
-// connection.
+// cutter is a transport that truncates responses after a few bytes. Further reads fail, and the
+// server loses the connection.
 type cutter struct {
 	under http.RoundTripper
 	after func() int // number of bytes of a response that arrive
@@ -31,7 +31,7 @@ type cutter struct {
 
 func (c *cutter) RoundTrip(r *http.Request) (*http.Response, error) {
 	follows := strings.HasSuffix(r.URL.Path, "/follow") || strings.HasSuffix(r.URL.Path, "/live")
-	if follows { // without waiting for more data, because most of them would be cut off
+	if follows { // the server sends each event without a delay, so that most events arrive before the cut
 		r = r.Clone(r.Context())
 		q := r.URL.Query()
 		q.Set("delay", "0s")
@@ -62,8 +62,8 @@ func (b *cutBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cutOff serves a run to a reader whose connection is cut at least the given number of times,
-// within messages and between them.
+// cutOff returns a client whose connections are cut at least the given number of times. The cuts
+// are within messages and between them.
 func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 	s.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -72,7 +72,7 @@ func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 		if cut.cuts.Load() >= times {
 			return math.MaxInt
 		}
-		return 200 + random.IntN(200) // zero to two events
+		return 200 + random.IntN(200) // enough for zero to two events
 	}
 	service, err := remote.New(s.URL, remote.Config{Client: &http.Client{Transport: cut}})
 	if err != nil {
@@ -84,7 +84,8 @@ func (s *server) cutOff(times int64) (*cutter, *remote.Service) {
 // manyCuts is the number of cuts in the tests.
 const manyCuts = 1000
 
-// The connection of a reader is cut a thousand times while the run progresses.
+// TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder proves that a reader receives each event once
+// and in order, although its connection is cut a thousand times while the run progresses.
 func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	cut, service := s.cutOff(manyCuts)
@@ -104,7 +105,7 @@ func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 		case cuts >= manyCuts && !ending:
 			ending = true
 			s.send("stop")
-		case !ending && last%2 == 0: // so that there is something to cut
+		case !ending && last%2 == 0: // causes further events, so that connections are cut while data remain
 			s.send("item")
 		}
 	}
@@ -118,8 +119,9 @@ func TestOPS3_SSEThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	t.Logf("%d events, cut %d times", last, cut.cuts.Load())
 }
 
-// A filter omits most events, and a reader whose connection is cut still receives each of the
-// others once.
+// TestRUN6_SSEWithAFilterThatIsCutDeliversEachEventOnceInOrder proves that a reader whose
+// connection is cut receives each event that the filter selects once, although the filter omits
+// most events.
 func TestRUN6_SSEWithAFilterThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	cut, service := s.cutOff(100)
@@ -152,13 +154,14 @@ func TestRUN6_SSEWithAFilterThatIsCutDeliversEachEventOnceInOrder(t *testing.T) 
 	}
 }
 
-// The same holds for the chunks of a stream.
+// TestRUN6_SSEThatIsCutDeliversEachChunkOnceInOrder proves that a reader receives each chunk of a
+// stream once and in order, although its connection is cut a thousand times.
 func TestRUN6_SSEThatIsCutDeliversEachChunkOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	cut, service := s.cutOff(manyCuts)
 	sent := 0
 	send := func() {
-		for range 50 { // so that connections are cut while data remain
+		for range 50 { // causes further chunks, so that connections are cut while data remain
 			sent++
 			s.send(fmt.Sprintf("%60d", sent))
 		}
@@ -191,10 +194,11 @@ func TestRUN6_SSEThatIsCutDeliversEachChunkOnceInOrder(t *testing.T) {
 	t.Logf("%d chunks, cut %d times", last, cut.cuts.Load())
 }
 
-// message is a message of a stream.
+// message is a server-sent event.
 type message struct{ id, event, data string }
 
-// messages returns a function that reads the next message of a stream. A comment has the event ":".
+// messages returns a function that reads the next message from body. A comment is returned as a
+// message whose event is ":".
 func (s *server) messages(body io.Reader) func() message {
 	lines := bufio.NewReader(body)
 	return func() message {
@@ -230,7 +234,7 @@ func (s *server) follow(query string, header ...string) func() message {
 	return s.events("/v1/runs/"+s.run+"/follow"+query, header...)
 }
 
-// events opens a stream, and returns a function that reads its next message.
+// events opens a stream, and returns a function that reads the next message of the stream.
 func (s *server) events(path string, header ...string) func() message {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.URL+path, nil)
@@ -273,7 +277,7 @@ func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 	if err := json.Unmarshal([]byte(first.data), &e); err != nil || first.id != "1" || first.event != "event" || e.Seq != 1 || e.Type != "run_created" {
 		t.Errorf("got %+v, %v", first, err)
 	}
-	for seen := 0; seen < 3; { // keep-alive comments of an idle stream
+	for seen := 0; seen < 3; { // an idle stream sends comments to keep the connection alive
 		if next().event == ":" {
 			seen++
 		}
@@ -311,8 +315,8 @@ func TestOPS3_SSETellsWhereItIsAndThatItIsAlive(t *testing.T) {
 	s.wants("a run that is not there", s.ask("GET", "/v1/runs/id:nobody/follow", ""), 404, admin.CodeNotFound)
 }
 
-// A reader that cannot continue at its position receives the position at which it continues, and
-// continues there after a reconnect.
+// TestRUN6_SSETellsThatItLags proves that a reader that cannot continue at its position receives
+// the position at which the stream continues, and that it continues there after a reconnect.
 func TestRUN6_SSETellsThatItLags(t *testing.T) {
 	s := serve(t, api.Config{})
 	for range 5 {
@@ -383,7 +387,7 @@ func lines(header string) []string {
 	return []string{header}
 }
 
-// lags reports an error unless m is the wanted lag.
+// lags reports a test error unless m is the wanted message of kind lag.
 func (s *server) lags(what string, m message, want string) {
 	s.Helper()
 	var lag admin.Lag

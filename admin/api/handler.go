@@ -19,11 +19,11 @@ import (
 // Prefix is the prefix of all paths of the API.
 const Prefix = route.Prefix
 
-// Config configures a Handler. With the zero value it answers only programs on the same machine,
-// which have all rights.
+// Config configures a Handler. With the zero value, the handler answers only programs on the same
+// machine. These have all rights.
 type Config struct {
-	// Auth authenticates bearer tokens. Without Auth, Session and Proxy, requests from other
-	// machines and forwarded requests are refused.
+	// Auth authenticates bearer tokens. If Auth, Session and Proxy are nil, authentication is
+	// disabled, and requests from other machines and forwarded requests are refused.
 	Auth admin.Authenticator
 	// Session enables logins of browsers at POST /v1/login and /v1/logout. Proxy configures a
 	// trusted proxy that authenticates requests. Both are optional.
@@ -32,27 +32,28 @@ type Config struct {
 	// CORS lists the origins whose pages may send requests with bearer tokens; nil means none. It
 	// is ignored if authentication is disabled.
 	CORS *httpauth.CORS
-	// AllowUnauthenticated answers all requests with all rights if Auth, Session and Proxy are nil.
+	// AllowUnauthenticated grants all rights to all requests if Auth, Session and Proxy are nil.
 	// Set it only if access is restricted by other means.
 	AllowUnauthenticated bool
-	// MaxBody limits the body of a request in bytes; 0 means workflow.DefaultMaxPayload plus 64
-	// KiB.
+	// MaxBody is the maximum size of the body of a request in bytes; 0 means
+	// workflow.DefaultMaxPayload plus 64 KiB.
 	MaxBody int64
-	// BodyTime limits the time for reading the body of a request; 0 means 30 s.
+	// BodyTime is the time limit for reading the body of a request; 0 means 30 s.
 	BodyTime time.Duration
-	// Mutations limits the requests that change something per principal and second, and their
-	// burst; 0 means 50.
+	// Mutations is the maximum number of requests per second with which a principal may change
+	// something, and the maximum burst; 0 means 50.
 	Mutations int
-	// Streams limits the open requests of a principal that wait for something; 0 means 100.
+	// Streams is the maximum number of open requests of a principal that wait for data or answers;
+	// 0 means 100.
 	Streams int
-	// Lists limits the lists of runs that a principal may watch at a time, over all of its live
-	// connections; 0 means 100. Each list is read once per second for all connections with the same
-	// view of it.
+	// Lists is the maximum number of lists of runs that a principal may watch at a time, over all
+	// of its live connections; 0 means 100. Each list is read once per second for all connections
+	// with the same view of the list.
 	Lists int
 	// KeepAlive is the interval in which a stream without events sends a comment; 0 means 15 s.
 	KeepAlive time.Duration
-	// Recheck is the interval in which the credential of a stream is rechecked. The stream ends if
-	// it has become invalid; 0 means 5 s.
+	// Recheck is the interval in which the credential of a stream is checked; 0 means 5 s. If the
+	// credential has become invalid, the stream ends.
 	Recheck time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -64,7 +65,7 @@ type Handler struct {
 	cfg     Config
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
-	who     httpauth.Identifier // nil: authentication is disabled
+	who     httpauth.Identifier // nil if authentication is disabled
 	shares  *shares
 	lists   *lists
 }
@@ -87,7 +88,7 @@ func New(s *admin.Service, cfg Config) *Handler {
 	h.who = identifier(&cfg)
 	if h.who != nil && cfg.CORS != nil {
 		for _, origin := range cfg.CORS.Origins() {
-			_ = h.origins.AddTrustedOrigin(origin) // validated by NewCORS
+			_ = h.origins.AddTrustedOrigin(origin) // NewCORS has validated the origins
 		}
 	}
 	for _, r := range route.All {
@@ -99,8 +100,8 @@ func New(s *admin.Service, cfg Config) *Handler {
 	return h
 }
 
-// ServeHTTP checks the origin of a request, its principal and its path. The first check that fails
-// determines the response.
+// ServeHTTP checks the origin of a request, then its principal, then its path. The first check that
+// fails determines the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -135,8 +136,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(withPrincipal(r.Context(), who)))
 }
 
-// known returns a problem for an unknown path or method. Paths are not cleaned: one that contains
-// .. is unknown.
+// known returns a problem for an unknown path or method. Paths are not cleaned, so a path that
+// contains .. is unknown.
 func (h *Handler) known(w http.ResponseWriter, r *http.Request) error {
 	escaped := r.URL.EscapedPath()
 	if path.Clean(escaped) == escaped {
@@ -153,7 +154,7 @@ func (h *Handler) known(w http.ResponseWriter, r *http.Request) error {
 	return admin.NewProblem(admin.CodeNotFound, "there is nothing at this path", "see "+Prefix+"openapi.json")
 }
 
-// methods returns the methods of the path of a request.
+// methods returns the methods that the path of a request supports.
 func (h *Handler) methods(r *http.Request) []string {
 	var all []string
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -166,7 +167,7 @@ func (h *Handler) methods(r *http.Request) []string {
 	return all
 }
 
-// operation serves a route.
+// operation returns a handler for a route.
 func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handler {
 	if do == nil {
 		panic("api: route " + r.Name + " has no operation")
@@ -175,7 +176,7 @@ func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handle
 		who := principalOf(hr.Context())
 		who.Face = admin.FaceAPI
 		req := &request{h: h, route: r, w: w, r: hr, service: h.service.As(who), query: r.ReadQuery(hr.URL.RawQuery)}
-		err := h.share(req, who) // before the role is checked, because refusals also count: they are written to the journal
+		err := h.share(req, who) // checked before the role, because refusals are written to the journal and must count
 		defer req.end()
 		if err == nil {
 			if err = who.Need(r.Role, "the operation "+r.Name); err != nil && r.Method == http.MethodPost {
@@ -195,7 +196,7 @@ func (h *Handler) operation(r *route.Route, do func(*request) error) http.Handle
 	})
 }
 
-// share applies the limits of a principal.
+// share applies the limits of a principal to a request.
 func (h *Handler) share(req *request, who admin.Principal) error {
 	if req.route.Method == http.MethodPost {
 		if wait := h.shares.mutate(who.Name); wait > 0 {
@@ -213,7 +214,7 @@ func (h *Handler) share(req *request, who admin.Principal) error {
 	return nil
 }
 
-// fail responds with a problem.
+// fail sends a problem as the response.
 func fail(w http.ResponseWriter, err error) {
 	p := admin.ProblemOf(err)
 	if p.Status == http.StatusUnauthorized {

@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Requests that a route refuses before reading them are recorded in the journal with their target.
+// TestOPS3_TheJournalHasWhatRoutesRefuse proves that the journal records requests that a route
+// refuses before it reads their bodies, with the targets of the requests.
 func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "eve", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)}, admin.Token{Name: "ada", Role: admin.RoleOperator, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens})
@@ -35,7 +36,7 @@ func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 		if action == "" {
 			action = parts[len(parts)-1]
 		}
-		if r == route.ResumeHook { // without the secret
+		if r == route.ResumeHook { // the journal does not contain the secret part of the token
 			parts[2], _, _ = strings.Cut(parts[2], ".")
 		}
 		if e.Face != admin.FaceAPI || e.Outcome != admin.CodeForbidden || e.Action != action || len(parts) > 2 && r != route.Preview && !strings.HasSuffix(e.Target, parts[2]) {
@@ -47,7 +48,8 @@ func TestOPS3_TheJournalHasWhatRoutesRefuse(t *testing.T) {
 	}
 }
 
-// Refused requests count for the rate limit, so that they cannot fill the journal.
+// TestOPS3_RefusalsHaveTheirShare proves that refused requests count for the rate limit, so that
+// they cannot fill the journal.
 func TestOPS3_RefusalsHaveTheirShare(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "eve", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	now := time.Now()

@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// listEvery is the minimum interval in which a list is read while it is watched.
+// listEvery is the minimum interval between two reads of a watched list.
 const listEvery = time.Second
 
-// lists reads lists of runs for watchers: each list at most once per listEvery, for all watchers
-// with the same view, and only while there are watchers.
+// lists reads lists of runs for watchers. A list is read at most once per listEvery for all
+// watchers with the same view, and only while it has watchers.
 type lists struct {
 	runs func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error)
 
@@ -25,39 +25,39 @@ type lists struct {
 	all map[listKey]*watched
 }
 
-// listKey identifies a list. All watchers with the same key see the same list.
+// listKey identifies a list. All watchers with the same key have the same view of the list.
 type listKey struct {
 	query string
 	role  admin.Role
 	owner string
 }
 
-// watched is a list that is watched, or was within listEvery.
+// watched is a list that has watchers, or had them within the last listEvery.
 type watched struct {
 	watchers int
 	asked    time.Time     // time of the last read
-	cancel   func()        // ends the reading
-	ended    chan struct{} // closed when the reading has ended
+	cancel   func()        // stops reading
+	ended    chan struct{} // closed after reading has stopped
 	now      listState
 	version  uint64        // number of states so far; 0 before the first read
-	changed  chan struct{} // closed with the next version
+	changed  chan struct{} // closed when the next version is stored
 }
 
 // listState is the state of a list.
 type listState struct {
-	page []byte // as JSON
-	sum  string // checksum of page: the position of a reader that has received it
-	err  error  // of the last read; page is from the last successful read
+	page []byte // the page in JSON
+	sum  string // checksum of page; it identifies the state that a reader has received
+	err  error  // error of the last read; page is from the last successful read
 }
 
 func newLists(runs func(ctx context.Context, p admin.Principal, f admin.Filter) (admin.RunPage, error)) *lists {
 	return &lists{runs: runs, all: map[listKey]*watched{}}
 }
 
-// watch returns an iterator over the states of the page of a filter for a principal, until ctx is
-// done. It begins with the present state. It continues after errors, because the list is read
-// again. If the list changed several times since the last iteration, only the newest state is
-// returned.
+// watch returns an iterator over the states of the page that a filter selects for a principal. It
+// begins with the present state and ends when ctx is done. After an error it continues, because the
+// list is read again. If the list has changed several times since the last iteration, watch returns
+// only the newest state.
 func (l *lists) watch(ctx context.Context, p admin.Principal, f admin.Filter) iter.Seq[listState] {
 	return func(yield func(listState) bool) {
 		key := listKey{route.FilterQuery(f).Encode(), p.Role, p.Owner}
@@ -82,11 +82,11 @@ func (l *lists) watch(ctx context.Context, p admin.Principal, f admin.Filter) it
 	}
 }
 
-// join adds a watcher; the first one starts the reading.
+// join adds a watcher. The first watcher starts reading.
 func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for other, one := range l.all { // lists without watchers
+	for other, one := range l.all { // removes the lists that have no watchers
 		if one.watchers == 0 && time.Since(one.asked) >= listEvery && other != key {
 			delete(l.all, other)
 		}
@@ -98,7 +98,7 @@ func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 		l.all[key] = one
 	}
 	if one.watchers++; one.watchers == 1 {
-		ctx, cancel := context.WithCancel(context.Background()) // not canceled when the first watcher leaves
+		ctx, cancel := context.WithCancel(context.Background()) // independent of the first watcher, which may leave before the others
 		before, ended := one.ended, make(chan struct{})
 		one.cancel, one.ended = cancel, ended
 		go func() {
@@ -110,7 +110,7 @@ func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 	return one
 }
 
-// leave removes a watcher; the last one stops the reading.
+// leave removes a watcher. The last watcher stops reading.
 func (l *lists) leave(one *watched) {
 	l.mu.Lock()
 	one.watchers--
@@ -124,8 +124,8 @@ func (l *lists) leave(one *watched) {
 	}
 }
 
-// ask reads a list until ctx is done. A watcher that returns within listEvery does not cause an
-// additional read.
+// ask reads a list until ctx is done. It waits for listEvery after the last read of an earlier
+// call, so that watchers that leave and return do not cause additional reads.
 func (l *lists) ask(ctx context.Context, one *watched, p admin.Principal, f admin.Filter) {
 	for {
 		l.mu.Lock()
@@ -150,7 +150,7 @@ func (l *lists) ask(ctx context.Context, one *watched, p admin.Principal, f admi
 	}
 }
 
-// is stores the present state of a list.
+// is stores the result of a read as the present state.
 func (one *watched) is(page *admin.RunPage, err error) {
 	now := listState{page: one.now.page, sum: one.now.sum, err: err}
 	if err == nil {

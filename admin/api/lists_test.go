@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// counting counts the reads of lists, and can make them fail.
+// counting is a service that counts the reads of lists and can make them fail.
 type counting struct {
 	*admin.Service
 	asked atomic.Int64
@@ -29,7 +29,7 @@ func (c *counting) runs(ctx context.Context, p admin.Principal, f admin.Filter) 
 	return c.As(p).Runs(ctx, f)
 }
 
-// watching is a memory store with watched lists, and its watchers.
+// watching is a memory store with watched lists, and the goroutines that watch them.
 type watching struct {
 	*testing.T
 	counting
@@ -37,7 +37,7 @@ type watching struct {
 	all   sync.WaitGroup
 }
 
-// inBubble runs a test with a fake clock.
+// inBubble runs a test in a bubble of package synctest, which has a fake clock.
 func inBubble(t *testing.T, do func(w *watching)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func (w *watching) start() {
 
 var viewer = admin.Principal{Name: "eve", Role: admin.RoleViewer}
 
-// look watches a list until ctx is done, and counts the states.
+// look watches a list until ctx is done, and counts the states that it receives.
 func (w *watching) look(ctx context.Context, p admin.Principal, f admin.Filter) *atomic.Int64 {
 	var seen atomic.Int64
 	w.all.Go(func() {
@@ -72,8 +72,8 @@ func (w *watching) look(ctx context.Context, p admin.Principal, f admin.Filter) 
 	return &seen
 }
 
-// 500 tabs that show the same list cause one read per second together, and none after they are
-// closed.
+// TestOPS3_ManyWhoLookAtAListAskForItOnceASecond proves that 500 tabs that show the same list cause
+// one read per second in total, and no read after they are closed.
 func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		ctx, leave := context.WithCancel(w.Context())
@@ -92,7 +92,7 @@ func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
 				}
 			}
 			w.start()
-			time.Sleep(listEvery) // in the fake time of the bubble
+			time.Sleep(listEvery) // sleeps in the fake time of the bubble
 		}
 		synctest.Wait()
 		time.Sleep(10 * listEvery)
@@ -111,8 +111,8 @@ func TestOPS3_ManyWhoLookAtAListAskForItOnceASecond(t *testing.T) {
 	})
 }
 
-// Tabs that are opened and closed continuously neither cause more reads nor keep lists without
-// watchers.
+// TestOPS3_WhoComesAndGoesDoesNotAskMoreOften proves that tabs that are opened and closed
+// continuously neither cause more reads nor leave lists without watchers in memory.
 func TestOPS3_WhoComesAndGoesDoesNotAskMoreOften(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		for range 100 {
@@ -142,7 +142,8 @@ func TestOPS3_WhoComesAndGoesDoesNotAskMoreOften(t *testing.T) {
 	})
 }
 
-// Principals with a different view of a list have reads of their own.
+// TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame proves that principals with different views of a
+// list do not share its reads.
 func TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		ctx, leave := context.WithCancel(w.Context())
@@ -161,7 +162,8 @@ func TestOPS3_AListIsSharedByThoseOnlyThatSeeTheSame(t *testing.T) {
 	})
 }
 
-// An outage is reported once, and so is its end.
+// TestOPS3_AListThatCannotBeAskedForIsAskedForAgain proves that watchers receive one error per
+// outage, and the state of the list after the outage.
 func TestOPS3_AListThatCannotBeAskedForIsAskedForAgain(t *testing.T) {
 	inBubble(t, func(w *watching) {
 		ctx, leave := context.WithCancel(w.Context())

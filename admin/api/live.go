@@ -14,31 +14,31 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// topic is a subject of a live connection: a run or a list of runs.
+// topic is a subject of a live connection. It is a run or a list of runs.
 type topic struct {
-	name   string // as requested
-	run    string // empty for a list
+	name   string // name as in the request
+	run    string // the run; empty for a list
 	filter admin.Filter
-	place  string // of a run the last event that was sent, of a list the checksum of the page; empty before the first message
+	place  string // number of the last event sent of a run, or checksum of the page of a list; empty before the first message
 }
 
 // told is an update of the topic with the given index.
 type told struct {
 	topic int
 	kind  string
-	place string // the new position; empty means unchanged
+	place string // new position of the topic; empty if it is unchanged
 	news  liveNews
 }
 
-// liveNews is an admin.News whose page was encoded once for all watchers.
+// liveNews is an admin.News whose page is encoded only once for all watchers.
 type liveNews struct {
 	admin.News
 	Page json.RawMessage `json:"page,omitempty"`
 }
 
 // live sends updates of several topics over one connection. The ID of a message contains the
-// positions of all topics in order, so that a reader that reconnects continues in all of them: each
-// event of a run arrives exactly once, and a list is sent again only if it has changed.
+// positions of all topics in order. A reader that reconnects continues in all topics: it receives
+// each event of a run exactly once, and a list only if the list has changed.
 func live(q *request) error {
 	pace := route.ReadPace(q.query)
 	if q.query.Err != nil {
@@ -77,7 +77,7 @@ func live(q *request) error {
 			}()
 			defer func() {
 				cancel()
-				for range news { // until all topics have ended
+				for range news { // waits until the goroutines of all topics have ended
 				}
 			}()
 			for n := range news {
@@ -128,7 +128,7 @@ func readTopics(text string) ([]topic, error) {
 	return topics, nil
 }
 
-// places returns the ID of a message.
+// places returns the ID of a message, which consists of the positions of all topics.
 func places(topics []topic) string {
 	all := make([]string, len(topics))
 	for i := range topics {
@@ -137,7 +137,7 @@ func places(topics []topic) string {
 	return strings.Join(all, ".")
 }
 
-// resume sets the positions from the ID of the last message.
+// resume sets the positions of topics from the ID of the last message.
 func resume(topics []topic, id string) error {
 	if id == "" {
 		return nil
@@ -158,7 +158,7 @@ func resume(topics []topic, id string) error {
 	return nil
 }
 
-// tell sends the updates of a topic until there are no more.
+// tell sends the updates of a topic until there are no further updates.
 func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
 	send := func(kind, place string, n liveNews) bool {
 		select {
@@ -172,11 +172,11 @@ func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
 		for now := range q.h.lists.watch(ctx, principalOf(q.r.Context()), t.filter) {
 			switch {
 			case now.err != nil:
-				t.place = "" // the next state proves that the list can be read again
+				t.place = "" // makes sure that the next state is sent, which shows that the list is readable
 				if !send("list", "", liveNews{News: admin.News{Problem: admin.ProblemOf(now.err)}}) {
 					return
 				}
-			case now.sum == t.place: // the reader has received it over an earlier connection, or before an outage
+			case now.sum == t.place: // the reader has received this state over an earlier connection
 			case !send("list", now.sum, liveNews{Page: now.page}):
 				return
 			default:
@@ -186,7 +186,7 @@ func (q *request) tell(ctx context.Context, i int, t topic, news chan<- told) {
 		return
 	}
 	last := position{known: t.place != ""}
-	last.n, _ = strconv.ParseUint(t.place, 10, 63) // it was validated before
+	last.n, _ = strconv.ParseUint(t.place, 10, 63) // resume has validated the number
 	r, err := q.service.Run(ctx, t.run)
 	if err != nil {
 		send("over", "", liveNews{News: admin.News{Problem: admin.ProblemOf(err)}})

@@ -67,13 +67,13 @@ func TestOPS3_LiveTellsOfRunsAndLists(t *testing.T) {
 		t.Errorf("got %d events of %+v, %v", len(events), r, err)
 	}
 	again := s.live(run+","+list+",run:wrun_00000000000000000000000000", "Last-Event-ID: "+lastID)
-	for range 2 { // nothing is repeated: one run has ended, and the other does not exist
+	for range 2 { // no update is repeated, because one run has ended and the other does not exist
 		if m, n := again(); m.event != "over" || n.Page != nil || n.Event != nil {
 			t.Errorf("after the last one: got %+v", m)
 		}
 	}
 	over := s.events("/v1/live?topics=" + run)
-	for m := said(over); m.event != "end"; m = said(over) { // only runs: the stream ends
+	for m := said(over); m.event != "end"; m = said(over) { // the topics are only runs, so the stream ends
 		if m.event != "event" && m.event != "over" {
 			t.Fatalf("got %+v", m)
 		}
@@ -159,8 +159,8 @@ func TestOPS3_LiveAndFollowRefuseWhatMakesNoSense(t *testing.T) {
 	s.wants("more connections than one may have", s.ask("GET", "/v1/live?topics=list:", ""), 429, admin.CodeBusy)
 }
 
-// Each watched list costs a read per second, so the number of lists per principal is limited over
-// all connections.
+// TestOPS3_APrincipalWatchesSoManyLists proves that the number of watched lists is limited per
+// principal, over all of its connections, because each watched list costs a read per second.
 func TestOPS3_APrincipalWatchesSoManyLists(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)}, admin.Token{Name: "bob", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	s := serve(t, api.Config{Auth: tokens, Lists: 5})
@@ -171,11 +171,12 @@ func TestOPS3_APrincipalWatchesSoManyLists(t *testing.T) {
 	s.wants("more than anybody may", ask("list:,list:,list:,list:,list:,list:", bob), 429, admin.CodeBusy)
 	s.live("list:,list:", ada)()
 	s.wants("one more", ask("list:", ada), 429, admin.CodeBusy)
-	s.live("run:"+s.run, ada)() // runs can still be followed
+	s.live("run:"+s.run, ada)() // runs are not limited
 	s.live("list:,list:,list:,list:,list:", bob)()
 }
 
-// 500 tabs show the same list over HTTP, and all of them receive its state.
+// TestOPS3_ManyLiveConnectionsAskForAListOnceASecond proves that 500 tabs that show the same list
+// over HTTP cause one read per second in total, and that all of them receive the state of the list.
 func TestOPS3_ManyLiveConnectionsAskForAListOnceASecond(t *testing.T) {
 	const tabs = 500
 	s := serve(t, api.Config{})
@@ -220,7 +221,8 @@ func TestOPS3_ManyLiveConnectionsAskForAListOnceASecond(t *testing.T) {
 	t.Logf("%d tabs, %d questions in %v", tabs, asked, passed)
 }
 
-// A live connection is cut a thousand times, and each event of each topic arrives once in order.
+// TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder proves that a reader receives each event of
+// each topic once and in order, although its live connection is cut a thousand times.
 func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	s := serve(t, api.Config{})
 	other, err := s.direct.Start(t.Context(), admin.Start{Workflow: "api.collect", ID: "another"})
@@ -229,7 +231,7 @@ func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	}
 	cut, service := s.cutOff(manyCuts)
 	after := cut.after
-	cut.after = func() int { return min(after(), math.MaxInt/2) * 2 } // the IDs are longer
+	cut.after = func() int { return min(after(), math.MaxInt/2) * 2 } // allows for longer IDs of messages
 	sendBoth := func(item string) {
 		for _, ref := range []string{s.run, other.Run} {
 			if _, err := s.direct.Send(t.Context(), ref, "items", admin.Message{Payload: admin.Payload(`"` + item + `"`)}); err != nil {
@@ -256,7 +258,7 @@ func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 		case cuts >= manyCuts && !ending:
 			ending = true
 			sendBoth("stop")
-		case !ending && n.Topic == remote.RunTopic(s.run) && n.Event.Type == "message_received": // one message for each
+		case !ending && n.Topic == remote.RunTopic(s.run) && n.Event.Type == "message_received": // adds one message for each message that was received
 			sendBoth("item")
 		}
 	}

@@ -13,7 +13,8 @@ var (
 	logoutPath = Prefix + route.Logout.Path
 )
 
-// logs handles login and logout of browsers, and reports whether the request was one of these.
+// logs handles logins and logouts of browsers. It reports whether the request was a login or a
+// logout.
 func (h *Handler) logs(w http.ResponseWriter, r *http.Request) bool {
 	at := r.URL.EscapedPath()
 	if h.cfg.Session == nil || r.Method != http.MethodPost || at != loginPath && at != logoutPath {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// login logs in, and returns the cookie as a header.
+// login logs in with a secret. It returns the cookie as a header line, and the response.
 func (s *server) login(secret string) (cookie string, g got) {
 	s.Helper()
 	g = s.ask("POST", "/v1/login", `{"token":"`+secret+`"}`)
@@ -96,7 +96,7 @@ func TestOPS3_ABrowserLogsInWithAToken(t *testing.T) {
 	s.wants("after the end of the login", s.ask("GET", "/v1/runs", "", cookie), 401, admin.CodeUnauthenticated)
 }
 
-// A login ends with its token.
+// TestOPS3_ALoginEndsWithItsToken proves that a login ends when its token expires.
 func TestOPS3_ALoginEndsWithItsToken(t *testing.T) {
 	clock := time.Now()
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: clock.Add(time.Minute)})
@@ -116,8 +116,8 @@ func TestOPS3_ALoginEndsWithItsToken(t *testing.T) {
 	s.wants("a bearer token where there are logins only", s.ask("GET", "/v1/runs", "", "Authorization: Bearer "+secret), 401, admin.CodeUnauthenticated)
 }
 
-// A page of another origin cannot use the login of a browser, even if CORS allows the origin for
-// tokens.
+// TestOPS3_ACookieCountsForItsOriginOnly proves that a page of another origin cannot use the login
+// of a browser, even if CORS allows the origin to send tokens.
 func TestOPS3_ACookieCountsForItsOriginOnly(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleAdmin, Expires: time.Now().Add(time.Hour)})
 	session, err := httpauth.NewSession(tokens, httpauth.SessionConfig{})
@@ -153,7 +153,8 @@ func TestOPS3_ACookieCountsForItsOriginOnly(t *testing.T) {
 	s.wants("acting by a token from a listed origin", s.ask("POST", at, "", append(listed, bearer)...), 202, "")
 }
 
-// Cookies of TLS connections have the attribute Secure and a name that other hosts cannot set.
+// TestOPS3_CookiesOfTLSAreSecure proves that the cookies of TLS connections have the attribute
+// Secure and a name that other hosts cannot set.
 func TestOPS3_CookiesOfTLSAreSecure(t *testing.T) {
 	tokens, secrets := tokensOf(t, admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	session, err := httpauth.NewSession(tokens, httpauth.SessionConfig{Secure: true, Lasts: time.Hour})

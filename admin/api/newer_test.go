@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A log of a newer release is a problem with a code of its own, both over HTTP and directly. It is
-// not reported as damaged.
+// TestOPS1_ALogOfANewerReleaseIsNotCalledDamaged proves that a log of a newer release is reported
+// with a problem code of its own and not as damaged, both over HTTP and with direct access.
 func TestOPS1_ALogOfANewerReleaseIsNotCalledDamaged(t *testing.T) {
 	st := memstore.New()
 	scene := admintest.NewScene(t, newertest.New(st, event.RunCompleted), func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })

@@ -15,11 +15,11 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// OpenAPI returns the OpenAPI 3.1 document of the API as JSON. It equals openapi.json in the source
-// tree.
+// OpenAPI returns the OpenAPI 3.1 document of the API as JSON. It equals the file openapi.json in
+// this directory.
 func OpenAPI() []byte { return document() }
 
-// object is a JSON object, which is written with sorted names.
+// object is a JSON object. It is encoded with sorted names.
 type object = map[string]any
 
 var document = sync.OnceValue(func() []byte {
@@ -54,7 +54,7 @@ var document = sync.OnceValue(func() []byte {
 			}},
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}},
 		},
-		"security": []any{object{"token": []any{}}, object{}}, // requests from the same machine may need no token
+		"security": []any{object{"token": []any{}}, object{}}, // the empty requirement permits requests from the same machine without a token
 	}
 	b, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
@@ -63,9 +63,9 @@ var document = sync.OnceValue(func() []byte {
 	return append(b, '\n')
 })
 
-// Schemas returns the JSON Schemas of structs, and of the structs that they contain, by name, in
-// the form of the document: with references to #/components/schemas. The name of an unexported type
-// is capitalized.
+// Schemas returns the JSON Schemas of the given structs and of the structs that they contain, by
+// name. References have the form #/components/schemas/NAME, as in the document. The name of an
+// unexported type is capitalized.
 func Schemas(types ...reflect.Type) map[string]any {
 	s := &schemas{all: object{}}
 	for _, t := range types {
@@ -117,8 +117,8 @@ func (s *schemas) operation(r *route.Route) object {
 	return op
 }
 
-// hookOperation describes the endpoint of hooks, which package admin/hooks serves at the root
-// rather than below Prefix.
+// hookOperation describes the public endpoint of hooks. Package admin/hooks serves it at the root,
+// and not below Prefix.
 func hookOperation() object {
 	whatever := object{"*/*": object{}}
 	responses := object{
@@ -149,7 +149,7 @@ func (s *schemas) responses(r *route.Route) object {
 	case r.Out != nil:
 		content["application/json"] = object{"schema": s.of(r.Out)}
 	case r.Kind != "":
-		content[r.Kind] = object{} // which is not JSON and has no schema
+		content[r.Kind] = object{} // the media type is not JSON and has no schema
 	}
 	if r.Stream {
 		content = object{"text/event-stream": object{"schema": object{"type": "string"}}}
@@ -187,13 +187,13 @@ func query(p route.Param) object {
 	return schema
 }
 
-// enums contains the values of strings with a fixed set of values.
+// enums contains the values of fields with a fixed set of values.
 var enums = map[string]func() []string{
 	"Start.policy": admin.Policies, "Start.finished": admin.FinishedPolicies, "Run.status": admin.Statuses, "Acted.verb": admin.Actions, "Bulk.status": admin.BulkStatuses, "Entity.kind": admin.EntityKinds,
 	"PoolActed.verb": admin.PoolActions,
 }
 
-// of returns the schema of a type. For a struct it is a reference.
+// of returns the schema of a type. For a struct, it returns a reference.
 func (s *schemas) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
@@ -235,10 +235,10 @@ func (s *schemas) define(t reflect.Type) {
 	}
 	properties, required := object{}, []string{}
 	schema := object{"type": "object", "properties": properties}
-	s.all[nameOf(t)] = schema // before its fields, which may refer to it
+	s.all[nameOf(t)] = schema // added before the schemas of the fields, because these may refer to it
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || name == "-" { // embedded, or not in JSON
+		if name == "" || name == "-" { // embedded, or omitted in JSON
 			continue
 		}
 		field := s.of(f.Type)
@@ -246,7 +246,7 @@ func (s *schemas) define(t reflect.Type) {
 			field["enum"] = enum()
 		}
 		properties[name] = field
-		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() && name == "payload" { // for which null is valid
+		if !strings.Contains(options, "omit") || t == reflect.TypeFor[admin.Message]() && name == "payload" { // null is a valid payload, so the field is not required
 			required = append(required, name)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json, and the types of the client in clients/ts")
 
-// The document is generated from the routes and committed, so that changes are reviewed.
+// TestOPS3_OpenAPIIsTheCommittedDocument proves that the committed document equals the document
+// that is generated from the routes. Thus changes of the API appear in reviews.
 func TestOPS3_OpenAPIIsTheCommittedDocument(t *testing.T) {
 	committed(t, "openapi.json", api.OpenAPI())
 }
@@ -28,7 +29,7 @@ func TestOPS3_TypesOfTheTypeScriptClientAreThoseOfTheDocument(t *testing.T) {
 	committed(t, filepath.Join("..", "..", "clients", "ts", "src", "schema.ts"), types)
 }
 
-// committed compares generated data with a file.
+// committed reports a test error if generated data differ from a file.
 func committed(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {

@@ -20,9 +20,9 @@ type request struct {
 	route   *route.Route
 	w       http.ResponseWriter
 	r       *http.Request
-	service *admin.Service // restricted to the rights of the principal
+	service *admin.Service // service with the rights of the principal
 	query   *route.Query
-	release func() // releases the stream that it counts as; may be nil
+	release func() // releases the share of the stream limit that the request holds; may be nil
 }
 
 func (q *request) end() {
@@ -37,11 +37,13 @@ func (q *request) path(name string) string { return q.r.PathValue(name) }
 // holds reports whether the request may stay open for long.
 func (q *request) holds() bool { return q.route.Holds || q.route.Waits && q.prefers() > 0 }
 
-// maxWait limits the time that a request waits, so that proxies do not end it.
+// maxWait is the maximum time that a request waits. It is short, so that proxies do not end the
+// request.
 const maxWait = time.Minute
 
-// prefers returns the time that the client wants to wait, from Prefer: wait=SECONDS (RFC 7240), or
-// 0 without that preference. Other preferences are ignored, as the RFC requires.
+// prefers returns the time that the client wants to wait, from the header Prefer: wait=SECONDS (RFC
+// 7240). It returns 0 if the header does not contain this preference. It ignores other preferences,
+// as the RFC requires.
 func (q *request) prefers() time.Duration {
 	for _, line := range q.r.Header.Values("Prefer") {
 		for one := range strings.SplitSeq(line, ",") {
@@ -55,7 +57,7 @@ func (q *request) prefers() time.Duration {
 	return 0
 }
 
-// applied adds the header that confirms the preference.
+// applied adds the header that confirms the preference to wait.
 func (q *request) applied(wait time.Duration) {
 	q.w.Header().Set("Preference-Applied", fmt.Sprintf("wait=%d", wait/time.Second))
 }
@@ -63,7 +65,7 @@ func (q *request) applied(wait time.Duration) {
 // maxKey is the maximum length of an Idempotency-Key in bytes.
 const maxKey = 255
 
-// key returns the idempotency key, or the empty string.
+// key returns the idempotency key of the request. It returns the empty string if there is none.
 func (q *request) key() (string, error) {
 	given := q.r.Header.Values("Idempotency-Key")
 	switch {
@@ -75,7 +77,7 @@ func (q *request) key() (string, error) {
 	return given[0], nil
 }
 
-// input reads the body and the key.
+// input reads the body and the idempotency key of a request.
 func (q *request) input(into any) (key string, err error) {
 	if key, err = q.key(); err != nil {
 		return "", err
@@ -83,7 +85,7 @@ func (q *request) input(into any) (key string, err error) {
 	return key, q.read(into)
 }
 
-// reply responds with JSON.
+// reply responds with v in JSON, or returns err if it is not nil.
 func (q *request) reply(status int, v any, err error) error {
 	if err == nil {
 		answer(q.w, "application/json", status, encode(v))
@@ -252,7 +254,7 @@ var operations = map[*route.Route]func(*request) error{
 	},
 }
 
-// asked returns a handler that reads a body and responds with the result of do.
+// asked returns a handler that reads a body, calls do, and responds with its result.
 func asked[In, Out any](status int, do func(*request, In) (Out, error)) func(*request) error {
 	return func(q *request) error {
 		var in In
@@ -264,7 +266,7 @@ func asked[In, Out any](status int, do func(*request, In) (Out, error)) func(*re
 	}
 }
 
-// whole returns a handler for an operation on the store as a whole.
+// whole returns a handler for an operation on the whole store.
 func whole[T any](ask func(*admin.Service, context.Context) (T, error)) func(*request) error {
 	return func(q *request) error {
 		got, err := ask(q.service, q.ctx())
@@ -304,7 +306,7 @@ func start(q *request) error {
 	got := route.Started{Started: started}
 	if wait := q.prefers(); wait > 0 {
 		run, err := q.service.Wait(q.ctx(), started.Run, wait)
-		if err == nil { // otherwise the start has succeeded nevertheless
+		if err == nil { // the start has succeeded even if the wait fails
 			got.Outcome = &run
 			q.applied(wait)
 		}
@@ -312,7 +314,7 @@ func start(q *request) error {
 	return q.reply(status, got, nil)
 }
 
-// ask waits for the answer as long as the client prefers, by default half a minute.
+// ask waits for the answer as long as the client prefers. The default is half a minute.
 func ask(q *request) error {
 	var in admin.Message
 	var err error
@@ -334,7 +336,7 @@ func ask(q *request) error {
 	return q.reply(http.StatusOK, got, err)
 }
 
-// encode returns a value as JSON. The types of package admin can always be encoded.
+// encode returns a value in JSON. Encoding cannot fail for the types of package admin.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -348,18 +350,19 @@ func encode(v any) []byte {
 // writeTime is the time limit for a single write.
 const writeTime = 30 * time.Second
 
-// answer writes a response. Errors of the connection are ignored.
+// answer writes a response. It ignores errors of the connection.
 func answer(w http.ResponseWriter, kind string, status int, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	deadline := http.NewResponseController(w)
-	_ = deadline.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
+	_ = deadline.SetWriteDeadline(time.Now().Add(writeTime)) // response recorders in tests do not support deadlines
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// export sends a file while it is written. After a part was sent, an error can only be reported by
-// breaking the connection. The file then lacks the last line.
+// export sends a file while the export creates it. If an error occurs after a part of the file was
+// sent, export can report the error only by breaking the connection. The file then lacks the last
+// line.
 func export(q *request) error {
 	var asked admin.ExportRequest
 	if err := q.read(&asked); err != nil {
@@ -385,6 +388,6 @@ func (s *sender) Write(p []byte) (int, error) {
 		s.q.w.Header().Set("Content-Type", s.q.route.Kind)
 		s.sent = true
 	}
-	_ = http.NewResponseController(s.q.w).SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
+	_ = http.NewResponseController(s.q.w).SetWriteDeadline(time.Now().Add(writeTime)) // response recorders in tests do not support deadlines
 	return s.q.w.Write(p)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin/api"
 )
 
-// pieces records each write.
+// pieces is a response recorder that records each write.
 type pieces struct {
 	*httptest.ResponseRecorder
 	all []string
@@ -25,8 +25,9 @@ func (p *pieces) WriteString(text string) (int, error) {
 	return p.ResponseRecorder.WriteString(text)
 }
 
-// All events of an ended run are available, and the pace has a delay of one second. A batch does
-// not exceed the requested size.
+// TestOPS3_SSESendsNoMoreAtOnceThanItWasAskedFor proves that a batch does not exceed the requested
+// size, even if all events of an ended run are available immediately and the requested delay is one
+// second.
 func TestOPS3_SSESendsNoMoreAtOnceThanItWasAskedFor(t *testing.T) {
 	s := serve(t, api.Config{})
 	for range 30 {

@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collect receives messages until one of them is "stop", and returns their number. It writes each
-// to two streams.
+// collect receives messages until it receives "stop", and returns their number. It writes each
+// message to two streams.
 var (
 	collect = shim.NewWorkflow[workflow.None, int]("api.collect", "", shim.WorkflowPolicy{})
 	hooked  = shim.NewWorkflow[workflow.None, int]("api.hooked", "", shim.WorkflowPolicy{}) // opens a hook and receives payloads
@@ -47,14 +47,15 @@ type server struct {
 	*httptest.Server
 	store  *watchedStore
 	direct *admin.Service
-	run    string // a run that waits for items
+	run    string // ID of a run that waits for items
 }
 
-// watchedStore counts the reads of lists of the workflow api.collect, and fails to export one run.
+// watchedStore counts the reads of lists of runs of the workflow api.collect, and fails the export
+// of one run.
 type watchedStore struct {
 	store.Store
 	lists  atomic.Int64
-	broken atomic.Value // contains an event.RunID
+	broken atomic.Value // contains the event.RunID of the run whose export fails
 }
 
 func (s *watchedStore) Unwrap() store.Store { return s.Store }
@@ -74,7 +75,7 @@ func (s *watchedStore) Count(ctx context.Context, q store.Query) (store.Counts, 
 
 func (s *watchedStore) Load(ctx context.Context, all []store.Load) ([]store.Loaded, error) {
 	for _, l := range all {
-		if l.Run == s.broken.Load() && l.Limit < 0 { // the export of it
+		if l.Run == s.broken.Load() && l.Limit < 0 { // only an export loads the log with a negative limit
 			return nil, errors.New("the store is gone")
 		}
 	}
@@ -141,10 +142,10 @@ type got struct {
 	status  int
 	header  http.Header
 	body    string
-	problem admin.Problem // set if the response is one
+	problem admin.Problem // the problem, if the response contains one
 }
 
-// ask sends a request; header contains lines such as "Name: value".
+// ask sends a request. header contains lines such as "Name: value".
 func (s *server) ask(method, path, body string, header ...string) got {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+path, strings.NewReader(body))
@@ -189,7 +190,7 @@ func (s *server) read(answer *http.Response) got {
 	return g
 }
 
-// raw sends bytes that no client would send, and reads the response.
+// raw sends bytes that package net/http would not send, and reads the response.
 func (s *server) raw(request string) got {
 	s.Helper()
 	conn := s.dial()

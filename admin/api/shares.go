@@ -18,19 +18,20 @@ func newShares(mutations, streams, lists int, now func() time.Time) *shares {
 	return &shares{mutations: rate.New(mutations, now), streams: share{most: streams}, lists: share{most: lists}}
 }
 
-// mutate takes one change from the rate limit. If there is none left, it returns the time until the
-// next one.
+// mutate consumes one change from the rate limit of a principal. If none is left, it returns the
+// time until the next change is allowed.
 func (s *shares) mutate(name string) time.Duration { return s.mutations.Take(name) }
 
-// share limits the number of concurrent uses of something per principal.
+// share limits the number of concurrent uses of a resource per principal.
 type share struct {
 	most int
 
 	mu   sync.Mutex
-	open map[string]int // by principal
+	open map[string]int // number of uses by name of the principal
 }
 
-// hold takes n and returns a function that releases them, or nil if fewer are left.
+// hold reserves n uses for a principal, and returns a function that releases them. It returns nil
+// if fewer than n are available.
 func (s *share) hold(name string, n int) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,21 +15,21 @@ import (
 
 // message is a server-sent event.
 type message struct {
-	id   string // at which a reader that reconnects continues; empty means that of the previous message
+	id   string // position from which a reader that reconnects continues; empty means the position of the preceding message
 	kind string
 	data any
 }
 
-// maxWrite is the maximum number of bytes of a write, except for a single larger message.
+// maxWrite is the maximum size of a write in bytes. A single message may be larger.
 const maxWrite = 256 << 10
 
-// stream responds with server-sent events: the messages of feed, then one of the kind end, or
-// problem if feed ends with an error. Messages that arrive within the delay of pace are written
-// together, up to its batch size. While nothing arrives, comments keep the connection alive. The
-// context of feed is canceled when the response ends.
+// stream responds with server-sent events. It sends the messages of feed, then a message of kind
+// end, or of kind problem if feed ends with an error. Messages that arrive within the delay of pace
+// are written together, up to the batch size of pace. If no messages arrive, comments keep the
+// connection alive. The context of feed is canceled when the response ends.
 func (q *request) stream(pace route.Pace, feed func(ctx context.Context) iter.Seq2[message, error]) {
 	q.w.Header().Set("Content-Type", "text/event-stream")
-	q.w.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer messages
+	q.w.Header().Set("X-Accel-Buffering", "no") // keeps proxies from buffering the messages
 	q.w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithCancel(q.ctx())
 	messages := make(chan message)
@@ -54,14 +54,14 @@ func (q *request) stream(pace route.Pace, feed func(ctx context.Context) iter.Se
 	}()
 	defer func() {
 		cancel()
-		for range messages { // until feed has ended
+		for range messages { // waits until feed has ended
 		}
 	}()
 	q.write(ctx, pace, messages)
 }
 
-// write sends messages until there are no more, the reader has disconnected, its credential has
-// become invalid, or the server stops.
+// write sends messages until there are no more messages, the reader has disconnected, the
+// credential has become invalid, or the server stops.
 func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan message) {
 	alive := time.NewTicker(q.h.cfg.KeepAlive)
 	defer alive.Stop()
@@ -82,7 +82,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 			return
 		case <-again.C:
 			if ended := httpauth.Still(q.h.who, q.r, principalOf(q.r.Context())); ended != nil {
-				batch.Reset() // a reader that reconnects requests it again
+				batch.Reset() // a reader that reconnects requests these messages again
 				(&message{kind: "problem", data: admin.ProblemOf(ended)}).writeTo(&batch)
 				_ = send()
 				return
@@ -98,7 +98,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 		case m, more := <-messages:
 			if !more {
 				if waiting > 0 {
-					_ = send() // ignore the error: a reader that reconnects requests these events again
+					_ = send() // errors are ignored, because a reader that reconnects requests these events again
 				}
 				return
 			}
@@ -112,7 +112,8 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 	}
 }
 
-// writeTo writes a message in the format of the HTML standard. Its data contain no line breaks.
+// writeTo writes a message in the event stream format of the HTML standard. The data of a message
+// contain no line breaks.
 func (m *message) writeTo(b *bytes.Buffer) {
 	if m.id != "" {
 		fmt.Fprintf(b, "id: %s\n", m.id)
