@@ -31,8 +31,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// roleOf is an environment variable for processes of this test. It contains the role, worker or
-// server, and the URL of the store, separated by a space.
+// roleOf is an environment variable for processes of this test. It contains the role of the
+// process, worker or server, and the URL of the store, separated by a space.
 const roleOf = "FLOWGEN_TEST_HOOKS"
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// late answers a payload when a message allows it.
+// late receives a payload, and answers it after a message has arrived.
 var late = shim.NewWorkflow[workflow.None, int64]("hooks.late", "", shim.WorkflowPolicy{})
 
 func answersLate(ctx workflow.Context, _ workflow.None) (int64, error) {
@@ -98,7 +98,7 @@ func play(role, url string) error {
 	return (&http.Server{Handler: hooks.New(client, hooks.Config{}), ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// launch starts a process, and returns its first output and a function that kills it.
+// launch starts a process. It returns the first output of the process and a function that kills it.
 func launch(t *testing.T, role, url string) (said string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -125,9 +125,10 @@ func launch(t *testing.T, role, url string) (said string, kill func()) {
 	return strings.TrimSpace(line), kill
 }
 
-// Worker and server are killed between the acceptance of a payload and its answer, and again after
-// the answer. A request that is repeated with its key receives the answer each time, and the
-// payload arrives once.
+// TestOPS3_AnAnswerSurvivesTheDeathOfWorkerAndServer proves that the answer to a payload survives
+// the loss of the processes. Worker and server are killed between the acceptance of a payload and
+// its answer, and again after the answer. A request that is repeated with its key receives the
+// answer each time, and the payload arrives once.
 func TestOPS3_AnAnswerSurvivesTheDeathOfWorkerAndServer(t *testing.T) {
 	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "flows.db"), "redis": redistest.Start(t).URL()} {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestOPS3_AnAnswerSurvivesTheDeathOfWorkerAndServer(t *testing.T) {
 			}
 			answered := func(when string) {
 				t.Helper()
-				for { // it is accepted until another worker may claim the run
+				for { // the request is accepted without an answer until another worker may claim the run
 					status, body := post()
 					if status == http.StatusAccepted {
 						continue
@@ -205,7 +206,7 @@ func TestOPS3_AnAnswerSurvivesTheDeathOfWorkerAndServer(t *testing.T) {
 	}
 }
 
-// reach waits until the log of a run has an event of a type.
+// reach waits until the log of a run contains an event of a type.
 func reach(t *testing.T, run *workflow.Run[int64], typ event.Type) {
 	t.Helper()
 	for e, err := range run.Events(t.Context()) {
@@ -239,7 +240,7 @@ func logOf[T any](t *testing.T, run *workflow.Run[T], typ event.Type) (all []eve
 	return all
 }
 
-// cut is a store that fails during an outage. A failed operation may have been executed.
+// cut is a store that fails during an outage. An operation that failed may have been executed.
 type cut struct {
 	store.Store
 	away atomic.Bool
@@ -257,7 +258,7 @@ func (c *cut) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamP
 	return c.Store.ReadStream(ctx, r)
 }
 
-// Deliver executes every other delivery, and returns an error for all.
+// Deliver returns an error for all deliveries during an outage, but executes every other one.
 func (c *cut) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if !c.away.Load() {
 		return c.Store.Deliver(ctx, d)
@@ -336,7 +337,8 @@ func TestOPS3_AStoreThatGoesAwayMidwayAcceptsOnce(t *testing.T) {
 	}
 }
 
-// A hook is closed while requests arrive: each accepted payload is in the log, and no other one.
+// TestOPS3_AHookThatIsClosedMidwayLosesNothing proves that, if a hook is closed while requests
+// arrive, the log contains each accepted payload and no other payload.
 func TestOPS3_AHookThatIsClosedMidwayLosesNothing(t *testing.T) {
 	onEach(t, hooks.Config{Rate: 10_000}, func(s *scene) {
 		accepted, done := make(chan int, 1), make(chan struct{})

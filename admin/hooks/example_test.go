@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A program receives the callback of a service, and a workflow responds to it.
+// The program receives the callback of a service, and a workflow responds to the callback.
 func Example() {
 	type greeting struct {
 		Name string `json:"name"`

@@ -1,29 +1,30 @@
-// Package hooks is the public HTTP endpoint of hooks: POST /hooks/{token} sends a payload to the
-// run that opened the hook. Mount it in a program with a client of the store, which need not be a
-// worker:
+// Package hooks is the public HTTP endpoint of hooks. POST /hooks/{token} sends a payload to the run
+// that opened the hook. Any program with a client of the store can mount it:
 //
 //	http.Handle(hooks.Prefix, hooks.New(client, hooks.Config{}))
 //
-// The token is the only credential. For a hook of [workflow.HookRequest] the payload is the
-// request; for any other hook it is the body, which must be JSON of the type of the hook. An empty
-// body is null. With the header Idempotency-Key a repeated payload arrives once.
+// The token is the only credential. The payload of a hook of [workflow.HookRequest] is the request.
+// The payload of any other hook is the body, which must be JSON of the type of the hook. An empty
+// body means null. If a request with the header Idempotency-Key is repeated, its payload arrives
+// once.
 //
 // # Responses
 //
 //   - 202: the payload is durable. The run receives it when its code requests it.
 //   - The response of the workflow, if the hook was opened with [workflow.RespondWith] and the
-//     response is available in time; otherwise 202. A repetition of the request with the same
-//     Idempotency-Key returns the response later.
-//   - 404: the token is invalid, or its hook is closed. The response is the same in all cases, and
+//     response is available in time. If it is not, the status is 202, and a later repetition of the
+//     request with the same Idempotency-Key returns the response.
+//   - 404: the token is invalid, or its hook is closed. The response is the same in both cases, and
 //     takes at least 100 ms.
 //   - 400, 413, 422: the body is not JSON, is too large, or does not match the type of the hook.
-//     408: it did not arrive in time.
-//   - 429: more than 20 requests per second with that token. 503: the store does not respond; the
-//     payload may have arrived: repeat the request with the same Idempotency-Key. Both have the
-//     header Retry-After.
+//   - 408: the body did not arrive in time.
+//   - 429: there were more than 20 requests per second with that token. The response has the header
+//     Retry-After.
+//   - 503: the store does not respond, and the payload may have arrived. Repeat the request with the
+//     same Idempotency-Key after the time in the header Retry-After.
 //
-// Errors are problems, see [admin.Problem]. Payloads are not recorded in the journal of operators:
-// the log of the run contains them, and unauthenticated callers could fill the journal.
+// Errors are problems; see [admin.Problem]. The journal of operators does not record payloads,
+// because the log of the run contains them, and unauthenticated callers could fill the journal.
 package hooks
 
 import (
@@ -44,31 +45,32 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Prefix is the prefix of the paths of hooks; the token follows.
+// Prefix is the prefix of the paths of hooks. It is followed by the token.
 const Prefix = "/hooks/"
 
 // Config configures a Handler. The zero value is suitable for a server on the internet.
 type Config struct {
-	// MaxBody limits the body of a request in bytes; 0 means workflow.DefaultMaxPayload plus 64
-	// KiB.
+	// MaxBody is the maximum size of the body of a request in bytes; 0 means
+	// workflow.DefaultMaxPayload plus 64 KiB.
 	MaxBody int64
-	// BodyTime limits the time for reading the body of a request; 0 means 10 s.
+	// BodyTime is the time limit for reading the body of a request; 0 means 10 s.
 	BodyTime time.Duration
-	// AcceptTime limits the time in which the store must accept a payload; 0 means 10 s.
+	// AcceptTime is the time within which the store must accept a payload; 0 means 10 s.
 	AcceptTime time.Duration
-	// Rate limits the requests per token and second, and their burst; 0 means 20.
+	// Rate is the maximum number of requests per second with a token, and the maximum burst; 0
+	// means 20.
 	Rate int
-	// Waiting limits the requests that wait for responses of workflows; further requests get 202 at
-	// once. 0 means 1,000.
+	// Waiting is the maximum number of requests that wait for responses of workflows; 0 means
+	// 1,000. Further requests get the status 202 immediately.
 	Waiting int
-	// Bodies limits the total size of the bodies in memory in bytes; 0 means 256 MiB. The body of a
-	// request with an invalid token is not read.
+	// Bodies is the maximum total size of the bodies in memory in bytes; 0 means 256 MiB. The body
+	// of a request with an invalid token is not read.
 	Bodies int64
-	// Now is the clock for the rate; nil means time.Now.
+	// Now is the clock for the rate limit; nil means time.Now.
 	Now func() time.Time
 }
 
-// Handler serves hooks.
+// Handler serves the public endpoint of hooks.
 type Handler struct {
 	client  *workflow.Client
 	cfg     Config
@@ -77,8 +79,8 @@ type Handler struct {
 	bodies  *body.Budget
 }
 
-// New returns a handler for a client, which the caller must close. It serves the paths that begin
-// with Prefix.
+// New returns a handler that uses a client. The caller must close the client. The handler serves
+// the paths that begin with Prefix.
 func New(client *workflow.Client, cfg Config) *Handler {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.BodyTime = cmp.Or(cfg.BodyTime, 10*time.Second)
@@ -89,8 +91,8 @@ func New(client *workflow.Client, cfg Config) *Handler {
 	return &Handler{client: client, cfg: cfg, rate: rate.New(cmp.Or(cfg.Rate, 20), cfg.Now), waiting: make(chan struct{}, cmp.Or(cfg.Waiting, 1000)), bodies: body.NewBudget(cmp.Or(cfg.Bodies, 256<<20))}
 }
 
-// ServeHTTP handles a request. The first check that fails determines the response. The token is
-// checked before the body is read, and the checks before that do not depend on the token.
+// ServeHTTP handles a request. The first check that fails determines the response. ServeHTTP checks
+// the token before it reads the body. The checks before that do not depend on the token.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range always {
 		w.Header().Set(name, value)
@@ -111,15 +113,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail(w, err)
 }
 
-// always contains the headers of all responses. The response of a workflow may contain data of an
-// attacker, so a browser must neither guess its type nor execute anything in it.
+// always contains the headers of every response. The response of a workflow may contain data from
+// an attacker, so a browser must neither guess its type nor execute anything in it.
 var always = map[string]string{
 	"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
 	"Referrer-Policy": "no-referrer",
 }
 
-// unknownTime is the minimum duration of the response to an invalid token, so that it does not
-// reveal why the token is invalid.
+// unknownTime is the minimum duration of the response to an invalid token. It hides why the token
+// is invalid.
 const unknownTime = 100 * time.Millisecond
 
 func hide(ctx context.Context, left time.Duration) error {
@@ -133,12 +135,13 @@ func hide(ctx context.Context, left time.Duration) error {
 	}
 }
 
-// unknown is the response for all tokens without an open hook.
+// unknown returns the error for every token without an open hook.
 func unknown() error {
 	return admin.NewProblem(admin.CodeNotFound, "there is no open hook with this token", "use the token of a hook that is open")
 }
 
-// accepted is the response after a payload has become durable.
+// accepted is the response after a payload has become durable, if there is no response of the
+// workflow.
 var accepted = workflow.HookResponse{Status: http.StatusAccepted, Header: map[string]string{"Content-Type": "application/json"}, Body: []byte("{\"accepted\":true}\n")}
 
 // take delivers a request to its hook, and returns the response.
@@ -182,7 +185,8 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (workflow.HookRes
 	return h.await(r.Context(), call), nil
 }
 
-// tokenOf returns the token in a path. Paths are not cleaned, and a token is a single segment.
+// tokenOf returns the token in the path of a request. Paths are not cleaned, and a token is a
+// single segment.
 func tokenOf(r *http.Request) (string, bool) {
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
 	if !ok || rest == "" || rest == "." || rest == ".." || strings.Contains(rest, "/") || len(rest) > maxPath {
@@ -208,14 +212,14 @@ func keyOf(r *http.Request) ([]workflow.SendOption, error) {
 	return []workflow.SendOption{workflow.IdempotencyKey(given[0])}, nil
 }
 
-// read reads a request.
+// read reads the body of a request within the limits.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (workflow.HookRequest, error) {
 	data, err := body.Read(w, r, h.cfg.MaxBody, h.cfg.BodyTime)
 	return workflow.HookRequest{Query: r.URL.Query(), Header: r.Header, Body: data}, err
 }
 
-// find returns the hook of a token before the body is read, so that requests with invalid tokens
-// use no memory.
+// find returns the hook of a token. It is called before the body is read, so that requests with
+// invalid tokens use no memory.
 func (h *Handler) find(ctx context.Context, w http.ResponseWriter, token string) (workflow.HookInfo, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
 	defer cancel()
@@ -226,12 +230,12 @@ func (h *Handler) find(ctx context.Context, w http.ResponseWriter, token string)
 	return info, err
 }
 
-// deliver sends a request to the run. If the store does not respond in time, it is unknown whether
-// the delivery succeeded.
+// deliver delivers a request to the run. If the store does not respond in time, the delivery may
+// have succeeded or not.
 func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token string, info *workflow.HookInfo, r workflow.HookRequest, key []workflow.SendOption) (*workflow.HookCall, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
 	defer cancel()
-	if !info.Request && len(r.Body) > 0 { // a payload that parsers interpret differently is refused
+	if !info.Request && len(r.Body) > 0 { // a payload that different parsers interpret differently is refused
 		if bad := body.CheckAny(r.Body); bad != nil {
 			return nil, hidden(info, bad)
 		}
@@ -243,7 +247,7 @@ func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token stri
 	return call, nil
 }
 
-// refused returns the response for an error of the client.
+// refused returns the problem for an error that the client returned.
 func refused(w http.ResponseWriter, info *workflow.HookInfo, err error) error {
 	if errors.Is(err, workflow.ErrHookNotFound) || errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrRunNotFound) {
 		return unknown()
@@ -259,8 +263,8 @@ func refused(w http.ResponseWriter, info *workflow.HookInfo, err error) error {
 	return admin.NewProblem(admin.CodeFailed, "the store does not answer: the payload may have arrived", "send it again with the same Idempotency-Key; without one it could arrive twice")
 }
 
-// hidden returns the error of a payload, unless the hook is closed. A closed hook is
-// indistinguishable from a missing one.
+// hidden returns the error of a payload, unless the hook is closed. A caller cannot distinguish a
+// closed hook from a missing one.
 func hidden(info *workflow.HookInfo, err error) error {
 	if info.Closed {
 		return unknown()
@@ -268,7 +272,8 @@ func hidden(info *workflow.HookInfo, err error) error {
 	return err
 }
 
-// await returns the response of the workflow, or 202, also if too many requests wait.
+// await waits for the response of the workflow and returns it. It returns 202 if there is none in
+// time, or if too many requests are waiting.
 func (h *Handler) await(ctx context.Context, call *workflow.HookCall) workflow.HookResponse {
 	if call.Respond == 0 {
 		return accepted
@@ -279,7 +284,7 @@ func (h *Handler) await(ctx context.Context, call *workflow.HookCall) workflow.H
 	default:
 		return accepted
 	}
-	limited, cancel := context.WithTimeout(ctx, call.Respond+time.Second) // the store's clock determines the end; this is for a store that does not respond
+	limited, cancel := context.WithTimeout(ctx, call.Respond+time.Second) // the store's clock determines the end of the wait; this limit applies if the store does not respond
 	defer cancel()
 	r, answered, err := call.Answer(limited)
 	if err != nil || !answered {
@@ -291,7 +296,8 @@ func (h *Handler) await(ctx context.Context, call *workflow.HookCall) workflow.H
 // writeTime is the time limit for writing a response.
 const writeTime = 30 * time.Second
 
-// write writes the response of the workflow, which cannot override the headers of all responses.
+// write sends the response of the workflow. The workflow cannot override the headers that every
+// response has.
 func (h *Handler) write(w http.ResponseWriter, r workflow.HookResponse) {
 	for name, value := range r.Header {
 		if always[http.CanonicalHeaderKey(name)] == "" {
@@ -304,7 +310,7 @@ func (h *Handler) write(w http.ResponseWriter, r workflow.HookResponse) {
 	send(w, cmp.Or(r.Status, http.StatusOK), r.Body)
 }
 
-// fail responds with a problem.
+// fail sends a problem as the response.
 func fail(w http.ResponseWriter, err error) {
 	p := admin.ProblemOf(err)
 	if p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusRequestTimeout {
@@ -313,13 +319,13 @@ func fail(w http.ResponseWriter, err error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(p) // text can always be encoded
+	_ = enc.Encode(p) // a problem can always be encoded
 	w.Header().Set("Content-Type", "application/problem+json")
 	send(w, p.Status, b.Bytes())
 }
 
 func send(w http.ResponseWriter, status int, data []byte) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // not supported by response recorders in tests
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // response recorders in tests do not support deadlines
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	} else {

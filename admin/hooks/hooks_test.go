@@ -33,7 +33,7 @@ type payment struct {
 	Cents int64 `json:"cents"`
 }
 
-// take opens three hooks with different responses, and ends after a message.
+// take opens three hooks that respond differently, and ends after a message.
 var (
 	take    = shim.NewWorkflow[workflow.None, []int64]("hooks.take", "", shim.WorkflowPolicy{})
 	paid    = workflow.NewHook[payment]("paid")
@@ -43,8 +43,8 @@ var (
 	command = workflow.NewTopic[string]("command")
 )
 
-// taken receives payloads from paid without a response, responds to priced with the double, and to
-// raw with the request.
+// taken receives payloads from three hooks. It does not respond to paid, responds to priced with
+// twice the amount, and responds to raw with the request.
 func taken(ctx workflow.Context, _ workflow.None) (all []int64, err error) {
 	p, err := paid.Open(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func taken(ctx workflow.Context, _ workflow.None) (all []int64, err error) {
 	}
 }
 
-// echo responds with the request, including the headers that an attacker wants to set.
+// echo responds with the request. The response includes headers that an attacker wants to set.
 func echo(r workflow.HookRequest) workflow.HookResponse {
 	return workflow.HookResponse{
 		Status: http.StatusTeapot, Header: map[string]string{"content-type": "text/html", "X-Content-Type-Options": "sniff", "X-Got": strings.Join(r.Header["X-Signature"], "|") + " " + strings.Join(r.Query["q"], "|")},
@@ -100,7 +100,7 @@ func echo(r workflow.HookRequest) workflow.HookResponse {
 	}
 }
 
-// scene is the endpoint of a store with a worker.
+// scene is the endpoint of a store, and a worker.
 type scene struct {
 	*testing.T
 	*httptest.Server
@@ -112,7 +112,7 @@ type scene struct {
 func newScene(t *testing.T, st store.Store, cfg hooks.Config) *scene {
 	t.Helper()
 	quiet := workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
-	c, serving := workflow.NewClient(st, quiet), workflow.NewClient(st, quiet) // the endpoint has a client of its own
+	c, serving := workflow.NewClient(st, quiet), workflow.NewClient(st, quiet) // the endpoint uses a client of its own
 	s := &scene{T: t, Server: httptest.NewServer(hooks.New(serving, cfg)), client: c}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -160,7 +160,7 @@ type answer struct {
 	body   string
 }
 
-// post sends a request; head alternates names and values.
+// post sends a request. head alternates names and values of headers.
 func (s *scene) post(path, body string, head ...string) answer {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
@@ -185,7 +185,7 @@ func (s *scene) send(r *http.Request) answer {
 	if err != nil {
 		s.Error(err)
 	}
-	if got.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // from the server, before the handler
+	if got.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // the server refuses the request before it calls the handler
 		return answer{status: got.StatusCode}
 	}
 	if got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(got.Header.Get("Content-Security-Policy"), "sandbox") {
@@ -194,7 +194,7 @@ func (s *scene) send(r *http.Request) answer {
 	return answer{got.StatusCode, got.Header, string(data)}
 }
 
-// log returns the events of a type.
+// log returns the events of a type in the log of the run.
 func (s *scene) log(typ event.Type) []event.Event {
 	s.Helper()
 	return logOf(s.T, s.run, typ)
@@ -268,7 +268,7 @@ func TestOPS3_TokensThatLeadNowhereHaveTheSameAnswer(t *testing.T) {
 		if err := command.Send(s.Context(), s.run, "dispose"); err != nil {
 			s.Fatal(err)
 		}
-		for len(s.log(event.HookDisposed)) < 3 { // closed, paid and priced
+		for len(s.log(event.HookDisposed)) < 3 { // waits until the hooks closed, paid and priced are closed
 			if s.Context().Err() != nil {
 				s.Fatal("the hooks were not closed")
 			}
@@ -338,7 +338,7 @@ func TestOPS3_WhatCannotBeAPayloadIsRefused(t *testing.T) {
 	if r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+at, io.MultiReader(strings.NewReader(`"`), endless{})); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Server.Client().Do(r); err == nil { // the connection may end before the response is read
+	if got, err := s.Server.Client().Do(r); err == nil { // the server may close the connection before the client reads the response
 		defer got.Body.Close()
 		if got.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("an endless body: got %d, want 413", got.StatusCode)
@@ -397,7 +397,8 @@ func TestOPS3_ATokenHasItsRate(t *testing.T) {
 	}
 }
 
-// Requests beyond the limit of waiting requests get 202 at once.
+// TestOPS3_NoMoreRequestsWaitThanMay proves that requests beyond the limit of waiting requests get
+// the status 202 immediately.
 func TestOPS3_NoMoreRequestsWaitThanMay(t *testing.T) {
 	s := newScene(t, memstore.New(), hooks.Config{Waiting: 1})
 	run, err := late.Start(t.Context(), s.client, workflow.None{})

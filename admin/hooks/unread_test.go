@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// counted is an endless body that counts the bytes read.
+// counted is an endless body that counts the bytes that are read from it.
 type counted struct{ n int }
 
 func (c *counted) Read(b []byte) (int, error) {
@@ -18,7 +18,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The bodies of requests with guessed tokens use no memory.
+// TestOPS3_NothingIsReadOfABodyForAnUnknownToken proves that the handler does not read the body of
+// a request with a guessed token, so that the body uses no memory.
 func TestOPS3_NothingIsReadOfABodyForAnUnknownToken(t *testing.T) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	defer client.Close()

@@ -9,11 +9,12 @@ import (
 )
 
 // CORS allows pages of listed origins to send requests with a bearer token. It never allows
-// credentials that browsers add automatically, and a [Session] ignores its cookie in such requests.
+// credentials that browsers add automatically. A [Session] ignores its cookie in requests from such
+// pages.
 type CORS struct{ origins []string }
 
-// NewCORS returns a CORS that allows origins such as https://app.example.com. It is not possible to
-// allow all origins.
+// NewCORS returns a CORS that allows origins such as https://app.example.com. A pattern that allows
+// all origins is an error.
 func NewCORS(origins ...string) (*CORS, error) {
 	check := http.NewCrossOriginProtection()
 	for _, origin := range origins {
@@ -35,8 +36,8 @@ func (c *CORS) Allows(r *http.Request) bool {
 	return slices.Contains(c.origins, r.Header.Get("Origin"))
 }
 
-// Answer writes the headers for a request of an allowed origin. It reports whether the request was
-// a preflight, whose response is complete.
+// Answer writes the headers of the response to a request from an allowed origin. It reports whether
+// the request was a preflight, in which case the response is complete.
 func (c *CORS) Answer(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	h := w.Header()
 	h.Add("Vary", "Origin")

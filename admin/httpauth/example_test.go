@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/admin/httpauth"
 )
 
-// A custom page logs a browser in, and later requests are made as the owner of the token.
+// A page of the program logs a browser in. Later requests of the browser are made on behalf of the
+// principal of the token.
 func ExampleSession() {
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleOperator, Expires: time.Now().Add(time.Hour)})
 	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)

@@ -11,7 +11,7 @@ import (
 // Identifier authenticates requests.
 type Identifier interface {
 	// Identify returns the principal of a request. [ErrNoCredential] means that the request has no
-	// credential of the supported kind, a *admin.UnauthenticatedError that its credential is
+	// credential of the supported kind. A *admin.UnauthenticatedError means that the credential is
 	// invalid. Any other error means that the credential could not be checked.
 	Identify(r *http.Request) (admin.Principal, error)
 }
@@ -19,8 +19,8 @@ type Identifier interface {
 // ErrNoCredential reports that a request has no credential.
 var ErrNoCredential error = &admin.UnauthenticatedError{What: "the request has no credential"}
 
-// First returns an Identifier that uses the first of the given ones for which the request has a
-// credential. Nil arguments are skipped; without any, Identify returns ErrNoCredential.
+// First returns an Identifier that uses the first of the given Identifiers for which a request has
+// a credential. It skips nil arguments. If no argument remains, Identify returns ErrNoCredential.
 func First(all ...Identifier) Identifier { return first(all) }
 
 type first []Identifier
@@ -57,9 +57,10 @@ func (b bearer) Identify(r *http.Request) (admin.Principal, error) {
 }
 
 // CheckRead returns an error for a read that a page of another origin has sent, according to the
-// header Sec-Fetch-Site; [http.CrossOriginProtection] permits such reads. The page could load a
-// resource as an image or a script, and derive information from its size or timing. Following a
-// link is permitted, because the result is a page of its own.
+// header Sec-Fetch-Site. [http.CrossOriginProtection] permits such reads. The page could load a
+// resource as an image or a script, and derive information from the size or the timing of the
+// response. Following a link is permitted, because the browser then shows the response as a page of
+// its own.
 func CheckRead(r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return nil
@@ -74,10 +75,10 @@ func CheckRead(r *http.Request) error {
 	return errors.New("a page of another origin has asked for it")
 }
 
-// Still returns an error if a request in progress would be refused by now, or would have another
-// principal: its credential has expired, was revoked, or has different rights. If the credential
-// cannot be checked, for example because the keys of an issuer are unavailable, or if there is no
-// Identifier, it returns nil.
+// Still returns an error if a request in progress would be refused at present, or would have
+// another principal. This is the case if its credential has expired, was revoked, or has different
+// rights. Still returns nil if the credential cannot be checked, for example because the keys of an
+// issuer are unavailable, and if there is no Identifier.
 func Still(by Identifier, r *http.Request, who admin.Principal) error {
 	if by == nil {
 		return nil

@@ -12,18 +12,18 @@ import (
 
 // ProxyConfig describes a proxy that is trusted to authenticate requests.
 type ProxyConfig struct {
-	Header string         // contains the name; the proxy must remove this header from incoming requests
+	Header string         // name of the header with the name of the principal; the proxy must remove this header from incoming requests
 	From   []netip.Prefix // addresses of the proxy
-	// Role is the role of all requests through the proxy; empty means viewer.
+	// Role is the role of requests without RoleHeader; empty means viewer.
 	Role admin.Role
-	// RoleHeader is the header with the role; empty means none. A request without the header has
-	// Role.
+	// RoleHeader is the name of the header that contains the role. If it is empty, all requests
+	// have Role. A request without the header has Role.
 	RoleHeader string
 }
 
-// Proxy is an Identifier that trusts a header in requests from listed addresses. The address is
-// that of the connection; forwarding headers are ignored. A request from another address with the
-// header is refused as forged.
+// Proxy is an Identifier that trusts a header in requests from listed addresses. It uses the
+// address of the connection and ignores forwarding headers. It refuses a request with the header
+// from any other address as forged.
 type Proxy struct{ cfg ProxyConfig }
 
 var _ Identifier = (*Proxy)(nil)
@@ -50,7 +50,7 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	return &Proxy{cfg}, nil
 }
 
-// maxName is the maximum length of a name from a proxy in bytes.
+// maxName is the maximum length of a principal's name from a proxy in bytes.
 const maxName = 256
 
 // Identify implements [Identifier].

@@ -14,27 +14,27 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// SessionConfig configures a Session. The zero value is for a single server, and its sessions end
+// SessionConfig configures a Session. The zero value is for a single server, whose sessions end
 // with the process.
 type SessionConfig struct {
 	// Lasts is the maximum duration of a login; 0 means 12 h. The session ends earlier if its token
 	// expires.
 	Lasts time.Duration
-	// Secure reports that browsers use TLS although the server does not, as behind a proxy. Cookies
-	// of requests over TLS are always Secure.
+	// Secure reports whether browsers use TLS although the server does not, for example behind a
+	// proxy. The cookies of requests over TLS are always Secure.
 	Secure bool
-	// Key encrypts the cookies: 32 bytes, the same for all servers that a browser may reach. Nil
-	// means a random key.
+	// Key encrypts the cookies. It has 32 bytes and must be the same on all servers that a browser
+	// may reach. Nil means a random key.
 	Key []byte
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // Session implements logins of browsers. The cookie contains the encrypted token and the time at
-// which the session ends; the server stores nothing. The authenticator checks the token for each
-// request, so a revoked or expired token ends its sessions. The cookie is HttpOnly and
-// SameSite=Strict, and is accepted only in requests from the same origin or made by the user
-// directly.
+// which the session ends. The server stores nothing. For each request, the authenticator checks the
+// token, so that a revoked or expired token ends its sessions. The cookie is HttpOnly and
+// SameSite=Strict. It is accepted only in requests from the same origin, and in requests that the
+// user makes directly.
 type Session struct {
 	auth    admin.Authenticator
 	cfg     SessionConfig
@@ -44,7 +44,8 @@ type Session struct {
 
 var _ Identifier = (*Session)(nil)
 
-// NewSession returns a Session for the tokens of an authenticator.
+// NewSession returns a Session for the tokens of an authenticator. It returns an error if the key
+// is invalid.
 func NewSession(auth admin.Authenticator, cfg SessionConfig) (*Session, error) {
 	cfg.Lasts = cmp.Or(cfg.Lasts, 12*time.Hour)
 	if cfg.Now == nil {
@@ -52,7 +53,7 @@ func NewSession(auth admin.Authenticator, cfg SessionConfig) (*Session, error) {
 	}
 	if cfg.Key == nil {
 		cfg.Key = make([]byte, keySize)
-		_, _ = rand.Read(cfg.Key) // never fails
+		_, _ = rand.Read(cfg.Key) // rand.Read never returns an error
 	}
 	if len(cfg.Key) != keySize {
 		return nil, &admin.InputError{What: fmt.Sprintf("the key of sessions has %d bytes", len(cfg.Key)), Fix: fmt.Sprintf("give %d random ones", keySize)}
@@ -70,13 +71,14 @@ func NewSession(auth admin.Authenticator, cfg SessionConfig) (*Session, error) {
 
 const (
 	keySize = 32
-	// maxCookie is the maximum length of the value of a cookie in bytes: browsers drop cookies that
-	// are longer than 4,096 bytes with name and attributes.
+	// maxCookie is the maximum length of the value of a cookie in bytes. Browsers drop cookies that
+	// are longer than 4,096 bytes including name and attributes.
 	maxCookie = 3800
 )
 
-// Login sets the cookie in the response if the token is valid, and returns its principal. It
-// refuses pages of other origins, so that a user is not logged in as another one without noticing.
+// Login checks the token, sets the cookie in the response, and returns the principal of the token.
+// It refuses requests from pages of other origins. Otherwise such a page could log a user in as
+// another user without the user's knowledge.
 func (s *Session) Login(w http.ResponseWriter, r *http.Request, token string) (admin.Principal, error) {
 	if err := s.origins.Check(r); err != nil {
 		return admin.Principal{}, foreign(err)
@@ -88,7 +90,7 @@ func (s *Session) Login(w http.ResponseWriter, r *http.Request, token string) (a
 	name, until := s.name(r), s.cfg.Now().Add(s.cfg.Lasts)
 	plain := append(binary.BigEndian.AppendUint64(nil, uint64(until.Unix())), token...)
 	nonce := make([]byte, s.seal.NonceSize())
-	_, _ = rand.Read(nonce) // never fails
+	_, _ = rand.Read(nonce) // rand.Read never returns an error
 	value := base64.RawURLEncoding.EncodeToString(s.seal.Seal(nonce, nonce, plain, []byte(name)))
 	if len(value) > maxCookie {
 		return admin.Principal{}, &admin.InputError{What: "the token is too long for a cookie", Fix: "log in with one of up to 2,800 bytes, or send it with each request as a bearer token"}
@@ -118,8 +120,8 @@ func (s *Session) set(w http.ResponseWriter, r *http.Request, value string, age 
 
 func (s *Session) secure(r *http.Request) bool { return s.cfg.Secure || r.TLS != nil }
 
-// name returns the name of the cookie. The name for TLS has a prefix that prevents other hosts and
-// unencrypted connections from setting it.
+// name returns the name of the cookie. For TLS, the name has a prefix that prevents other hosts and
+// unencrypted connections from setting the cookie.
 func (s *Session) name(r *http.Request) string {
 	if s.secure(r) {
 		return "__Host-flowgen_session"
@@ -127,8 +129,8 @@ func (s *Session) name(r *http.Request) string {
 	return "flowgen_session"
 }
 
-// Identify implements [Identifier]. A request from a page of another origin has no credential, even
-// with a cookie.
+// Identify implements [Identifier]. It ignores the cookie in a request from a page of another
+// origin.
 func (s *Session) Identify(r *http.Request) (admin.Principal, error) {
 	name := s.name(r)
 	given := r.CookiesNamed(name)

@@ -1,8 +1,10 @@
-// Package jwtauth authenticates JSON Web Tokens for the API and the console: [Authenticator]
-// implements admin.Authenticator. It accepts tokens of one issuer for one audience within their
-// validity, signed by a key of the issuer's JWKS with one of the listed algorithms.
+// Package jwtauth authenticates JSON Web Tokens for the API and the console. Its [Authenticator]
+// implements admin.Authenticator. It accepts tokens of one issuer for one audience during their
+// validity. A key of the issuer's JWKS must have signed the token with one of the listed
+// algorithms.
 //
-// It is a separate module, so that programs without it do not have its dependencies.
+// The package is a separate module, so that programs that do not use it do not have its
+// dependencies.
 package jwtauth
 
 import (
@@ -25,33 +27,36 @@ import (
 type Config struct {
 	Issuer   string // required value of the claim iss
 	Audience string // required element of the claim aud
-	JWKS     string // URL of the keys; it must use https or be on this machine
+	JWKS     string // URL of the keys; it must use https or refer to this machine
 	// Algorithms lists the accepted algorithms; empty means RS256 and ES256. Algorithms with a
-	// shared secret and "none" are refused: a public key must not be used as a secret.
+	// shared secret and the algorithm "none" are refused, because a public key must not be used as
+	// a secret.
 	Algorithms []string
-	// RolesClaim is the claim with the roles, a text or a list; empty means roles. Dots separate
-	// the names of nested objects, as in realm_access.roles.
+	// RolesClaim is the name of the claim that contains the roles, as a text or a list; empty means
+	// roles. Dots separate the names of nested objects, as in realm_access.roles.
 	RolesClaim string
-	// Roles maps values of the claim to roles; nil means that the values are the names of roles.
-	// The highest role is used. Values without a role are ignored; a principal without a role has
-	// no rights.
+	// Roles maps values of the roles claim to roles; nil means that the values are the names of
+	// roles. The principal gets the highest of its roles. Values without a role are ignored. A
+	// principal without a role has no rights.
 	Roles map[string]admin.Role
-	// OwnerClaim is the claim with the owner of the principal; empty means that no principal has an
-	// owner. A token without the claim is refused, except for the roles in WithoutOwner.
+	// OwnerClaim is the name of the claim that contains the owner of the principal; empty means
+	// that no principal has an owner. A token without the claim is refused, except for the roles in
+	// WithoutOwner.
 	OwnerClaim string
-	// WithoutOwner lists the roles whose tokens may lack the claim of the owner. Such principals
-	// are not restricted to an owner.
+	// WithoutOwner lists the roles whose tokens may lack the owner claim. Such principals are not
+	// restricted to an owner.
 	WithoutOwner []admin.Role
-	// Skew is the maximum difference from the clock of the issuer; 0 means one minute.
+	// Skew is the maximum accepted difference from the clock of the issuer; 0 means one minute.
 	Skew time.Duration
-	// Refresh is the age at which the keys are requested again, and Keep the age up to which they
-	// are used if that fails; 0 means 10 minutes and one hour. A token with an unknown key causes
-	// an additional request, at most every 10 s.
+	// Refresh is the age at which the keys are requested again; 0 means 10 minutes. Keep is the age
+	// up to which the keys are used if such a request fails; 0 means one hour. A token with an
+	// unknown key causes an additional request, but at most one every 10 s.
 	Refresh, Keep time.Duration
-	// Else authenticates credentials that are not JWTs; nil means that they are invalid.
+	// Else authenticates credentials that are not JSON Web Tokens; nil means that such credentials
+	// are invalid.
 	Else admin.Authenticator
-	// Client requests the keys; nil means a client of its own. Each request is limited to 10 s in
-	// addition to the limits of the client.
+	// Client requests the keys; nil means a separate client with default settings. Each request
+	// also has a time limit of 10 s.
 	Client *http.Client
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -68,8 +73,8 @@ type Authenticator struct {
 
 var _ admin.Authenticator = (*Authenticator)(nil)
 
-// New returns an authenticator. It does not request the keys yet, so that a server can start while
-// the issuer is unavailable.
+// New returns an authenticator. It does not request the keys, so that a server can start while the
+// issuer is unavailable.
 func New(cfg Config) (*Authenticator, error) {
 	bad := func(what, fix string) error { return &admin.InputError{What: what, Fix: fix} }
 	if len(cfg.Algorithms) == 0 {
@@ -109,7 +114,7 @@ func New(cfg Config) (*Authenticator, error) {
 	}
 	return &Authenticator{cfg: cfg, verifier: oidc.NewVerifier(cfg.Issuer, newKeys(&cfg), &oidc.Config{
 		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, Now: cfg.Now,
-		SkipExpiryCheck: true, // it permits no skew, see checkTimes
+		SkipExpiryCheck: true, // the check of the library permits no skew; see checkTimes
 	})}, nil
 }
 
@@ -118,8 +123,8 @@ func local(host string) bool { return host == "localhost" || host == "127.0.0.1"
 // maxToken is the maximum length of a token in bytes.
 const maxToken = 16 << 10
 
-// Authenticate implements admin.Authenticator. Errors describe what is wrong with a token without
-// its secret parts.
+// Authenticate implements admin.Authenticator. Its errors describe the problem with a token, but do
+// not contain the secret parts of the token.
 func (a *Authenticator) Authenticate(ctx context.Context, credential string) (admin.Principal, error) {
 	refuse := func(what string) (admin.Principal, error) {
 		return admin.Principal{}, &admin.UnauthenticatedError{What: what}
@@ -162,8 +167,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (ad
 	return p, nil
 }
 
-// checkTimes refuses a token outside of its validity, with a tolerance for the difference of
-// clocks.
+// checkTimes returns an error if the token is not valid at present. It tolerates the configured
+// difference between clocks.
 func (a *Authenticator) checkTimes(exp, nbf, iat *json.Number) error {
 	refuse := func(what string) error { return &admin.UnauthenticatedError{What: what} }
 	now := a.cfg.Now()
@@ -189,7 +194,7 @@ func (a *Authenticator) checkTimes(exp, nbf, iat *json.Number) error {
 	return nil
 }
 
-// claim returns a claim by its name or its path.
+// claim returns the value of a claim, given its name or its path.
 func claim(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v
@@ -202,7 +207,7 @@ func claim(claims map[string]any, name string) any {
 	return claim(within, inner)
 }
 
-// role returns the highest role of the values of a claim.
+// role returns the highest role among the values of the roles claim.
 func (a *Authenticator) role(v any) (highest admin.Role) {
 	values, many := v.([]any)
 	if !many {

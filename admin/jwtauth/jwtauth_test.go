@@ -28,7 +28,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// issuer has keys and a server for their public parts.
+// issuer is an issuer of tokens. It has keys and a server that publishes their public parts.
 type issuer struct {
 	*testing.T
 	*httptest.Server
@@ -46,7 +46,7 @@ func newIssuer(t *testing.T) *issuer {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if i.asked++; i.away {
-			w.WriteHeader(http.StatusServiceUnavailable) // with keys, which must be ignored
+			w.WriteHeader(http.StatusServiceUnavailable) // an error response, whose body contains keys that must be ignored
 		}
 		_ = json.NewEncoder(w).Encode(i.keys)
 	}))
@@ -54,7 +54,7 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// change changes the behavior of the issuer.
+// change calls f, which changes the behavior of the issuer.
 func (i *issuer) change(f func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -70,7 +70,8 @@ func (i *issuer) clock() time.Time {
 // pass advances the clock.
 func (i *issuer) pass(d time.Duration) { i.change(func() { i.now = i.now.Add(d) }) }
 
-// rsaKey creates a key; publish adds its public part to the keys of the issuer.
+// rsaKey creates a key that the issuer does not publish. publish adds the public part of a key to
+// the published keys.
 func (i *issuer) rsaKey() *rsa.PrivateKey {
 	i.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -86,7 +87,7 @@ func (i *issuer) publish(id string, key crypto.PublicKey) {
 
 type claims map[string]any
 
-// claims returns the claims of a valid token with changes.
+// claims returns the claims of a valid token with some claims changed.
 func (i *issuer) claims(change claims) claims {
 	c := claims{
 		"iss": "https://issuer.example.com", "aud": "flowgen", "sub": "ada", "exp": i.clock().Add(time.Hour).Unix(), "iat": i.clock().Unix(), "roles": []string{"viewer", "operator"}, "team": "a",
@@ -99,7 +100,7 @@ func (i *issuer) claims(change claims) claims {
 	return c
 }
 
-// sign returns a token.
+// sign returns a signed token.
 func (i *issuer) sign(alg jose.SignatureAlgorithm, key any, id string, c claims) string {
 	i.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
@@ -121,20 +122,20 @@ func (i *issuer) sign(alg jose.SignatureAlgorithm, key any, id string, c claims)
 	return text
 }
 
-// unsigned returns a token with the given header and signature.
+// unsigned returns a token with the given header and signature, which need not be valid.
 func unsigned(header string, c claims, signature string) string {
 	b, _ := json.Marshal(c)
 	enc := base64.RawURLEncoding
 	return enc.EncodeToString([]byte(header)) + "." + enc.EncodeToString(b) + "." + signature
 }
 
-// config returns the configuration of an authenticator for the issuer.
+// config returns the configuration of an authenticator for tokens of the issuer.
 func (i *issuer) config() jwtauth.Config {
 	return jwtauth.Config{Issuer: "https://issuer.example.com", Audience: "flowgen", JWKS: i.URL, Now: i.clock}
 }
 
-// serve returns a function that sends a request with a token to the API: with GET for the list of
-// runs, with POST for a start.
+// serve returns a function that sends a request with a token to the API. The request lists runs if
+// the method is GET, and starts a run if it is POST.
 func (i *issuer) serve(cfg jwtauth.Config) func(method, token string) (status int, problem admin.Problem) {
 	i.Helper()
 	auth, err := jwtauth.New(cfg)
@@ -254,7 +255,8 @@ func TestOPS3_OnlyGoodTokensOfTheIssuerAreAccepted(t *testing.T) {
 	}
 }
 
-// The issuer changes its keys, becomes unavailable, and recovers.
+// TestOPS3_KeysRotateAndOutliveTheIssuerForAnHour proves that tokens are accepted after the issuer
+// has changed its keys, and for an hour while the issuer is unavailable.
 func TestOPS3_KeysRotateAndOutliveTheIssuerForAnHour(t *testing.T) {
 	i := newIssuer(t)
 	first, second := i.rsaKey(), i.rsaKey()
@@ -303,7 +305,8 @@ func TestOPS3_KeysRotateAndOutliveTheIssuerForAnHour(t *testing.T) {
 	wants("away from the beginning", second, "second", 503)
 }
 
-// A JWKS may contain keys for other purposes.
+// TestOPS3_KeysForSomethingElseSignNoTokens proves that keys in a JWKS that are for other purposes
+// do not sign tokens.
 func TestOPS3_KeysForSomethingElseSignNoTokens(t *testing.T) {
 	i := newIssuer(t)
 	for id, change := range map[string]func(k *jose.JSONWebKey){
@@ -397,7 +400,7 @@ func TestOPS3_ALowRoleIsForbidden(t *testing.T) {
 	}
 }
 
-// elsewhere accepts one credential.
+// elsewhere is an authenticator that accepts one credential.
 type elsewhere struct{}
 
 func (elsewhere) Authenticate(_ context.Context, credential string) (admin.Principal, error) {

@@ -14,22 +14,22 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-// keys contains the keys of an issuer from its last response.
+// keys contains the keys of an issuer from its last successful response.
 type keys struct {
 	cfg  *Config
 	algs []jose.SignatureAlgorithm
 
 	mu      sync.Mutex
 	known   jose.JSONWebKeySet
-	got     time.Time // time of the response
+	got     time.Time // time of that response
 	asked   time.Time // time of the last request
 	why     error     // error of the last request
-	pending *asking   // the request in progress, shared by all that wait; nil if there is none
+	pending *asking   // the request in progress, for which several callers may wait; nil if there is none
 }
 
 // asking is a request for the keys.
 type asking struct {
-	slow     <-chan struct{} // closed after slowAfter: then only callers without keys continue to wait
+	slow     <-chan struct{} // closed after slowAfter; after that, only callers without a known key continue to wait
 	answered chan struct{}   // closed after the response or a failure
 }
 
@@ -43,24 +43,24 @@ func newKeys(cfg *Config) *keys {
 	return k
 }
 
-// awayError reports that a token could not be checked, because the keys are unavailable.
+// awayError reports that a token could not be checked because the keys are unavailable.
 type awayError struct{ cause error }
 
 func (e *awayError) Error() string { return "ask for the keys of the issuer: " + e.cause.Error() }
 func (e *awayError) Unwrap() error { return e.cause }
 
-// awayKey is the context key of an error that is set if the keys are unavailable, because the
-// verifier converts errors to text.
+// awayKey is the context key of a variable for the error if the keys are unavailable. The error
+// cannot be returned, because the verifier converts errors to text.
 type awayKey struct{}
 
-// withAway returns a context for one verification, and a function that returns the error if the
-// keys were unavailable, or nil.
+// withAway returns a context for one verification, and a function that reports its result. The
+// function returns the error if the keys were unavailable, and otherwise nil.
 func withAway(ctx context.Context) (context.Context, func() error) {
 	var away error
 	return context.WithValue(ctx, awayKey{}, &away), func() error { return away }
 }
 
-// away returns the error for unavailable keys, and stores it in the context.
+// away returns the error for unavailable keys, and stores it in the variable in the context.
 func away(ctx context.Context, cause error) error {
 	err := &awayError{cause}
 	if why, ok := ctx.Value(awayKey{}).(*error); ok {
@@ -70,16 +70,16 @@ func away(ctx context.Context, cause error) error {
 }
 
 const (
-	// askAgain is the minimum interval between two requests for the keys, so that tokens with
-	// invented keys do not load the issuer.
+	// askAgain is the minimum interval between two requests for the keys. It protects the issuer
+	// from load that tokens with invented keys would cause.
 	askAgain = 10 * time.Second
-	// askTime is the time limit of a request for the keys, whatever the client allows. An issuer
-	// may respond slowly, byte by byte.
+	// askTime is the time limit of a request for the keys, whatever limits the client has. Without
+	// it, an issuer that responds byte by byte would delay callers indefinitely.
 	askTime = 10 * time.Second
-	// slowAfter is how long callers with a known key wait for a refresh of the keys. An issuer that
-	// does not respond delays them no longer than that.
+	// slowAfter is the maximum time for which callers with a known key wait for a refresh of the
+	// keys, so that an issuer that does not respond does not delay them longer.
 	slowAfter = time.Second
-	maxKeys   = 1 << 20 // bytes of a response
+	maxKeys   = 1 << 20 // maximum size of a response in bytes
 )
 
 // VerifySignature implements oidc.KeySet.
@@ -112,8 +112,9 @@ func (k *keys) VerifySignature(ctx context.Context, token string) ([]byte, error
 	return nil, errors.New("no key of the issuer has signed it")
 }
 
-// of returns the keys that may have signed a token with a key ID; empty means all keys. It waits
-// for a response of the issuer if there are none, and up to slowAfter if a refresh is due.
+// of returns the keys that may have signed a token with a key ID. An empty ID means all keys. If
+// there is no such key, it waits for a response of the issuer. If a refresh is due, it waits at
+// most slowAfter.
 func (k *keys) of(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	k.mu.Lock()
 	known := len(k.named(id)) > 0 && !k.expired()
@@ -126,7 +127,7 @@ func (k *keys) of(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	if pending != nil && (old || !known) {
 		slow := pending.slow
 		if !known {
-			slow = nil // never received
+			slow = nil // never receives, so that only a response ends the wait
 		}
 		select {
 		case <-pending.answered:
@@ -155,15 +156,15 @@ func (k *keys) mayAsk() bool {
 	return k.asked.IsZero() || since >= askAgain || since < 0
 }
 
-// expired reports whether the keys are too old to be used, so that revoked keys do not remain
-// valid.
+// expired reports whether the keys are too old to be used. The limit ensures that revoked keys do
+// not remain valid.
 func (k *keys) expired() bool { return k.got.IsZero() || k.cfg.Now().Sub(k.got) >= k.cfg.Keep }
 
-// ask starts a request for the keys. The present keys remain if it fails. The caller must hold
-// k.mu.
+// ask starts a request for the keys. If the request fails, the present keys remain. The caller must
+// hold k.mu.
 func (k *keys) ask(ctx context.Context) {
 	asked := k.cfg.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // the request is shared by all that wait
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // independent of the caller, because others wait for the same request
 	slow, quick := context.WithTimeout(ctx, slowAfter)
 	pending := &asking{slow: slow.Done(), answered: make(chan struct{})}
 	k.asked, k.pending = asked, pending

@@ -21,8 +21,8 @@ import (
 	"github.com/flowgen/flowgen/admin/jwtauth"
 )
 
-// slowIssuer responds to requests for its keys in the fake time of a bubble, with configurable data
-// and delays.
+// slowIssuer responds to requests for its keys with configurable data and delays, in the fake time
+// of a bubble.
 type slowIssuer struct {
 	issuer
 
@@ -30,7 +30,7 @@ type slowIssuer struct {
 	answer func(ctx context.Context, keys []byte) (io.ReadCloser, error)
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip responds with the keys as the test has configured.
 func (s *slowIssuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.asked++
@@ -52,13 +52,13 @@ func atOnce(_ context.Context, keys []byte) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(string(keys))), nil
 }
 
-// never accepts the request and does not respond.
+// never does not respond before the request is canceled.
 func never(ctx context.Context, _ []byte) (io.ReadCloser, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// trickle is a body that returns a byte per second.
+// trickle is a body that returns one byte per second.
 type trickle struct {
 	ctx  context.Context
 	left []byte
@@ -81,15 +81,16 @@ func (b *trickle) Read(p []byte) (int, error) {
 
 func (b *trickle) Close() error { return nil }
 
-// outcome is the result of an authentication, and its duration.
+// outcome is the result and the duration of an authentication.
 type outcome struct {
 	err  error
 	took time.Duration
 }
 
-// An issuer that does not respond, or slowly, does not delay callers with a known key. Otherwise
-// tokens with invented keys would lock out all others. A caller with an unknown key has a result
-// within ten seconds, and no goroutine remains: the bubble waits for all of them.
+// TestOPS3_ASlowIssuerHoldsUpNobodyWhoseKeyIsKnown proves that an issuer that responds slowly or
+// not at all does not delay callers with a known key. Otherwise tokens with invented keys would
+// lock out all other callers. A caller with an unknown key gets a result within ten seconds. No
+// goroutine remains, because the bubble waits for all of them.
 func TestOPS3_ASlowIssuerHoldsUpNobodyWhoseKeyIsKnown(t *testing.T) {
 	for name, slow := range map[string]func(context.Context, []byte) (io.ReadCloser, error){"never": never, "a byte at a time": byteByByte} {
 		t.Run(name, func(t *testing.T) {
@@ -98,12 +99,12 @@ func TestOPS3_ASlowIssuerHoldsUpNobodyWhoseKeyIsKnown(t *testing.T) {
 	}
 }
 
-// newSlowIssuer returns an issuer with one key, and a function that authenticates with a token
-// signed by a key.
+// newSlowIssuer returns an issuer with one key. It also returns a function that signs a token with
+// a key and authenticates with the token.
 func newSlowIssuer(t *testing.T) (*slowIssuer, func(ctx context.Context, key *rsa.PrivateKey, id string) outcome) {
 	s := &slowIssuer{issuer: issuer{T: t}, answer: atOnce}
 	auth, err := jwtauth.New(jwtauth.Config{
-		Issuer: "https://issuer.example.com", Audience: "flowgen", JWKS: "https://issuer.example.com/jwks", Client: &http.Client{Transport: s}, // without a time limit
+		Issuer: "https://issuer.example.com", Audience: "flowgen", JWKS: "https://issuer.example.com/jwks", Client: &http.Client{Transport: s}, // the client has no time limit
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 	s.change(func() { s.answer = slow })
 	time.Sleep(11 * time.Second)
 
-	// Tokens with invented keys cause one request for all of them.
+	// Several tokens with invented keys cause only one request in total.
 	var strangers sync.WaitGroup
 	got := make([]outcome, 50)
 	for n := range got {
@@ -164,8 +165,8 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 		t.Errorf("the issuer was asked %d times, want once for all strangers, and once before", s.asked)
 	}
 
-	// A due refresh delays all callers together for a moment, and the old keys remain valid for an
-	// hour.
+	// A refresh that is due delays concurrent callers by at most one second, and later callers not
+	// at all. The old keys remain valid for an hour.
 	time.Sleep(10 * time.Minute)
 	var known sync.WaitGroup
 	for n := range got {
@@ -193,8 +194,8 @@ func slowIssuerTest(t *testing.T, slow func(context.Context, []byte) (io.ReadClo
 	}
 }
 
-// One request for a new key is shared by all callers with its tokens, and continues after the first
-// of them has left.
+// TestOPS3_ANewKeyIsAcceptedOnceASlowIssuerHasAnswered proves that all callers with tokens of a new
+// key share one request, and that the request continues after the first of these callers has left.
 func TestOPS3_ANewKeyIsAcceptedOnceASlowIssuerHasAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ask := newSlowIssuer(t)

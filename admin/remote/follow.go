@@ -17,11 +17,11 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/route"
 )
 
-// Follow calls [admin.Service.Follow] on the server. The first connection must succeed; later it
-// reconnects after failures.
+// Follow calls [admin.Service.Follow] on the server. The first connection must succeed. After that,
+// Follow reconnects if the connection fails.
 func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
-		r, err := s.Run(ctx, ref) // the workflow ID could belong to another run at the next connection
+		r, err := s.Run(ctx, ref) // the workflow ID may refer to another run when Follow reconnects
 		if err != nil {
 			yield(admin.Event{}, err)
 			return
@@ -33,8 +33,8 @@ func (s *Service) Follow(ctx context.Context, ref string, f admin.EventFilter) i
 	}
 }
 
-// FollowStream calls [admin.Service.FollowStream] on the server. The first connection must succeed;
-// later it reconnects after failures.
+// FollowStream calls [admin.Service.FollowStream] on the server. The first connection must succeed.
+// After that, FollowStream reconnects if the connection fails.
 func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[admin.Chunk, error] {
 	return func(yield func(admin.Chunk, error) bool) {
 		page, err := s.Stream(ctx, ref, name, from, 1)
@@ -49,11 +49,10 @@ func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint6
 	}
 }
 
-// Live returns an iterator over the updates of several topics over one connection: run:ID, and
-// list:FILTER with the query of GET runs, as returned by [ListTopic]; at most 50. It ends when
-// there are no further updates. The first connection must succeed; later it reconnects after
-// failures. Each event is returned exactly once; a list is returned initially and after each
-// change.
+// Live returns an iterator over the updates of several topics over one connection. [RunTopic] and
+// [ListTopic] return topics. There may be at most 50. The iterator ends when there are no further
+// updates. The first connection must succeed. After that, Live reconnects if the connection fails.
+// It returns each event exactly once, and a list initially and after each change.
 func (s *Service) Live(ctx context.Context, topics ...string) iter.Seq2[admin.News, error] {
 	return func(yield func(admin.News, error) bool) {
 		query := url.Values{"topics": {strings.Join(topics, ",")}}
@@ -61,10 +60,10 @@ func (s *Service) Live(ctx context.Context, topics ...string) iter.Seq2[admin.Ne
 	}
 }
 
-// RunTopic returns the topic of a run, identified by its ID or as id:WORKFLOWID.
+// RunTopic returns the topic of a run. ref is the ID of the run, or id:WORKFLOWID.
 func RunTopic(ref string) string { return "run:" + url.QueryEscape(ref) }
 
-// ListTopic returns the topic of a list.
+// ListTopic returns the topic of the list of runs that a filter selects.
 func ListTopic(f admin.Filter) string { return "list:" + route.FilterQuery(f).Encode() }
 
 // news is the reader of a live connection.
@@ -93,7 +92,7 @@ func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, lim
 	return get[admin.ChunkPage](ctx, s, call{route: route.Stream, path: []string{ref, name}, query: route.PageQuery(from, limit)})
 }
 
-// The delays between two connections.
+// Limits of the delay between two connections.
 const (
 	firstDelay = 50 * time.Millisecond
 	lastDelay  = 5 * time.Second
@@ -121,13 +120,13 @@ func passing(err error) bool {
 
 // reader processes the messages of a stream.
 type reader interface {
-	// got processes a message. done reports that the consumer has stopped.
+	// got processes a message. done reports whether the consumer has stopped.
 	got(kind, data string) (done bool, err error)
 	// fail processes the error with which the stream ends.
 	fail(err error)
 }
 
-// follow reads a stream over as many connections as necessary, each of which continues after the
+// follow reads a stream over as many connections as necessary. Each connection continues after the
 // last message received. what describes the stream in errors.
 func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
@@ -142,7 +141,7 @@ func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 		case err != nil && !passing(err):
 			to.fail(err)
 			return
-		case c.last != at: // progress was made: the delay is for servers that do not respond
+		case c.last != at: // messages have arrived; the delay applies only to servers that do not respond
 			delay = firstDelay / 2
 			continue
 		}
@@ -153,7 +152,7 @@ func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 	}
 }
 
-// connect reads the stream until the connection ends. end reports that the stream is complete or
+// connect reads the stream until the connection ends. end reports whether the stream is complete or
 // the consumer has stopped.
 func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -168,7 +167,7 @@ func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, er
 	var id, kind, data string
 	for lines := bufio.NewReader(answer.Body); ; {
 		line, err := lines.ReadString('\n')
-		if err != nil { // a partial message is dropped, and is sent again
+		if err != nil { // the partial message is dropped; the server sends it again after a reconnect
 			return false, cut(err)
 		}
 		silence.Reset(s.cfg.Silence)
@@ -200,7 +199,7 @@ func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, er
 	}
 }
 
-// cut returns an error for a connection that ended before the end of the stream.
+// cut returns the error for a connection that ended before the end of the stream.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -208,11 +207,11 @@ func cut(err error) error {
 	return err
 }
 
-// numbered is the reader of numbered entries.
+// numbered is a reader of numbered entries.
 type numbered[T any] struct {
 	what   string
-	lag    admin.LagError // without its run and stream
-	next   uint64         // the smallest number that was not received
+	lag    admin.LagError // identifies the run and the stream in errors
+	next   uint64         // smallest number of an entry that has not been received
 	number func(*T) uint64
 	yield  func(T, error) bool
 }
@@ -237,13 +236,13 @@ func (n *numbered[T]) got(kind, data string) (done bool, err error) {
 		if err := decode(n.what, data, &one); err != nil {
 			return false, err
 		}
-		if n.number(&one) < n.next { // it was received before
+		if n.number(&one) < n.next { // the entry was received before
 			return false, nil
 		}
 		n.next = n.number(&one) + 1
 		return !n.yield(one, nil), nil
 	}
-	return false, nil // a message of a newer server
+	return false, nil // a message of a kind that only a newer server sends
 }
 
 // problemIn returns the problem with which a server ended a stream.

@@ -121,14 +121,14 @@ func (s *Service) DeleteView(ctx context.Context, name string, why admin.Because
 }
 
 // Export calls [admin.Service.Export] on the server. It verifies the data, because a proxy may end
-// a response as if it were complete.
+// a truncated response as if it were complete.
 func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error) {
 	r.Runs = slices.Clone(r.Runs)
 	for i, ref := range r.Runs {
 		if utf8.ValidString(ref) {
 			continue
 		}
-		run, err := s.Run(ctx, ref) // a workflow ID may contain any bytes, which can be represented in a URL but not in JSON
+		run, err := s.Run(ctx, ref) // a workflow ID may contain any bytes, which a URL can represent but JSON cannot
 		if err != nil {
 			return admin.ExportCount{}, err
 		}
@@ -142,7 +142,8 @@ func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer
 	return admin.CopyExport(w, answer.Body, r.Told)
 }
 
-// patience is the time limit of one request that waits; another request follows.
+// patience is the time limit of a request that waits for a result. After it, the client sends
+// another request.
 const patience = 30 * time.Second
 
 // Wait calls [admin.Service.Wait] on the server.
@@ -157,12 +158,12 @@ func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (adm
 		if err != nil || !r.EndedAt.IsZero() || wait <= 0 {
 			return r, err
 		}
-		ref = r.ID // the workflow ID could belong to another run now
+		ref = r.ID // the workflow ID may refer to another run in the next request
 	}
 }
 
-// Ask calls [admin.Service.Ask] on the server. It generates a key if there is none, so that it can
-// wait longer than one request.
+// Ask calls [admin.Service.Ask] on the server. It generates an idempotency key if there is none, so
+// that it can repeat the request and wait longer than one request lasts.
 func (s *Service) Ask(ctx context.Context, ref, name string, m admin.Message) (admin.Answer, error) {
 	if m.Key == "" {
 		m.Key = "ask-" + rand.Text()

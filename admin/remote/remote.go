@@ -1,11 +1,11 @@
 // Package remote is a client of the HTTP API of package admin/api. Its [Service] has the operations
-// of an [admin.Service], and returns the results and problems of the server:
+// of an [admin.Service] and returns the results and problems of the server:
 //
 //	service, err := remote.New("https://flows.example.com", remote.Config{Token: token})
 //	run, err := service.Run(ctx, "id:order-4711")
 //
-// If the connection fails while it follows a run, it reconnects and continues after the last event
-// that it received.
+// If the connection fails while a Service follows a run, the Service reconnects and continues after
+// the last event that it received.
 package remote
 
 import (
@@ -32,23 +32,23 @@ import (
 type Config struct {
 	// Token is the bearer token; empty means none.
 	Token string
-	// Client sends the requests; nil means http.DefaultClient. Its Timeout would also end each
-	// Follow.
+	// Client sends the requests; nil means http.DefaultClient. If Client has a Timeout, it also
+	// ends each Follow.
 	Client *http.Client
-	// Silence is the time without data after which the connection of a followed run is replaced; 0
-	// means 1 minute. It must be larger than api.Config.KeepAlive of the server.
+	// Silence is the time without data after which Follow replaces its connection; 0 means 1
+	// minute. It must be longer than api.Config.KeepAlive of the server.
 	Silence time.Duration
 }
 
-// Service has the operations of the [admin.Service] of a server.
+// Service has the operations of an [admin.Service] and executes them on a server.
 type Service struct {
 	base string
 	cfg  Config
 }
 
-// New returns the service of the server at a URL, such as https://flows.example.com. If the API is
-// mounted elsewhere, the URL contains the path before /v1. A token is sent only over https or to
-// the same machine.
+// New returns a service that uses the server at a URL, such as https://flows.example.com. If the
+// API is mounted elsewhere, the URL contains the path before /v1. The service sends a token only
+// over https or to the same machine.
 func New(base string, cfg Config) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -72,16 +72,16 @@ func New(base string, cfg Config) (*Service, error) {
 // call is one request.
 type call struct {
 	route  *route.Route
-	path   []string // values of the names in the path
+	path   []string // values of the names in the path of the route
 	query  url.Values
-	body   any // nil: none
+	body   any // JSON body of the request; nil if there is none
 	key    string
 	prefer time.Duration
-	last   string // ID of the last message received; empty if none
+	last   string // ID of the last message received; empty if there is none
 }
 
-// send sends a request, and returns a response that is not a problem. The caller must close its
-// body.
+// send sends a request, and returns the response if it is not a problem. The caller must close the
+// body of the response.
 func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	at, err := c.route.URL(c.path...)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	}
 	answer, err := s.cfg.Client.Do(r)
 	if err != nil {
-		return nil, err // it names the method and the URL
+		return nil, err // the error names the method and the URL
 	}
 	if answer.StatusCode == c.route.Status || c.route.Other != 0 && answer.StatusCode == c.route.Other {
 		return answer, nil
@@ -132,11 +132,11 @@ func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 	return nil, problem(answer)
 }
 
-// maxProblem is the maximum number of bytes that are read of a problem.
+// maxProblem is the maximum size of a problem that is read, in bytes.
 const maxProblem = 1 << 20
 
-// problem returns the problem of a response, including a response of a proxy that is not in the
-// form of a problem.
+// problem returns the problem in a response. A response of a proxy may have another form; problem
+// converts it to a problem.
 func problem(answer *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	p := &admin.Problem{}
@@ -146,7 +146,7 @@ func problem(answer *http.Response) error {
 	return admin.NewProblem(admin.CodeFailed, "the server has answered "+answer.Status, "is this the URL of the API?")
 }
 
-// get sends a request and decodes the response.
+// get sends a request and decodes the JSON response.
 func get[T any](ctx context.Context, s *Service, c call) (T, error) {
 	var v T
 	answer, err := s.send(ctx, c)
@@ -160,7 +160,7 @@ func get[T any](ctx context.Context, s *Service, c call) (T, error) {
 	return v, nil
 }
 
-// checkText refuses text in a struct that JSON cannot represent.
+// checkText returns an error if a struct contains text that JSON cannot represent.
 func checkText(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:

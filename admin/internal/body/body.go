@@ -1,5 +1,5 @@
-// Package body reads the bodies of requests for all handlers: with a size limit, a time limit, and
-// as JSON without ambiguities.
+// Package body reads the bodies of requests for all handlers. It applies a size limit and a time
+// limit, and refuses ambiguous JSON.
 package body
 
 import (
@@ -38,20 +38,20 @@ func Form(w http.ResponseWriter, r *http.Request, most int64, within time.Durati
 	return limited(w, r, most, within, r.ParseForm)
 }
 
-// Within limits the time for reading the rest of a body that the handler does not read or has not
-// read yet.
+// Within sets the time limit for reading the rest of a body. It is for bodies that the handler has
+// not read yet or does not read.
 func Within(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // not supported by response recorders in tests
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // response recorders in tests do not support deadlines
 	}
 }
 
 func limited(w http.ResponseWriter, r *http.Request, most int64, within time.Duration, read func() error) error {
 	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(within)) // not supported by response recorders in tests
+	_ = deadline.SetReadDeadline(time.Now().Add(within)) // response recorders in tests do not support deadlines
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	err := read()
-	if err == nil { // otherwise the rest of the body is not read
+	if err == nil { // after an error, the deadline remains, because the rest of the body is not read
 		_ = deadline.SetReadDeadline(time.Time{})
 	}
 	var long *http.MaxBytesError
@@ -70,22 +70,22 @@ func limited(w http.ResponseWriter, r *http.Request, most int64, within time.Dur
 	return nil
 }
 
-// MaxLogin is the maximum size of the body of a login in bytes, which is read without
+// MaxLogin is the maximum size of the body of a login in bytes. The server reads this body without
 // authentication.
 const MaxLogin = 16 << 10
 
 // Budget limits the total size of the bodies in memory.
 type Budget struct{ left atomic.Int64 }
 
-// NewBudget returns a budget in bytes.
+// NewBudget returns a budget of the given number of bytes.
 func NewBudget(bytes int64) *Budget {
 	b := &Budget{}
 	b.left.Store(bytes)
 	return b
 }
 
-// Take reserves the maximum size of the body of a request, but not more than most, and returns a
-// function that releases it. It returns nil if the budget is too small.
+// Take reserves memory for the body of a request, but not more than most bytes. It returns a
+// function that releases the memory. It returns nil if the budget is too small.
 func (b *Budget) Take(r *http.Request, most int64) (back func()) {
 	n := r.ContentLength
 	if n < 0 || n > most {
@@ -98,12 +98,12 @@ func (b *Budget) Take(r *http.Request, most int64) (back func()) {
 	return func() { b.left.Add(n) }
 }
 
-// Check refuses a body that is not a JSON object with the given fields, and ambiguous names:
-// repeated ones, and ones that differ from a field only in case.
+// Check returns an error unless the body is a JSON object with only the given fields. It refuses
+// ambiguous names, which are repeated names and names that differ from a field only in case.
 func Check(body []byte, fields []string) error { return check(body, fields, false) }
 
-// CheckAny refuses a body that is not a JSON value, is nested too deeply, or repeats a name in an
-// object.
+// CheckAny returns an error if a body is not a JSON value, is nested too deeply, or repeats a name
+// in an object.
 func CheckAny(body []byte) error { return check(body, nil, true) }
 
 func check(body []byte, fields []string, anyValue bool) error {
@@ -165,8 +165,8 @@ func check(body []byte, fields []string, anyValue bool) error {
 
 // nesting is an open object or array.
 type nesting struct {
-	names map[string]bool // names of an object so far; nil for an array
-	value bool            // a value follows the name
+	names map[string]bool // names in an object so far; nil for an array
+	value bool            // whether a value follows the last name
 }
 
 // name reports whether a name or the end of an object follows.

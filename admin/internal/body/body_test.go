@@ -13,13 +13,13 @@ import (
 	"github.com/flowgen/flowgen/admin/internal/body"
 )
 
-// timed records the read deadlines.
+// timed is a response recorder that records the read deadlines.
 type timed struct {
 	*httptest.ResponseRecorder
 	deadlines []time.Time
 }
 
-// SetReadDeadline is used by http.ResponseController.
+// SetReadDeadline is called by http.ResponseController.
 func (t *timed) SetReadDeadline(at time.Time) error {
 	t.deadlines = append(t.deadlines, at)
 	return nil

@@ -1,5 +1,6 @@
 // Package loopback detects addresses and requests of the local machine. A server without
-// authentication responds only to these, and a token is sent to these without TLS.
+// authentication responds only to such requests. A client sends a token without TLS only to such
+// addresses.
 package loopback
 
 import (
@@ -15,7 +16,7 @@ func Addr(addr string) bool {
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// Host reports whether a host, with or without a port, always refers to the local machine.
+// Host reports whether a host always refers to the local machine. The host may include a port.
 func Host(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -33,9 +34,10 @@ func Host(host string) bool {
 // forwarding lists the headers that proxies add to forwarded requests.
 var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}
 
-// Stranger returns why a request may originate outside of the local machine, or the empty string.
-// The request of a malicious page in a local browser comes from a local address, but contains the
-// host of that page, which may resolve to this machine without being a local name.
+// Stranger returns the reason why a request may originate outside of the local machine. It returns
+// the empty string if there is none. A malicious page in a local browser sends requests from a
+// local address, but with the host name of that page. This name may resolve to the local machine,
+// but it is not a local name.
 func Stranger(r *http.Request) string {
 	if !Addr(r.RemoteAddr) {
 		return "the request comes from another machine"

@@ -7,16 +7,16 @@ import (
 )
 
 // Limiter allows operations of each name at a rate, with a burst of the same size. A name without
-// operations for a second has its full burst again and is dropped. The Limiter therefore stores
-// only the names of the last two seconds, and each call accesses one of them.
+// operations for a second regains its full burst and is dropped. Therefore the Limiter stores only
+// the names of the last two seconds, and each call accesses only one name.
 type Limiter struct {
 	rate int
 	now  func() time.Time
 
 	mu     sync.Mutex
-	began  time.Time // start of recent
+	began  time.Time // time at which recent was created
 	recent map[string]share
-	before map[string]share // those of the previous second
+	before map[string]share // names of the preceding second
 }
 
 // share is the rest of the burst of a name.
@@ -25,13 +25,13 @@ type share struct {
 	at   time.Time
 }
 
-// New returns a limiter with a rate per second and name.
+// New returns a limiter with a rate per second for each name. now is the clock.
 func New(rate int, now func() time.Time) *Limiter {
 	return &Limiter{rate: rate, now: now, began: now(), recent: map[string]share{}}
 }
 
-// Take takes one operation of a name. If there is none left, it returns the time until the next
-// one.
+// Take consumes one operation of a name. If none is left, it returns the time until the next
+// operation is allowed.
 func (l *Limiter) Take(name string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ func TestOPS3_ANameHasItsRateAndWhatItDidNotUseForASecond(t *testing.T) {
 		t.Errorf("got %v, want up to 50ms", wait)
 	}
 	total := 20
-	for range 30 { // beyond the times at which names are dropped
+	for range 30 { // long enough for names to be dropped
 		now = now.Add(100 * time.Millisecond)
 		total += took("a")
 	}

@@ -34,13 +34,13 @@ var (
 
 var bulks = []*Route{Preview, StartBulk, Bulks, Bulk, StopBulk}
 
-// bulkParams are the fields of a BulkFilter.
+// bulkParams are the query parameters for a BulkFilter.
 var bulkParams = []Param{
 	{Name: "cursor", About: "of the page before", Type: "string"},
 	{Name: "limit", About: "of a page; 20 if it is not given, at most 1,000", Type: "integer"},
 }
 
-// BulkQuery encodes a filter of bulk actions.
+// BulkQuery encodes a filter of bulk actions as a query.
 func BulkQuery(f admin.BulkFilter) url.Values {
 	w := written{}
 	w.text("cursor", f.Cursor)

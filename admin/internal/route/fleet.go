@@ -9,19 +9,19 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// ScheduleAct contains the parameters of an action on a schedule besides its verb. It is flat, so
-// that unknown names are refused everywhere.
+// ScheduleAct contains the parameters of an action on a schedule, except the verb. It is flat, so
+// that unknown names are refused at every level.
 type ScheduleAct struct {
-	Reason    string    `json:"reason,omitempty"`    // kept in the journal; for pause it is also the note of the schedule
-	When      string    `json:"when,omitempty"`      // for update
+	Reason    string    `json:"reason,omitempty"`    // recorded in the journal; for pause, also the note of the schedule
+	When      string    `json:"when,omitempty"`      // for update only
 	Overlap   string    `json:"overlap,omitempty"`   // for update and backfill
-	CatchUpMs int64     `json:"catchUpMs,omitempty"` // for update
-	JitterMs  int64     `json:"jitterMs,omitempty"`  // for update
-	From      time.Time `json:"from,omitzero"`       // for backfill
-	To        time.Time `json:"to,omitzero"`         // for backfill
+	CatchUpMs int64     `json:"catchUpMs,omitempty"` // for update only
+	JitterMs  int64     `json:"jitterMs,omitempty"`  // for update only
+	From      time.Time `json:"from,omitzero"`       // for backfill only
+	To        time.Time `json:"to,omitzero"`         // for backfill only
 }
 
-// BodyOf returns the body of an action.
+// BodyOf returns the body of a request for an action.
 func BodyOf(a *admin.ScheduleAction) ScheduleAct {
 	b := ScheduleAct{Reason: a.Reason}
 	if t := a.Timing; t != nil {
@@ -33,8 +33,8 @@ func BodyOf(a *admin.ScheduleAction) ScheduleAct {
 	return b
 }
 
-// Action returns the action of a body. It keeps parameters that the verb does not have, so that
-// they are refused.
+// Action returns the action that the body describes. It keeps parameters that the verb does not
+// have, so that the service refuses them.
 func (b *ScheduleAct) Action(verb, key string) admin.ScheduleAction {
 	a := admin.ScheduleAction{Verb: verb, Reason: b.Reason, Key: key}
 	timing := admin.Timing{When: b.When, Overlap: b.Overlap, CatchUpMs: b.CatchUpMs, JitterMs: b.JitterMs}
@@ -54,19 +54,19 @@ func (b *ScheduleAct) Action(verb, key string) admin.ScheduleAction {
 	return a
 }
 
-// PoolAct contains the parameters of an action on a limit besides its verb.
+// PoolAct contains the parameters of an action on a limit, except the verb.
 type PoolAct struct {
-	Key     string `json:"key,omitempty"` // empty means the limit as a whole
+	Key     string `json:"key,omitempty"` // empty for the limit as a whole
 	AtOnce  int    `json:"atOnce,omitempty"`
 	Rate    int    `json:"rate,omitempty"`
 	PerMs   int64  `json:"perMs,omitempty"`
 	Burst   int    `json:"burst,omitempty"`
 	Waiting int    `json:"waiting,omitempty"`
 	Refuse  bool   `json:"refuse,omitempty"`
-	Reason  string `json:"reason,omitempty"` // kept in the journal
+	Reason  string `json:"reason,omitempty"` // recorded in the journal
 }
 
-// PoolBodyOf returns the body of an action.
+// PoolBodyOf returns the body of a request for an action.
 func PoolBodyOf(a *admin.PoolAction) PoolAct {
 	b := PoolAct{Key: a.Key, Reason: a.Reason}
 	if c := a.Config; c != nil {
@@ -75,8 +75,8 @@ func PoolBodyOf(a *admin.PoolAction) PoolAct {
 	return b
 }
 
-// Action returns the action of a body. It keeps parameters that the verb does not have, so that
-// they are refused.
+// Action returns the action that the body describes. It keeps parameters that the verb does not
+// have, so that the service refuses them.
 func (b *PoolAct) Action(verb string) admin.PoolAction {
 	c := admin.PoolConfig{AtOnce: b.AtOnce, Rate: b.Rate, PerMs: b.PerMs, Burst: b.Burst, Waiting: b.Waiting, Refuse: b.Refuse}
 	a := admin.PoolAction{Verb: verb, Key: b.Key, Reason: b.Reason}
@@ -127,10 +127,10 @@ var (
 	limitParam  = Param{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"}
 )
 
-// MaxDelete is the maximum time that a request to delete a schedule waits.
+// MaxDelete is the maximum time for which a request to delete a schedule waits.
 const MaxDelete = 30 * time.Second
 
-// ScheduleQuery encodes a filter of schedules.
+// ScheduleQuery encodes a filter of schedules as a query.
 func ScheduleQuery(f admin.ScheduleFilter) url.Values {
 	w := written{}
 	w.text("cursor", f.Cursor)
@@ -143,7 +143,7 @@ func ReadScheduleFilter(q *Query) admin.ScheduleFilter {
 	return admin.ScheduleFilter{Cursor: q.Text("cursor"), Limit: q.Number("limit")}
 }
 
-// CatalogQuery encodes a filter of workflows.
+// CatalogQuery encodes a filter of workflows as a query.
 func CatalogQuery(f admin.CatalogFilter) url.Values {
 	w := written{}
 	w.text("workflow", f.Workflow)
@@ -157,7 +157,7 @@ func ReadCatalogFilter(q *Query) admin.CatalogFilter {
 	return admin.CatalogFilter{Workflow: q.Text("workflow"), After: q.Text("after"), Limit: q.Number("limit")}
 }
 
-// PoolQuery encodes a filter of limits.
+// PoolQuery encodes a filter of limits as a query.
 func PoolQuery(f admin.PoolFilter) url.Values {
 	w := written{}
 	w.text("name", f.Name)

@@ -11,7 +11,7 @@ import (
 // hooks lists the routes of hooks for operators.
 var hooks = []*Route{Hooks, Hook, ResumeHook}
 
-// The routes of hooks. The public endpoint for callers with a token is in package admin/hooks.
+// The routes of hooks. Package admin/hooks contains the public endpoint for callers with a token.
 var (
 	Hooks = &Route{
 		Name: "listHooks", About: "A page of open hooks, of one run or of all that have not ended. Tokens are for operators.", Method: http.MethodGet, Path: "hooks", Role: admin.RoleViewer,
@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// HookQuery encodes a filter of hooks.
+// HookQuery encodes a filter of hooks as a query.
 func HookQuery(f admin.HookFilter) url.Values {
 	w := written{}
 	w.text("run", f.Run)

@@ -15,8 +15,8 @@ var Journal = &Route{
 	Role: admin.RoleOperator, Query: journalParams, Out: reflect.TypeFor[admin.JournalPage](), Status: http.StatusOK,
 }
 
-// Asked returns the action and the target of a request as the journal names them, from the values
-// in its path.
+// Asked returns the action and the target of a request in the form of the journal. value returns
+// the value of a name in the path.
 func (r *Route) Asked(value func(name string) string) (action, target string) {
 	if action = r.Acts; action == "" {
 		action = value("action")
@@ -34,7 +34,7 @@ func (r *Route) Asked(value func(name string) string) (action, target string) {
 	return action, target
 }
 
-// journalParams are the fields of a JournalFilter.
+// journalParams are the query parameters for a JournalFilter.
 var journalParams = []Param{
 	{Name: "principal", About: "any of them", Type: "string", Many: true},
 	{Name: "action", About: "any of them", Type: "string", Many: true},
@@ -47,7 +47,7 @@ var journalParams = []Param{
 	{Name: "budget", About: "how many entries may be looked at; 20,000 if it is not given", Type: "integer"},
 }
 
-// JournalQuery encodes a filter of the journal.
+// JournalQuery encodes a filter of the journal as a query.
 func JournalQuery(f admin.JournalFilter) url.Values {
 	w := written{}
 	w.add("principal", f.Principals...)

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// filterParams are the fields of a Filter.
+// filterParams are the query parameters for a Filter.
 var filterParams = []Param{
 	{Name: "status", About: "any of them", Type: "string", Many: true, Enum: admin.Statuses},
 	{Name: "workflow", About: "its stored name", Type: "string"},
@@ -35,7 +35,7 @@ var filterParams = []Param{
 // tagName escapes the character that ends the name of a tag.
 var tagName = strings.NewReplacer("%", "%25", "=", "%3D")
 
-// failureParams are the fields of a FailureFilter.
+// failureParams are the query parameters for a FailureFilter.
 var failureParams = []Param{
 	{Name: "group", About: "its id", Type: "string"},
 	{Name: "kind", About: "any of them", Type: "string", Many: true, Enum: admin.FailureKinds},
@@ -48,14 +48,14 @@ var failureParams = []Param{
 	{Name: "budget", About: "how many groups may be looked at; 20,000 if it is not given", Type: "integer"},
 }
 
-// fleetParams are the fields of a FleetFilter.
+// fleetParams are the query parameters for a FleetFilter.
 var fleetParams = []Param{
 	{Name: "queue", About: "its name", Type: "string"},
 	{Name: "cursor", About: "of the page before", Type: "string"},
 	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
 }
 
-// written is a query without zero values.
+// written is a query that omits zero values.
 type written url.Values
 
 func (w written) add(name string, values ...string) {
@@ -88,7 +88,7 @@ func (w written) moment(name string, t time.Time) {
 	}
 }
 
-// FilterQuery encodes a filter of runs.
+// FilterQuery encodes a filter of runs as a query.
 func FilterQuery(f admin.Filter) url.Values {
 	w := written{}
 	w.add("status", f.Statuses...)
@@ -113,7 +113,7 @@ func FilterQuery(f admin.Filter) url.Values {
 	return url.Values(w)
 }
 
-// FailureQuery encodes a filter of failure groups.
+// FailureQuery encodes a filter of failure groups as a query.
 func FailureQuery(f admin.FailureFilter) url.Values {
 	w := written{}
 	w.text("group", f.Group)
@@ -128,7 +128,7 @@ func FailureQuery(f admin.FailureFilter) url.Values {
 	return url.Values(w)
 }
 
-// EntityQuery encodes a filter of entities.
+// EntityQuery encodes a filter of entities as a query.
 func EntityQuery(f admin.EntityFilter) url.Values {
 	w := written{}
 	w.add("kind", f.Kinds...)
@@ -138,7 +138,7 @@ func EntityQuery(f admin.EntityFilter) url.Values {
 	return url.Values(w)
 }
 
-// FleetQuery encodes a filter of workers or queues.
+// FleetQuery encodes a filter of workers or queues as a query.
 func FleetQuery(f admin.FleetFilter) url.Values {
 	w := written{}
 	w.text("queue", f.Queue)
@@ -177,7 +177,7 @@ func ReadFilter(q *Query) admin.Filter {
 	return f
 }
 
-// tags decodes the tags of runs.
+// tags decodes the parameters that select runs by tags.
 func (q *Query) tags() (all map[string]string) {
 	for _, tag := range q.values["tag"] {
 		name, value, ok := strings.Cut(tag, "=")
@@ -199,7 +199,8 @@ func (q *Query) tags() (all map[string]string) {
 	return all
 }
 
-// Query contains the parameters of a request. Err is the first error in them.
+// Query contains the parameters of a request. Err is the first error that occurred when they were
+// decoded.
 type Query struct {
 	values url.Values
 	Err    error
@@ -231,10 +232,10 @@ func (q *Query) fail(what, fix string) {
 	}
 }
 
-// Text returns a parameter.
+// Text returns a parameter. It returns the empty string if the parameter is absent.
 func (q *Query) Text(name string) string { return q.values.Get(name) }
 
-// Number returns a numeric parameter, or 0 if it is absent.
+// Number returns a numeric parameter. It returns 0 if the parameter is absent.
 func (q *Query) Number(name string) int {
 	text := q.Text(name)
 	if text == "" {
@@ -247,7 +248,7 @@ func (q *Query) Number(name string) int {
 	return n
 }
 
-// Seq returns a parameter that is the number of an event, or 0 if it is absent.
+// Seq returns a parameter that is the number of an event. It returns 0 if the parameter is absent.
 func (q *Query) Seq(name string) uint64 {
 	text := q.Text(name)
 	if text == "" {
@@ -260,7 +261,8 @@ func (q *Query) Seq(name string) uint64 {
 	return n
 }
 
-// Duration returns a parameter that is a duration up to most, or 0 if it is absent.
+// Duration returns a parameter that is a duration of at most most. It returns 0 if the parameter is
+// absent.
 func (q *Query) Duration(name string, most time.Duration) time.Duration {
 	text := q.Text(name)
 	if text == "" {

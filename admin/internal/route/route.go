@@ -1,5 +1,5 @@
 // Package route contains the table of all routes of the HTTP API. The handler, its OpenAPI document
-// and the client are derived from it, so that each path is defined once.
+// and the client use this table, so that each path is defined once.
 package route
 
 import (
@@ -15,60 +15,60 @@ import (
 // Prefix is the prefix of the paths of all routes.
 const Prefix = "/v1/"
 
-// Route is one operation.
+// Route is an operation of the API.
 type Route struct {
-	Name   string // of the operation, in lower camel case
+	Name   string // name of the operation, in lower camel case
 	About  string
 	Method string
-	Path   string     // after Prefix, with {names} as in patterns of net/http
+	Path   string     // path after Prefix, with {names} as in patterns of net/http
 	Role   admin.Role // minimum role
 	Query  []Param
-	Verbs  func() []string // possible values of {action} in the path; nil if the path has none
-	In     reflect.Type    // of the JSON body; nil if there is none
-	Out    reflect.Type    // of the JSON response; nil if it is not JSON
+	Verbs  func() []string // returns the possible values of {action} in the path; nil if the path has none
+	In     reflect.Type    // type of the JSON body; nil if there is none
+	Out    reflect.Type    // type of the JSON response; nil if the response is not JSON
 	Kind   string          // media type of a response that is not JSON
-	Status int             // after success
-	Other  int             // after success if nothing was created; 0 if it is the same
+	Status int             // status after success
+	Other  int             // status after success if nothing was created; 0 if it equals Status
 
-	Keyed  bool // accepts an Idempotency-Key
-	Waits  bool // accepts Prefer: wait=SECONDS
-	Holds  bool // may stay open for long, and counts as a stream
-	Stream bool // responds with server-sent events of type Out
+	Keyed  bool // whether the route accepts an Idempotency-Key
+	Waits  bool // whether the route accepts Prefer: wait=SECONDS
+	Holds  bool // whether a request may stay open for long and counts as a stream
+	Stream bool // whether the response consists of server-sent events of type Out
 
-	Acts string // its name in the journal, if it changes something and has no {action} in its path
+	Acts string // name in the journal, if the route changes something and has no {action} in its path
 
-	Problems []int // statuses in addition to those of all routes
+	Problems []int // statuses of problems in addition to the statuses in Always
 }
 
-// Param is a parameter of a query.
+// Param is a query parameter.
 type Param struct {
 	Name  string
 	About string
-	Type  string // of JSON Schema
-	Form  string // date-time, or empty
-	Many  bool   // may be repeated
+	Type  string // type in JSON Schema
+	Form  string // format in JSON Schema: date-time or empty
+	Many  bool   // whether the parameter may be repeated
 	Enum  func() []string
 }
 
-// Always lists the statuses of problems of all routes.
+// Always lists the statuses of problems that every route may return.
 var Always = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict,
 	http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// withBody lists the additional statuses of routes with a JSON body.
+// withBody lists the additional statuses of problems of routes with a JSON body.
 var withBody = []int{http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity}
 
 // Started is the response to a start.
 type Started struct {
 	admin.Started
-	Outcome *admin.Run `json:"outcome,omitempty"` // after Prefer: wait, whether the run has ended or not
+	Outcome *admin.Run `json:"outcome,omitempty"` // the run after a wait that was requested with Prefer, whether it has ended or not
 }
 
-// Act contains the parameters of an action besides its verb.
+// Act contains the parameters of an action on a run, except the verb.
 type Act struct {
-	Reason string `json:"reason,omitempty"` // kept in the journal, and in the log for those of admin.TakesReason
-	Step   string `json:"step,omitempty"`   // for fork: the ID or the key of the step to continue from
+	Reason string `json:"reason,omitempty"` // recorded in the journal and, for the actions of admin.TakesReason, in the log
+	Step   string `json:"step,omitempty"`   // for fork only: the ID or the key of the step to continue from
 }
 
 // The routes.
@@ -159,7 +159,7 @@ var fromParam = Param{Name: "from", About: "number of the first event; 1 if it i
 // All contains all routes.
 var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
 
-// Pattern returns the pattern for net/http.
+// Pattern returns the pattern of the route for net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }
 
 // Names returns the names in the path, in order.
@@ -173,8 +173,8 @@ func (r *Route) Names() []string {
 	return all
 }
 
-// URL returns the path with values for its names. It returns an *admin.InputError for an empty
-// value or a single slash, which net/http does not accept as a segment.
+// URL returns the path with values for its names. It returns an *admin.InputError for a value that
+// is empty or a single slash, because net/http does not accept such a segment.
 func (r *Route) URL(values ...string) (string, error) {
 	parts := strings.Split(r.Path, "/")
 	for i, part := range parts {
@@ -188,7 +188,7 @@ func (r *Route) URL(values ...string) (string, error) {
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "say what it is"}
 		case "/":
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is a slash", Fix: "use the store itself: no path of the API can say it"}
-		case ".", "..": // would be removed from a path
+		case ".", "..": // unescaped, these segments would be removed from a path
 			parts[i] = strings.ReplaceAll(value, ".", "%2E")
 		default:
 			parts[i] = url.PathEscape(value)
@@ -202,14 +202,14 @@ type LogIn struct {
 	Token string `json:"token"`
 }
 
-// LoggedIn contains the principal of a login.
+// LoggedIn contains the principal that has logged in.
 type LoggedIn struct {
 	Name  string     `json:"name"`
 	Role  admin.Role `json:"role"`
 	Owner string     `json:"owner,omitempty"`
 }
 
-// The routes of logins, which are served before a request is authenticated.
+// The routes of logins. They are served before a request is authenticated.
 var (
 	Login = &Route{
 		Name: "logIn", About: "Log a browser in with a token: the answer sets a cookie. Only where the server has logins.", Method: http.MethodPost, Path: "login",
@@ -220,5 +220,5 @@ var (
 	}
 )
 
-// Open lists the routes that need no role and are in no mux.
+// Open lists the routes that require no role. No mux contains them.
 var Open = []*Route{Login, Logout}

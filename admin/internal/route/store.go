@@ -43,8 +43,8 @@ var (
 
 var checks = []*Route{Examine, Check, Repair}
 
-// Export is the route for the data that an import reads. It changes nothing, but has a body,
-// because the names of many runs do not fit into a URL.
+// Export is the route that returns runs in the form that an import reads. It changes nothing. Its
+// requests have a body, because the names of many runs do not fit into a URL.
 var Export = &Route{
 	Name: "exportRuns", About: "Runs as lines of JSON, which flowctl import reads: records, logs and streams, as they are stored. An answer without its last line was cut off.",
 	Method: http.MethodPost, Path: "export", Acts: "export", Role: admin.RoleAdmin, In: reflect.TypeFor[admin.ExportRequest](), Kind: "application/jsonl", Status: http.StatusOK, Holds: true,

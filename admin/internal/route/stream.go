@@ -14,7 +14,7 @@ import (
 // streams lists the routes of logs and streams.
 var streams = []*Route{Follow, Streams, Stream, FollowStream, Live}
 
-// The routes that respond with server-sent events, and the route of the pages of a stream.
+// The routes that respond with server-sent events, and the routes of the streams of a run.
 var (
 	Follow = &Route{
 		Name: "followRun", About: "The events of a run as they come, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
@@ -42,7 +42,7 @@ var (
 	}
 )
 
-// Live is the route of several topics over one connection.
+// Live is the route for several topics over one connection.
 var Live = &Route{
 	Name: "live", About: "Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together.",
 	Method: http.MethodGet, Path: "live", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.News](), Status: http.StatusOK, Holds: true, Stream: true,
@@ -68,13 +68,14 @@ var paceParams = []Param{
 	{Name: "delay", About: "how long one waits for others to be sent with it, as 25ms, which it is if it is not given; at most 1s", Type: "string"},
 }
 
-// Pace determines when available entries are sent: when there are Batch of them, or after Delay.
+// Pace determines when available entries are sent. They are sent when there are Batch of them, or
+// when Delay has passed since the first of them.
 type Pace struct {
 	Batch int
 	Delay time.Duration
 }
 
-// ReadPace decodes the paceParams.
+// ReadPace decodes the parameters in paceParams.
 func ReadPace(q *Query) Pace {
 	p := Pace{Batch: usualBatch, Delay: usualDelay}
 	if q.Text("batch") != "" {
@@ -88,7 +89,7 @@ func ReadPace(q *Query) Pace {
 	return p
 }
 
-// EventQuery encodes a filter of events.
+// EventQuery encodes a filter of events as a query.
 func EventQuery(f admin.EventFilter) url.Values {
 	w := written{}
 	w.seq("from", f.From)
@@ -104,7 +105,7 @@ func ReadEventFilter(q *Query) admin.EventFilter {
 	return admin.EventFilter{From: q.Seq("from"), Types: q.values["type"], Name: q.Text("name"), Key: q.Text("key"), Entity: q.Text("entity")}
 }
 
-// StreamQuery encodes a filter of streams.
+// StreamQuery encodes a filter of streams as a query.
 func StreamQuery(f admin.StreamFilter) url.Values {
 	w := written{}
 	w.text("after", f.After)
@@ -117,7 +118,7 @@ func ReadStreamFilter(q *Query) admin.StreamFilter {
 	return admin.StreamFilter{After: q.Text("after"), Limit: q.Number("limit")}
 }
 
-// PageQuery encodes the beginning and the maximum length of a page of events or chunks.
+// PageQuery encodes the beginning and the maximum length of a page of events or chunks as a query.
 func PageQuery(from uint64, limit int) url.Values {
 	w := written{}
 	w.seq("from", from)
@@ -125,7 +126,7 @@ func PageQuery(from uint64, limit int) url.Values {
 	return url.Values(w)
 }
 
-// GraphQuery encodes the path of a graph of a run; empty means the first one.
+// GraphQuery encodes the path of a graph of a run as a query. An empty path means the first graph.
 func GraphQuery(path string) url.Values {
 	w := written{}
 	w.add("path", path)

@@ -11,7 +11,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-// issuer stands for a server that issues tokens.
+// issuer represents a server that issues tokens.
 type issuer struct {
 	name string
 	key  *ecdsa.PrivateKey
@@ -28,7 +28,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Use: "sig", Algorithm: string(jose.ES256)}}})
 }
 
-// token returns a token of a person with a role.
+// token returns a token for a person with a role.
 func (i *issuer) token(name, role string, expires time.Time) (string, error) {
 	claims, err := json.Marshal(map[string]any{
 		"iss": i.name, "aud": "flowgen", "sub": name, "iat": time.Now().Unix(), "exp": expires.Unix(),

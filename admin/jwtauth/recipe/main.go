@@ -2,8 +2,8 @@
 //
 //	go run ./admin/jwtauth/recipe
 //
-// The program is also an issuer, so that nothing has to be installed. It prints a token for a viewer and
-// one for an operator, and serves until it is stopped:
+// The program is also an issuer, so that it requires no other server. It prints a token for a viewer
+// and a token for an operator, and serves requests until it is stopped:
 //
 //	console: http://127.0.0.1:40123/  API: http://127.0.0.1:40123/v1/runs
 //	viewer: eyJhbGciOiJFUzI1NiIs…
@@ -13,8 +13,9 @@
 //
 //	curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:40123/v1/runs
 //
-// It is in the module of package jwtauth, so that programs without JSON Web Tokens do not have its
-// dependencies. See issuer.go for the issuer; yours is a server such as Keycloak.
+// The program is part of the module of package jwtauth, so that programs without JSON Web Tokens do
+// not have its dependencies. The file issuer.go contains the issuer. In production, the issuer is a
+// server such as Keycloak.
 package main
 
 import (
@@ -48,18 +49,19 @@ func main() {
 	}
 }
 
-// handler serves the API to programs, by bearer tokens, and the console to people, who log in with a
-// token. Roles of the issuer that are not listed give no rights.
+// handler serves the API to programs, which send bearer tokens, and the console to people, who log
+// in with a token. Roles of the issuer that are not listed grant no rights.
 func handler(client *workflow.Client, issuer, keys string) (http.Handler, error) {
 	auth, err := jwtauth.New(jwtauth.Config{
 		Issuer: issuer, Audience: "flowgen", JWKS: keys,
-		RolesClaim: "realm_access.roles", // as Keycloak has them
+		RolesClaim: "realm_access.roles", // the claim that Keycloak uses
 		Roles:      map[string]admin.Role{"staff": admin.RoleViewer, "oncall": admin.RoleOperator},
 	})
 	if err != nil {
 		return nil, err
 	}
-	// Behind a proxy with TLS, set Secure. With several servers, set the same Key for all.
+	// Behind a proxy with TLS, set Secure. If there are several servers, set the same Key on all of
+	// them.
 	session, err := httpauth.NewSession(auth, httpauth.SessionConfig{Lasts: 8 * time.Hour})
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func handler(client *workflow.Client, issuer, keys string) (http.Handler, error)
 	return mux, nil
 }
 
-// run serves until ctx ends.
+// run serves requests until ctx is done.
 func run(ctx context.Context, out io.Writer) (err error) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// serving runs the program, and returns its address and the tokens that it prints.
+// serving runs the program. It returns the address and the tokens that the program prints.
 func serving(t *testing.T) (url, viewer, operator string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,7 +33,7 @@ func serving(t *testing.T) (url, viewer, operator string) {
 	return url, values[1], values[2]
 }
 
-// status sends a request with a token and returns the status of the answer.
+// status sends a request with a token and returns the status of the response.
 func status(t *testing.T, client *http.Client, method, url, token, body string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -56,7 +56,7 @@ func status(t *testing.T, client *http.Client, method, url, token, body string) 
 
 func TestJWT_TheAPIObeysTheRolesOfTheIssuer(t *testing.T) {
 	url, viewer, operator := serving(t)
-	other, err := newIssuer(url) // has another key
+	other, err := newIssuer(url) // another issuer with another key
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestJWT_TheAPIObeysTheRolesOfTheIssuer(t *testing.T) {
 		"list by a viewer":            {http.MethodGet, "/v1/runs", viewer, "", http.StatusOK},
 		"start by a viewer":           {http.MethodPost, "/v1/runs", viewer, start, http.StatusForbidden},
 		"start by an operator":        {http.MethodPost, "/v1/runs", operator, start, http.StatusCreated},
-		"console without a login":     {http.MethodGet, "/runs", "", "", http.StatusSeeOther}, // to the login
+		"console without a login":     {http.MethodGet, "/runs", "", "", http.StatusSeeOther}, // redirects to the login
 		"login with a forged token":   {http.MethodPost, "/v1/login", "", `{"token":"` + forged + `"}`, http.StatusUnauthorized},
 		"repair by an operator":       {http.MethodPost, "/v1/repair", operator, `{"reason":"try"}`, http.StatusForbidden},
 		"journal by a viewer's token": {http.MethodGet, "/v1/journal", viewer, "", http.StatusForbidden},
