@@ -1,5 +1,5 @@
-// Command flowctl finds, shows and controls workflow runs for operators. It uses the store of a
-// fleet or a server. Run it with --help.
+// Command flowctl finds, shows and controls workflow runs for operators. It uses either the store
+// of a fleet or a server. Run it with --help for a list of commands.
 package main
 
 import (

@@ -30,7 +30,7 @@ Exit codes: 0 nothing breaks; 1 something does; 2 the command line is wrong, or 
 state before cannot be read.
 `
 
-// runBreaking executes flowgen breaking.
+// runBreaking executes flowgen breaking and returns the exit code.
 func runBreaking(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	var strict, asJSON bool
 	cfg := breaking.Config{Dir: dir}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// commands maps the first argument to the subcommand that it selects. Without one of these words
-// flowgen generates code.
+// commands contains the subcommands by the first argument. If the first argument is none of these
+// words, flowgen generates code.
 var commands = map[string]func(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int{
 	"breaking": runBreaking,
 	"manifest": runManifest,
@@ -19,8 +19,8 @@ var commands = map[string]func(ctx context.Context, args []string, dir string, s
 	"vet":      runVet,
 }
 
-// refuse reports a mistake in the arguments of a command, or prints the help if the error is a
-// request for help, and returns the exit code.
+// refuse reports a mistake in the arguments of a command and returns the exit code. If the error is
+// a request for help, it prints the help instead.
 func refuse(command, help string, err error, stdout, stderr io.Writer) int {
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, help)
@@ -30,8 +30,8 @@ func refuse(command, help string, err error, stdout, stderr io.Writer) int {
 	return exitUsage
 }
 
-// flagsAndPackages parses flags that may appear before, between and after the package patterns, and
-// returns the patterns.
+// flagsAndPackages parses flags and returns the package patterns. Flags may appear before, between
+// and after the patterns.
 func flagsAndPackages(flags *flag.FlagSet, args []string) ([]string, error) {
 	var patterns []string
 	for {

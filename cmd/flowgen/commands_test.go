@@ -127,8 +127,9 @@ func TestVER5_ReplayNeedsAStore(t *testing.T) {
 	}
 }
 
-// If go generate runs flowgen for some packages but not for another one with directives, the
-// command prints a note about that package and still succeeds.
+// The test proves that the command prints a note about a package with directives for which go
+// generate does not run flowgen, although it does for other packages. The command succeeds
+// nevertheless.
 func TestRun_NotesPackagesThatGoGeneratePassesOver(t *testing.T) {
 	dir := module(t, flow)
 	write := func(name, text string) {

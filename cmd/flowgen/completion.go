@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// completion prints the completion script for a shell.
+// completion prints the completion script for the shell in args.
 func completion(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 {
 		if script, ok := scripts[args[0]]; ok {

@@ -1,5 +1,5 @@
-// Command flowgen writes the typed durable counterparts of annotated Go
-// functions. Run it with -help, or see docs/use/directives.md.
+// Command flowgen generates typed durable counterparts of annotated Go functions. Run it with -help
+// for the flags. docs/use/directives.md describes the annotations.
 package main
 
 import (
@@ -23,18 +23,18 @@ import (
 	"github.com/flowgen/flowgen/internal/vet"
 )
 
-// Exit codes of the command.
+// The exit codes of the command.
 const (
 	exitOK      = 0
-	exitMistake = 1 // a mistake in the packages; with -check a stale file or a changed stored name
+	exitMistake = 1 // a package contains a mistake or, with -check, a file is stale or a stored name has changed
 	exitUsage   = 2
 )
 
 func main() {
-	if vet.IsTool(os.Args[1:]) { // run by go vet -vettool=flowgen
+	if vet.IsTool(os.Args[1:]) { // The go command runs flowgen with go vet -vettool=flowgen.
 		vet.Tool(os.Args[1:])
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // also stops the go command that it runs
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // The end of ctx also stops the go command that flowgen runs.
 	code := run(ctx, os.Args[1:], ".", os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, dir string, stdout, stderr io.Write
 	return show(report, opts, stdout, stderr)
 }
 
-// parse reads the arguments. Flags may appear before, between and after the package patterns.
+// parse parses the arguments. Flags may appear before, between and after the package patterns.
 func parse(args []string) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("flowgen", flag.ContinueOnError)
@@ -98,9 +98,9 @@ func parse(args []string) (options, error) {
 	return opts, err
 }
 
-// ofPackage returns the words " of package name" for a file in the working directory if go generate
-// runs the command. go generate runs it in the directory of each package, so that all files have
-// the same name. Otherwise it returns "".
+// ofPackage returns the words " of package name" for messages about a file. It returns "" unless go
+// generate runs the command and the file is in the working directory. go generate runs the command
+// in the directory of each package, so that all generated files have the same relative path.
 func ofPackage(file string) string {
 	if name := os.Getenv("GOPACKAGE"); name != "" && filepath.Base(file) == file {
 		return " of package " + diagnostic.Printable(name)
@@ -156,7 +156,7 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 	return code
 }
 
-// noMore returns the reason for which a generated file is obsolete.
+// noMore returns the reason why a generated file is obsolete.
 func noMore(file string) string {
 	if filepath.Base(file) == client.File {
 		return "no package asks for this client any more"
@@ -164,7 +164,7 @@ func noMore(file string) string {
 	return "the package has no directives any more"
 }
 
-// packages describes the packages that the patterns select.
+// packages returns a description of the packages that the patterns select.
 func packages(patterns []string) string {
 	if len(patterns) == 0 {
 		return "this package; for those below as well, name ./..."

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outcome contains the exit status and the output of the command.
+// outcome contains the exit code and the output of an execution of the command.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -29,7 +29,7 @@ func execute(t *testing.T, dir string, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// module creates a module with one package whose only requirement is this module.
+// module creates a module with one package. The module requires only the module under test.
 func module(t *testing.T, source string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -129,7 +129,7 @@ func TestRun_CheckExitsWithOneUntilGenerated(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "orders.go"), []byte(change), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := execute(t, dir, ".", "-check") // flags may follow packages
+	got := execute(t, dir, ".", "-check") // Flags may follow package patterns.
 	if got.code != 1 || !strings.Contains(got.stderr, "flow_gen.go: the file is stale: run flowgen\n--- flow_gen.go") {
 		t.Errorf("a stale file: %+v", got)
 	}
@@ -246,8 +246,9 @@ func TestRun_CompletionKnowsEveryFlag(t *testing.T) {
 	}
 }
 
-// flowgen generates code for a renamed parameter with a warning. With -check and an earlier
-// revision it fails even though the generated file is up to date.
+// The test proves that flowgen -check with an earlier revision fails if a stored name has changed,
+// even though the generated file is up to date. Without -check, flowgen generates the code and
+// prints a warning.
 func TestRun_CheckSinceARevisionFailsOnAStoredNameThatChanged(t *testing.T) {
 	dir := module(t, good)
 	git := func(args ...string) {

@@ -22,7 +22,7 @@ To keep it in a file, flow.manifest.json beside flow_gen.go, run flowgen -manife
 from then on flowgen keeps the file up to date.
 `
 
-// runManifest executes flowgen manifest.
+// runManifest executes flowgen manifest and returns the exit code.
 func runManifest(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	var mermaid bool
 	flags := flag.NewFlagSet("flowgen manifest", flag.ContinueOnError)

@@ -38,7 +38,7 @@ compile; 3 the store cannot be read.
 // exitStore is the exit code for a store that cannot be read.
 const exitStore = 3
 
-// runReplay executes flowgen replay.
+// runReplay executes flowgen replay and returns the exit code.
 func runReplay(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	cfg := gate.Config{Dir: dir}
 	var statuses string

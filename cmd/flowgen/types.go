@@ -28,7 +28,7 @@ Integers are numbers: what a number cannot hold exactly is an error of the clien
 option inexact makes of it.
 `
 
-// runTypes executes flowgen types.
+// runTypes executes flowgen types and returns the exit code.
 func runTypes(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	var file string
 	var check bool
@@ -64,8 +64,8 @@ func runTypes(ctx context.Context, args []string, dir string, stdout, stderr io.
 	return exitOK
 }
 
-// putTypes prints the types or writes them to file. With check it compares them with the file
-// instead.
+// putTypes prints the types or writes them to file. If check is true, it compares them with the
+// content of file instead.
 func putTypes(dir, file string, check bool, text []byte, stdout io.Writer) error {
 	if file == "" {
 		_, err := stdout.Write(text)

@@ -49,7 +49,8 @@ func TestOPS3_TypesAreWrittenAndCompared(t *testing.T) {
 	}
 }
 
-// The committed types of the TypeScript client's tests match the Go package that they describe.
+// The test proves that the committed types for the tests of the TypeScript client match the Go
+// package from which they are generated.
 func TestOPS3_TypesOfTheClientsTestsAreCommitted(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -45,7 +45,8 @@ type vetOptions struct {
 	patterns                []string
 }
 
-// runVet executes flowgen vet, which reports violations of the static rules.
+// runVet executes flowgen vet, which reports violations of the static rules. It returns the exit
+// code.
 func runVet(ctx context.Context, args []string, dir string, stdout, stderr io.Writer) int {
 	opts, err := parseVet(args)
 	switch {
@@ -115,8 +116,8 @@ func parseVet(args []string) (vetOptions, error) {
 	return opts, nil
 }
 
-// checkFirst runs the checks of flowgen -check, because the go command does not vet packages that
-// do not compile.
+// checkFirst runs the checks of flowgen -check. They precede the vet rules, because the go command
+// does not vet packages that do not compile.
 func checkFirst(ctx context.Context, opts vetOptions, dir string, stdout, stderr io.Writer) int {
 	report, err := generator.Run(ctx, generator.Config{Dir: dir, Patterns: opts.patterns, Check: true})
 	if err != nil {
@@ -141,7 +142,7 @@ func vetDiff(ctx context.Context, cfg vet.Config, stdout, stderr io.Writer) int 
 	return exitOK
 }
 
-// showFindings prints the findings and returns the exit code for them.
+// showFindings prints the findings and returns the exit code.
 func showFindings(found []vet.Finding, asJSON bool, stdout, stderr io.Writer) int {
 	code := exitOK
 	for _, f := range found {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/vet"
 )
 
-// TestMain runs the vet tool if the go command starts the test binary as one.
+// TestMain runs the vet tool if the go command starts the test binary as a vet tool.
 func TestMain(m *testing.M) {
 	if vet.IsTool(os.Args[1:]) {
 		vet.Tool(os.Args[1:])

@@ -1,6 +1,8 @@
-// Command e2e starts the HTTP API on a free port of this machine, over a store in a new SQLite file and with a worker
-// that serves clients.order, and runs the command of its arguments with the address in FLOWGEN_URL and a bearer token in
-// FLOWGEN_TOKEN. It fails if the command does. make ts runs the tests of the TypeScript client so.
+// Command e2e starts the HTTP API and runs the command in its arguments. The API listens on a free
+// port of this machine and uses a store in a new SQLite file, with a worker that serves
+// clients.order. The command receives the address in FLOWGEN_URL and a bearer token in
+// FLOWGEN_TOKEN. If the command fails, e2e fails. make ts uses e2e to run the tests of the
+// TypeScript client.
 package main
 
 import (
@@ -23,7 +25,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// longest bounds the command.
+// longest is the maximum duration of the command.
 const longest = 5 * time.Minute
 
 func main() {
@@ -68,7 +70,7 @@ func run(ctx context.Context, name string, args ...string) (err error) {
 	})
 }
 
-// serve serves the API while use runs.
+// serve serves the API until use returns. It calls use with the address and a token.
 func serve(ctx context.Context, client *workflow.Client, use func(url, token string) error) error {
 	entry, secret := admin.NewToken(admin.Token{Name: "ts", Role: admin.RoleOperator, Expires: time.Now().Add(longest)})
 	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)
@@ -80,7 +82,7 @@ func serve(ctx context.Context, client *workflow.Client, use func(url, token str
 		return err
 	}
 	server := &http.Server{
-		Handler:           api.New(admin.New(client), api.Config{Auth: tokens, Mutations: 10_000}), // the tests ask faster than people
+		Handler:           api.New(admin.New(client), api.Config{Auth: tokens, Mutations: 10_000}), // The tests send requests faster than users do.
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	served := make(chan error, 1)

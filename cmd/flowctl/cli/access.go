@@ -17,11 +17,11 @@ import (
 
 // access configures the authentication of a server.
 type access struct {
-	tokens string // name of the file
+	tokens string // name of the file with the tokens
 
 	jwt   jwtauth.Config
-	roles map[string]string // by value of the claim
-	whole []string          // roles without an owner
+	roles map[string]string // roles by value of the claim
+	whole []string          // roles whose tokens may lack an owner
 
 	proxy      httpauth.ProxyConfig
 	proxyRole  string
@@ -50,10 +50,11 @@ func (a *access) flags(f *pflag.FlagSet) {
 	f.BoolVar(&a.secure, "secure-cookies", false, "browsers come by TLS, which a proxy has: their cookies are Secure")
 }
 
-// known reports whether authentication is enabled.
+// known reports whether the server authenticates requests.
 func (a *access) known() bool { return a.tokens != "" || a.jwt.Issuer != "" || a.proxy.Header != "" }
 
-// config returns the configuration of the API.
+// config returns the configuration of the HTTP API. It returns an error if the flags contradict
+// each other.
 func (a *access) config() (cfg api.Config, err error) {
 	for flag, set := range map[string]bool{
 		"--jwt-audience": a.jwt.Issuer == "" && a.jwt.Audience != "", "--jwt-jwks-url": a.jwt.Issuer == "" && a.jwt.JWKS != "",
@@ -94,7 +95,7 @@ func (a *access) config() (cfg api.Config, err error) {
 	return cfg, err
 }
 
-// prefix parses an address or a prefix of addresses.
+// prefix parses an IP address or a prefix of IP addresses.
 func prefix(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		return netip.ParsePrefix(text)
@@ -124,7 +125,7 @@ func (a *access) authenticator() (admin.Authenticator, error) {
 		a.jwt.WithoutOwner = append(a.jwt.WithoutOwner, admin.Role(role))
 	}
 	auth, err := jwtauth.New(a.jwt)
-	if err != nil { // a nil *Authenticator must not become an admin.Authenticator
+	if err != nil { // Return nil explicitly. A nil *Authenticator in an admin.Authenticator would not equal nil.
 		return nil, err
 	}
 	return auth, nil
@@ -145,7 +146,7 @@ func tokensOf(file string) (admin.Authenticator, error) {
 		return nil, err
 	}
 	tokens, err := admin.NewTokens(all, nil)
-	if err != nil { // a nil *Tokens must not become an Authenticator
+	if err != nil { // Return nil explicitly. A nil *Tokens in an admin.Authenticator would not equal nil.
 		return nil, err
 	}
 	return tokens, nil

@@ -26,7 +26,7 @@ var about = map[string]string{
 	"delete":     "Forget runs that have ended",
 }
 
-// finals contains the questions before actions that cannot be undone.
+// finals contains the confirmation questions of the actions that cannot be undone.
 var finals = map[string]string{
 	"delete":    "Forget %d runs? What is stored of them is removed.",
 	"terminate": "End %d runs without their code? Nothing is cleaned up or undone.",
@@ -52,7 +52,7 @@ func (c *command) actions() []*cobra.Command {
 	return all
 }
 
-// byFilter adds the flags of a filter as an alternative to runs.
+// byFilter adds the flags of a filter. The user gives either a filter or the names of runs.
 func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 	var f bulkFlags
 	f.add(c, cmd)
@@ -74,20 +74,20 @@ func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 	}
 }
 
-// why adds the flag of a reason that is recorded only in the journal.
+// why adds the flag for a reason that is recorded in the journal but not in a log.
 func (c *command) why(cmd *cobra.Command, reason *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "why: it stands in the journal")
 }
 
-// outcome is the result of an action on one run.
+// outcome is the JSON output of an action on one run.
 type outcome struct {
 	admin.Acted
 	Problem *admin.Problem `json:"problem,omitempty"`
 }
 
-// act executes an action on each run. It continues after a refusal.
+// act executes an action on each run. It continues with the next run if the action is refused.
 func (c *command) act(cmd *cobra.Command, a admin.Action, refs []string) error {
-	if err := c.confirm(cmd.Context(), a.Verb, refs); err != nil { // before the time limit of the store begins
+	if err := c.confirm(cmd.Context(), a.Verb, refs); err != nil { // Confirm first, so that the time limit of the store does not include the time of the user.
 		return err
 	}
 	s, ctx, cancel, err := c.service(cmd.Context(), false)
@@ -156,7 +156,8 @@ func (c *command) confirm(ctx context.Context, verb string, refs []string) error
 	return c.sure(ctx, verb, fmt.Sprintf(question, len(refs)))
 }
 
-// sure asks for confirmation of an operation that cannot be undone.
+// sure asks the user to confirm an operation that cannot be undone. what is the operation in an
+// error.
 func (c *command) sure(ctx context.Context, what, question string) error {
 	if c.yes {
 		return nil
@@ -172,11 +173,11 @@ func (c *command) sure(ctx context.Context, what, question string) error {
 	return exitError{code: exitUsage}
 }
 
-// answer reads a typed line until ctx is done, because a signal would not interrupt the read. A
-// line without an end, after the terminal was closed, is not an answer.
+// answer reads a line from the terminal. It returns an error if ctx ends, because a signal does not
+// interrupt the read. An incomplete line, which occurs if the terminal was closed, counts as empty.
 func (c *command) answer(ctx context.Context) (string, error) {
 	came := make(chan string, 1)
-	go func() { // after a signal the read continues until the process ends
+	go func() { // After a signal the read continues until the process ends.
 		line, err := bufio.NewReader(c.Stdin).ReadString('\n')
 		if err != nil {
 			line = ""
@@ -187,7 +188,7 @@ func (c *command) answer(ctx context.Context) (string, error) {
 	case line := <-came:
 		return line, nil
 	case <-ctx.Done():
-		fmt.Fprintln(c.Stderr) // ends the line of the question
+		fmt.Fprintln(c.Stderr) // Write a line break after the question.
 		return "", ctx.Err()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// exits waits for the end of a command that has asked a question.
+// exits waits for the end of a command that has asked a question, and checks its exit code.
 func (x *screen) exits(code int) {
 	x.Helper()
 	err := x.cmd.Wait()
@@ -22,7 +22,7 @@ func (x *screen) exits(code int) {
 	}
 }
 
-// types sends keys without waiting.
+// types sends keys without waiting for output.
 func (x *screen) types(keys string) {
 	x.Helper()
 	if _, err := x.terminal.WriteString(keys); err != nil {
@@ -30,7 +30,7 @@ func (x *screen) types(keys string) {
 	}
 }
 
-// on returns the same shop for a subtest.
+// on returns a copy of the shop that reports failures to the subtest t.
 func (s *shop) on(t *testing.T) *shop {
 	other := *s
 	other.t = t
@@ -89,7 +89,7 @@ func TestOPS1_TheNumberOfABulkActionIsTyped(t *testing.T) {
 	})
 	x := s.onScreen("cancel", "--status", "held,waiting")
 	x.until(0, "Type their number: ")
-	x.types("3\x7f 2\r") // corrected
+	x.types("3\x7f 2\r") // The user corrects the number.
 	x.exits(0)
 	x.until(0, "completed")
 	if g := s.flowctl("bulk"); !strings.Contains(g.stdout, "completed") {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// bulkFlags are the flags of an action on all runs of a filter.
+// bulkFlags contains the flags of an action on all runs that a filter selects.
 type bulkFlags struct {
 	filterFlags
 	all, dry, leave   bool
@@ -23,7 +23,7 @@ type bulkFlags struct {
 
 func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
 	f.filterFlags.add(c, cmd)
-	_ = cmd.Flags().MarkHidden("budget") // applies to pages of lists only
+	_ = cmd.Flags().MarkHidden("budget") // The budget applies only to pages of lists.
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "all runs, without a filter")
 	flags.BoolVar(&f.dry, "dry-run", false, "say what would be done, and do nothing")
@@ -33,12 +33,13 @@ func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
 	flags.IntVar(&f.maxFailures, "max-failures", 0, fmt.Sprintf("how many may fail before it ends; 0: %d", admin.DefaultBulkFailures))
 }
 
-// given returns the first given flag that must not be combined with names of runs.
+// given returns the name of the first given flag that must not be combined with names of runs, or
+// "".
 func (f *bulkFlags) given(cmd *cobra.Command) (name string) {
 	return changed(cmd, append([]string{"all", "dry-run", "no-wait", "expect", "rate", "max-failures"}, filterNames...))
 }
 
-// actOnAll executes an action on all runs of a filter.
+// actOnAll executes an action on all runs that a filter selects.
 func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) error {
 	filter, err := f.filter()
 	if err != nil {
@@ -82,7 +83,7 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 	return c.awaitBulk(ctx, s, started.ID)
 }
 
-// typed requires the user to type the number of runs.
+// typed requires the user to confirm a bulk action by typing the number of runs.
 func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) error {
 	if !onTerminal(c.Stdin) {
 		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and the input is no terminal for a confirmation", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
@@ -97,7 +98,7 @@ func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) 
 	return exitError{code: exitUsage}
 }
 
-// printPreview prints a preview.
+// printPreview prints the preview of a bulk action to standard output.
 func (c *command) printPreview(verb string, p *admin.BulkPreview) error {
 	if c.jsonOut() {
 		return c.print(p)
@@ -110,11 +111,11 @@ func (c *command) printPreview(verb string, p *admin.BulkPreview) error {
 	return t.end()
 }
 
-// tellPreview prints a preview to standard error.
+// tellPreview prints the preview of a bulk action to standard error.
 func (c *command) tellPreview(verb string, p *admin.BulkPreview) {
 	t := newTable(c.Stderr, verb, "RUNS")
 	previewRows(t, p)
-	_ = t.end() // the question follows in any case
+	_ = t.end() // An output error is ignored, because the question follows in any case.
 }
 
 func previewRows(t *table, p *admin.BulkPreview) {
@@ -134,10 +135,10 @@ func previewRows(t *table, p *admin.BulkPreview) {
 	}
 }
 
-// unserved is the message for a bulk action without a worker.
+// unserved is the message for a bulk action that no worker executes.
 const unserved = "no worker serves the queue " + admin.AdminQueue + ": start flowctl serve, or call admin.Register on a worker\n"
 
-// leaveBulk ends the command without waiting for its bulk action.
+// leaveBulk prints a bulk action and does not wait for its end.
 func (c *command) leaveBulk(b *admin.Bulk) error {
 	if b.Unserved {
 		fmt.Fprint(c.Stderr, unserved)
@@ -145,8 +146,8 @@ func (c *command) leaveBulk(b *admin.Bulk) error {
 	return c.printBulks([]admin.Bulk{*b}, true)
 }
 
-// awaitBulk waits for the end of a bulk action. With direct access to the store, this process
-// executes it together with other workers.
+// awaitBulk waits for the end of a bulk action and prints its progress. With direct access to the
+// store, this process executes the action together with other workers.
 func (c *command) awaitBulk(ctx context.Context, s service, id string) (err error) {
 	if c.client != nil {
 		stop := c.serveAdmin(ctx)
@@ -179,7 +180,7 @@ func (c *command) awaitBulk(ctx context.Context, s service, id string) (err erro
 	}
 }
 
-// endBulk prints a bulk action that has ended.
+// endBulk prints a bulk action that has ended. It returns an error with the exit code.
 func (c *command) endBulk(b *admin.Bulk) error {
 	if err := c.printBulks([]admin.Bulk{*b}, true); err != nil {
 		return err
@@ -190,7 +191,8 @@ func (c *command) endBulk(b *admin.Bulk) error {
 	return nil
 }
 
-// printBulks prints bulk actions. If one is set, it is a single one, with its failures.
+// printBulks prints bulk actions. If one is true, all contains a single action, which is printed
+// with its failures.
 func (c *command) printBulks(all []admin.Bulk, one bool) error {
 	if c.output == "json" && one {
 		return c.print(&all[0])
@@ -298,9 +300,9 @@ func (c *command) bulkIDs(cmd *cobra.Command, _ []string, _ string) ([]string, c
 	})
 }
 
-// serveAdmin runs a worker for the queue of operators, which executes bulk actions, until ctx is
-// done or stop is called. Work in progress is then continued by another worker of the queue. If the
-// store cannot have workers, stop returns an error.
+// serveAdmin runs a worker for the queue of operators, which executes bulk actions. The worker runs
+// until ctx is done or stop is called. Another worker of the queue continues unfinished actions. If
+// the store cannot have workers, stop returns an error.
 func (c *command) serveAdmin(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := worker.New(c.client, worker.Config{Queues: []string{admin.AdminQueue}})

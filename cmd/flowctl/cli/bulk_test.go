@@ -56,8 +56,8 @@ func TestOPS1_AnActionTakesAFilter(t *testing.T) {
 	}
 }
 
-// A bulk action without a worker is reported, and is continued by flowctl serve or by a command
-// that waits for it.
+// The test proves that a bulk action without a worker is reported, and that flowctl serve or a
+// command that waits for the action continues it.
 func TestOPS1_ABulkActionGoesOnWithAnotherProcess(t *testing.T) {
 	s := open(t)
 	left := s.flowctl("cancel", "--status", "held", "-y", "--expect", "1", "--no-wait", "-o", "name")

@@ -21,11 +21,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// haltsAfter is an environment variable for processes of this test that execute flowctl. It makes
-// the process halt forever after a number of operations of a kind, such as deliver:150.
+// haltsAfter is an environment variable for processes of this test that execute flowctl. With it,
+// the process halts forever after a number of store operations of one kind. An example of a value
+// is deliver:150.
 const haltsAfter = "FLOWGEN_TEST_HALTS_AFTER"
 
-// halting is the store of such a process.
+// halting is the store of a process that halts.
 type halting struct {
 	store.Store
 	op   string
@@ -35,7 +36,8 @@ type halting struct {
 
 func (h *halting) Unwrap() store.Store { return h.Store }
 
-// pass executes n operations, or halts if enough of their kind were executed.
+// pass executes n operations with do. It halts if the required number of operations of this kind
+// has been executed.
 func (h *halting) pass(op string, n int, do func() error) error {
 	halt := func() {
 		if op == h.op && h.n.Load() >= h.most {
@@ -70,7 +72,7 @@ func (h *halting) Commit(ctx context.Context, commits []store.Commit) (got []sto
 	return got, err
 }
 
-// haltingMain executes flowctl on such a store.
+// haltingMain executes flowctl with a halting store.
 func haltingMain(after string) int {
 	return cli.Main(context.Background(), cli.Config{Open: func(ctx context.Context, url string) (store.Store, error) {
 		st, err := store.OpenExisting(ctx, url)
@@ -80,10 +82,10 @@ func haltingMain(after string) int {
 	}})
 }
 
-// manyRuns is more than two parts of a bulk action.
+// manyRuns is large enough for more than two parts of a bulk action.
 const manyRuns = 240
 
-// many is a store with held runs in the order of their creation.
+// many returns a shop with manyRuns held runs.
 func many(t *testing.T, url string) *shop {
 	t.Helper()
 	s := &shop{t: t, url: url, runs: map[string]string{}}
@@ -99,7 +101,7 @@ func many(t *testing.T, url string) *shop {
 	return s
 }
 
-// killAmid starts a bulk action with flowctl, and kills the process like kill -9 after it has
+// killAmid starts a bulk action with flowctl, and kills the process with SIGKILL after it has
 // halted. It returns the ID of the action.
 func (s *shop) killAmid(after string, args ...string) string {
 	s.t.Helper()
@@ -115,7 +117,7 @@ func (s *shop) killAmid(after string, args ...string) string {
 	}
 	defer func() {
 		_ = p.Process.Kill()
-		_ = p.Wait() // it was killed
+		_ = p.Wait() // Wait returns an error because the process was killed.
 	}()
 	stdout.has(s.t, "midway")
 	page := s.bulks()
@@ -134,11 +136,12 @@ func (s *shop) bulks() (page admin.BulkPage) {
 	return page
 }
 
-// killed describes when the flowctl that executes a bulk action is killed.
+// killed describes when the flowctl process that executes a bulk action is killed, and how the
+// action is continued.
 type killed struct {
 	after  string
 	args   []string
-	served bool // continued by flowctl serve; otherwise by the next flowctl that waits for it
+	served bool // flowctl serve continues the action; otherwise the next flowctl that waits for it does
 	once   func(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) int
 }
 
@@ -148,17 +151,18 @@ var kills = map[string]killed{
 	"restart":                    {"create:150", []string{"restart", "--status", "cancelled"}, true, nil},
 }
 
-// The process that requested a bulk action executes it, and is killed within a part. The action is
-// continued by the next flowctl that waits for it, or by flowctl serve. Each run accepts the action
-// once, including those whose result was not recorded before the kill.
+// The test proves that a bulk action continues after the flowctl that executes it is killed in the
+// middle of a part. The next flowctl that waits for the action continues it, or flowctl serve does.
+// Each run accepts the action exactly once, even if its result was not recorded before the kill.
 func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnIt(t *testing.T) {
 	for name, tt := range kills {
 		t.Run(name, func(t *testing.T) { tt.outlived(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")) })
 	}
 }
 
-// On Redis the death of a process is not detected: the action continues after its lease has
-// expired, half a minute later. The cases wait for that in parallel.
+// The test proves the same on Redis. There, the action continues after the lease of the killed
+// process has expired, half a minute later, because the store does not detect the end of a process.
+// The cases wait in parallel.
 func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnItOnRedis(t *testing.T) {
 	for name, tt := range kills {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +210,7 @@ func (tt killed) outlived(t *testing.T, url string) {
 	})
 }
 
-// all returns the IDs of the runs.
+// all returns the IDs of the runs of the shop.
 func (s *shop) all() (ids []workflow.RunID) {
 	for _, id := range s.runs {
 		ids = append(ids, workflow.RunID(id))
@@ -214,7 +218,7 @@ func (s *shop) all() (ids []workflow.RunID) {
 	return ids
 }
 
-// canceled returns how often the cancellation of an ended run was requested.
+// canceled returns the number of requests to cancel a run that has ended.
 func canceled(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) (n int) {
 	t.Helper()
 	for e, err := range c.Run(run).Events(ctx, workflow.Types(event.CancelRequested)) {

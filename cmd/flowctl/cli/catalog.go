@@ -61,7 +61,7 @@ func (c *command) printCatalog(page admin.CatalogPage) error {
 	return nil
 }
 
-// workflows completes the names of workflows in the catalog or with runs.
+// workflows completes the names of workflows that are in the catalog or have runs.
 func (c *command) workflows(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -5,10 +5,19 @@
 //		os.Exit(cli.Main(context.Background(), cli.Config{Open: open}))
 //	}
 //
-// Data are written to standard output, everything else to standard error. With --json both are
-// JSON, in the forms of package admin. The exit codes are 0; 1: the store failed; 2: usage; 3: the
-// run does not exist; 4: the state does not allow it; 5: some of several were refused; 8: a run
-// that was waited for has not completed; 124: timeout; 130: interrupted.
+// The command writes data to standard output, and all other output to standard error. With --json
+// both are JSON in the forms of package admin. The exit codes are:
+//
+//	0    success
+//	1    the store failed
+//	2    the arguments are invalid
+//	3    the run does not exist
+//	4    the state of the run does not permit the action
+//	5    some of several actions were refused
+//	7    a check found problems
+//	8    an awaited run did not complete
+//	124  the time limit was exceeded
+//	130  the command was interrupted
 package cli
 
 import (
@@ -35,18 +44,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Config contains the additions of a program. The zero value is flowctl with the stores that the
-// program imports.
+// Config contains the parts of flowctl that a program can replace. The zero value is flowctl with
+// the stores that the program imports.
 type Config struct {
-	// Open opens the store of the flag --store; nil means store.OpenExisting.
+	// Open opens the store at the URL in the flag --store. Nil means store.OpenExisting.
 	Open func(ctx context.Context, url string) (store.Store, error)
-	// Args are the arguments without the program name; nil means those of the process.
+	// Args contains the arguments without the program name. Nil means the arguments of the process.
 	Args           []string
-	Stdin          io.Reader // nil means that of the process
-	Stdout, Stderr io.Writer // nil means those of the process
+	Stdin          io.Reader // nil means standard input of the process
+	Stdout, Stderr io.Writer // nil means standard output and standard error of the process
 }
 
-// Exit codes other than those of problems.
+// The exit codes that do not belong to a problem.
 const (
 	exitUsage  = 2
 	exitSome   = 5
@@ -88,7 +97,7 @@ func Main(ctx context.Context, cfg Config) int {
 	if isExit && exit.err == nil {
 		return exit.code
 	}
-	if _, isInput := errors.AsType[*admin.InputError](err); !c.ran && !isInput { // an error of cobra about the arguments
+	if _, isInput := errors.AsType[*admin.InputError](err); !c.ran && !isInput { // The error is from cobra and concerns the arguments.
 		err = &admin.InputError{What: err.Error(), Fix: "see flowctl --help"}
 	}
 	c.complain(err)
@@ -98,7 +107,7 @@ func Main(ctx context.Context, cfg Config) int {
 	return admin.ProblemOf(err).Exit
 }
 
-// exitError ends the command with an exit code. If err is nil, nothing more is printed.
+// exitError ends the command with an exit code. If err is nil, nothing is printed.
 type exitError struct {
 	code int
 	err  error
@@ -107,12 +116,12 @@ type exitError struct {
 func (e exitError) Error() string { return fmt.Sprint("exit ", e.code, ": ", e.err) }
 func (e exitError) Unwrap() error { return e.err }
 
-// command is one execution of the command.
+// command is one execution of flowctl.
 type command struct {
 	Config
 	url     string
 	server  string
-	tokens  string // file that contains the token
+	tokens  string // path of the file that contains the token
 	output  string
 	asJSON  bool
 	timeout time.Duration
@@ -122,7 +131,7 @@ type command struct {
 	journalMost int
 	journalFor  time.Duration
 
-	ran bool // the arguments were valid
+	ran bool // the arguments are valid
 
 	store  store.Store
 	client *workflow.Client
@@ -168,7 +177,7 @@ func (c *command) root() *cobra.Command {
 	return root
 }
 
-// check validates the flags of all commands.
+// check validates the flags that all commands have.
 func (c *command) check() error {
 	if c.asJSON {
 		c.output = "json"
@@ -186,8 +195,8 @@ func (c *command) check() error {
 	return nil
 }
 
-// service contains the operations that commands need, including those of the console. It is
-// implemented by [admin.Service] for the open store and by [remote.Service] for a server.
+// service contains the operations that commands need, including those that serve the console.
+// [admin.Service] implements it for the open store, and [remote.Service] for a server.
 type service interface {
 	console.Service
 
@@ -201,8 +210,8 @@ type service interface {
 	Export(ctx context.Context, r admin.ExportRequest, w io.Writer) (admin.ExportCount, error)
 }
 
-// service opens the store and returns its service with a context that has the time limit of the
-// command. If long is set, the default is no limit.
+// service opens the store and returns its service. The returned context has the time limit of the
+// command. If long is true, there is no time limit by default.
 func (c *command) service(ctx context.Context, long bool) (service, context.Context, context.CancelFunc, error) {
 	limit := c.timeout
 	if limit == 0 && !long {
@@ -228,12 +237,12 @@ func (c *command) service(ctx context.Context, long bool) (service, context.Cont
 	return c.local(), ctx, cancel, nil
 }
 
-// onStore returns the service of the open store without restrictions.
+// onStore returns the service of the open store, without restrictions.
 func (c *command) onStore() *admin.Service {
 	return admin.New(c.client, admin.KeepJournal(c.journalMost, c.journalFor))
 }
 
-// do calls f with the service.
+// do calls f with the service of the store or server.
 func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s service) error) error {
 	s, ctx, cancel, err := c.service(cmd.Context(), false)
 	defer cancel()
@@ -243,7 +252,8 @@ func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s service) 
 	return f(ctx, s)
 }
 
-// where returns the URL of the store or of the server. Flags take precedence over the environment.
+// where returns the URL of the store or of the server. Flags have precedence over environment
+// variables.
 func (c *command) where() (url, server string, err error) {
 	url, server = c.url, c.server
 	if url == "" && server == "" {
@@ -258,7 +268,7 @@ func (c *command) where() (url, server string, err error) {
 	return url, server, err
 }
 
-// local returns the service of the open store for the user of the command.
+// local returns the service of the open store that acts for the user of this process.
 func (c *command) local() *admin.Service { return c.onStore().AsLocal(whoami()) }
 
 // remote returns the service of a server.
@@ -276,15 +286,15 @@ func (c *command) remote(server string) (*remote.Service, error) {
 
 func (c *command) close() {
 	if c.store != nil {
-		_ = c.client.Close() // no operation is in progress any more
+		_ = c.client.Close() // No operation is in progress, so an error of Close is irrelevant.
 		_ = c.store.Close()
 	}
 }
 
-// complain prints an error.
+// complain prints an error to standard error.
 func (c *command) complain(err error) {
 	p := admin.ProblemOf(err)
-	if c.jsonOut() || slices.Contains(c.Args, "--json") { // the flags may be invalid
+	if c.jsonOut() || slices.Contains(c.Args, "--json") { // If the flags are invalid, they have not been parsed.
 		_ = json.NewEncoder(c.Stderr).Encode(p)
 		return
 	}
@@ -294,7 +304,7 @@ func (c *command) complain(err error) {
 	}
 }
 
-// print prints a value as JSON.
+// print prints a value as JSON to standard output.
 func (c *command) print(v any) error {
 	enc := json.NewEncoder(c.Stdout)
 	enc.SetEscapeHTML(false)
@@ -307,5 +317,5 @@ func (c *command) print(v any) error {
 // jsonOut reports whether the output is JSON.
 func (c *command) jsonOut() bool { return c.output == "json" || c.output == "jsonl" }
 
-// hidden reports whether payloads must not be printed.
+// hidden reports whether the output must not contain payloads.
 func (c *command) hidden() bool { return c.hide == "hide" }

@@ -36,13 +36,13 @@ var (
 	})
 )
 
-// order fails, waits or completes depending on its input.
+// order fails, waits or completes, depending on its input.
 func order(ctx workflow.Context, what string) (string, error) {
 	got, err := shim.Call[string](ctx, ship, what)
 	if err != nil {
 		return "", err
 	}
-	if what == "family" { // a child that waits
+	if what == "family" { // The run starts a child and waits for it.
 		return orders.Child(ctx, "wait")
 	}
 	if what == "wait" {
@@ -57,16 +57,16 @@ func order(ctx workflow.Context, what string) (string, error) {
 type shop struct {
 	t    *testing.T
 	url  string
-	runs map[string]string // by workflow ID
+	runs map[string]string // run IDs by workflow ID
 }
 
-// open returns a shop in a file.
+// open returns a shop in a SQLite file.
 func open(t *testing.T) *shop {
 	t.Helper()
 	return openAt(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db"))
 }
 
-// onBoth runs a test on each of the stores that several processes can use.
+// onBoth runs a test on SQLite and on Redis, which several processes can use.
 func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")) })
@@ -83,7 +83,7 @@ func openAt(t *testing.T, url string) *shop {
 				t.Fatal(err)
 			}
 			s.runs[what] = string(run.ID())
-			for start := time.Now().UnixMilli(); time.Now().UnixMilli() == start; { // lists are sorted by milliseconds
+			for start := time.Now().UnixMilli(); time.Now().UnixMilli() == start; { // Lists are sorted by milliseconds, so each run needs a different one.
 				runtime.Gosched()
 			}
 			for {
@@ -119,7 +119,7 @@ func next(ctx context.Context, t *testing.T, h *workflow.Handle, n uint64) {
 	}
 }
 
-// work runs a worker while f executes.
+// work runs a worker while f is executing.
 func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	s.look(func(ctx context.Context, c *workflow.Client) {
@@ -142,7 +142,7 @@ func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	})
 }
 
-// look calls f with a client of the file, without a worker.
+// look calls f with a client of the store, without a worker.
 func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -285,7 +285,7 @@ func TestOPS1_ActionsDoWhatTheySay(t *testing.T) {
 	s.wants(0, []string{"completed"}, nil, "show", s.runs["held"])
 	s.wants(0, []string{"failed"}, nil, "show", again)
 	g = s.flowctl("restart", s.runs["good"], "-o", "name")
-	alone := strings.TrimSpace(g.stdout) // no worker serves it
+	alone := strings.TrimSpace(g.stdout) // No worker serves the run.
 	s.wants(2, nil, []string{"give -y"}, "delete", s.runs["held"])
 	s.wants(0, []string{"done"}, nil, "delete", "-y", s.runs["held"])
 	s.wants(3, nil, nil, "show", s.runs["held"])
@@ -365,7 +365,7 @@ func TestOPS1_WhatIsNoStoreOfThisReleaseHasAnExitCode(t *testing.T) {
 	}
 }
 
-// setFormat changes the format version of the file.
+// setFormat changes the format version in the SQLite file.
 func (s *shop) setFormat(version int) {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(strings.TrimPrefix(s.url, "sqlite:"), sqlite.OpenReadWrite)
@@ -397,7 +397,7 @@ func TestOPS1_ShellsCompleteWhatTheStoreHas(t *testing.T) {
 	}
 }
 
-// A program can add a store that flowctl does not support.
+// The test proves that a program can add a store that flowctl does not support.
 func TestOPS1_AProgramAddsAStoreOfItsOwn(t *testing.T) {
 	s := open(t)
 	var stdout bytes.Buffer
@@ -415,7 +415,8 @@ func TestOPS1_AProgramAddsAStoreOfItsOwn(t *testing.T) {
 	}
 }
 
-// commands returns all subcommands of a command according to its help, as arguments.
+// commands returns the arguments of all subcommands of a command, according to the help of the
+// command.
 func commands(t *testing.T, under ...string) (all [][]string) {
 	t.Helper()
 	help := flowctl(t, append(slices.Clone(under), "--help")...).stdout
@@ -423,7 +424,7 @@ func commands(t *testing.T, under ...string) (all [][]string) {
 	list, _, _ = strings.Cut(list, "\n\n")
 	for line := range strings.Lines(list) {
 		name := strings.Fields(line)[0]
-		if name == "help" || name == "completion" { // added by cobra
+		if name == "help" || name == "completion" { // cobra adds these commands.
 			continue
 		}
 		one := append(slices.Clone(under), name)
@@ -440,11 +441,11 @@ func TestOPS1_EachCommandRefusesWhatItDoesNotTakeWithExitCode2(t *testing.T) {
 	if len(all) < 50 {
 		t.Fatalf("%d commands: that is too few to say something", len(all))
 	}
-	missing := "sqlite:" + filepath.Join(t.TempDir(), "none.db") // exit code 3 proves that the store was opened
+	missing := "sqlite:" + filepath.Join(t.TempDir(), "none.db") // Exit code 3 proves that the command opened the store.
 	for _, one := range all {
 		name := strings.Join(one, " ")
 		many := []string{"1", "2", "3", "4", "5"}
-		if slices.Contains(admin.Actions(), name) || name == "export" { // they accept any number of runs, but none together with a filter
+		if slices.Contains(admin.Actions(), name) || name == "export" { // These commands accept any number of runs, but either runs or a filter.
 			many = append(many, "--status", "failed")
 		}
 		wrong := [][]string{{"--no-such-flag"}, {"--timeout", "soon"}, {"--output", "xml"}, many}

@@ -2,6 +2,6 @@ package cli
 
 import "time"
 
-// The tests are about the completed words. On a busy machine completion takes longer than a shell
-// would wait.
+// init raises the time limit of completions, because the tests check the completed words. On a busy
+// machine, completion takes longer than a shell would wait.
 func init() { completionTime = time.Minute }

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// used returns the URL of a server with a store in which a run was started.
+// used returns a shop on a Redis server with the given settings. The store contains a run.
 func used(t *testing.T, settings ...string) *shop {
 	t.Helper()
 	return usedOn(t, redistest.Start(t, settings...))
@@ -39,7 +39,7 @@ func usedOn(t *testing.T, server *redistest.Server) *shop {
 	return s
 }
 
-// examined returns the JSON output of the doctor.
+// examined returns the parsed JSON output of flowctl doctor.
 func examined(t *testing.T, g got) admin.Exam {
 	t.Helper()
 	var r admin.Exam
@@ -49,7 +49,7 @@ func examined(t *testing.T, g got) admin.Exam {
 	return r
 }
 
-// worst returns the highest level of an exam.
+// worst returns the highest level of the findings in an exam.
 func worst(e admin.Exam) (level string) {
 	for _, one := range []string{"ok", "info", "warn", "fail"} {
 		if slices.ContainsFunc(e.Findings, func(f admin.ExamFinding) bool { return f.Severity == one }) {
@@ -60,7 +60,7 @@ func worst(e admin.Exam) (level string) {
 }
 
 func TestOPS1_DoctorSaysWhatIsWrongWithAServerAndTheFix(t *testing.T) {
-	s := used(t) // without persistence to disk
+	s := used(t) // The server does not persist to disk.
 	s.wants(7, []string{"LEVEL", "CHECK", "ok ", "info ", "fail ", "persistence", "nothing is kept", "CONFIG SET appendonly yes", s.url[len("redis://"):]}, nil, "doctor")
 	s.wants(7, []string{"persistence\n"}, nil, "doctor", "-o", "name")
 	g := s.flowctl("doctor", "--json")
@@ -153,7 +153,7 @@ func TestOPS1_DoctorAndFsckNeedTheStore(t *testing.T) {
 	}
 }
 
-// failing is a store whose doctor fails, and which cannot be repaired.
+// failing is a store that fails the exam and cannot be repaired.
 type failing struct{ store.Store }
 
 func (failing) Examine(context.Context) (store.Report, error) {

@@ -12,7 +12,7 @@ import (
 // mostEntities is the maximum number of entities that are printed.
 const mostEntities = 1000
 
-// entities prints the operations of a run.
+// entities prints the operations of a run that match f.
 func (c *command) entities(ctx context.Context, s service, run string, f admin.EntityFilter) error {
 	f.Limit = mostEntities
 	page, err := s.Entities(ctx, run, f)
@@ -42,7 +42,7 @@ func (c *command) entities(ctx context.Context, s service, run string, f admin.E
 	return nil
 }
 
-// note describes an entity beyond its state.
+// note returns a description of an entity in addition to its state.
 func note(e *admin.Entity) string {
 	var notes []string
 	if e.Attempt > 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// exporting are the flags of an export.
+// exporting contains the flags of an export.
 type exporting struct {
 	filterFlags
 	out string
@@ -52,7 +52,7 @@ func (c *command) export() *cobra.Command {
 			}
 			show := c.progress("exported")
 			r.Told = func(n admin.ExportCount) { show(n, false) }
-			url, _, _ := c.where() // the store was opened with it
+			url, _, _ := c.where() // The store is open, so the URL is valid.
 			r.Source, _, _ = strings.Cut(url, ":")
 			return c.exportTo(e.out, func(w io.Writer) error {
 				n, err := s.Export(ctx, r, w)
@@ -71,7 +71,7 @@ func (c *command) export() *cobra.Command {
 	return cmd
 }
 
-// check requires either runs or a filter.
+// check returns an error unless either runs or a filter are given.
 func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	filter := ""
 	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "failing", "system", "all"} {
@@ -88,18 +88,18 @@ func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// request returns the export request.
+// request returns the export request that the flags and arguments describe.
 func (e *exporting) request(args []string) (admin.ExportRequest, error) {
 	f, err := e.filter()
 	r := admin.ExportRequest{Runs: args, All: e.all, Tree: f.Children}
 	if len(args) == 0 {
-		f.Budget = 0 // applies to pages of lists only
+		f.Budget = 0 // The budget applies only to pages of lists.
 		r.Filter = f
 	}
 	return r, err
 }
 
-// exportTo writes a file atomically: it exists completely or not at all.
+// exportTo writes a file atomically. If it fails, the file does not exist.
 func (c *command) exportTo(out string, write func(w io.Writer) error) error {
 	if out == "-" {
 		return write(c.Stdout)
@@ -111,28 +111,28 @@ func (c *command) exportTo(out string, write func(w io.Writer) error) error {
 	if err != nil {
 		return &admin.InputError{What: "the file cannot be made: " + err.Error(), Fix: "name another one by --out"}
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // the temporary name, if writing failed
+	defer func() { _ = os.Remove(f.Name()) }() // The file exists under its temporary name.
 	if err := write(f); err != nil {
-		_ = f.Close() // the file is removed
+		_ = f.Close() // The file is removed, so an error of Close is irrelevant.
 		return err
 	}
 	if err := errors.Join(f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", out, err)
 	}
-	if err := os.Link(f.Name(), out); err != nil { // unlike Rename it does not replace a file
+	if err := os.Link(f.Name(), out); err != nil { // Link does not replace an existing file, unlike Rename.
 		return fmt.Errorf("write %s: %w", out, err)
 	}
 	return nil
 }
 
-// progress returns a function that prints the progress: once per second on a terminal, and always
-// at the end.
+// progress returns a function that prints the progress to standard error. On a terminal it prints
+// once per second, and it always prints when last is true.
 func (c *command) progress(verb string) func(n archive.Counts, last bool) {
 	f, isFile := c.Stderr.(*os.File)
 	live := isFile && onTerminal(f)
 	said := time.Now()
 	return func(n archive.Counts, last bool) {
-		if c.jsonOut() { // one value at the end, besides the file
+		if c.jsonOut() { // With JSON output, print only a single value at the end.
 			if last {
 				_ = json.NewEncoder(c.Stderr).Encode(n)
 			}

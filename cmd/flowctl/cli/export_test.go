@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// exported exports all runs of a shop into a file.
+// exported exports all runs of a shop to a file and returns its path.
 func (s *shop) exported() string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "all.jsonl")
@@ -50,7 +50,8 @@ func TestOPS1_AnExportIsReadLikeTheStore(t *testing.T) {
 	copied.wants(4, []string{"step_completed"}, []string{"wait for run " + s.runs["wait"], "can only be read", "flowctl import FILE --into URL"}, "follow", s.runs["wait"])
 }
 
-// The names of many runs do not fit into the headers of a request.
+// The test proves that an export from a server can select many runs, whose names would not fit into
+// the headers of a request.
 func TestOPS1_AnExportOverAServerNamesAsManyRunsAsOneLikes(t *testing.T) {
 	s := open(t)
 	server := s.serve("127.0.0.1:0")
@@ -137,7 +138,7 @@ func TestOPS1_AnOpenRunGoesOnElsewhereOnceItHasEnded(t *testing.T) {
 		if err := verdicts.Send(ctx, h, true); err != nil {
 			t.Fatal(err)
 		}
-		for range h.Events(ctx) { // until it has ended
+		for range h.Events(ctx) { // Wait until the run has ended.
 		}
 	})
 	into.wants(0, []string{"completed", "label of wait"}, nil, "show", all[0].New)
@@ -147,11 +148,11 @@ func TestOPS1_AnOpenRunGoesOnElsewhereOnceItHasEnded(t *testing.T) {
 func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) {
 	s := open(t)
 	child := ""
-	s.work(func(ctx context.Context, c *workflow.Client) { // a run whose code ends when it is canceled, and a child that is terminated
+	s.work(func(ctx context.Context, c *workflow.Client) { // The first run ends by itself when it is canceled. The child of the second one is terminated.
 		if err := c.Run(workflow.RunID(s.runs["held"])).Cancel(ctx, "not wanted"); err != nil {
 			t.Fatal(err)
 		}
-		for range c.Run(workflow.RunID(s.runs["held"])).Events(ctx) { // until it has ended
+		for range c.Run(workflow.RunID(s.runs["held"])).Events(ctx) { // Wait until the run has ended.
 		}
 		family, err := orders.Start(ctx, c, "family", workflow.WithID("order-family"))
 		if err != nil {
@@ -167,7 +168,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 			}
 		}
 		for {
-			if err = ops.New(c).Terminate(ctx, workflow.RunID(child), "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // the decision to start it precedes its creation
+			if err = ops.New(c).Terminate(ctx, workflow.RunID(child), "its code is gone"); !errors.Is(err, workflow.ErrRunNotFound) { // The child is created after the decision to start it.
 				break
 			}
 			runtime.Gosched()
@@ -191,7 +192,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 		t.Errorf("into nothing: %+v", g)
 	}
 	made := ""
-	for range 2 { // a repeated import continues in the same new run
+	for range 2 { // A repeated import uses the same new run.
 		g := flowctl(t, "import", file, "--into", into.url, "--as-new", "--json")
 		fits(t, "Imported", g.stdout)
 		var got struct {
@@ -208,7 +209,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 		if err := verdicts.Send(ctx, h, true); err != nil {
 			t.Fatal(err)
 		}
-		for range h.Events(ctx) { // until it has ended
+		for range h.Events(ctx) { // Wait until the run has ended.
 		}
 	})
 	into.wants(0, []string{"completed", "label of wait"}, nil, "show", made)
@@ -292,7 +293,7 @@ func TestOPS1_AnExportOfAServerIsThatOfItsStore(t *testing.T) {
 	if g := flowctl(t, "export", "--all", "--out", over, "--server", server.url); g.code != 0 || !strings.Contains(g.stderr, "exported 4 runs with ") {
 		t.Fatalf("export of a server: %+v", g)
 	}
-	rest := func(file string) string { // except for the head, which contains the time, and the checksums, which depend on it
+	rest := func(file string) string { // rest returns the file without the head, which contains the time, and without the checksums, which depend on the head.
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -318,7 +319,8 @@ func TestOPS1_AnExportOfAServerIsThatOfItsStore(t *testing.T) {
 	}
 }
 
-// The scan of a store detects damage that a snapshot does not show.
+// The test proves that a scan of the store finds no damage after an import. A scan detects damage
+// that a snapshot does not contain.
 func TestOPS1_AnImportLeavesNothingToRepair(t *testing.T) {
 	s := open(t)
 	path := filepath.Join(t.TempDir(), "new.db")

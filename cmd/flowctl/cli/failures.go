@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// kindUsage contains the help texts of the flags that are named after kinds of failures.
+// kindUsage contains the help texts of the flags that select kinds of failures, by kind.
 var kindUsage = map[string]string{
 	"failed": "that have failed", "retrying": "with a step that is being retried", "blocked": "that are blocked",
 }
@@ -91,7 +91,7 @@ func (c *command) printFailures(page admin.FailurePage) error {
 	return nil
 }
 
-// shownFailure is a failure group with some of its runs, as JSON.
+// shownFailure is the JSON output for a failure group with some of its runs.
 type shownFailure struct {
 	admin.FailureGroup
 

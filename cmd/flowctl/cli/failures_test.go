@@ -10,7 +10,7 @@ import (
 
 func TestOPS1_FailuresAreGroupedAndShown(t *testing.T) {
 	s := open(t)
-	g := s.flowctl("failures", "--json") // the step has been retried before
+	g := s.flowctl("failures", "--json") // The step has been retried, so there is a group of kind retrying.
 	var page admin.FailurePage
 	if err := json.Unmarshal([]byte(g.stdout), &page); err != nil || len(page.Groups) != 2 || page.Groups[1].Kind != "retrying" || page.Groups[1].Open != 0 {
 		t.Fatalf("failures: %v\n%s%s", err, g.stdout, g.stderr)

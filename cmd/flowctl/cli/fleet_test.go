@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// docks is declared by the worker of a shop.
+// docks is a limit that the worker of a shop declares.
 var docks = limit.New("shop.docks", limit.Config{AtOnce: 3})
 
 func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
@@ -49,7 +49,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Type == event.ChildCompleted && e.Next == ref { // the run exists
+			if e.Type == event.ChildCompleted && e.Next == ref { // The event proves that the run exists.
 				break
 			}
 		}
@@ -81,7 +81,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 	s.wants(0, nil, nil, "schedules", "resume", hostile)
 	s.wants(2, nil, []string{"-y"}, "schedules", "delete", "nightly")
 	s.wants(124, nil, nil, "schedules", "delete", "nightly", "-y", "--timeout", "20ms")
-	s.work(func(context.Context, *workflow.Client) { // a process that was asked before may have executed it already
+	s.work(func(context.Context, *workflow.Client) { // Another process may have answered the same request before.
 		if g := s.flowctl("schedules", "delete", "nightly", "-y"); g.code != 0 && g.code != 3 {
 			t.Errorf("delete: got %+v", g)
 		}
@@ -93,12 +93,12 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 	s.wants(0, []string{hostileWord}, nil, "__complete", "schedules", "pause", "")
 }
 
-// hostileWord is the escaped form in which the name is completed; terminals would interpret the raw
-// form.
+// hostileWord is the escaped form of a name with control characters. The completion must use this
+// form, because a terminal would interpret the raw form.
 const hostileWord = `b\u001b[31m\u202e`
 
 func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
-	s := open(t) // its worker has declared them
+	s := open(t) // The worker of the shop has declared the limit.
 	s.wants(0, []string{"NAME", "IN USE", "shop.docks", "declared"}, nil, "pools")
 	s.wants(0, nil, nil, "pools", "set", docks.Name(), "8", "--rate", "100", "--per", "1m")
 	s.wants(0, []string{"shop.docks", "8", "100/1m0s", "set"}, nil, "pools", docks.Name())
@@ -109,7 +109,7 @@ func TestOPS1_LimitsAreListedAndSet(t *testing.T) {
 	if g := s.flowctl("pools", "reset", docks.Name(), "--key", "nobody"); g.code != 0 || g.stderr != "" {
 		t.Errorf("a key that is configured: exit code %d, warned %q; want none", g.code, g.stderr)
 	}
-	for _, key := range []string{"nobody", "nothing"} { // a reset preserves the pause
+	for _, key := range []string{"nobody", "nothing"} { // A reset of the limit does not resume the keys.
 		s.wants(0, nil, nil, "pools", "resume", docks.Name(), "--key", key)
 	}
 	s.wants(0, []string{`"verb": "resume"`}, nil, "pools", "resume", docks.Name(), "--json")
@@ -138,7 +138,7 @@ func TestEV12_ShowListsWhatARunHasBegun(t *testing.T) {
 
 func TestOPS1_InputsAreCheckedByTheCatalogue(t *testing.T) {
 	s := open(t)
-	s.work(func(ctx context.Context, c *workflow.Client) { // a worker registers its workflows when it starts
+	s.work(func(ctx context.Context, c *workflow.Client) { // When it starts, a worker registers its workflows in the catalog.
 		for {
 			if all, err := ops.New(c).Catalog(ctx, ops.CatalogQuery{}); err != nil {
 				t.Fatal(err)

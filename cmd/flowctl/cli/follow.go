@@ -66,7 +66,7 @@ func (c *command) follow() *cobra.Command {
 	return cmd
 }
 
-// addEventFlags adds the flags that select events.
+// addEventFlags adds the flags of an event filter.
 func addEventFlags(cmd *cobra.Command, f *admin.EventFilter) {
 	cmd.Flags().StringSliceVar(&f.Types, "type", nil, "events of one of these types, as step_completed")
 	cmd.Flags().StringVar(&f.Name, "name", "", "events about what is called so, such as a step or a topic")
@@ -75,13 +75,13 @@ func addEventFlags(cmd *cobra.Command, f *admin.EventFilter) {
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(admin.EventTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// runEvent is an event of one of several runs.
+// runEvent is the JSON output for an event of one of several runs.
 type runEvent struct {
 	Run string `json:"run"`
 	*admin.Event
 }
 
-// event prints an event, with its run if there are several.
+// event prints an event. It also prints the run unless run is empty.
 func (c *command) event(run string, e *admin.Event) error {
 	if c.hidden() {
 		e.Payload = nil
@@ -96,8 +96,8 @@ func (c *command) event(run string, e *admin.Event) error {
 	return c.oneLine(e)
 }
 
-// oneLine prints a value as JSON on a line of its own with any output format, because there is no
-// complete list.
+// oneLine prints a value as JSON on one line, independently of the output format. A followed list
+// never ends, so it cannot be a JSON array.
 func (c *command) oneLine(v any) error {
 	form := c.output
 	c.output = "jsonl"
@@ -105,7 +105,7 @@ func (c *command) oneLine(v any) error {
 	return c.print(v)
 }
 
-// line prints an event as text, with its run if there are several.
+// line prints an event as text. It also prints the run unless run is empty.
 func (c *command) line(run string, e *admin.Event) {
 	var parts []string
 	if run != "" {
@@ -121,7 +121,7 @@ func (c *command) line(run string, e *admin.Event) {
 		if f.Name == "reason" && e.Failure != nil {
 			add(e.Failure.Message)
 		}
-		if starts := e.Type == "run_started" || e.Type == "step_started"; f.Line != nil && !(f.Name == "by" && starts) { // the worker is printed only with these events
+		if starts := e.Type == "run_started" || e.Type == "step_started"; f.Line != nil && !(f.Name == "by" && starts) { // The worker is printed only for these two types of events.
 			add(f.Line(e, instant))
 		}
 	}

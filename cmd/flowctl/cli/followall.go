@@ -11,14 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Limits of the flag --most. A server permits 100 streams per principal.
+// The limits of the flag --most. A server permits 100 streams per principal.
 const (
 	followedAtOnce = 50
 	mostFollowed   = 90
 )
 
-// overlap is the maximum age of a new run relative to the newest known run. The clocks of processes
-// that start runs differ.
+// overlap is the maximum age of a new run relative to the newest known run. A new run may be older
+// because the clocks of the processes that start runs differ.
 const overlap = 10 * time.Second
 
 // following follows the runs of a filter.
@@ -26,13 +26,13 @@ type following struct {
 	c      *command
 	s      service
 	events admin.EventFilter
-	turns  chan struct{} // one for each followed run
+	turns  chan struct{} // contains an element for each run that is followed at the moment
 	out    chan followed
 	all    sync.WaitGroup
 
 	newest time.Time            // creation time of the newest known run
-	known  map[string]time.Time // creation times of the runs that may be listed again
-	open   int                  // runs that are followed or wait for a slot
+	known  map[string]time.Time // creation times of the known runs that may be listed again
+	open   int                  // number of runs that are followed or wait for a slot
 }
 
 // followed is an update of a run.
@@ -40,12 +40,13 @@ type followed struct {
 	run   string
 	event admin.Event
 	err   error
-	ended bool // no further updates
+	ended bool // the run has no further updates
 }
 
-// followAll prints new events of the open runs of a filter, and all events of runs that are created
-// from now on, until the context ends. No event is omitted: while too many other runs are followed,
-// a run waits, and its log is read from the position at which it was found.
+// followAll prints events of the runs that match a filter until the context ends. For a run that is
+// open at the beginning it prints new events, and for a run that is created later it prints all
+// events. It omits no event. If too many other runs are followed, a run waits for a slot, and its
+// log is then read from the position at which followAll found the run.
 func (c *command) followAll(ctx context.Context, s service, f admin.Filter, events admin.EventFilter, most int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &following{c: c, s: s, events: events, turns: make(chan struct{}, most), out: make(chan followed), known: map[string]time.Time{}}
@@ -55,7 +56,7 @@ func (c *command) followAll(ctx context.Context, s service, f admin.Filter, even
 			w.all.Wait()
 			close(w.out)
 		}()
-		for range w.out { // until all have ended
+		for range w.out { // Wait until all goroutines have ended.
 		}
 	}()
 	if err := w.begin(ctx, f); err != nil {
@@ -83,7 +84,7 @@ func (c *command) followAll(ctx context.Context, s service, f admin.Filter, even
 	}
 }
 
-// begin follows the open runs from their ends. Ended runs count as known.
+// begin follows the open runs from the ends of their logs. It marks ended runs as known.
 func (w *following) begin(ctx context.Context, f admin.Filter) error {
 	last := f
 	last.Limit = 1
@@ -113,7 +114,7 @@ func (w *following) begin(ctx context.Context, f admin.Filter) error {
 	return err
 }
 
-// print prints updates until it is time to search for new runs.
+// print prints updates for the duration of watchPause.
 func (w *following) print(ctx context.Context) error {
 	look := time.NewTimer(watchPause)
 	defer look.Stop()
@@ -123,7 +124,7 @@ func (w *following) print(ctx context.Context) error {
 			switch {
 			case got.ended:
 				w.open--
-			case got.err != nil: // the run was deleted, or its log is damaged; the others are still followed
+			case got.err != nil: // The run was deleted or its log is damaged. Continue with the other runs.
 				fmt.Fprintf(w.c.Stderr, "%s: %s\n", got.run, clean(problemText(got.err)))
 			default:
 				if err := w.c.event(got.run, &got.event); err != nil {
@@ -138,7 +139,7 @@ func (w *following) print(ctx context.Context) error {
 	}
 }
 
-// list returns the unknown runs of a filter, the oldest first.
+// list returns the runs that match a filter and are not known, in the order of their creation.
 func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run, err error) {
 	for f.Limit = 1000; ; {
 		page, err := w.s.Runs(ctx, f)
@@ -163,13 +164,13 @@ func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run
 	}
 	for run, created := range w.known {
 		if created.Before(w.newest.Add(-overlap)) {
-			delete(w.known, run) // it cannot be listed again
+			delete(w.known, run) // The list does not contain the run again.
 		}
 	}
 	return fresh, nil
 }
 
-// follow follows a run from an event on, as soon as a slot is available.
+// follow follows a run from the event with number from as soon as a slot is available.
 func (w *following) follow(ctx context.Context, run string, from uint64) {
 	if w.open++; w.open == cap(w.turns)+1 {
 		fmt.Fprintf(w.c.Stderr, "more than %d runs: the others are queued; narrow the filter, or raise --most\n", cap(w.turns))

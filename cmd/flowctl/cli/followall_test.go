@@ -14,14 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// followed is a line of flowctl follow -o jsonl.
+// followed is one line of the output of flowctl follow -o jsonl.
 type followed struct {
 	Run, Type string
 	Seq       uint64
 }
 
-// followAll starts to follow runs. It returns a function that reads the next line, and a function
-// that returns the exit code after the context has ended.
+// followAll starts flowctl follow. The function line reads the next line. The function code returns
+// the exit code after the context has ended.
 func (s *shop) followAll(ctx context.Context, args ...string) (line func() followed, code func() int) {
 	s.t.Helper()
 	r, w := io.Pipe()
@@ -47,15 +47,16 @@ func (s *shop) followAll(ctx context.Context, args ...string) (line func() follo
 			}
 			return got
 		}, func() int {
-			for lines.Scan() { // runs in progress
+			for lines.Scan() { // Skip the lines of runs that are in progress.
 			}
 			return <-ended
 		}
 }
 
-// Each new event of the runs of a filter is printed once and in order. Runs that existed are
-// followed from their end. New runs are followed from their first event, even if there are more
-// than can be followed at a time and they end between two searches.
+// The test proves that flowctl follow with a filter prints each new event once and in order.
+// Existing runs are followed from the ends of their logs. New runs are followed from their first
+// event, even if there are more runs than can be followed at a time and some of them end between
+// two searches.
 func TestOPS1_FollowOfAFilterPrintsWhatIsNewOfEachRun(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		t.Run(fmt.Sprint("remote ", remote), func(t *testing.T) {

@@ -46,7 +46,7 @@ func (c *command) fsck() *cobra.Command {
 			if err != nil && len(checked.Fixes) == 0 {
 				return err
 			}
-			if failed := c.printCheck(&checked, err == nil); err == nil { // the results are printed even after an error
+			if failed := c.printCheck(&checked, err == nil); err == nil { // Print the results even after an error.
 				err = failed
 			}
 			if err == nil && checked.Left > 0 {
@@ -60,8 +60,8 @@ func (c *command) fsck() *cobra.Command {
 	return cmd
 }
 
-// checked checks the store and optionally repairs it. With direct access to the store it returns
-// all fixes, including those made before an error.
+// checked checks the store and repairs it if repair is true. With direct access to the store, it
+// returns all fixes, including those that were made before an error.
 func (c *command) checked(ctx context.Context, s service, repair bool, why admin.Because) (admin.Checked, error) {
 	switch {
 	case c.store != nil:
@@ -79,8 +79,9 @@ func (c *command) checked(ctx context.Context, s service, repair bool, why admin
 	return s.Check(ctx)
 }
 
-// mend checks the open store and optionally repairs it, with an entry in the journal. If the entry
-// cannot be written, the journal may be damaged, so the store is repaired first.
+// mend checks the open store. If repair is true, it repairs the store and writes an entry to the
+// journal. If the entry cannot be written, the journal itself may be damaged. In that case mend
+// repairs the store first.
 func (c *command) mend(ctx context.Context, repair bool, reason string) (report *fsck.Report, err error) {
 	if !repair {
 		return fsck.Repair(ctx, c.store, fsck.Options{DryRun: true})
@@ -103,7 +104,8 @@ func (c *command) mend(ctx context.Context, repair bool, reason string) (report 
 	return report, err
 }
 
-// printCheck prints findings and repairs. whole reports that these are complete.
+// printCheck prints findings and repairs. If whole is false, the check ended early because of an
+// error.
 func (c *command) printCheck(checked *admin.Checked, whole bool) error {
 	if c.output == "json" {
 		return c.print(checked)
@@ -139,7 +141,7 @@ func (c *command) printFixes(fixes []admin.Mending) error {
 	t := newTable(c.Stdout, head...)
 	for i := range fixes {
 		fix := &fixes[i]
-		if len(fix.Broken) == 0 { // it restores data that another repair needs
+		if len(fix.Broken) == 0 { // The fix only restores data that another fix needs.
 			t.row("", fix.Run, fix.Outcome, "", cmp.Or(fix.Action, fix.Why))
 		}
 		for _, b := range fix.Broken {
@@ -157,7 +159,7 @@ func (c *command) printFixes(fixes []admin.Mending) error {
 	return t.end()
 }
 
-// affected returns the runs that findings refer to, without duplicates.
+// affected returns the runs to which findings refer, without duplicates.
 func affected(fixes []admin.Mending) []string {
 	var runs []string
 	known := map[string]bool{"": true}
@@ -211,7 +213,7 @@ func (c *command) doctor() *cobra.Command {
 	}
 }
 
-// printExam prints the findings of a doctor.
+// printExam prints the findings of flowctl doctor.
 func (c *command) printExam(exam admin.Exam) error {
 	if c.output == "json" {
 		return c.print(exam)

@@ -21,13 +21,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Damage of the file that a repair can fix, and damage that needs a backup.
+// SQL statements that damage the file. A repair can fix the damage by loseTags. The damage by
+// loseFrame requires a backup.
 const (
 	loseTags  = `DELETE FROM tags`
-	loseFrame = `DELETE FROM frames WHERE n = 2 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 2)` // of the waiting run
+	loseFrame = `DELETE FROM frames WHERE n = 2 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 2)` // the frame belongs to the waiting run
 )
 
-// damage executes SQL statements on the file, each of which must change a row.
+// damage executes SQL statements on the file. Each of them must change a row.
 func (s *shop) damage(statements ...string) {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(strings.TrimPrefix(s.url, "sqlite:"), sqlite.OpenReadWrite)
@@ -44,7 +45,7 @@ func (s *shop) damage(statements ...string) {
 	}
 }
 
-// checked returns the JSON output of fsck.
+// checked returns the parsed JSON output of fsck.
 func (s *shop) checked(code int, args ...string) admin.Checked {
 	s.t.Helper()
 	g := s.flowctl(append([]string{"fsck", "--json"}, args...)...)
@@ -67,7 +68,7 @@ func TestOPS1_FsckFindsNothingInASoundStore(t *testing.T) {
 func TestOPS1_FsckPrintsWhatIsBrokenAndRepairsIt(t *testing.T) {
 	s := open(t)
 	s.damage(loseTags)
-	for range 2 { // a check repairs nothing
+	for range 2 { // The second check proves that the first one has repaired nothing.
 		s.wants(7, []string{"INVARIANT", "4 ", s.runs["bad"], "planned", "flowctl fsck --repair"}, nil, "fsck")
 	}
 	s.wants(7, []string{"wrong_record", "WHAT COMES OF IT"}, nil, "fsck", "-o", "wide")
@@ -95,7 +96,7 @@ func TestOPS1_FsckSaysWhatNoRepairMends(t *testing.T) {
 	if g.code != 7 || !hasRow(g.stdout, "1", s.runs["wait"], "repaired") || !hasRow(g.stdout, "1", s.runs["wait"], "remains") || !hasRow(g.stdout, "4", s.runs["bad"], "repaired") {
 		t.Errorf("exit code %d\n%s", g.code, g.stdout)
 	}
-	s.wants(0, []string{s.runs["wait"] + "\n"}, nil, "runs", "--status", "blocked", "-o", "name") // its log cannot be repaired
+	s.wants(0, []string{s.runs["wait"] + "\n"}, nil, "runs", "--status", "blocked", "-o", "name") // The log of this run cannot be repaired.
 	r := s.checked(7, "--repair", "-y")
 	if !r.Repair || r.Left == 0 || r.Total == 0 || r.Total != len(r.Fixes) {
 		t.Errorf("after a repair: %+v", r)
@@ -135,7 +136,7 @@ func TestOPS1_FsckSaysAndRepairsTheSameOverAServer(t *testing.T) {
 	}
 }
 
-// Invalid entries of the journal and the catalog are reported and removed.
+// The test proves that fsck reports and removes invalid entries of the journal and the catalog.
 func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "pause", s.runs["wait"])
@@ -159,11 +160,11 @@ func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	}
 }
 
-// For a run with a damaged log the readable data and the events before the damage are printed,
-// directly and over a server.
+// The test proves that show prints the readable data of a run with a damaged log and the events
+// before the damage, both directly and over a server.
 func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
 	s := open(t)
-	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // of the failed run
+	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // the frames belong to the failed run
 	for _, args := range [][]string{{"show", s.runs["bad"]}, {"show", s.runs["bad"], "--events"}, {"show", s.runs["bad"], "--json"}} {
 		s.wants(1, []string{s.runs["bad"], "order-bad", "failed", "it is missing", "flowctl fsck shows"}, []string{"it is missing", "flowctl fsck shows"}, args...)
 	}
@@ -177,7 +178,7 @@ func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
 	}
 }
 
-// hasRow reports whether a table has a row that begins with the cells.
+// hasRow reports whether a table has a row whose first cells are the given ones.
 func hasRow(table string, cells ...string) bool {
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) > len(cells) && slices.Equal(f[:len(cells)], cells) {
@@ -191,7 +192,7 @@ func TestOPS1_FsckAsksBeforeItRepairs(t *testing.T) {
 	s := open(t)
 	s.damage(loseTags)
 	s.wants(2, nil, []string{"fsck --repair cannot be undone", "give -y"}, "fsck", "--repair")
-	null, err := os.Open(os.DevNull) // a device without input
+	null, err := os.Open(os.DevNull) // The null device is no terminal and contains no input.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,18 +211,18 @@ func TestOPS1_FsckNamesWorkflowIdsAndTheRunsThatTheyLost(t *testing.T) {
 	if g := s.flowctl("fsck", "-o", "name"); g.code != 7 || !sameLines(g.stdout, s.runs["wait"], s.runs["held"]) {
 		t.Errorf("runs that their workflow ids do not lead to: %+v", g)
 	}
-	s.damage(`DELETE FROM workflow_ids`, loseTags, `DELETE FROM tallies`) // two findings for most runs, and one without a run
+	s.damage(`DELETE FROM workflow_ids`, loseTags, `DELETE FROM tallies`) // The damage causes two findings for most runs, and one without a run.
 	if g := s.flowctl("fsck", "-o", "name"); !sameLines(g.stdout, s.runs["good"], s.runs["bad"], s.runs["wait"], s.runs["held"]) {
 		t.Errorf("each run once: %+v", g)
 	}
 }
 
-// sameLines reports whether a text has these lines, in any order.
+// sameLines reports whether a text consists of the given lines in any order.
 func sameLines(text string, want ...string) bool {
 	return slices.Equal(slices.Sorted(strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n")), slices.Sorted(slices.Values(want)))
 }
 
-// torn is a store that fails after a number of scans.
+// torn is a store whose scans fail after a number of calls.
 type torn struct {
 	store.Store
 	store.Rebuilder
@@ -265,7 +266,7 @@ func TestOPS1_DoctorAndFsckSayThatAStoreFailsOrCannot(t *testing.T) {
 	}
 }
 
-// with executes flowctl on a wrapped store of the shop.
+// with executes flowctl on the store of the shop after wrap was applied to it.
 func (s *shop) with(wrap func(store.Store) store.Store, args ...string) got {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer

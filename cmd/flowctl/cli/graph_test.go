@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// surveyed executes a run with a graph to its end, and returns it. One of its nodes fails, which
-// the graph permits.
+// surveyed executes a run of a graph to its end, and returns its name. One node of the graph fails,
+// which the graph permits.
 func (s *shop) surveyed() (ref string) {
 	s.t.Helper()
 	s.look(func(ctx context.Context, c *workflow.Client) {
@@ -35,7 +35,7 @@ func (s *shop) surveyed() (ref string) {
 		if err == nil {
 			_, err = run.Result(ctx)
 		}
-		for err == nil { // until the worker has registered it
+		for err == nil { // Wait until the worker has registered the workflow.
 			var all []ops.CatalogEntry
 			if all, err = ops.New(c).Catalog(ctx, ops.CatalogQuery{Workflow: graphs.Survey.Name()}); len(all) == 1 {
 				break

@@ -86,7 +86,7 @@ func (c *command) resumeHook() *cobra.Command {
 	return cmd
 }
 
-// hookTokens completes tokens.
+// hookTokens completes tokens of open hooks.
 func (c *command) hookTokens(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

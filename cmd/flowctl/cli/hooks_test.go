@@ -23,7 +23,8 @@ var (
 	knocks = workflow.NewHook[int]("knocks")
 )
 
-// hookShop is a file with a run that has opened a hook with a hostile title, and a worker.
+// hookShop returns a shop with a run that has opened a hook. The title of the hook contains control
+// characters.
 func hookShop(t *testing.T) (s *shop, run string) {
 	t.Helper()
 	s = &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "shop.db")}
@@ -61,7 +62,7 @@ func hookShop(t *testing.T) (s *shop, run string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Type == event.WaitCreated { // after the token was granted
+		if e.Type == event.WaitCreated { // The event is recorded after the token was granted.
 			break
 		}
 	}
@@ -100,7 +101,8 @@ func TestOPS1_HooksAreListedAndResumed(t *testing.T) {
 	s.wants(0, nil, nil, "hooks", run)
 }
 
-// The endpoint of hooks serves all paths below /hooks/, so the console has no page there.
+// The test proves that the console has no page below /hooks/, because the endpoint of hooks serves
+// all paths there.
 func TestOPS2_ServeHasTheInboxOfHooksBesideTheirEndpoint(t *testing.T) {
 	s, run := hookShop(t)
 	at := s.serve("127.0.0.1:0").url

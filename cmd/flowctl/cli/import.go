@@ -14,16 +14,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// contents describes the contents of a file.
+// contents is the JSON output for a file that is only checked.
 type contents struct{ archive.Counts }
 
-// imported is the result of an import.
+// imported is the JSON output of an import.
 type imported struct {
 	archive.Counts
 	New     int              `json:"new"`
-	There   int              `json:"there"` // existed before
+	There   int              `json:"there"` // number of runs that existed before the import
 	Refused []*admin.Problem `json:"refused"`
-	AsNew   []admin.Acted    `json:"asNew,omitempty"` // the new runs that continue canceled ones
+	AsNew   []admin.Acted    `json:"asNew,omitempty"` // new runs that continue canceled runs
 }
 
 func (c *command) importRuns() *cobra.Command {
@@ -53,7 +53,7 @@ func (c *command) importRuns() *cobra.Command {
 				}
 				return c.checkFile(args[0])
 			}
-			if err := admin.CheckReason("import", why.Reason, true); err != nil { // before the store is created
+			if err := admin.CheckReason("import", why.Reason, true); err != nil { // Check the reason before the store is created.
 				return err
 			}
 			return c.importInto(cmd, args[0], into, asNew, why)
@@ -74,7 +74,7 @@ func openFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// checkFile reads a file to its end, and prints its contents.
+// checkFile reads an export to its end and prints its contents.
 func (c *command) checkFile(name string) error {
 	f, err := openFile(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *command) checkFile(name string) error {
 	return err
 }
 
-// badFile converts an error about a file into an error about the argument.
+// badFile converts an error about the contents of a file into an error about the argument.
 func badFile(err error) error {
 	if bad, ok := errors.AsType[*archive.LineError](err); ok {
 		return &admin.InputError{What: bad.Error(), Fix: bad.Fix()}
@@ -133,7 +133,7 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 	if err == nil && asNew {
 		err = c.goOn(ctx, s, ended, why, &sum)
 	}
-	if failed := c.printImported(&sum, err == nil); err == nil { // the results are printed even after an error
+	if failed := c.printImported(&sum, err == nil); err == nil { // Print the results even after an error.
 		err = failed
 	}
 	if err != nil {
@@ -145,8 +145,8 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 	return nil
 }
 
-// importAll imports the runs of a file, and returns those to continue: runs that were canceled and
-// have no parent, which would continue them itself.
+// importAll imports the runs of a file. It returns the canceled runs without a parent. A canceled
+// run with a parent needs no continuation, because its parent continues it.
 func (c *command) importAll(ctx context.Context, f *os.File, why admin.Because, sum *imported) (canceled []string, err error) {
 	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
 	err = c.local().Recorded(ctx, "import", f.Name(), why.Reason, func() error {
@@ -174,10 +174,10 @@ func (i *imported) refuse(run string, err error) {
 	i.Refused = append(i.Refused, p)
 }
 
-// goOn continues terminated runs in new runs. The imported log contains the termination, so that
+// goOn continues terminated runs in new runs. An imported log contains the termination, so that
 // neither store continues the old run. A new run is created with an idempotency key, so that an
-// interrupted import can be repeated. A run whose code ended after its cancellation has cleaned up,
-// and is not continued.
+// interrupted import can be repeated. goOn does not continue a run that ended by itself after a
+// cancellation, because the run has cleaned up.
 func (c *command) goOn(ctx context.Context, s service, canceled []string, why admin.Because, sum *imported) error {
 	for _, run := range canceled {
 		r, err := s.Run(ctx, run)
@@ -200,7 +200,8 @@ func (c *command) goOn(ctx context.Context, s service, canceled []string, why ad
 	return nil
 }
 
-// printImported prints the result; whole reports that the import is complete.
+// printImported prints the result of an import. If whole is false, the import ended early because
+// of an error.
 func (c *command) printImported(sum *imported, whole bool) error {
 	if c.jsonOut() {
 		return c.print(sum)

@@ -14,7 +14,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// whoami returns the name of a user with direct access to a store: user name and host.
+// whoami returns the name of the user for the journal when the store is accessed directly. It
+// consists of the user name and the host name.
 func whoami() string {
 	name, host := fmt.Sprint("uid ", os.Getuid()), "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {
@@ -26,7 +27,7 @@ func whoami() string {
 	return name + "@" + host
 }
 
-// checkJournal sets the limits of the journal from the environment if they are not given as flags.
+// checkJournal reads the limits of the journal from the environment unless they are given as flags.
 func (c *command) checkJournal() error {
 	bad := func(what, given string) error {
 		return &admin.InputError{What: fmt.Sprintf("%s is %q", what, given), Fix: "give how many entries are kept, as 100000, and how old they may be, as 8760h"}
@@ -97,7 +98,7 @@ func (c *command) journal() *cobra.Command {
 	return cmd
 }
 
-// journaled completes values of the latest entries of the journal.
+// journaled completes the values that of returns for the latest entries of the journal.
 func (c *command) journaled(of func(e *admin.JournalEntry) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {

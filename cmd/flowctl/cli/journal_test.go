@@ -21,12 +21,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// stopsAt is an environment variable for processes of this test that execute flowctl. It makes the
-// process halt forever at an entry of the journal: before the nth write, counted from 1, or after
-// it.
+// stopsAt is an environment variable for processes of this test that execute flowctl. With it, the
+// process halts forever at an entry of the journal, either before or after the nth write. Writes
+// are counted from 1.
 const stopsAt = "FLOWGEN_TEST_STOPS_AT"
 
-// stopping is the store of such a process.
+// stopping is the store of a process that halts.
 type stopping struct {
 	store.Store
 	at    int
@@ -60,7 +60,7 @@ func (s *stopping) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	return err
 }
 
-// stoppingMain executes flowctl on such a store.
+// stoppingMain executes flowctl with a stopping store.
 func stoppingMain(at string) int {
 	return cli.Main(context.Background(), cli.Config{Open: func(ctx context.Context, url string) (store.Store, error) {
 		st, err := store.OpenExisting(ctx, url)
@@ -70,7 +70,7 @@ func stoppingMain(at string) int {
 	}})
 }
 
-// entries returns the journal, the newest entry first.
+// entries returns the entries of the journal, the newest one first.
 func (s *shop) entries(args ...string) []admin.JournalEntry {
 	s.t.Helper()
 	g := s.flowctl(append([]string{"journal", "-o", "json", "--limit", "1000"}, args...)...)
@@ -81,8 +81,8 @@ func (s *shop) entries(args ...string) []admin.JournalEntry {
 	return page.Entries
 }
 
-// Requests of flowctl with direct access to the store are recorded in the log of the run under the
-// name of the user, as in the journal.
+// The test proves that requests of flowctl with direct access to the store are recorded in the log
+// of the run with the name of the user, as in the journal.
 func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "terminate", "-y", s.runs["held"])
@@ -91,7 +91,8 @@ func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
 	s.wants(0, []string{`"by":"` + me + `"`}, nil, "show", s.runs["held"], "--events", "-o", "jsonl")
 }
 
-// If the process is killed between entry, effect and outcome, each effect has an entry.
+// The test proves that each effect has an entry if the process is killed between the entry, the
+// effect and the outcome.
 func TestOPS3_AKillLeavesNoEffectWithoutItsEntry(t *testing.T) { onBoth(t, killAtEachEntry) }
 
 func killAtEachEntry(t *testing.T, url string) {
@@ -118,7 +119,7 @@ func killAtEachEntry(t *testing.T, url string) {
 			if err := p.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = p.Wait() // it was killed
+			_ = p.Wait() // Wait returns an error because the process was killed.
 			all := s.entries()
 			outcome := ""
 			if len(all) > 0 {
@@ -138,7 +139,7 @@ func killAtEachEntry(t *testing.T, url string) {
 	}
 }
 
-// apart returns the URL of another store in the same place.
+// apart returns the URL of another store in the same directory or on the same server.
 func apart(url, name string) string {
 	if strings.HasPrefix(url, "redis") {
 		return url + "?prefix=" + strings.ReplaceAll(name, "+", "after")
@@ -146,7 +147,7 @@ func apart(url, name string) string {
 	return strings.TrimSuffix(url, ".db") + name + ".db"
 }
 
-// If a server is killed while it starts runs, each run has an entry.
+// The test proves that each run has an entry if a server is killed while it starts runs.
 func TestOPS3_EachRunOfAKilledServerHasItsEntry(t *testing.T) { onBoth(t, killServer) }
 
 func killServer(t *testing.T, url string) {
@@ -158,7 +159,7 @@ func killServer(t *testing.T, url string) {
 			for n := 0; ; n++ {
 				body := fmt.Sprintf(`{"workflow":"shop.order","id":"w%d-%d","input":{"what":"a book"}}`, worker, n)
 				answer, err := http.Post(server.url+"/v1/runs", "application/json", strings.NewReader(body))
-				if err != nil { // it was killed
+				if err != nil { // The server was killed.
 					return
 				}
 				text, _ := io.ReadAll(answer.Body)
@@ -235,12 +236,13 @@ func TestOPS3_JournalListsWhatWasAskedFor(t *testing.T) {
 	s.wants(2, nil, []string{"FLOWGEN_JOURNAL_MOST"}, "journal")
 }
 
-// Actions whose reason is not in a log accept a reason as well, directly and over a server.
+// The test proves that actions without a log accept a reason that is recorded in the journal, both
+// directly and over a server.
 func TestOPS3_ReasonsOfWhatHasNoLogAreInTheJournal(t *testing.T) {
 	s := open(t)
 	server := s.serve("127.0.0.1:0")
 	over := &shop{t: t, url: server.url, runs: s.runs}
-	s.wants(0, nil, nil, "retry", "--status", "failed", "-y", "--expect", "1", "--no-wait") // the server has a worker for it
+	s.wants(0, nil, nil, "retry", "--status", "failed", "-y", "--expect", "1", "--no-wait") // The worker of the server executes the bulk action.
 	bulk := strings.Fields(s.flowctl("bulk", "-o", "name").stdout)[0]
 	for why, asks := range map[string]func(args ...string) got{"here": s.flowctl, "there": func(args ...string) got {
 		return flowctl(t, append(args, "--server", over.url)...)
@@ -263,7 +265,8 @@ func TestOPS3_ReasonsOfWhatHasNoLogAreInTheJournal(t *testing.T) {
 	s.wants(2, nil, []string{"changes nothing"}, "fsck", "--reason", "why not")
 }
 
-// An import accepts a reason, and refuses one that does not fit into the journal.
+// The test proves that an import records its reason in the journal, and refuses a reason that is
+// too long.
 func TestOPS3_TheReasonsOfImportsAreInTheJournal(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "terminate", "-y", "id:order-wait")
@@ -295,7 +298,8 @@ func TestOPS3_TheReasonsOfImportsAreInTheJournal(t *testing.T) {
 	}
 }
 
-// Each kind of authentication is accepted, and an oversized header is refused.
+// The test proves that the server accepts each kind of authentication and refuses an oversized
+// header.
 func TestOPS3_ServeKnowsWhoAsksByProxyAndCookie(t *testing.T) {
 	s := open(t)
 	g := flowctl(t, "token", "--name", "ada", "--role", "operator")

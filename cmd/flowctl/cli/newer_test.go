@@ -18,7 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// noting is a workflow that records a value, with an event of a newer release, and waits.
+// noting is a workflow that records a value and waits. The test replaces the event of the value by
+// an event of a newer release.
 var noting = shim.NewWorkflow[workflow.None, int]("shop.noting", "", shim.WorkflowPolicy{})
 
 func note(ctx workflow.Context, _ workflow.None) (int, error) {
@@ -29,7 +30,7 @@ func note(ctx workflow.Context, _ workflow.None) (int, error) {
 	return n, err
 }
 
-// staff runs a worker on a store until a run has a status.
+// staff runs a worker on a store until the run has the given status.
 func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Status) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -55,8 +56,8 @@ func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Sta
 	}
 }
 
-// For a run of a newer release this release reports that the log is not damaged, and what to do. It
-// repairs nothing.
+// The test proves that this release reports a log with events of a newer release as such, with an
+// instruction, and not as damaged. It also proves that fsck repairs nothing in such a log.
 func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		s := &shop{t: t, url: url}

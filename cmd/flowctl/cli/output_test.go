@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// decodeOne decodes the only JSON value of an output into v.
+// decodeOne decodes an output into v. The output must consist of a single JSON value.
 func decodeOne(t *testing.T, what, output string, v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(output))
@@ -150,7 +150,7 @@ func TestRUN17_ShowPrintsUntilWhenARerunIsDelayed(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if wait := rerun.Due.Sub(failed.EndedAt); (wait - time.Hour).Abs() > time.Minute { // the store records the end after the worker has decided
+		if wait := rerun.Due.Sub(failed.EndedAt); (wait - time.Hour).Abs() > time.Minute { // The due time and the end differ slightly, because the store records the end after the worker has decided on the rerun.
 			t.Errorf("the rerun is due %v after the failure, want an hour", wait)
 		}
 		s.wants(0, []string{"retried as  " + string(rerun.ID)}, nil, "show", string(failed.ID))

@@ -123,7 +123,7 @@ func (c *command) actOnPool(cmd *cobra.Command, name string, a admin.PoolAction)
 	})
 }
 
-// poolDone describes the result of each action.
+// poolDone contains the description of the result of each action, by action.
 var poolDone = map[string]string{"set": "set", "reset": "reset to what the code declares", "pause": "paused", "resume": "resumed"}
 
 // poolNames completes the names of limits.

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// fleetFlags adds the flags of lists of workers and queues.
+// fleetFlags adds the flags of the lists of workers and queues.
 func (c *command) fleetFlags(cmd *cobra.Command, f *admin.FleetFilter, what string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Queue, "queue", "", what)
@@ -20,14 +20,14 @@ func (c *command) fleetFlags(cmd *cobra.Command, f *admin.FleetFilter, what stri
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.queueNames)
 }
 
-// queueNames completes the names of queues with work or workers.
+// queueNames completes the names of queues that have work or workers.
 func (c *command) queueNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
 		page, _ := s.Queues(ctx, admin.FleetFilter{})
 		for _, q := range page.Queues {
 			all = append(all, clean(q.Queue))
 		}
-		return slices.Compact(all) // they are sorted
+		return slices.Compact(all) // The list is sorted by queue.
 	})
 }
 
@@ -69,7 +69,7 @@ func (c *command) printWorkers(page admin.WorkerPage) error {
 	return nil
 }
 
-// more reports that there are more pages.
+// more prints how to request the next page. cursor is empty if there is none.
 func (c *command) more(cursor string) {
 	if cursor != "" && c.output != "jsonl" {
 		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", cursor)
@@ -116,7 +116,7 @@ func (c *command) printQueues(page admin.QueuePage) error {
 	return nil
 }
 
-// plural formats a number of things; 0 is the empty string.
+// plural formats a number of things. It returns the empty string for 0.
 func plural(n int, what string) string {
 	switch n {
 	case 0:

@@ -16,7 +16,7 @@ const hostileQueue = "q\x1b[31m\u202e"
 func TestOPS1_QueuesAreShownWithWhoServesThem(t *testing.T) {
 	s := open(t)
 	s.work(func(ctx context.Context, c *workflow.Client) {
-		run, err := orders.Start(ctx, c, "good") // after its end the worker has a session
+		run, err := orders.Start(ctx, c, "good") // After the run has ended, the worker is known to have a session.
 		if err == nil {
 			_, err = run.Result(ctx)
 		}
@@ -37,7 +37,7 @@ func TestOPS1_QueuesAreShownWithWhoServesThem(t *testing.T) {
 		s.wants(0, []string{"1 worker\n"}, nil, "queues", "--queue", "default")
 	})
 	var page admin.QueuePage
-	g := s.flowctl("queues", "--json") // no worker is running any more
+	g := s.flowctl("queues", "--json") // The worker has stopped.
 	if err := json.Unmarshal([]byte(g.stdout), &page); err != nil || len(page.Queues) != 2 || page.Queues[1].Queue != hostileQueue || page.Queues[1].Ready != 1 || page.Queues[0].Parked != 2 {
 		t.Errorf("queues: %v\n%s", err, g.stdout)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// filterFlags are the flags that select runs.
+// filterFlags contains the flags that select runs.
 type filterFlags struct {
 	admin.Filter
 	tags         []string
@@ -34,7 +34,7 @@ func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
 }
 
-// addFixed adds the flags for properties that a run never changes.
+// addFixed adds the flags for properties of a run that never change.
 func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Workflow, "workflow", "", "runs of this workflow, by its stored name")
@@ -52,7 +52,7 @@ func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 // filterNames lists the flags for common properties of runs.
 var filterNames = []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "failing", "children", "system"}
 
-// changed returns the first given flag of a list, or the empty string.
+// changed returns the name of the first flag in names that was given, or the empty string.
 func changed(cmd *cobra.Command, names []string) string {
 	for _, one := range names {
 		if cmd.Flags().Changed(one) {
@@ -62,7 +62,7 @@ func changed(cmd *cobra.Command, names []string) string {
 	return ""
 }
 
-// filter returns the filter of the flags.
+// filter returns the filter that the flags describe.
 func (f *filterFlags) filter() (admin.Filter, error) {
 	got := f.Filter
 	var err error
@@ -76,7 +76,7 @@ func (f *filterFlags) filter() (admin.Filter, error) {
 	return got, err
 }
 
-// moment parses the time of a flag; the empty string is the zero time.
+// moment parses the time in a flag. For the empty string it returns the zero time.
 func moment(flag, s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -132,7 +132,7 @@ func (c *command) runs() *cobra.Command {
 	return cmd
 }
 
-// list prints a page or all pages.
+// list prints one page or, if all is true, all pages.
 func (c *command) list(ctx context.Context, s service, f admin.Filter, all bool) error {
 	whole := admin.RunPage{Runs: []admin.Run{}}
 	shown := columns(c, admin.RunColumns)
@@ -164,7 +164,7 @@ func (c *command) list(ctx context.Context, s service, f admin.Filter, all bool)
 	}
 }
 
-// endList ends a list after its last page.
+// endList ends the table after the last page, and prints whether the list is complete.
 func (c *command) endList(t *table, whole, last admin.RunPage) error {
 	switch {
 	case c.output == "json":
@@ -221,7 +221,7 @@ func (c *command) count() *cobra.Command {
 	return cmd
 }
 
-// printCounts prints the sums of counts. A tilde marks a lower bound.
+// printCounts prints a table of counts. A tilde marks a lower bound.
 func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Counted) string) error {
 	sums := map[string]int{}
 	for _, n := range counts.Counts {
@@ -243,10 +243,10 @@ func (c *command) printCounts(counts admin.Counts, head string, of func(admin.Co
 	return t.end()
 }
 
-// completionTime limits the time of completions in a shell. Tests change it.
+// completionTime is the time limit of completions in a shell. Tests change it.
 var completionTime = 300 * time.Millisecond
 
-// complete completes words that the service returns.
+// complete completes the words that words obtains from the service.
 func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s service) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
@@ -258,7 +258,7 @@ func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s
 	return words(ctx, s), cobra.ShellCompDirectiveNoFileComp
 }
 
-// names completes values of the runs of the store.
+// names completes the values that of returns for the runs of the store.
 func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {
@@ -283,11 +283,11 @@ func (c *command) ids(cmd *cobra.Command, _ []string, _ string) ([]string, cobra
 	})
 }
 
-// watchPause is the minimum interval between two reads of a list.
+// watchPause is the minimum interval between two requests of a list.
 const watchPause = time.Second
 
-// watch prints a page of runs, then each new or changed run of the page, the oldest first, until
-// the context ends. It reports outages of the store and waits for their end.
+// watch prints a page of runs. Until the context ends, it then prints each new or changed run of
+// the page, the oldest first. It reports outages of the store and continues after them.
 func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 	if c.output == "json" {
 		return &admin.InputError{What: "--watch has no end, and so no JSON as a whole", Fix: "use -o jsonl: a run on each line"}
@@ -319,12 +319,12 @@ func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 	}
 }
 
-// changedRuns returns the runs of a page that differ from the known ones, and the new known state
-// of the page.
+// changedRuns returns the runs of a page that are not in the state in known, and the new state of
+// all runs of the page.
 func changedRuns(page []admin.Run, known map[string]string) (changed []admin.Run, now map[string]string) {
 	now = make(map[string]string, len(page))
 	for i := range page {
-		b, _ := json.Marshal(&page[i]) // it can always be encoded
+		b, _ := json.Marshal(&page[i]) // A run can always be encoded.
 		now[page[i].ID] = string(b)
 		if known[page[i].ID] != string(b) {
 			changed = append(changed, page[i])

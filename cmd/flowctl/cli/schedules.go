@@ -112,7 +112,7 @@ func (c *command) printSchedule(s *admin.Schedule) error {
 	return t.end()
 }
 
-// milliseconds formats a duration; 0 is the empty string.
+// milliseconds formats a duration. It returns the empty string for 0.
 func milliseconds(ms int64) string {
 	if ms == 0 {
 		return ""
@@ -120,7 +120,7 @@ func milliseconds(ms int64) string {
 	return (time.Duration(ms) * time.Millisecond).String()
 }
 
-// timing adds the flags of a timing; read returns their values.
+// timing adds the flags of a timing. The function read returns their values.
 func timing(cmd *cobra.Command) (read func() (admin.Timing, error)) {
 	var t admin.Timing
 	var catchUp, jitter time.Duration
@@ -231,7 +231,7 @@ func (c *command) deleteSchedule() *cobra.Command {
 	return cmd
 }
 
-// scheduleAction returns the command of an action without parameters.
+// scheduleAction returns the command for an action that has no parameters.
 func (c *command) scheduleAction(verb, about string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " NAME", Short: about, Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,

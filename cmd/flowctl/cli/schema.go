@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/admin/api"
 )
 
-// printed lists the JSON outputs that are not types of the API.
+// printed lists the types of JSON outputs that are not part of the API.
 var printed = []reflect.Type{reflect.TypeFor[shown](), reflect.TypeFor[outcome](), reflect.TypeFor[contents](), reflect.TypeFor[imported]()}
 
 // schemas returns the JSON Schemas of the JSON outputs by name.
@@ -25,7 +25,7 @@ func schemas() map[string]map[string]any {
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(api.OpenAPI(), &doc); err != nil {
-		panic(err) // a document of this program
+		panic(err) // The document is part of this program and is valid.
 	}
 	all := doc.Components.Schemas
 	maps.Copy(all, api.Schemas(printed...))

@@ -63,9 +63,9 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// faces returns a handler with the API of the open store, the console and the endpoint of hooks.
+// faces returns a handler for the API of the open store, the console and the endpoint of hooks.
 func (c *command) faces(cfg api.Config) http.Handler {
-	url, _, _ := c.where() // the store was opened with it
+	url, _, _ := c.where() // The store is open, so the URL is valid.
 	s := c.onStore()
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix, api.New(s, cfg))
@@ -74,14 +74,14 @@ func (c *command) faces(cfg api.Config) http.Handler {
 	return mux
 }
 
-// listen listens at an address, and prints it. known reports that the server authenticates
-// requests.
+// listen opens a listener at an address, and prints the address. known reports whether the server
+// authenticates requests.
 func (c *command) listen(address string, known bool) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	err = allowed(l.Addr().String(), known) // checked again, because a host name may resolve to any address
+	err = allowed(l.Addr().String(), known) // Check the actual address, because a host name may resolve to any address.
 	if err == nil {
 		_, err = fmt.Fprintf(c.Stdout, "http://%s\n", l.Addr())
 	}
@@ -91,7 +91,7 @@ func (c *command) listen(address string, known bool) (net.Listener, error) {
 	return l, nil
 }
 
-// allowed returns an error if a server without authentication could be reached by other machines.
+// allowed returns an error if other machines could reach a server without authentication.
 func allowed(address string, known bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -107,7 +107,8 @@ func allowed(address string, known bool) error {
 // farewell is the time limit for requests in progress when the server stops.
 const farewell = 5 * time.Second
 
-// serveUntil serves until ctx is done. Streams are cut off then, and their readers reconnect.
+// serveUntil serves requests until ctx is done. It then closes open streams, whose readers
+// reconnect to another process.
 func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -123,7 +124,7 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if err := server.Shutdown(bye); err != nil {
-		_ = server.Close() // the remaining requests had enough time
+		_ = server.Close() // The remaining requests have had enough time.
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -199,7 +200,7 @@ func (c *command) ui() *cobra.Command {
 	return cmd
 }
 
-// open opens a URL in a browser if possible. The URL was printed before.
+// open opens a URL in a browser if possible. The caller has printed the URL before.
 func open(at string) {
 	name, args := "xdg-open", []string{at}
 	switch runtime.GOOS {
@@ -210,11 +211,11 @@ func open(at string) {
 	}
 	cmd := exec.Command(name, args...)
 	if cmd.Start() == nil {
-		go func() { _ = cmd.Wait() }() // errors of the browser are not reported
+		go func() { _ = cmd.Wait() }() // Errors of the browser are not reported.
 	}
 }
 
-// storeName returns a readable name of a store from its URL.
+// storeName returns a readable name for a store, derived from its URL.
 func storeName(store string) string {
 	u, err := url.Parse(store)
 	switch {

@@ -23,7 +23,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// isFlowctl is an environment variable for processes of this test that execute flowctl.
+// isFlowctl is an environment variable for processes of this test. With it, the test binary
+// executes flowctl.
 const isFlowctl = "FLOWGEN_TEST_IS_FLOWCTL"
 
 func TestMain(m *testing.M) {
@@ -42,19 +43,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is a process that serves the API.
+// server is a flowctl process that serves the API.
 type server struct {
 	*exec.Cmd
 	url string
 }
 
-// serve starts a process, and returns when it listens.
+// serve starts flowctl serve. It returns when the server listens.
 func (s *shop) serve(listen string, args ...string) *server {
 	s.t.Helper()
 	return s.process(append([]string{"serve", "--store", s.url, "--listen", listen}, args...)...)
 }
 
-// process starts flowctl, and returns when it has printed its address.
+// process starts flowctl. It returns when the process has printed its address.
 func (s *shop) process(args ...string) *server {
 	s.t.Helper()
 	program, err := os.Executable()
@@ -85,16 +86,16 @@ func (s *shop) process(args ...string) *server {
 	return p
 }
 
-// kill ends the process like kill -9.
+// kill ends the process with SIGKILL.
 func (p *server) kill(t *testing.T) {
 	t.Helper()
 	if err := p.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	_ = p.Wait() // it was killed
+	_ = p.Wait() // Wait returns an error because the process was killed.
 }
 
-// output is written by a command while a test reads it.
+// output is a buffer that a command writes and a test reads at the same time.
 type output struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -135,8 +136,8 @@ func (o *output) has(t *testing.T, part string) {
 	}
 }
 
-// A run is started and followed over a process that is killed. The reader continues with the next
-// process, and receives each event once.
+// The test proves that the follower of a run continues after the server is killed. The reader
+// reconnects to the next process and receives each event once.
 func TestOPS3_FollowGoesOnAfterTheServerWasKilled(t *testing.T) {
 	s := open(t)
 	first := s.serve("127.0.0.1:0")
@@ -154,7 +155,7 @@ func TestOPS3_FollowGoesOnAfterTheServerWasKilled(t *testing.T) {
 		go func() {
 			done <- cli.Main(ctx, cli.Config{Args: []string{"--server", first.url, "follow", "id:killed", "-o", "jsonl"}, Stdin: strings.NewReader(""), Stdout: printed, Stderr: io.Discard})
 		}()
-		printed.has(t, `"step_completed"`) // then it waits for a verdict
+		printed.has(t, `"step_completed"`) // The run then waits for a verdict.
 		first.kill(t)
 		if g := remote("runs"); g.code != 1 {
 			t.Errorf("without a server: %+v", g)
@@ -187,7 +188,7 @@ func TestOPS3_FollowGoesOnAfterTheServerWasKilled(t *testing.T) {
 	})
 }
 
-// The output is the same for a server and for direct access to its store.
+// The test proves that the output is the same for a server and for direct access to its store.
 func TestOPS3_AServerAndItsStorePrintTheSame(t *testing.T) {
 	s := open(t)
 	server := s.serve("127.0.0.1:0")
@@ -300,7 +301,7 @@ func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 	fits(t, "Shown", s.flowctl("show", s.runs["bad"], "--json").stdout)
 	fits(t, "RunPage", s.flowctl("runs", "--json").stdout)
 	fits(t, "Contents", flowctl(t, "import", file, "--json").stdout)
-	g := flowctl(t, "import", file, "--into", into, "--json") // some of them are refused
+	g := flowctl(t, "import", file, "--into", into, "--json") // Some of the runs are refused.
 	fits(t, "Imported", g.stdout)
 	if g.code != 5 || !strings.Contains(g.stdout, `"refused": [`) || !strings.Contains(g.stdout, `"new": 2`) {
 		t.Errorf("import: %+v", g)
@@ -310,7 +311,7 @@ func TestOPS1_SchemaDescribesWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// fits checks that a JSON output matches its schema of flowctl schema.
+// fits checks that a JSON output conforms to its schema in the output of flowctl schema.
 func fits(t *testing.T, name, printed string) {
 	t.Helper()
 	g := flowctl(t, "schema", name, "--json")
@@ -333,7 +334,7 @@ func fits(t *testing.T, name, printed string) {
 	if err := resolved.Validate(value); err != nil {
 		t.Errorf("%v: not of the schema %s:\n%s", err, name, printed)
 	}
-	if object, ok := value.(map[string]any); ok { // the schema is not trivial
+	if object, ok := value.(map[string]any); ok { // The schema must not be trivial.
 		for _, field := range resolved.Required {
 			less := maps.Clone(object)
 			delete(less, field)

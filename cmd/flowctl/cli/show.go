@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// shown is the JSON output of show.
+// shown is the JSON output of flowctl show.
 type shown struct {
 	admin.Run
 	Log     admin.EventPage     `json:"log"`
@@ -61,7 +61,8 @@ func (c *command) show() *cobra.Command {
 	return cmd
 }
 
-// showRun prints a run, its streams, and its log from an event on, as events or as a timeline.
+// showRun prints a run, its streams, and its log from the event with number from. It prints the log
+// as events or as a timeline.
 func (c *command) showRun(ctx context.Context, s service, r admin.Run, from uint64, events bool) error {
 	page, damage := s.Events(ctx, r.ID, from, 0)
 	if damage != nil && !admin.ProblemOf(damage).Unreadable() {
@@ -94,10 +95,10 @@ func (c *command) showRun(ctx context.Context, s service, r admin.Run, from uint
 	if page.Next != 0 {
 		fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
 	}
-	return damage // everything that could be read is printed before
+	return damage // Everything readable has been printed.
 }
 
-// exclude reports whether more than one flag is set.
+// exclude reports whether more than one of flags is true.
 func exclude(flags ...bool) bool {
 	n := 0
 	for _, set := range flags {
@@ -108,8 +109,7 @@ func exclude(flags ...bool) bool {
 	return n > 1
 }
 
-// readable returns the events of a page before the place where the log cannot be read. A page has
-// 1,000 events.
+// readable returns the events of a page that precede the damage in a log. A page has 1,000 events.
 func readable(ctx context.Context, s service, run string, from uint64) []admin.Event {
 	all := []admin.Event{}
 	for e, err := range s.Follow(ctx, run, admin.EventFilter{From: from}) {
@@ -123,8 +123,8 @@ func readable(ctx context.Context, s service, run string, from uint64) []admin.E
 	return all
 }
 
-// shownStreams returns the first streams of a run. It returns none if the store, or a server of an
-// earlier release, cannot list them.
+// shownStreams returns the first streams of a run. It returns none if the store cannot list them.
+// The same applies to a server of an earlier release.
 func shownStreams(ctx context.Context, s service, ref string) (admin.StreamList, error) {
 	all, err := s.Streams(ctx, ref, admin.StreamFilter{})
 	if p := admin.ProblemOf(err); err != nil && (p.Code == admin.CodeUnsupported || p.Code == admin.CodeNotFound) {
@@ -133,7 +133,7 @@ func shownStreams(ctx context.Context, s service, ref string) (admin.StreamList,
 	return all, err
 }
 
-// hide removes payloads.
+// hide removes the payloads of a run and of events.
 func hide(r *admin.Run, events []admin.Event) {
 	r.Input, r.Result = nil, nil
 	for i := range events {
@@ -175,7 +175,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	return t.end()
 }
 
-// statusOf returns the status of a run, and why it is paused or ends.
+// statusOf returns the status of a run, with the reason why it is paused or ends.
 func statusOf(r *admin.Run) string {
 	status := r.Status
 	if r.Paused && status != "paused" {
@@ -193,7 +193,7 @@ func statusOf(r *admin.Run) string {
 	return status
 }
 
-// headTimes prints the times of a run, and its worker or failed step.
+// headTimes prints the times of a run, and either its worker or the step that failed.
 func headTimes(line func(name, value string), r *admin.Run) {
 	line("created", instant(r.CreatedAt))
 	line("started", instant(r.StartedAt))
@@ -214,7 +214,8 @@ func headTimes(line func(name, value string), r *admin.Run) {
 	}
 }
 
-// headFailureGroup prints why a run does not progress, its failed attempts, and its failure.
+// headFailureGroup prints the reason why a run does not progress, its failed attempts, and its
+// failure.
 func headFailureGroup(line func(name, value string), r *admin.Run) {
 	if r.Unserved {
 		line("unserved", "no worker that lives serves this workflow and queue: start one")
@@ -264,12 +265,12 @@ func failure(line func(name, value string), f *admin.Failure, name string) {
 
 // operation is an operation of a run.
 type operation struct {
-	admin.Event // its first event
+	admin.Event // the first event of the operation
 	last        admin.Event
 	attempts    int
 }
 
-// operations returns the operations that begin in a part of a log, in order.
+// operations returns the operations that begin with one of the events, in order.
 func operations(events []admin.Event) []*operation {
 	var all []*operation
 	at := map[uint64]*operation{}
@@ -286,10 +287,10 @@ func operations(events []admin.Event) []*operation {
 	return all
 }
 
-// barWidth is the width of the bar for the time of a run.
+// barWidth is the number of characters of a bar. The whole bar represents the time of the run.
 const barWidth = 24
 
-// timeline prints the operations of a run with their times as bars.
+// timeline prints the operations of a run. A bar shows when each of them was executed.
 func timeline(w io.Writer, r *admin.Run, events []admin.Event) error {
 	end := r.EndedAt
 	if end.IsZero() {
@@ -299,7 +300,7 @@ func timeline(w io.Writer, r *admin.Run, events []admin.Event) error {
 	for _, o := range operations(events) {
 		kind, _, _ := strings.Cut(o.Type, "_")
 		state := strings.TrimPrefix(o.last.Type, kind+"_")
-		if step, is := admin.StepOf(o.Name); is && kind == "child" { // another run executes it
+		if step, is := admin.StepOf(o.Name); is && kind == "child" { // Another run executes the step.
 			kind, o.Name = "step", step
 		}
 		done := o.last.Time
@@ -330,7 +331,7 @@ func final(state string) bool {
 	return false
 }
 
-// bar draws the position of a period within another one.
+// bar draws the interval from start to end as a part of the interval from from to to.
 func bar(start, end, from, to time.Time) string {
 	total := max(end.Sub(start), time.Millisecond)
 	at := func(t time.Time) int {
@@ -362,7 +363,7 @@ func (c *command) wait() *cobra.Command {
 				if err := c.print(r); err != nil {
 					return err
 				}
-				if r.Status != "completed" { // the output contains the status
+				if r.Status != "completed" { // The output contains the status, so print nothing more.
 					return exitError{code: exitFailed}
 				}
 			case r.Result != nil:
@@ -380,7 +381,7 @@ func (c *command) wait() *cobra.Command {
 	}
 }
 
-// ended follows a run and its continuations to the end.
+// ended follows a run and the runs that continue it until their end. It returns the last run.
 func ended(ctx context.Context, s service, ref string) (admin.Run, error) {
 	for {
 		for _, err := range s.Follow(ctx, ref, admin.EventFilter{}) {

@@ -71,17 +71,18 @@ func (c *command) start() *cobra.Command {
 	return cmd
 }
 
-// started is the output of start as JSON.
+// started is the JSON output of flowctl start.
 type started struct {
 	admin.Started
-	Unserved bool `json:"unserved,omitempty"` // no live worker serves it
+	Unserved bool `json:"unserved,omitempty"` // no live worker serves the workflow
 }
 
 // maxInput is the maximum number of bytes that are read from a file or a pipe. No store accepts
 // more.
 const maxInput = 64 << 20
 
-// payload returns the JSON of a flag, of a file or of a pipe, or nil.
+// payload returns the JSON that the user gave in a flag, in a file or by a pipe. It returns nil if
+// there is none.
 func (c *command) payload(given string) (admin.Payload, error) {
 	var from io.Reader
 	switch name, isFile := strings.CutPrefix(given, "@"); {
@@ -101,7 +102,7 @@ func (c *command) payload(given string) (admin.Payload, error) {
 	return admin.Payload(b), err
 }
 
-// tagsOf parses tags of the form name=value.
+// tagsOf parses tags that have the form name=value.
 func tagsOf(given []string) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -180,7 +181,7 @@ func (c *command) value() *cobra.Command {
 	}
 }
 
-// printPayload prints a payload, or the whole value that contains it if the output is JSON.
+// printPayload prints a payload. With JSON output it prints whole, which contains the payload.
 func (c *command) printPayload(whole any, p json.RawMessage) error {
 	if c.jsonOut() {
 		return c.print(whole)

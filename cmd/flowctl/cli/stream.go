@@ -41,7 +41,7 @@ func (c *command) stream() *cobra.Command {
 	return cmd
 }
 
-// streamArgs completes runs, then the names of the streams of the run.
+// streamArgs completes a run, and then the names of the streams of that run.
 func (c *command) streamArgs(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return c.ids(cmd, args, to)
@@ -97,7 +97,7 @@ func streamsOf(ctx context.Context, s service, ref string) (all admin.StreamList
 	}
 }
 
-// readStream prints the present chunks.
+// readStream prints the chunks that exist at the time of the call.
 func (c *command) readStream(ctx context.Context, s service, ref, name string, from uint64) error {
 	whole := admin.ChunkPage{Chunks: []admin.Chunk{}}
 	for at := from; ; {
@@ -105,7 +105,7 @@ func (c *command) readStream(ctx context.Context, s service, ref, name string, f
 		if err != nil {
 			return err
 		}
-		ref = page.Run // the workflow ID could belong to another run at the next page
+		ref = page.Run // Use the run ID, because the workflow ID may belong to another run when the next page is requested.
 		if c.hidden() {
 			for i := range page.Chunks {
 				page.Chunks[i].Value = hiddenValue
@@ -134,8 +134,8 @@ func (c *command) readStream(ctx context.Context, s service, ref, name string, f
 	}
 }
 
-// followStream prints the chunks as they arrive. It reports chunks that are not retained any more
-// and skips them.
+// followStream prints chunks as they arrive. It skips and reports chunks that the store does not
+// retain.
 func (c *command) followStream(ctx context.Context, s service, ref, name string, from uint64) error {
 	for {
 		var lag *admin.LagError
@@ -161,10 +161,10 @@ func (c *command) followStream(ctx context.Context, s service, ref, name string,
 	}
 }
 
-// hiddenValue replaces values that are not shown.
+// hiddenValue replaces values that must not be printed.
 var hiddenValue = admin.Payload("null")
 
-// chunk prints the value of a chunk, or the whole chunk if the output is JSON.
+// chunk prints the value of a chunk. With JSON output it prints the whole chunk.
 func (c *command) chunk(chunk *admin.Chunk) error {
 	if c.jsonOut() {
 		return c.oneLine(chunk)

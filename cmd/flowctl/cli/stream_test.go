@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// hostileChunk is a chunk that must not reach a terminal unchanged.
+// hostileChunk is a chunk with control characters. flowctl must not print it unchanged to a
+// terminal.
 const hostileChunk = "odd \x1b[31m\u202e"
 
 var (
@@ -25,7 +26,7 @@ var (
 	recent = workflow.NewStream[int]("recent \x1b[31m", workflow.KeepLast(2))
 )
 
-// talk writes to two streams, and continues with each verdict until one is false.
+// talk writes to two streams. It continues with each verdict until a verdict is false.
 func talk(ctx workflow.Context, what string) (string, error) {
 	for i := range 5 {
 		recent.Write(ctx, i+1)
@@ -41,7 +42,7 @@ func talk(ctx workflow.Context, what string) (string, error) {
 	}
 }
 
-// talking executes a run of talk while f executes.
+// talking executes a run of talk while f is executing.
 func talking(t *testing.T, f func(s *shop, run *workflow.Run[string])) {
 	t.Helper()
 	s := open(t)
@@ -106,7 +107,7 @@ func TestOPS1_StreamPrintsAndFollowsWhatARunWrites(t *testing.T) {
 			ended <- cli.Main(t.Context(), cli.Config{Args: []string{"--store", s.url, "stream", "id:talk", "words", "--follow", "--from", "2"}, Stdin: strings.NewReader(""), Stdout: out, Stderr: newOutput()})
 		}()
 		out.has(t, `\u001b`)
-		for _, more := range []bool{true, false} { // chunks that arrive while it is followed, and the end
+		for _, more := range []bool{true, false} { // The first verdict causes another chunk, and the second one ends the run.
 			if err := verdicts.Send(t.Context(), run, more); err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// clean replaces characters that control the terminal, such as escape sequences, and marks that
+// clean escapes characters that control the terminal, such as escape sequences, and marks that
 // change the direction of writing. Names and messages are untrusted.
 func clean(s string) string {
 	var b strings.Builder
@@ -27,7 +27,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// table prints columns. It cleans their contents.
+// table prints columns. It passes their contents through clean.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(w io.Writer, head ...string) *table {
@@ -48,7 +48,7 @@ func (t *table) row(cells ...string) {
 
 func (t *table) end() error { return t.w.Flush() }
 
-// instant formats a time so that people and programs can read it.
+// instant formats a time in a form that people and programs can read.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -56,7 +56,7 @@ func instant(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
-// took formats a duration with about three digits.
+// took formats a duration with about three significant digits.
 func took(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -79,8 +79,8 @@ func onTerminal(r io.Reader) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printEach prints values in the output formats with one line per value: JSON, or the name. It
-// returns false for other formats.
+// printEach prints values in the output formats that have one line per value, which are JSON and
+// the name. It returns false for all other formats.
 func printEach[T any](c *command, all []T, name func(v *T) string) (printed bool, err error) {
 	for i := range all {
 		switch c.output {
@@ -96,7 +96,7 @@ func printEach[T any](c *command, all []T, name func(v *T) string) (printed bool
 	return c.output == "jsonl" || c.output == "name", err
 }
 
-// columns returns the columns that the table of a list has.
+// columns returns the columns that the table of a list shows in the current output format.
 func columns[T any](c *command, all []admin.Column[T]) (shown []admin.Column[T]) {
 	for _, col := range all {
 		if col.Width != admin.WidthPage && (col.Width != admin.WidthWideTable || c.output == "wide") {
@@ -106,7 +106,7 @@ func columns[T any](c *command, all []admin.Column[T]) (shown []admin.Column[T])
 	return shown
 }
 
-// named returns columns by name, for outputs with less space.
+// named returns the columns with the given names. It is for outputs with little space.
 func named[T any](all []admin.Column[T], names ...string) []admin.Column[T] {
 	shown := make([]admin.Column[T], len(names))
 	for i, name := range names {
@@ -123,7 +123,7 @@ func headOf[T any](columns []admin.Column[T]) []string {
 	return head
 }
 
-// cellsOf returns the cells of a row; at formats times.
+// cellsOf returns the cells of a row. The function at formats times.
 func cellsOf[T any](columns []admin.Column[T], row *T, now time.Time, at func(time.Time) string) []string {
 	cells := make([]string, len(columns))
 	for i, col := range columns {

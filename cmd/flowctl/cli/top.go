@@ -48,11 +48,11 @@ func (c *command) top() *cobra.Command {
 	return cmd
 }
 
-// run shows the screen until the user quits or the context ends. Afterwards, and after a panic,
-// bubbletea restores the terminal. Signals end the context, which Main has created.
+// run shows the screen until the user quits or the context ends. At its end, and after a panic,
+// bubbletea restores the terminal. Signals end the context, which Main created.
 func (m *topModel) run(in io.Reader, out io.Writer) error {
 	m.renderer = lipgloss.NewRenderer(out)
-	m.renderer.SetHasDarkBackground(true) // the terminal is not queried: the colors are readable on any background
+	m.renderer.SetHasDarkBackground(true) // The colors are readable on any background, so the terminal need not be queried.
 	_, err := tea.NewProgram(m, tea.WithContext(m.ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
 	if m.ctx.Err() != nil {
 		return m.ctx.Err()
@@ -66,7 +66,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// The tabs of flowctl top. Their number is tabs.
+// The tabs of flowctl top. tabs is their number.
 const (
 	tabRuns = iota
 	tabFailures
@@ -76,13 +76,13 @@ const (
 )
 
 const (
-	// topPause is the minimum interval between two rounds of requests.
+	// topPause is the minimum interval between the starts of two rounds of requests.
 	topPause = time.Second
 	// topPatience is the time limit of a round.
 	topPatience = 10 * time.Second
-	// topPage is the number of lines of a list that are requested.
+	// topPage is the number of lines that top requests for a list.
 	topPage = 200
-	// topEvents is the number of events at the end of an open run that are read.
+	// topEvents is the number of events that top requests from the end of the log of an open run.
 	topEvents = 500
 )
 
@@ -96,16 +96,16 @@ type round struct {
 	failures []admin.FailureGroup
 	queues   []admin.Queue
 	workers  []admin.Worker
-	opened   string   // the requested run
-	lines    []string // of the run
+	opened   string   // run that was requested
+	lines    []string // output for that run
 }
 
-// question describes the requests of a round.
+// question describes what a round requests.
 type question struct {
 	tab    int
 	filter admin.Filter
-	open   string // a run; empty for the lists
-	number int    // sequence number
+	open   string // a run; empty to request lists
+	number int    // sequence number of the question
 }
 
 // topModel is the state of top.
@@ -119,22 +119,22 @@ type topModel struct {
 
 	width, height int
 	tab           int
-	at            [tabs]int // selected line of each list
+	at            [tabs]int // index of the selected line of each list
 	filterText    string
 	filter        admin.Filter
-	got           round // the latest successful results
+	got           round // results of the last successful round
 	failedSince   time.Time
 	err           error
 
 	asked  time.Time // start of the last round
-	number int       // of the latest question
+	number int       // sequence number of the last question
 	asking bool
 
-	open   string // the run that is shown; empty for a list
+	open   string // run that is shown; empty if a list is shown
 	scroll int
 
-	typing  bool   // the filter is being edited
-	typed   string // the edited filter
+	typing  bool   // the user is editing the filter
+	typed   string // text of the edited filter
 	confirm *pending
 	says    string // result of the last action
 	help    bool
@@ -151,7 +151,7 @@ func newTop(ctx context.Context, c *command) *topModel {
 	return &topModel{ctx: ctx, c: c, now: time.Now, where: hiddenPassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
 }
 
-// setFilter parses a filter and uses it from now on.
+// setFilter parses a filter and makes it the current filter.
 func (m *topModel) setFilter(text string) error {
 	f, err := admin.ParseFilter(text, m.now())
 	f.Limit = topPage
@@ -164,7 +164,7 @@ func (m *topModel) setFilter(text string) error {
 // Init requests the first round.
 func (m *topModel) Init() tea.Cmd { return m.ask() }
 
-// due reports that the question with this number can be sent.
+// due is the number of a question that may be sent.
 type due int
 
 // acted is the result of an action.
@@ -174,8 +174,9 @@ type acted struct {
 	err error
 }
 
-// ask schedules the next round. Of several questions within a second only the last is sent. While a
-// round is in progress, the next one is scheduled after its end.
+// ask schedules the next round with a new question. If there are several questions within topPause,
+// only the last one is sent. During a round it schedules nothing, because answered calls ask at the
+// end of the round.
 func (m *topModel) ask() tea.Cmd {
 	m.number++
 	if m.asking {
@@ -212,8 +213,8 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// answered shows the results of a round unless the question has changed since, and schedules the
-// next round.
+// answered handles the end of a round. It shows the results unless a newer question exists, and
+// schedules the next round.
 func (m *topModel) answered(r round) tea.Cmd {
 	m.asking = false
 	switch {
@@ -231,7 +232,7 @@ func (m *topModel) answered(r round) tea.Cmd {
 	return m.ask()
 }
 
-// take shows the results of a round. The selected line follows its row.
+// take shows the results of a round. If the selected run has moved, the selection moves with it.
 func (m *topModel) take(r round) {
 	if r.asked.open != "" {
 		m.got.lines, m.got.opened, m.got.at = r.lines, r.opened, r.at
@@ -259,7 +260,7 @@ func (m *topModel) take(r round) {
 	m.move(0)
 }
 
-// round executes the requests for the present screen.
+// round executes the requests of a question.
 func (m *topModel) round(q question) (r round) {
 	ctx, cancel := context.WithTimeout(m.ctx, topPatience)
 	defer cancel()
@@ -293,7 +294,7 @@ func (m *topModel) round(q question) (r round) {
 	return r
 }
 
-// screenful returns the output of show for a run.
+// screenful returns the lines of flowctl show for a run.
 func (c *command) screenful(ctx context.Context, s service, ref string) ([]string, error) {
 	r, err := s.Run(ctx, ref)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// fragile is a service that panics.
+// fragile is a service whose calls panic.
 type fragile struct{ service }
 
 func (fragile) Count(context.Context, admin.Filter) (admin.Counts, error) { panic("a mistake in top") }

@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// screen is a flowctl process with a terminal.
+// screen is a flowctl process with a pseudoterminal.
 type screen struct {
 	*testing.T
 	cmd      *exec.Cmd
@@ -34,13 +34,13 @@ type screen struct {
 	done chan struct{}
 }
 
-// onScreen starts flowctl with a terminal of its own, without colors.
+// onScreen starts flowctl on the store of the shop with a pseudoterminal, without colors.
 func (s *shop) onScreen(args ...string) *screen {
 	s.t.Helper()
 	return s.onScreenAt(append([]string{"--store", s.url}, args...)...)
 }
 
-// onScreenAt is onScreen with all arguments.
+// onScreenAt is like onScreen, but args contains all arguments.
 func (s *shop) onScreenAt(args ...string) *screen {
 	s.t.Helper()
 	terminal, tty, err := pty.Open()
@@ -105,7 +105,7 @@ func (x *screen) sent(from int) string {
 	return x.read.String()[from:]
 }
 
-// until waits until the output after a position contains a text, and returns the length of the
+// until waits until the output after a position contains text. It returns the length of the whole
 // output.
 func (x *screen) until(from int, text string) int {
 	x.Helper()
@@ -120,7 +120,7 @@ func (x *screen) until(from int, text string) int {
 	return from + len(x.sent(from))
 }
 
-// press presses keys and waits for a text.
+// press sends keys and waits for the text to appear.
 func (x *screen) press(keys, text string) {
 	x.Helper()
 	from := len(x.sent(0))
@@ -128,12 +128,13 @@ func (x *screen) press(keys, text string) {
 	x.until(from, text)
 }
 
-// ends waits for the end of the process, and checks that the terminal was restored.
+// ends waits for the end of the process, and checks its exit code and that the terminal was
+// restored.
 func (x *screen) ends(code int) {
 	x.Helper()
 	x.exits(code)
-	x.until(0, "\x1b[?1049l") // leaves the alternate screen
-	x.until(0, "\x1b[?25h")   // shows the cursor
+	x.until(0, "\x1b[?1049l") // The sequence leaves the alternate screen.
+	x.until(0, "\x1b[?25h")   // The sequence shows the cursor.
 	after, err := term.GetState(x.tty.Fd())
 	if err != nil {
 		x.Fatal(err)
@@ -154,7 +155,7 @@ func TestOPS1_TopWorksAtATerminal(t *testing.T) {
 	x.until(0, "order-wait")
 	x.press("?", "the next list")
 	x.press("?", "order-wait")
-	x.press("\r", "shop.ship") // the output of show
+	x.press("\r", "shop.ship") // The output of flowctl show contains this text.
 	x.press("p", "pause "+s.runs["wait"]+"? [y/N]")
 	x.press("y", ": done")
 	x.press("\x1b", "order-wait")
@@ -165,7 +166,7 @@ func TestOPS1_TopWorksAtATerminal(t *testing.T) {
 	x.press("\t", "shop.order/shop.ship")
 	x.press("\t", "nobody!")
 	x.press("\t", "WORKER")
-	s.work(func(ctx context.Context, c *workflow.Client) { paused(ctx, t, c, s.runs["wait"]) }) // the requested action remains
+	s.work(func(ctx context.Context, c *workflow.Client) { paused(ctx, t, c, s.runs["wait"]) }) // The pause that the user requested is kept.
 	if _, err := x.terminal.WriteString("q"); err != nil {
 		t.Fatal(err)
 	}
@@ -201,13 +202,14 @@ func TestOPS1_TopLeavesTheTerminalAsItWas(t *testing.T) {
 func TestOPS1_TopWantsATerminal(t *testing.T) {
 	s := open(t)
 	s.wants(2, nil, []string{"needs a terminal", "flowctl runs --watch"}, "top")
-	x := s.onScreen("top", "tag:orders") // without a filter
+	x := s.onScreen("top", "tag:orders") // The argument is not a valid filter.
 	if err := x.cmd.Wait(); err == nil || x.cmd.ProcessState.ExitCode() != 2 {
 		t.Errorf("a filter that is none: %v", err)
 	}
 }
 
-// Other commands write only text to a terminal, see package quiet.
+// The test proves that commands other than top send no queries to a terminal. Package quiet
+// prevents the queries.
 func TestOPS1_CommandsAskTheTerminalNothing(t *testing.T) {
 	s := open(t)
 	x := s.onScreen("runs", "-o", "name")
@@ -220,7 +222,8 @@ func TestOPS1_CommandsAskTheTerminalNothing(t *testing.T) {
 	}
 }
 
-// During an outage the last results are shown, and top recovers by itself.
+// The test proves that top shows the last results during an outage, and continues by itself after
+// it.
 func TestOPS1_TopOutlivesAnOutage(t *testing.T) {
 	s := open(t)
 	first := s.serve("127.0.0.1:0")

@@ -24,7 +24,7 @@ const hostile = "e\x1b]0;x\x07\u202evil\x00\n"
 
 var topNow = time.Date(2026, 11, 24, 14, 2, 11, 0, time.UTC)
 
-// topOf returns top with a result for each list, without colors.
+// topOf returns the model of top with a result for each list, without colors.
 func topOf(width, height int) *topModel {
 	m := newTop(nil, &command{url: "redis://ada:secret@host:6379/0"}) //nolint:staticcheck // nothing is asked
 	m.now, m.renderer = func() time.Time { return topNow }, lipgloss.NewRenderer(&strings.Builder{}, termenv.WithProfile(termenv.Ascii))
@@ -66,8 +66,8 @@ func press(m *topModel, keys ...string) {
 	}
 }
 
-// The frames of top are committed, without colors, in two sizes. No line is wider than the
-// terminal, and no frame contains control characters.
+// The test proves that top draws exactly the frames in testdata, in two terminal sizes and without
+// colors. No line is wider than the terminal, and no frame contains control characters.
 func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
 	sizes := map[string][2]int{"80x24": {80, 24}, "120x40": {120, 40}, "20x6": {20, 6}}
 	states := map[string]func(m *topModel){
@@ -92,7 +92,7 @@ func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
 			frame := m.View()
 			checkFrame(t, size+" "+state, frame, n[0], n[1])
 			if size == "20x6" {
-				continue // only its size is checked
+				continue // Only the size of this frame is checked.
 			}
 			file := filepath.Join("testdata", "top", size, state+".txt")
 			if *updateFrames {
@@ -130,8 +130,8 @@ func checkFrame(t *testing.T, what, frame string, width, height int) {
 	}
 }
 
-// Requests are at least a second apart, whatever keys are pressed, and the result of an outdated
-// request is not shown.
+// The test proves that requests are at least a second apart regardless of the pressed keys, and
+// that the result of an outdated request is not shown.
 func TestOPS1_TopAsksOnceASecond(t *testing.T) {
 	m := topOf(80, 24)
 	now := topNow
@@ -165,8 +165,8 @@ func TestOPS1_TopAsksOnceASecond(t *testing.T) {
 	}
 }
 
-// An accidental key has no effect: an action requires confirmation and applies to the run that was
-// selected when it was proposed.
+// The test proves that an accidental key has no effect. An action requires a confirmation, and
+// applies to the run that was selected when the confirmation was requested.
 func TestOPS1_TopActsOnceOneHasSaidYes(t *testing.T) {
 	m := topOf(80, 24)
 	press(m, "j", "t")
@@ -178,7 +178,7 @@ func TestOPS1_TopActsOnceOneHasSaidYes(t *testing.T) {
 		t.Errorf("after no: %+v, %q", m.confirm, m.says)
 	}
 	press(m, "p")
-	m.take(round{asked: question{tab: tabRuns}, at: topNow, runs: m.got.runs[2:]}) // the list moves meanwhile
+	m.take(round{asked: question{tab: tabRuns}, at: topNow, runs: m.got.runs[2:]}) // The list changes before the confirmation.
 	if m.confirm == nil || m.confirm.run != "wrun_01M8BPMFVE1JNWX5VQHA56FTA7" {
 		t.Errorf("the run to confirm has become %+v", m.confirm)
 	}
@@ -188,7 +188,7 @@ func TestOPS1_TopActsOnceOneHasSaidYes(t *testing.T) {
 	}
 }
 
-// The selected line stays on its run while others are inserted before it.
+// The test proves that the selected line stays on its run while other runs are inserted before it.
 func TestOPS1_TopKeepsTheSelectedRun(t *testing.T) {
 	m := topOf(80, 24)
 	press(m, "j")

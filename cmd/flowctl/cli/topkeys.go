@@ -9,10 +9,10 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// topActions contains the actions by key.
+// topActions contains the actions by their keys.
 var topActions = map[string]string{"c": "cancel", "p": "pause", "r": "resume", "t": "retry"}
 
-// topHelp explains the keys.
+// topHelp contains the lines of the help for the keys.
 var topHelp = []string{
 	"j k, down up      move, in a run: scroll",
 	"g G, pgup pgdown  first, last, page by page",
@@ -109,7 +109,7 @@ func (m *topModel) typeKey(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// propose asks for confirmation of an action, so that an accidental key has no effect.
+// propose requests the confirmation of an action, so that an accidental key has no effect.
 func (m *topModel) propose(verb string) {
 	p := &pending{verb: verb, run: m.open, name: m.open}
 	if m.open == "" {
@@ -136,7 +136,7 @@ func (m *topModel) confirmKey(name string) tea.Cmd {
 	}
 }
 
-// enter opens the selected row.
+// enter opens the selected row. A row of another list becomes a filter for runs.
 func (m *topModel) enter() tea.Cmd {
 	if m.open != "" {
 		return nil
@@ -155,13 +155,13 @@ func (m *topModel) enter() tea.Cmd {
 		return nil
 	}
 	m.tab = tabRuns
-	if err := m.setFilter(words); err != nil { // a queue with spaces in its name
+	if err := m.setFilter(words); err != nil { // The name of the queue contains spaces, so it cannot be part of a filter.
 		m.says = problemText(err)
 	}
 	return m.ask()
 }
 
-// move moves the selected line, or scrolls the open run.
+// move moves the selection, or scrolls the open run.
 func (m *topModel) move(by int) {
 	if m.open != "" {
 		m.scroll = min(max(m.scroll+by, 0), max(len(m.got.lines)-1, 0))
@@ -170,12 +170,12 @@ func (m *topModel) move(by int) {
 	m.at[m.tab] = min(max(m.at[m.tab]+by, 0), max(m.lines()-1, 0))
 }
 
-// lines returns the length of the list.
+// lines returns the number of lines of the current list.
 func (m *topModel) lines() int {
 	return [tabs]int{len(m.got.runs), len(m.got.failures), len(m.got.queues), len(m.got.workers)}[m.tab]
 }
 
-// selectedRun returns the run that an action applies to, or nil.
+// selectedRun returns the run to which an action applies, or nil.
 func (m *topModel) selectedRun() *admin.Run {
 	if m.tab != tabRuns || m.at[tabRuns] >= len(m.got.runs) {
 		return nil
@@ -201,7 +201,7 @@ func outcomeText(a acted) string {
 	return text
 }
 
-// problemText returns a problem and its fix on one line.
+// problemText returns a problem and its fix as one line.
 func problemText(err error) string {
 	p := admin.ProblemOf(err)
 	text := p.Detail

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// View draws the screen. All texts pass through clean, so that data of the store cannot control the
-// terminal. The output fits into the width and height of the terminal.
+// View draws the screen. It passes all texts through clean, so that data of the store cannot
+// control the terminal. The result fits into the terminal.
 func (m *topModel) View() string {
 	head := []string{m.title(), m.tabLine(), m.countLine()}
 	foot := m.footLine()
@@ -39,12 +39,12 @@ func (m *topModel) View() string {
 	return strings.Join(lines[:min(len(lines), max(m.height, 1))], "\n")
 }
 
-// cut cleans a line and shortens it to the width of the terminal.
+// cut passes a line through clean and shortens it to the width of the terminal.
 func (m *topModel) cut(line string) string {
 	return strings.TrimRight(runewidth.Truncate(clean(line), max(m.width, 1), "…"), " ")
 }
 
-// mark is the prefix of the selected line, which is visible without colors.
+// mark is the prefix of the selected line. It is visible without colors.
 const mark = "> "
 
 // paint adds colors to a line if the terminal has colors.
@@ -66,7 +66,7 @@ func (m *topModel) paint(i int, line, whole string) string {
 	return line
 }
 
-// topColors contains the colors of lines by their first word.
+// topColors contains the color of each line by the first word of the line.
 var topColors = map[string]lipgloss.Color{"failed": "1", "blocked": "5", "retrying": "3", "silent": "1"}
 
 func (m *topModel) title() string {
@@ -102,7 +102,7 @@ func (m *topModel) tabLine() string {
 	return strings.Join(all, "  ") + "   / " + filter
 }
 
-// countLine returns the number of matching runs by status.
+// countLine returns a line with the number of matching runs by status.
 func (m *topModel) countLine() string {
 	sums, approx := map[string]int{}, ""
 	for _, n := range m.got.counts.Counts {
@@ -147,8 +147,7 @@ func (m *topModel) runLines() []string {
 	return m.got.lines[min(m.scroll, len(m.got.lines)-1):]
 }
 
-// table draws the part of a list around the selected line that fits into n lines, including the
-// head.
+// table draws a list in n lines, including the head. It draws the part around the selected line.
 func (m *topModel) table(n int) []string {
 	head, rows := m.rows()
 	if len(rows) == 0 {
@@ -172,8 +171,9 @@ func (m *topModel) table(n int) []string {
 	return lines
 }
 
-// fit cleans the cells and returns the widths of all columns except the last, which is cut at the
-// end of the line. The widest columns are narrowed until the last one has its minimum width.
+// fit passes all cells through clean and returns the widths of all columns except the last. The
+// last column is cut at the end of the line. fit narrows the widest columns until the last one has
+// its minimum width.
 func (m *topModel) fit(rows [][]string) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -199,12 +199,13 @@ func (m *topModel) fit(rows [][]string) []int {
 }
 
 const (
-	// lastWidth is the minimum width of the last column, leastWidth that of the others.
+	// lastWidth is the minimum width of the last column, and leastWidth is the minimum width of the
+	// others.
 	lastWidth  = 14
 	leastWidth = 6
 )
 
-// rows returns the lines of the list.
+// rows returns the head and the rows of the current list.
 func (m *topModel) rows() (head []string, rows [][]string) {
 	ago := func(t time.Time) string { return took(m.now().Sub(t).Truncate(time.Second)) }
 	left := func(t time.Time) string { return took(t.Sub(m.now()).Truncate(time.Second)) }
@@ -213,7 +214,7 @@ func (m *topModel) rows() (head []string, rows [][]string) {
 		return topRows(m, named(admin.RunColumns, "status", "workflow", "workflowId", "took", "events", "now"), m.got.runs, ago)
 	case tabFailures:
 		return topRows(m, named(admin.FailureColumns, "kind", "runs", "open", "last", "place", "message"), m.got.failures, ago)
-	case tabQueues: // there is no space for limits
+	case tabQueues: // The columns for limits do not fit.
 		return topRows(m, named(admin.QueueColumns, "queue", "workflow", "ready", "oldest", "running", "waiting", "parked", "blocked", "workers"), m.got.queues, ago)
 	case tabWorkers:
 		return topRows(m, named(admin.WorkerColumns, "live", "name", "build", "running", "lease", "serves"), m.got.workers, left)
@@ -221,7 +222,7 @@ func (m *topModel) rows() (head []string, rows [][]string) {
 	return nil, nil
 }
 
-// topRows returns the lines of a list; at formats times.
+// topRows returns the head and the rows of a list. The function at formats times.
 func topRows[T any](m *topModel, columns []admin.Column[T], all []T, at func(time.Time) string) (head []string, rows [][]string) {
 	now := m.now().Truncate(time.Second)
 	for i := range all {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// page returns a page of a console, which must have the given status.
+// page requests a page of a console and returns its body. It fails the test unless the response has
+// the given status.
 func page(t *testing.T, r *http.Request, status int) string {
 	t.Helper()
 	client := &http.Client{Timeout: time.Minute}

@@ -87,7 +87,7 @@ func (c *command) actOnView(cmd *cobra.Command, act func(ctx context.Context, s 
 	})
 }
 
-// ofView returns the filter of a view, with the page of another filter.
+// ofView returns the filter of the named view with the limit and cursor of page.
 func (c *command) ofView(ctx context.Context, s service, name string, page admin.Filter) (admin.Filter, error) {
 	list, err := s.Views(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *command) ofView(ctx context.Context, s service, name string, page admin
 	return f, err
 }
 
-// viewNames completes the names of views.
+// viewNames completes the names of shared views.
 func (c *command) viewNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

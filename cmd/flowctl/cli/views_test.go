@@ -49,7 +49,7 @@ func TestOPS2_FlowctlListsSavesAndDeletesSharedViews(t *testing.T) {
 	})
 }
 
-// For a store without views the command returns an error.
+// The test proves that flowctl returns an error for a store without views.
 func TestOPS2_FlowctlSaysThatAStoreKeepsNoViews(t *testing.T) {
 	s := open(t)
 	copied := &shop{t: t, url: "export:" + s.exported()}

@@ -50,7 +50,7 @@ func TestOPS1_WatchPrintsEachRunThatChanges(t *testing.T) {
 		}
 	}
 	cancel()
-	for lines.Scan() { // runs in progress
+	for lines.Scan() { // Skip the lines of runs that are in progress.
 	}
 	if got := <-code; got != 130 {
 		t.Errorf("exit code %d once it is interrupted, want 130", got)

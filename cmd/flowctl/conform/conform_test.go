@@ -27,7 +27,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// All requests and responses of the suite match the document, except for refused requests.
+// The test proves that all requests and responses of the suite conform to the OpenAPI document.
+// Requests that the server refuses are exempt.
 func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 	c := newChecker(t, api.OpenAPI())
 	var server *httptest.Server
@@ -49,7 +50,7 @@ func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 		return s
 	})
 	lookLive(t, service)
-	server.Close() // all responses were sent and checked
+	server.Close() // All responses have been sent and checked.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.faults {
@@ -61,7 +62,7 @@ func TestOPS3_AllTrafficIsAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-// lookLive reads the runs of the suite over a live connection.
+// lookLive reads the runs of the suite from a live connection.
 func lookLive(t *testing.T, s *remote.Service) {
 	t.Helper()
 	page, err := s.Runs(t.Context(), admin.Filter{Limit: 1})
@@ -82,7 +83,7 @@ func lookLive(t *testing.T, s *remote.Service) {
 	}
 }
 
-// The checker detects traffic that does not match the document.
+// The test proves that the checker detects traffic that does not conform to the document.
 func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
 	type exchange struct {
 		method, target, body string
@@ -156,13 +157,13 @@ func TestChecker_NoticesWhatTheDocumentDoesNotSay(t *testing.T) {
 	}
 }
 
-// checker validates the traffic of a handler.
+// checker validates the requests and responses of a handler.
 type checker struct {
 	operations routers.Router
 
 	mu                        sync.Mutex
 	requests, refused, events int
-	lists                     int // of live connections
+	lists                     int // number of lists received over live connections
 	faults                    []string
 }
 
@@ -182,8 +183,8 @@ func newChecker(t *testing.T, document []byte) *checker {
 	return &checker{operations: operations}
 }
 
-// options are strict: a status, a parameter or a body that is not in the document is an error.
-// Authentication is not checked here.
+// options make the validation strict. A status, a parameter or a body that the document does not
+// contain is an error. Authentication is not validated here.
 var options = &openapi3filter.Options{
 	IncludeResponseStatus:             true,
 	RejectWhenRequestBodyNotSpecified: true,
@@ -191,7 +192,7 @@ var options = &openapi3filter.Options{
 	AuthenticationFunc:                openapi3filter.NoopAuthenticationFunc,
 }
 
-// around returns the checked handler.
+// around returns a handler that calls h and validates its traffic.
 func (c *checker) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -221,7 +222,7 @@ func (c *checker) around(h http.Handler) http.Handler {
 	})
 }
 
-// input returns the request for the validation.
+// input returns the request in the form that the validator requires.
 func (c *checker) input(r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	route, names, err := c.operations.FindRoute(r)
 	if err != nil {
@@ -261,8 +262,8 @@ func (c *checker) fault(r *http.Request, err error) {
 	c.faults = append(c.faults, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
 }
 
-// stream validates the data of each event like a page with a single entry, which the document
-// describes.
+// stream validates the events of a stream. The data of each event is validated as a page with a
+// single entry, because the document describes only pages.
 func (c *checker) stream(r *http.Request, body []byte) {
 	path := strings.TrimSuffix(r.URL.EscapedPath(), "/follow")
 	wrap := `{"run":"r","name":"n","first":1,"last":1,"ended":false,"chunks":[%s]}`
@@ -297,7 +298,7 @@ func (c *checker) stream(r *http.Request, body []byte) {
 	}
 }
 
-// data validates a message as the response of a path.
+// data validates a message as the response to a request of path.
 func (c *checker) data(path, body string) {
 	page := httptest.NewRequest(http.MethodGet, path, nil)
 	if err := c.answer(page, http.StatusOK, http.Header{"Content-Type": {"application/json"}}, []byte(body)); err != nil {
@@ -305,7 +306,7 @@ func (c *checker) data(path, body string) {
 	}
 }
 
-// tee records a response.
+// tee forwards a response and records it.
 type tee struct {
 	http.ResponseWriter
 	status int

@@ -1,4 +1,4 @@
-// Package conform contains only a test, which validates all HTTP traffic of the suite of services
-// against the OpenAPI document of the API. It is in this module so that the validator is not a
-// dependency of users.
+// Package conform contains only a test. It validates all HTTP traffic of the suite of services
+// against the OpenAPI document of the API. The test is in this module so that users do not depend
+// on the validator.
 package conform

@@ -26,7 +26,8 @@ var (
 	opened = workflow.NewValue[string]("opened")
 )
 
-// Routes without a role match the document as well: logins of browsers, and hooks.
+// The test proves that routes without a role, which are logins of browsers and hooks, conform to
+// the document as well.
 func TestOPS3_LoginsAndHooksAreAsTheDocumentSays(t *testing.T) {
 	st, err := sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))
 	if err != nil {
@@ -96,7 +97,7 @@ func TestOPS3_LoginsAndHooksAreAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-// answersCalls opens two hooks, and responds to the calls of one of them.
+// answersCalls opens two hooks. It responds to the calls of one of them.
 func answersCalls(ctx workflow.Context, _ workflow.None) (int, error) {
 	hook, err := called.Open(ctx, workflow.RespondWith(workflow.MaxRespond))
 	if err != nil {

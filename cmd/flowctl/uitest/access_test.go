@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// contrasts is a script that returns the texts of a page with too low contrast, by WCAG 2.2
-// (1.4.3).
+// contrasts is a script that returns the texts of a page whose contrast is too low according to
+// WCAG 2.2 (1.4.3).
 const contrasts = `(() => {
   const c = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   c.canvas.width = c.canvas.height = 1;
@@ -35,7 +35,8 @@ const contrasts = `(() => {
   return [...new Set(faint)];
 })()`
 
-// Each text is readable in both themes, and no page is wider than a phone.
+// The test proves that each text is readable in both themes, and that no page is wider than a
+// phone.
 func TestOPS2_TextsCanBeReadInBothThemesAndOnPhones(t *testing.T) {
 	s := newSite(t, memstore.New())
 	refs := s.states()
@@ -65,8 +66,9 @@ func TestOPS2_TextsCanBeReadInBothThemesAndOnPhones(t *testing.T) {
 	}
 }
 
-// said contains the properties of a node of the accessibility tree that the test reads, since
-// browsers add properties that the package does not support.
+// said contains the properties of a node of the accessibility tree that the tests read. The type of
+// the browser package is unsuitable, because browsers add properties that the package does not
+// support.
 type said struct {
 	Ignored bool  `json:"ignored"`
 	Role    value `json:"role"`
@@ -77,7 +79,7 @@ type value struct {
 	Value any `json:"value"`
 }
 
-// tree returns the accessibility tree of the page, as ROLE NAME.
+// tree returns the nodes of the accessibility tree of the page, each as "ROLE NAME".
 func (s *site) tree() []string {
 	s.Helper()
 	var tree struct {
@@ -95,7 +97,7 @@ func (s *site) tree() []string {
 	return all
 }
 
-// The accessibility tree contains the structure of each page.
+// The test proves that the accessibility tree contains the structure of each page.
 func TestOPS2_PagesSayWhatTheyAreMadeOf(t *testing.T) {
 	s := newSite(t, memstore.New())
 	refs := s.states()

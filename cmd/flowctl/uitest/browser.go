@@ -1,6 +1,6 @@
 // Package uitest contains the tests of the web console that need a real browser, and draws the
-// pictures of the README. Everything that the browser reports on its console or because of the
-// policy of a page is an error.
+// pictures of the README. A test fails if the browser reports an error on its console or a
+// violation of the policy of a page.
 package uitest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ErrNoBrowser reports that no browser is installed.
+// ErrNoBrowser is returned if no browser is installed.
 var ErrNoBrowser = errors.New("no chromium on the PATH: make ui installs it, or apt-get install chromium")
 
 // Browser is a headless browser.
@@ -50,7 +50,7 @@ func Open(ctx context.Context) (*Browser, error) {
 	return b, nil
 }
 
-// Close ends the browser.
+// Close ends the browser process.
 func (b *Browser) Close() {
 	for _, stop := range b.stop {
 		stop()
@@ -65,7 +65,7 @@ type Tab struct {
 	says []string
 }
 
-// Tab opens a tab. within limits the time of all operations in it.
+// Tab opens a tab. All operations in the tab share the time limit within.
 func (b *Browser) Tab(within time.Duration) (t *Tab, end func(), err error) {
 	ctx, stop := chromedp.NewContext(b.ctx)
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -96,14 +96,15 @@ func (t *Tab) listen(e any) {
 	}
 }
 
-// Complaints returns the errors that the browser has reported so far.
+// Complaints returns the errors that the browser has reported.
 func (t *Tab) Complaints() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.says)
 }
 
-// Picture opens a page and returns a PNG of it.
+// Picture opens a page and returns a screenshot as PNG. If whole is true, the picture contains the
+// whole page.
 func (t *Tab) Picture(url string, width, height int64, theme string, whole bool) ([]byte, error) {
 	var png []byte
 	shoot := chromedp.CaptureScreenshot(&png)

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// The keyboard is sufficient to find a failed run, open it, and retry it.
+// The test proves that the keyboard is sufficient to find a failed run, open it, and retry it.
 func TestOPS2_KeyboardFromTheListToARetry(t *testing.T) {
 	s := newSite(t, memstore.New())
 	failed := s.Ended("bad", "order-1")
@@ -36,8 +36,8 @@ func TestOPS2_KeyboardFromTheListToARetry(t *testing.T) {
 	}
 }
 
-// Updates appear automatically. They preserve focus and selection, and new rows are added on
-// request.
+// The test proves that pages are updated automatically. Updates keep the focus and the selection,
+// and new rows are added only on request.
 func TestOPS2_UpdatesKeepFocusAndSelection(t *testing.T) {
 	s := newSite(t, memstore.New())
 	ref := s.Start("wait", "order-1")
@@ -57,7 +57,7 @@ func TestOPS2_UpdatesKeepFocusAndSelection(t *testing.T) {
 	s.run("ask for them", chromedp.Click("#new"), until(fmt.Sprintf(`!!document.getElementById(%q)`, other)))
 }
 
-// Views of the user are saved in the browser with a dialog, and deleted.
+// The test proves that a user can save views in the browser with a dialog, and delete them.
 func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
 	s := newSite(t, memstore.New())
 	s.Ended("bad", "order-1")
@@ -75,8 +75,8 @@ func TestOPS2_OwnViewsAreKeptInTheBrowser(t *testing.T) {
 	s.run("forget", chromedp.Click("#own button"), until(`!document.querySelector("#own a")`))
 }
 
-// Shared views are saved and deleted with dialogs, whose commands follow the input, and which stay
-// open while the list is updated.
+// The test proves that shared views are saved and deleted with dialogs. The dialogs show a command
+// that matches the input, and stay open while the list is updated.
 func TestOPS2_SharedViewsAreSavedByADialog(t *testing.T) {
 	s := newSite(t, memstore.New())
 	s.Ended("bad", "order-1")
@@ -99,8 +99,8 @@ func TestOPS2_SharedViewsAreSavedByADialog(t *testing.T) {
 	}
 }
 
-// The keyboard is sufficient to show the keys, navigate, confirm a bulk action by its number, and
-// execute the actions of a run.
+// The test proves that the keyboard is sufficient to show the keys, navigate, confirm a bulk action
+// by its number, and execute the actions of a run.
 func TestOPS2_KeysLeadToEachPart(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Start("wait", "order-1")
@@ -114,7 +114,7 @@ func TestOPS2_KeysLeadToEachPart(t *testing.T) {
 	s.run("zoom", chromedp.Navigate(s.url+"runs/"+run), ready, chromedp.KeyEvent("+"), until(`location.search.includes("from=")`), chromedp.KeyEvent("0"), until(`!location.search.includes("from=")`))
 }
 
-// The command that a form shows follows the input.
+// The test proves that the command that a form shows changes with the input.
 func TestOPS2_TheCommandFollowsWhatIsTyped(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Start("wait", "order-1")
@@ -129,7 +129,7 @@ func TestOPS2_TheCommandFollowsWhatIsTyped(t *testing.T) {
 	s.Until(run, "completed")
 }
 
-// The timeline and the pages of a run work without scripts.
+// The test proves that the timeline and the pages of a run work without scripts.
 func TestOPS2_PagesWorkWithoutScripts(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Ended("bad", "order-1")

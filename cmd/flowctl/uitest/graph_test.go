@@ -12,16 +12,16 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// drawn contains the displayed properties of a graph.
+// drawn contains the properties of a graph as the browser displays it.
 type drawn struct {
-	Wide, Tall bool     // which picture is shown
-	Nodes      []string // of that picture, with their states
+	Wide, Tall bool     // which of the two pictures is displayed
+	Nodes      []string // names and states of the nodes of that picture
 	Outside    []string // texts that are wider than their nodes
-	Scrolls    bool     // the picture does not fit
+	Scrolls    bool     // the picture is larger than its area
 	Pale       []string // texts with a contrast below 4.5:1
 }
 
-// look is a script that returns the displayed properties of the graph.
+// look is a script that returns the properties of the displayed graph.
 const look = `(() => {
 	const shown = (f) => f !== null && f.checkVisibility();
 	const wide = document.querySelector(".drawing:not(.tall)"), tall = document.querySelector(".drawing.tall");
@@ -38,15 +38,15 @@ const look = `(() => {
 	};
 })()`
 
-// seen returns the displayed properties of the graph.
+// seen returns the properties of the displayed graph.
 func (s *site) seen() (d drawn) {
 	s.Helper()
 	s.run("the graph", chromedp.Evaluate(look, &d))
 	return d
 }
 
-// With each store, on phones, tablets and desktops, in both themes, the texts of a graph fit and
-// are readable, and the graph fits into its area.
+// The test proves that graphs are readable with each store, on phones, tablets and desktops, and in
+// both themes. The texts fit into their nodes, and the graph fits into its area.
 func TestOPS2_AGraphIsDrawnOnAnyScreen(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestOPS2_AGraphIsDrawnOnAnyScreen(t *testing.T) {
 	}
 }
 
-// A node is a link to its operations, and its progress is shown without a reload; without scripts
-// after a reload.
+// The test proves that a node is a link to its operations. It also proves that progress is shown
+// without a reload or, without scripts, after a reload.
 func TestOPS2_AGraphIsAliveInABrowser(t *testing.T) {
 	s := newSite(t, memstore.New())
 	ref := s.Graph("hang", "order-1")

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// fetched returns the response time and the size of a page in bytes.
+// fetched requests a page. It returns the response time and the size in bytes.
 func (s *site) fetched(page string) (time.Duration, int) {
 	s.Helper()
 	began := time.Now()
@@ -34,7 +34,7 @@ func (s *site) fetched(page string) (time.Duration, int) {
 	return time.Since(began), len(text)
 }
 
-// heap returns the memory of the scripts of the page in bytes.
+// heap returns the number of bytes that the scripts of the page use.
 func (s *site) heap() float64 {
 	s.Helper()
 	var used float64
@@ -49,8 +49,8 @@ func (s *site) heap() float64 {
 	return used
 }
 
-// With each store, a run of 20,000 events is drawn like a small one in nodes, memory of scripts,
-// and response to clicks.
+// The test proves that with each store a run of 20,000 events is displayed like a small one, in
+// terms of nodes, memory of scripts, and response time of clicks.
 func TestOPS2_ARunOfTwentyThousandEventsDraws(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -75,13 +75,14 @@ func TestOPS2_ARunOfTwentyThousandEventsDraws(t *testing.T) {
 	}
 }
 
-// A committed event is shown before the next periodic update after 3 seconds.
+// The test proves that a committed event is displayed before the next periodic update, which
+// happens after 3 seconds.
 func TestOPS2_WhatIsCommittedIsOnTheScreenAtOnce(t *testing.T) {
 	s := newSite(t, memstore.New())
 	ref := s.Start("talk", "order-1")
 	s.Until(ref, "waiting")
-	// when contains the time at which each word was first seen, by a clock synchronized with the
-	// test.
+	// when contains the time at which each word was first displayed. Its clock is synchronized with
+	// the clock of the test.
 	s.run("watch", chromedp.Navigate(s.url+"runs/"+ref+"/talk"), until(`!document.querySelector("[data-help]")?.hidden`), chromedp.Evaluate(`
 		window.when = {};
 		new MutationObserver(() => { for (const [w] of document.querySelector("#main").textContent.matchAll(/word-\d+\./g)) window.when[w] ??= Date.now(); }).observe(document.querySelector("#main"), { subtree: true, childList: true, characterData: true });
@@ -100,7 +101,7 @@ func TestOPS2_WhatIsCommittedIsOnTheScreenAtOnce(t *testing.T) {
 	slices.Sort(took)
 	median, p95 := took[len(took)/2], took[len(took)*95/100]
 	t.Logf("from the message's commit to the screen: median %v, p95 %v", median, p95)
-	if median > 1500*time.Millisecond { // also on a busy machine
+	if median > 1500*time.Millisecond { // The limit allows for a busy machine.
 		t.Errorf("half of what is committed is on the screen after %v or later", median)
 	}
 	var text string

@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// browserVariable is an environment variable that enables the tests with a browser: make ui sets
+// browserVariable is an environment variable that enables the tests with a browser. make ui sets
 // it.
 const browserVariable = "FLOWGEN_TEST_BROWSER"
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// stores lists the stores to test the console with.
+// stores contains the stores with which the console is tested, by name.
 var stores = map[string]func(t testing.TB) store.Store{
 	"memory": func(testing.TB) store.Store { return memstore.New() },
 	"sqlite": func(t testing.TB) store.Store {
@@ -55,7 +55,7 @@ func opened(t testing.TB) func(s store.Store, err error) store.Store {
 	}
 }
 
-// site is a console over a scene, in a tab.
+// site is a console for a scene of runs, with a tab of the browser.
 type site struct {
 	*admintest.Scene
 	*uitest.Tab
@@ -76,7 +76,7 @@ func newSite(t *testing.T, st store.Store) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.CloseClientConnections) // the server would wait for a tab with updates
+	t.Cleanup(server.CloseClientConnections) // The server would wait for the tab, which keeps a connection for updates open.
 	t.Cleanup(end)
 	t.Cleanup(func() {
 		for _, said := range tab.Complaints() {
@@ -93,7 +93,7 @@ func (s *site) run(what string, actions ...chromedp.Action) {
 	}
 }
 
-// until waits until an expression is true in the page, including after navigation.
+// until waits until an expression is true in the page. The page may change while it waits.
 func until(expression string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -104,7 +104,7 @@ func until(expression string) chromedp.Action {
 			if err == nil && holds {
 				return nil
 			}
-			select { // expressions fail while a page is loaded
+			select { // Expressions fail while a page is loaded, so retry.
 			case <-ctx.Done():
 				return fmt.Errorf("wait for %s (%v): %w", expression, err, ctx.Err())
 			case <-tick.C:

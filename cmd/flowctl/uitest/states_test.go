@@ -21,7 +21,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// states creates runs in all states, and returns them by state.
+// states creates a run in each state. It returns the runs by state.
 func (s *site) states() map[string]string {
 	s.Helper()
 	refs := map[string]string{
@@ -54,7 +54,7 @@ func (s *site) act(ref, verb string) {
 	}
 }
 
-// furnish creates a schedule, a limit in use, shared views and a bulk action, and returns the URLs
+// furnish creates a schedule, a limit in use, shared views and a bulk action. It returns the URLs
 // of their pages and of the open hooks.
 func (s *site) furnish() []string {
 	s.Helper()
@@ -89,10 +89,10 @@ func (s *site) furnish() []string {
 	}
 }
 
-// tabs lists the pages of a run.
+// tabs lists the subpages of a run.
 var tabs = []string{"", "?op=4", "?show=failed", "/events", "/data", "/talk", "/tree", "/audit", "/event/1"}
 
-// draws opens a page and checks the properties that all pages have.
+// draws opens a page and checks the properties that every page must have.
 func (s *site) draws(page string) {
 	s.Helper()
 	var heads, unnamed, nodes, wide int
@@ -109,8 +109,8 @@ func (s *site) draws(page string) {
 	}
 }
 
-// picturesVariable is an environment variable with a folder for pictures of all pages, for review:
-// make ui PICTURES=DIR sets it.
+// picturesVariable is an environment variable that contains a folder for pictures of all pages, for
+// review. make ui PICTURES=DIR sets it.
 const picturesVariable = "FLOWGEN_TEST_PICTURES"
 
 // pictures draws a page on phones, tablets and desktops, in both themes.
@@ -131,7 +131,8 @@ func (s *site) pictures(dir, page string) {
 	s.run(page, chromedp.EmulateViewport(1280, 800), emulation.SetEmulatedMedia().WithFeatures(nil))
 }
 
-// Each page in each state is drawn with each store without errors of the browser.
+// The test proves that each page in each state is drawn with each store without errors of the
+// browser.
 func TestOPS2_EachPageOfEachStateDraws(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -148,14 +149,15 @@ func TestOPS2_EachPageOfEachStateDraws(t *testing.T) {
 			s.draws("runs/" + refs["waiting"] + "/send")
 			s.draws("runs/" + refs["waiting"] + "/ask")
 			s.draws("act/cancel?run=" + refs["waiting"])
-			if name != "memory" { // which cannot be checked, and returns a status that the browser reports as an error
+			if name != "memory" { // Such a store cannot be checked. The page then has a status that the browser reports as an error.
 				s.draws("checks/plan")
 			}
 		})
 	}
 }
 
-// A run with 1,000 children and 20,000 events needs no more DOM nodes than a small one.
+// The test proves that a run with 1,000 children and 20,000 events needs no more DOM nodes than a
+// small one.
 func TestOPS2_ARunOfAThousandChildrenDraws(t *testing.T) {
 	s := newSite(t, opened(t)(sqlitestore.Open(filepath.Join(t.TempDir(), "runs.db"))))
 	ref := s.Parent(1000, "order-1")
@@ -165,7 +167,8 @@ func TestOPS2_ARunOfAThousandChildrenDraws(t *testing.T) {
 	s.run("the tree", chromedp.Navigate(s.url+"runs/"+ref+"/tree"), until(`document.querySelectorAll("tbody tr").length === 100`), chromedp.Click("a[rel=next]"), until(`location.search === "?row=100"`))
 }
 
-// The pages of a run with a damaged log are drawn without errors of the browser.
+// The test proves that the pages of a run with a damaged log are drawn without errors of the
+// browser.
 func TestOPS2_ADamagedRunSaysSo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	s := newSite(t, opened(t)(sqlitestore.Open(file)))

@@ -14,11 +14,11 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// slow is a service over a run whose step took 8 s, and which then waited for three days.
+// slow is a service with a run whose step took 8 s and that waited for three days after it.
 type slow struct {
 	console.Service
 	created time.Time
-	waits   uint64 // the event with which its wait begins
+	waits   uint64 // number of the event with which the wait begins
 }
 
 const waited = 72 * time.Hour
@@ -49,8 +49,8 @@ func (s *slow) Follow(ctx context.Context, ref string, f admin.EventFilter) iter
 	}
 }
 
-// The step is drawn wide, and the following wait of three days as a narrow band with its duration.
-// Zooming into the step shows more of it.
+// The test proves that a browser draws the step wide, and the wait of three days after it as a
+// narrow band with its duration. Zooming into the step enlarges it.
 func TestOPS2_ABrowserDrawsWorkBesideAWaitOfDays(t *testing.T) {
 	s := newSite(t, memstore.New())
 	run := s.Start("talk", "order-1")

@@ -1,4 +1,5 @@
-// Package clients has the workflow of the tests of the TypeScript client, whose types are made from it: flowgen types.
+// Package clients contains the workflow for the tests of the TypeScript client. flowgen types
+// generates the TypeScript types of the tests from this package.
 package clients
 
 import (
@@ -7,20 +8,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Receipt says what a customer gets.
+// Receipt is the result of an order.
 type Receipt struct {
 	Customer string   `json:"customer"`
 	Items    []string `json:"items"`
 }
 
-// Line is told of each item that was taken.
+// Line is an entry of the stream Lines for one item.
 type Line struct {
 	Number int    `json:"number"`
 	Item   string `json:"item"`
 }
 
-// Items takes what the customer wants, Price is asked what it costs, Count has how many there are, Lines tells of each, and
-// Latest of the last two.
+// Items receives the items of the customer. Price is an ask for the price of an item. Count
+// publishes the number of items. Lines contains an entry for each item, and Latest keeps only the
+// last two entries.
 var (
 	Items = workflow.NewTopic[string]("items")
 	Price = workflow.NewAsk[int, int]("price")

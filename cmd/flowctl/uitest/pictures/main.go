@@ -1,4 +1,4 @@
-// Command pictures draws pages of a console as PNG files:
+// Command pictures saves pages of a console as PNG files:
 //
 //	go run ./cmd/flowctl/uitest/pictures -at http://127.0.0.1:7171 -out docs/images runs=/runs failures=/failures
 package main
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// draw draws pages that are given as NAME=PATH.
+// draw draws pages. Each element of pages has the form NAME=PATH.
 func draw(at, out string, width, height int64, theme string, whole bool, pages []string) error {
 	b, err := uitest.Open(context.Background())
 	if err != nil {
