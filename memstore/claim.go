@@ -11,12 +11,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// chores is the maximum number of runs that one claim recovers and makes due, so that a claim after
-// a long stop does not block others. The next claim continues with the rest.
+// chores is the maximum number of runs that one claim recovers or makes due. A claim after a long
+// stop then does not block others for long. The next claim continues.
 const chores = 1000
 
-// Claim recovers runs, makes due runs ready, and assigns ready runs to the session: by priority
-// over all routes, then by the time since which they are ready.
+// Claim recovers runs, makes due runs ready, and assigns ready runs to the session. The runs of all
+// routes are ordered by priority, then by the time at which they became ready.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	p, err := s.enterPartition(ctx, c.Partition)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return claimed, nil
 }
 
-// served returns those of the routes that are known to the partition.
+// served returns those of the routes that have runs in the partition.
 func (p *partition) served(routes []store.Route) []*route {
 	served := make([]*route, 0, len(routes))
 	for _, known := range routes {
@@ -77,7 +77,7 @@ func (p *partition) take(routes []*route, limit int, to *session, c *store.Claim
 	return taken
 }
 
-// ClaimRun assigns one named run.
+// ClaimRun assigns a named run to a session.
 func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	return r.claimed(), nil
 }
 
-// Seize takes a run over from its owner or its queue.
+// Seize assigns a named run to a session, and takes it from its owner or its queue.
 func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -152,8 +152,8 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	return nil
 }
 
-// tellBlocked wakes the waiting sessions that serve the route of a blocked run and have not blocked
-// it.
+// tellBlocked wakes the waiting sessions that serve the route of a blocked run, except those that
+// have blocked the run.
 func (p *partition) tellBlocked(r *run) {
 	p.waiters.WakeAll(r.route.Route, func(id store.SessionID) bool {
 		l := p.sessions[id]
@@ -161,7 +161,7 @@ func (p *partition) tellBlocked(r *run) {
 	})
 }
 
-// cannotReplay reports whether the code of a session is known not to match the log of the run.
+// cannotReplay reports whether a live session with the same code as s has blocked the run.
 func (p *partition) cannotReplay(r *run, s *session) bool {
 	return r.extra != nil && slices.ContainsFunc(r.extra.blockers, func(l *session) bool { return l.code == s.code && p.isLive(l) })
 }
@@ -183,7 +183,8 @@ func (p *partition) blockers(r *run) []store.SessionID {
 // isLive reports whether a session exists and its recovery has not begun.
 func (p *partition) isLive(l *session) bool { return p.sessions[l.id] == l && !l.recovering }
 
-// unblock makes up to limit blocked runs of the routes ready that the session has not blocked.
+// unblock makes up to limit blocked runs of the routes ready. It skips runs that a session with the
+// same code has blocked.
 func (p *partition) unblock(routes []*route, by *session, limit int) {
 	for _, c := range routes {
 		for r := c.blocked.first; r != nil && limit > 0; {

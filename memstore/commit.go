@@ -40,8 +40,8 @@ func (s *Store) routedNext(c *store.Commit) error {
 	return fmt.Errorf("continue run %s as run %s: their slots are not of one partition", c.Run, c.Continue.Run)
 }
 
-// claimNext claims runs that were just made ready before they are announced. Routes with further
-// runs are announced.
+// claimNext claims some of the runs that a commit has just made ready, before they are announced.
+// It announces the routes that have further runs.
 func (p *partition) claimNext(c *store.Claim) (claimed store.Claimed) {
 	changes := &p.op.Changes
 	served := p.served(c.Routes)
@@ -51,7 +51,7 @@ func (p *partition) claimNext(c *store.Claim) (claimed store.Claimed) {
 	}
 	to, err := p.live(c.Session)
 	if err != nil {
-		return claimed // it is announced to others
+		return claimed // the remaining runs are announced to other sessions
 	}
 	free := protocol.FreeCapacityOf(c)
 	claimed.Runs = p.take(served, c.Max, to, c, free)

@@ -11,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// An owned run cannot lose its workflow ID by an operation of the store: the guard is for a store
-// that has lost writes.
+// TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues tests a guard for stores that have lost writes.
+// In memory no operation of the store can take the workflow ID from an owned run, so the test
+// changes the state itself.
 func TestCommit_OnlyTheActiveRunOfAWorkflowIDContinues(t *testing.T) {
 	s := New()
 	run := event.NewRunID(time.Now(), event.SlotOf("order"))

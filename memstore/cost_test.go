@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// TestOperations_AllocateLittle counts allocations per operation, including those for a run, a
-// record and an item, and the slices of requests and results.
+// TestOperations_AllocateLittle checks the number of allocations of each operation. It includes the
+// allocations for a run, a record and an item, and for the slices of requests and results.
 func TestOperations_AllocateLittle(t *testing.T) {
 	f := open(t, memstore.Config{})
 	l := f.start(0)
@@ -58,7 +58,8 @@ func TestOperations_AllocateLittle(t *testing.T) {
 	}
 }
 
-// Runs without limits cost the same, however many other runs of the same route wait for limits.
+// TestLimits_AllocateNothingForRunsThatUseNone checks that runs without limits cost the same,
+// however many other runs of the same route wait for limits.
 func TestLimits_AllocateNothingForRunsThatUseNone(t *testing.T) {
 	got := map[int]float64{}
 	for _, limited := range []int{0, 100} {
@@ -76,7 +77,7 @@ func TestLimits_AllocateNothingForRunsThatUseNone(t *testing.T) {
 			f.check(err)
 			return claimed.Runs
 		}
-		claims(limited) // one holds the permit, and the others are waiting in their queue
+		claims(limited) // one run holds the permit, and all others wait in the limiter queue
 		l := f.start(0)
 		c := store.Commit{Run: l.Run, Fence: f.claim(), Prev: l.Last, CommitID: l.Last, Last: l.State.Seq, Effect: store.EffectYield}
 		asked, frame := make([]store.Commit, 1), []byte{1}

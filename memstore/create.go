@@ -28,8 +28,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	return answers, nil
 }
 
-// routed checks that the run will be in the partition of its workflow ID, because a workflow ID can
-// be unique only within a partition.
+// routed checks that the run will be in the partition of its workflow ID. A workflow ID can be
+// unique only within a partition.
 func (s *Store) routed(c *store.Create) error {
 	n := len(s.parts)
 	if c.RerunOf != "" && int(c.Run.Slot())%n != int(c.RerunOf.Slot())%n {
@@ -71,11 +71,11 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 	return r
 }
 
-// gathers contains the runs that collect starts, and the starts that have joined them.
+// collectors contains the runs that collect starts, and the starts that have joined runs.
 type collectors struct {
-	runs   map[string]*run // by key
+	runs   map[string]*run // runs by key
 	joined map[event.RunID]event.RunID
-	order  []joinedStart // the same in the order of arrival
+	order  []joinedStart // elements of joined in the order of arrival
 }
 
 type joinedStart struct {
@@ -87,7 +87,7 @@ func newCollectors() collectors {
 	return collectors{runs: map[string]*run{}, joined: map[event.RunID]event.RunID{}}
 }
 
-// setCollect makes a run collect the starts of a key; an empty key ends that.
+// setCollect makes a run collect the starts of a key. An empty key ends the collection.
 func (p *partition) setCollect(r *run, key string) {
 	e := r.rare()
 	if e.collect != "" {
@@ -98,7 +98,7 @@ func (p *partition) setCollect(r *run, key string) {
 	}
 }
 
-// Gathering returns the run that collects the starts of a key.
+// Collecting returns the run that collects the starts of a key.
 func (p *partition) Collecting(key string) (*run, error) { return p.collectors.runs[key], nil }
 
 // Joined returns the run that a start has joined.
@@ -106,8 +106,8 @@ func (p *partition) Joined(start event.RunID) (event.RunID, error) {
 	return p.collectors.joined[start], nil
 }
 
-// Join records it, and removes up to two entries that are too old for their starts to be repeated,
-// so that adding and removing take the same time.
+// Join records that a start has joined a run. It also removes up to two entries whose starts are
+// too old to be repeated. So each call takes a bounded time.
 func (p *partition) Join(start event.RunID, r *run, at int64) error {
 	g := &p.collectors
 	g.joined[start] = r.id

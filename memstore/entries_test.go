@@ -14,8 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// In memory only a defect of the process causes damage. It is reported and hides nothing else,
-// there is no repair, and writing the entry again removes it.
+// TestREC8_FindsDamageOfJournalCatalogueAndViews proves that a damaged entry is reported, hides no
+// other entry, and is removed when the entry is written again. In memory only a defect of the
+// process causes such damage, so there is no repair.
 func TestREC8_FindsDamageOfJournalCatalogueAndViews(t *testing.T) {
 	clock := storetest.NewClock()
 	f := open(t, memstore.Config{Clock: clock})

@@ -18,12 +18,13 @@ type entries struct {
 	of map[string][]store.Entry
 }
 
-// entryAt returns where a key is in a space, or would be.
+// entryAt returns the index of a key in the entries of a space, or the index at which to insert it.
 func entryAt(all []store.Entry, key string) (i int, found bool) {
 	return slices.BinarySearchFunc(all, key, func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
 }
 
-// WriteEntry writes or removes an entry.
+// WriteEntry writes or removes an entry. It also removes the entries that exceed the bounds of
+// their space.
 func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	return nil
 }
 
-// Entries returns entries of a space.
+// Entries returns the entries of a space that match the query.
 func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func ExampleNew() {
 	s := memstore.New()
 	defer s.Close()
 
-	// A program passes the store to a client, which makes calls like these.
+	// A program passes the store to a client, which makes such calls.
 	ctx := context.Background()
 	run := event.NewRunID(time.Now(), event.SlotOf("order-42"))
 	_, err := s.Create(ctx, []store.Create{{Run: run, WorkflowID: "order-42", Frame: []byte("frame"), Seq: 1}})
@@ -28,7 +28,7 @@ func ExampleNew() {
 	// Output: true <nil>
 }
 
-// With a fake clock a month passes without delay.
+// With a fake clock the example advances the time by a month without waiting.
 func ExampleNewWith() {
 	clock := storetest.NewClock()
 	s := memstore.NewWith(memstore.Config{Clock: clock, Partitions: 4})

@@ -13,13 +13,13 @@ import (
 
 var _ store.FailureGroupLister = (*Store)(nil)
 
-// troubles contains the failure groups of a partition and the runs in them.
+// failureGroups contains the failure groups of a partition and their runs.
 type failureGroups struct {
 	groups map[string]*failureGroup
-	all    index // the runs of all groups
+	all    index // runs of all groups
 }
 
-// failureGroup contains a failure group.
+// failureGroup is a failure group with its runs.
 type failureGroup struct {
 	store.FailureGroup
 	first, last int64
@@ -38,8 +38,8 @@ func (p *partition) EnterFailureGroup(t store.FailureGroup, at int64) (fresh boo
 	return fresh, nil
 }
 
-// ForgetFailureGroups removes groups that are no longer needed. It visits all groups, because new
-// ones are rare.
+// ForgetFailureGroups removes up to limit groups without runs that no run has entered since before.
+// It visits all groups, which is acceptable because new groups are rare.
 func (p *partition) ForgetFailureGroups(before int64, limit int) error {
 	var idle []*failureGroup
 	for _, g := range p.failureGroups.groups {
@@ -56,7 +56,7 @@ func (p *partition) ForgetFailureGroups(before int64, limit int) error {
 	return nil
 }
 
-// group returns the failure group of a run; empty if there is none.
+// group returns the failure group of a run; empty if it is in none.
 func (r *run) group() string {
 	if r.extra == nil {
 		return ""
@@ -64,7 +64,7 @@ func (r *run) group() string {
 	return r.extra.group
 }
 
-// regroup moves a run from its current failure group into another one.
+// regroup moves a run from its present failure group into another one.
 func (p *partition) regroup(r *run, group string) {
 	before := r.group()
 	if before == group {
@@ -89,7 +89,7 @@ func (p *partition) leaveGroup(r *run) {
 	p.failureGroups.all.remove(r)
 }
 
-// inOrder returns the index with the runs that may match a query, or nil if there are none.
+// inOrder returns the index with the runs that may match a query, or nil if no run can match.
 func (p *partition) inOrder(q *store.Query) *index {
 	switch {
 	case q.Group != "":

@@ -12,7 +12,7 @@ import (
 
 var _ store.FleetTeller = (*Store)(nil)
 
-// Fleet returns the sessions and the routes. It reads every owned run, and no other.
+// Fleet returns the sessions and the routes. It reads every owned run, and no other run.
 func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Fleet{}, err
@@ -73,8 +73,8 @@ func (p *partition) lease(l *session) store.Lease {
 
 var _ store.Roster = (*Store)(nil)
 
-// unserved returns ready runs that no live session serves. It returns none shortly after the last
-// search.
+// unserved returns ready runs that no live session serves. Shortly after the last search, unserved
+// returns none.
 func (p *partition) unserved(by *session) []event.RunID {
 	if now := p.now(); p.looked != 0 && now >= p.looked && now-p.looked < store.CountedPause(by.ttl).Milliseconds() {
 		return nil

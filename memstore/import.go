@@ -47,12 +47,12 @@ func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	return fresh, nil
 }
 
-// InsertPast stores a run with a creation time.
+// InsertPast stores a run that was created at the given time.
 func (p *partition) InsertPast(c *store.Create, chain event.RunID, created int64) (*run, error) {
 	return p.insert(c, chain, "", created), nil
 }
 
-// SetChain records the following and the latest run of a chain.
+// SetChain records the next run of r and the latest run of its chain.
 func (p *partition) SetChain(r *run, next, latest event.RunID) error {
 	if next != "" {
 		r.linked().next = next

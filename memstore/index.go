@@ -13,13 +13,13 @@ import (
 // chunkSize is the maximum number of runs in a chunk of an index.
 const chunkSize = 256
 
-// index contains the runs of a partition sorted by creation time, then by ID. It is divided into
-// chunks, so that adding or removing a run moves few others.
+// index contains the runs of a partition, sorted by creation time, then by ID. It consists of
+// chunks, so that adding or removing a run moves few other runs.
 type index struct {
-	chunks [][]*run // none is empty, and of two neighbors at least one is not small
+	chunks [][]*run // no chunk is empty, and of two adjacent chunks at most one is small
 }
 
-// position is the position of a run in an index.
+// position is a position in an index: the creation time and the ID of a run.
 type position struct {
 	created int64
 	id      event.RunID
@@ -35,14 +35,14 @@ func (a position) compare(b position) int {
 	return strings.Compare(string(a.id), string(b.id))
 }
 
-// chunk returns the number of the chunk that contains or would contain a position, or -1 if the
-// index is empty.
+// chunk returns the number of the chunk that contains a position or would contain it. It returns -1
+// if the index is empty.
 func (x *index) chunk(p position) int {
 	after := sort.Search(len(x.chunks), func(i int) bool { return x.chunks[i][0].position().compare(p) > 0 })
 	return min(max(after-1, 0), len(x.chunks)-1)
 }
 
-// place returns the index in a chunk at which a position is or would be.
+// place returns the index of a position in a chunk, or the index at which to insert it.
 func place(chunk []*run, p position) (at int, found bool) {
 	return slices.BinarySearchFunc(chunk, p, func(r *run, p position) int { return r.position().compare(p) })
 }
@@ -56,7 +56,7 @@ func (x *index) add(r *run) {
 		return
 	}
 	c := x.chunks[i]
-	at := len(c) // most runs are newer than all others
+	at := len(c) // most added runs are newer than all others
 	if c[at-1].position().compare(p) > 0 {
 		at, _ = place(c, p)
 	}
@@ -83,7 +83,8 @@ func (x *index) remove(r *run) {
 	x.join(i - 1)
 }
 
-// join merges chunk i with the next one if the result is small, and removes it if it is empty.
+// join merges chunk i with the next chunk if the result is small. It removes chunk i if the chunk
+// is empty.
 func (x *index) join(i int) {
 	switch {
 	case i < 0 || i >= len(x.chunks):
@@ -95,8 +96,8 @@ func (x *index) join(i int) {
 	}
 }
 
-// before yields the runs before a position, the newest first, or all runs for a position without a
-// run.
+// before yields the runs before a position, the newest first. For a position without a run it
+// yields all runs.
 func (x *index) before(p position) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		chunks := x.chunks
@@ -117,8 +118,8 @@ func (x *index) before(p position) iter.Seq[*run] {
 	}
 }
 
-// after yields the runs after a position, the oldest first, or all runs for a position without a
-// run.
+// after yields the runs after a position, the oldest first. For a position without a run it yields
+// all runs.
 func (x *index) after(p position) iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		first := 0

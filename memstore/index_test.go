@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// positionOf returns a position that increases with n. Groups of three runs have the same
+// positionOf returns a position that increases with n. Three successive positions have the same
 // millisecond, and the order of their IDs differs from the order of n.
 func positionOf(n int) position {
 	return position{created: int64(n / 3), id: event.RunID(fmt.Sprintf("run %d of %05d", n%3, 99999-n/3))}
@@ -33,7 +33,8 @@ func TestIndex_IsASortedSetInShortChunks(t *testing.T) {
 				delete(known, n)
 			}
 		}
-		// Ranges of neighboring runs fill chunks and empty them.
+		// Each operation adds or removes a range of neighboring runs, which fills or empties
+		// chunks.
 		for range rapid.IntRange(1, 12).Draw(t, "operations") {
 			do, from := add, rapid.IntRange(0, 2000).Draw(t, "from")
 			if rapid.Bool().Draw(t, "remove") {

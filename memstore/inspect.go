@@ -16,7 +16,7 @@ func (s *Store) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	for _, p := range s.parts { // all of them, for a consistent copy
+	for _, p := range s.parts { // lock all partitions, for a consistent copy
 		p.mu.Lock()
 	}
 	defer func() {

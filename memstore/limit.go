@@ -19,16 +19,16 @@ var (
 // limited contains the fields of a run that uses limits or has a fairness key.
 type limited struct {
 	uses      []store.Use
-	place     int64 // position among the waiting runs; 0 if it has none yet
-	line      *line // the limiter queue in which it waits
+	place     int64 // position among the waiting runs; 0 if the run has none
+	line      *line // limiter queue in which the run waits
 	permits   bool
 	whole     bool
 	leftQueue bool
-	since     int64 // when it began to wait, see protocol.Run.WaitsSince
+	since     int64 // time at which the run began to wait; see protocol.Run.WaitsSince
 
 	fair   string
 	share  int
-	ranked bool // it is in the list of its level for runs with fairness keys
+	ranked bool // the run is in a list of runs with fairness keys; see level
 }
 
 // limits contains the limits of a partition.
@@ -46,13 +46,13 @@ func newLimits() limits {
 	}
 }
 
-// configs contains the configurations of a limit.
+// configs contains the configurations of a limit and of its keys.
 type configs struct {
 	code, set *store.LimitConfig
 	keys      map[string]store.LimitConfig
 }
 
-// ofKey returns the configuration set for a key, or nil. c may be nil.
+// ofKey returns the configuration that was set for a key. c may be nil.
 func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
 	if c != nil {
 		own, ok = c.keys[key]
@@ -63,14 +63,14 @@ func (c *configs) ofKey(key string) (own store.LimitConfig, ok bool) {
 // part is the state of a limit or of one of its keys.
 type part struct {
 	held, waits int
-	away        int // weights of the runs in closed queues that do not count here
+	away        int // weights of the runs in closed queues that do not count at the part
 	tat         int64
-	kept        ordered // closed and admitted queues that count here
-	rest        ordered // the others, and the open ones
+	kept        ordered // closed and admitted queues that count at the part
+	rest        ordered // open queues, and closed queues that do not count at the part
 }
 
-// line is a limiter queue: the runs of one route that wait for the same permits, ordered by
-// priority, then by position.
+// line is a limiter queue. It contains the runs of one route that wait for the same permits,
+// ordered by priority, then by position.
 type line struct {
 	id     string
 	route  *route
@@ -79,10 +79,10 @@ type line struct {
 	mode   protocol.QueueMode
 	until  int64
 	owed   bool
-	counts uint16 // the uses at which it counts
-	timer  int    // index in the timed queues; -1 if it is not among them
+	counts uint16 // set of the uses at which the queue counts
+	timer  int    // index in the timed queues; -1 if the queue is not among them
 
-	// The position with which it was sorted.
+	// Position by which the queue is sorted in the lists of its parts.
 	priority int
 	place    int64
 }
@@ -112,7 +112,7 @@ func (o *ordered) remove(l *line) {
 	*o = slices.Delete(*o, i, i+1)
 }
 
-// lineID identifies the limiter queue of a run.
+// lineID returns the ID of the limiter queue of a run.
 func lineID(r *run) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\x00%s", r.route.Queue, r.route.Workflow)
@@ -171,8 +171,8 @@ func (l *line) countsAt(use int) bool {
 	return l.mode != protocol.QueueOpen && l.counts>>use&1 == 1
 }
 
-// away returns the weights of the runs of a closed queue that does not count at one of its uses,
-// otherwise 0.
+// away returns the weights of the runs of a closed queue that does not count at one of its uses.
+// Otherwise it returns 0.
 func (l *line) away(use int) (weights int) {
 	if l.mode != protocol.QueueClosed || l.uses[use].Local || l.countsAt(use) {
 		return 0
@@ -183,7 +183,8 @@ func (l *line) away(use int) (weights int) {
 	return weights
 }
 
-// sort adds a queue to the list that corresponds to its mode, by its position.
+// sort adds a queue at its position to the lists of its parts. The mode of the queue selects the
+// list.
 func (x *limits) sort(l *line) {
 	l.priority, l.place = l.first().priority, l.first().place
 	for i, u := range l.uses {
@@ -203,7 +204,7 @@ func (x *limits) sort(l *line) {
 	}
 }
 
-// unsort removes it from that list.
+// unsort removes a queue from the lists of its parts.
 func (x *limits) unsort(l *line) {
 	for i, u := range l.uses {
 		p := x.parts[u.LimitID]
@@ -222,7 +223,7 @@ func (x *limits) unsort(l *line) {
 	}
 }
 
-// part returns the state of a limit or key, and creates it if necessary.
+// part returns the state of a limit or key. It creates the part if necessary.
 func (x *limits) part(id store.LimitID) *part {
 	p := x.parts[id]
 	if p == nil {
@@ -236,7 +237,7 @@ func (x *limits) part(id store.LimitID) *part {
 	return p
 }
 
-// drop removes a part that has no state.
+// drop removes a part without counts, queues and a rate in use.
 func (x *limits) drop(id store.LimitID, now int64) {
 	p := x.parts[id]
 	if p == nil || p.held != 0 || p.waits != 0 || p.tat > now || len(p.kept)+len(p.rest) > 0 {
@@ -270,7 +271,7 @@ func (t *timed) Pop() any {
 	return last
 }
 
-// nextDue returns the earliest due or recheck time, or 0.
+// nextDue returns the earliest due or recheck time, or 0 if there is none.
 func (p *partition) nextDue() int64 {
 	next := p.timers.next()
 	if len(p.limits.timed) == 0 {
@@ -282,10 +283,10 @@ func (p *partition) nextDue() int64 {
 	return next
 }
 
-// Limits returns the limits.
+// Limits returns the access to the limits.
 func (p *partition) Limits() protocol.LimitTx[*run] { return limitTx{p} }
 
-// limitTx implements the limits of the protocol for a partition.
+// limitTx implements protocol.LimitTx for a partition.
 type limitTx struct{ p *partition }
 
 // Uses returns the uses of a run.
@@ -306,8 +307,8 @@ func (t limitTx) Limit(id store.LimitID) (protocol.Limit, error) {
 	return l, nil
 }
 
-// config returns the configuration of a limit or key: its own, that set for the whole limit, or
-// that of the code.
+// config returns the configuration of a limit or key. It is, in this order, its own, the one set
+// for the whole limit, or the one in the code.
 func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code bool) {
 	c := x.configs[id.Name]
 	if c == nil {
@@ -320,7 +321,7 @@ func (x *limits) config(id store.LimitID) (config store.LimitConfig, set, code b
 	return store.MergeConfigs(own, c.set, c.code)
 }
 
-// SaveLimit stores the counts.
+// SaveLimit stores the counts of a limit or key.
 func (t limitTx) SaveLimit(id store.LimitID, l protocol.Limit) error {
 	p := t.p.limits.part(id)
 	p.held, p.waits, p.tat = l.Held, l.Waits, l.TAT
@@ -359,7 +360,7 @@ func (t limitTx) Configure(set *store.SetLimit) error {
 	return nil
 }
 
-// Paced returns the keys of a limit that use the rate of the limit.
+// Paced returns the keys of a limit whose rate comes from the configuration of the limit.
 func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	x, now := &t.p.limits, t.p.clock.Now().UnixMicro()
 	for key, p := range x.names[name] {
@@ -370,7 +371,7 @@ func (t limitTx) Paced(name string) (all []store.LimitID, err error) {
 	return all, nil
 }
 
-// Waiting returns the keys of a limit that have limiter queues.
+// Waiting returns the limit or the keys of it that have limiter queues.
 func (t limitTx) Waiting(name string) ([]store.LimitID, error) {
 	var all []store.LimitID
 	for key, p := range t.p.limits.names[name] {
@@ -397,7 +398,7 @@ func (t limitTx) LimiterQueue(id string) (protocol.LimiterQueue, error) {
 	return protocol.LimiterQueue{ID: id}, nil
 }
 
-// SaveQueue stores the mode of a limiter queue.
+// SaveQueue stores the mode of a limiter queue and where it counts.
 func (t limitTx) SaveQueue(saved protocol.LimiterQueue) error {
 	x := &t.p.limits
 	if l := x.lines[saved.ID]; l != nil {
@@ -423,10 +424,10 @@ func (t limitTx) LimiterQueues(id store.LimitID) ([]protocol.LimiterQueue, error
 	return lines, nil
 }
 
-// ClosedQueues returns the first closed queues of a limit or key.
+// ClosedQueues returns the first closed queues that count at a limit or key.
 func (t limitTx) ClosedQueues(id store.LimitID, limit int) (lines []protocol.LimiterQueue, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
-		for _, l := range p.kept { // few are admitted at a time
+		for _, l := range p.kept { // the list also contains admitted queues, but these are few
 			if len(lines) == limit {
 				break
 			}
@@ -438,7 +439,7 @@ func (t limitTx) ClosedQueues(id store.LimitID, limit int) (lines []protocol.Lim
 	return lines, nil
 }
 
-// NestedClosed returns the closed queues of a limit or key with nested uses.
+// NestedClosed returns the closed queues with nested uses that count at a limit or key.
 func (t limitTx) NestedClosed(id store.LimitID) (lines []protocol.LimiterQueue, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept {
@@ -450,7 +451,7 @@ func (t limitTx) NestedClosed(id store.LimitID) (lines []protocol.LimiterQueue, 
 	return lines, nil
 }
 
-// KeptQueues returns the first closed or admitted queues of a limit or key.
+// KeptQueues returns the first closed and admitted queues that count at a limit or key.
 func (t limitTx) KeptQueues(id store.LimitID, limit int) (lines []protocol.LimiterQueue, err error) {
 	if p := t.p.limits.parts[id]; p != nil {
 		for _, l := range p.kept[:min(limit, len(p.kept))] {
@@ -460,7 +461,7 @@ func (t limitTx) KeptQueues(id store.LimitID, limit int) (lines []protocol.Limit
 	return lines, nil
 }
 
-// FirstKept returns the first closed or admitted queue of a limit or key.
+// FirstKept returns the first closed or admitted queue that counts at a limit or key.
 func (t limitTx) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
 	if p := t.p.limits.parts[id]; p != nil && len(p.kept) > 0 {
 		return p.kept[0].stands(), nil
@@ -468,11 +469,11 @@ func (t limitTx) FirstKept(id store.LimitID) (protocol.LimiterQueue, error) {
 	return protocol.LimiterQueue{}, nil
 }
 
-// flow contains the ready runs of a route and a priority that have fairness keys.
+// fairKey is a flow: the ready runs with fairness keys of a route and a priority.
 type fairKey struct {
 	protocol.FairKey
-	passes map[string]int64 // by key
-	sweep  int              // number of passes at which obsolete ones are removed
+	passes map[string]int64 // passes by fairness key
+	sweep  int              // number of passes that triggers the removal of obsolete ones
 }
 
 // Share returns the fairness key of a run.
@@ -480,7 +481,7 @@ func (t limitTx) Share(r *run) (protocol.Share, error) {
 	return protocol.Share{FairID: store.FairID{Route: r.route.Route, Priority: r.priority}, Key: r.fair, Weight: r.share}, nil
 }
 
-// Flow returns the state of the fairness keys of a route and priority.
+// FairKey returns the state of a flow.
 func (t limitTx) FairKey(id store.FairID) (protocol.FairKey, error) {
 	if f := t.p.fairKeys[id]; f != nil {
 		return f.FairKey, nil
@@ -488,7 +489,7 @@ func (t limitTx) FairKey(id store.FairID) (protocol.FairKey, error) {
 	return protocol.FairKey{}, nil
 }
 
-// SaveFairKey stores that state.
+// SaveFairKey stores the state of a flow.
 func (t limitTx) SaveFairKey(id store.FairID, saved protocol.FairKey) error {
 	if saved.Waits == 0 {
 		delete(t.p.fairKeys, id)
@@ -508,8 +509,8 @@ func (t limitTx) Pass(s protocol.Share) (int64, error) {
 	return t.p.fairKeys[s.FairID].passes[s.Key], nil
 }
 
-// SavePass stores it. Occasionally it removes the passes of keys that have nothing waiting and
-// whose pass would equal that of a new key.
+// SavePass stores the pass of a key. Occasionally it removes the passes of other keys that have no
+// waiting runs and whose pass does not exceed the pass of a new key.
 func (t limitTx) SavePass(s protocol.Share, pass int64) error {
 	f := t.p.fairKeys[s.FairID]
 	f.passes[s.Key] = pass
@@ -531,7 +532,7 @@ func (t limitTx) Come() (int64, error) {
 	return int64(t.p.order), nil
 }
 
-// Came sets the last number of that order.
+// Came advances the order of arrivals to a place.
 func (t limitTx) Came(place int64) error {
 	t.p.order = max(t.p.order, uint64(place))
 	return nil

@@ -26,7 +26,7 @@ func (s *Store) SetLimits(ctx context.Context, partition int, set []store.SetLim
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range set {
-		_ = p.op.SetLimit(&set[i]) // it was validated, and a Tx in memory does not fail
+		_ = p.op.SetLimit(&set[i]) // set[i] is valid, and a Tx in memory does not fail
 	}
 	p.announce()
 	return nil
@@ -49,7 +49,7 @@ func (s *Store) Limits(ctx context.Context, partition int, after store.LimitID, 
 	return page, nil
 }
 
-// Turns returns the state of limits and keys.
+// Turns returns the states of the given limits and keys.
 func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) ([]store.Turn, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Store) Turns(ctx context.Context, partition int, ids []store.LimitID) (
 	return all, nil
 }
 
-// known returns the limits and keys with a state or a configuration.
+// known returns the limits and keys that have a state or a configuration.
 func (x *limits) known() []store.LimitID {
 	known := map[store.LimitID]bool{}
 	for id := range x.parts {

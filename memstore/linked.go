@@ -1,13 +1,13 @@
 package memstore
 
-// list is a sorted list of runs or records. An element contains its links, so it is in one list at
-// a time: a run is in exactly one queue state, a record is open or settled.
+// list is a sorted list of runs or records. An element contains its links, so it can be in only one
+// list at a time. A run has exactly one queue state, and a record is open or settled.
 type list[T linked[T]] struct {
 	first, last T
 	n           int
 }
 
-// linked is a T that embeds a node, so that it can be an element of a list.
+// linked is satisfied by a T that embeds a node, and so can be an element of a list.
 type linked[T any] interface {
 	comparable
 	self() *node[T]
@@ -16,15 +16,15 @@ type linked[T any] interface {
 // node contains the links of an element.
 type node[T any] struct {
 	before, after T
-	order         uint64 // see insert
+	order         uint64 // determines the position in the list; see insert
 }
 
 func (n *node[T]) self() *node[T] { return n }
 
 func (l *list[T]) push(x T) { l.put(x, l.last) }
 
-// insert inserts x before all elements with a larger order. Most elements are added at the end; one
-// that returns is inserted before those that were added since.
+// insert inserts x before all elements with a larger order. Most elements are added at the end. An
+// element that returns to the list is inserted before the elements that were added later.
 func (l *list[T]) insert(x T) {
 	var none T
 	at := l.last

@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// List returns a page of runs. The records share memory with the store and must not be changed. The
-// only indexes are those of all runs and of runs in failure groups by creation; the runs are read
-// one by one.
+// List returns a page of runs. The records share memory with the store and must not be changed.
+// There are only two indexes by creation: one of all runs, and one of the runs in failure groups.
+// List examines their runs one by one.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page.Done(), nil
 }
 
-// list returns n runs after a position, without records for those that do not match.
+// list returns up to n runs after a position. Runs that do not match the query have no record.
 func (p *partition) list(q *store.Query, at position, n int) (runs []paging.Entry[*store.Record], more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,8 @@ func (p *partition) list(q *store.Query, at position, n int) (runs []paging.Entr
 	return runs, false
 }
 
-// Count returns the number of runs that match. The budget is used by one partition after the other.
+// Count returns the number of matching runs. The partitions share the budget of the query, in
+// order.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Counts{}, err

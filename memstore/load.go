@@ -41,8 +41,8 @@ func (p *partition) load(l *store.Load) store.Loaded {
 	return answer
 }
 
-// Resolve returns the active run of a workflow ID, or else the last one that ended, if it is
-// retained.
+// Resolve returns the active run of a workflow ID. If there is none, it returns the last run that
+// ended, if that run is retained.
 func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err

@@ -43,7 +43,7 @@ func (f *fixture) check(err error) {
 	}
 }
 
-// start creates a run that is due in d, or now if d is 0.
+// start creates a run that is due after d. If d is 0, the run is ready.
 func (f *fixture) start(d time.Duration) *storetest.Log {
 	f.t.Helper()
 	l := storetest.NewLog(&f.ids, f.Clock(), f.ids.Run(f.Clock().Now(), 0), event.Spec{Workflow: route.Workflow, Queue: route.Queue})
@@ -231,7 +231,7 @@ func TestDeliver_ForgetsOldItemsOfALongRun(t *testing.T) {
 }
 
 func TestList_SortsRunsCreatedAtOneTimeByTheirIDs(t *testing.T) {
-	f := open(t, memstore.Config{Clock: storetest.NewClock()}) // all are created at the same time, so their IDs determine the order
+	f := open(t, memstore.Config{Clock: storetest.NewClock()}) // all runs are created at the same time, so their IDs determine the order
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var want []event.RunID
 	for n := range 300 {
@@ -267,7 +267,7 @@ func TestDue_KeepsTheOrderWhileTimersComeAndGo(t *testing.T) {
 		dues[l.Run] = d
 		left = append(left, l)
 	}
-	for n := range 300 { // a message removes its run from the timers, at any position
+	for n := range 300 { // a message removes its run from the timers, wherever the run is in the heap
 		i := n * 31 % len(left)
 		_, err := f.Deliver(t.Context(), store.Deliver{Run: left[i].Run, Item: store.Item{ID: "i"}})
 		f.check(err)
@@ -318,7 +318,7 @@ func TestRecover_OfManyRunsDoesNotHoldUpOthers(t *testing.T) {
 }
 
 func TestStore_IsLeanForParkedRuns(t *testing.T) {
-	const runs, limit = 20_000, 700 // bytes per run, with its ID and a first frame of about 150 bytes
+	const runs, limit = 20_000, 700 // limit is in bytes per run, with its ID and a first frame of about 150 bytes
 	f := open(t, memstore.Config{Clock: storetest.NewClock()})
 	before := heap()
 	for range runs {
@@ -333,7 +333,7 @@ func TestStore_IsLeanForParkedRuns(t *testing.T) {
 }
 
 func TestPurge_GivesTheMemoryBack(t *testing.T) {
-	const runs, limit = 20_000, 200_000 // bytes in total
+	const runs, limit = 20_000, 200_000 // limit is in bytes for all runs
 	clock := storetest.NewClock()
 	f := open(t, memstore.Config{Clock: clock})
 	before := heap()

@@ -31,7 +31,7 @@ var (
 type Config struct {
 	// Clock is the source of all times; nil means store.SystemClock.
 	Clock store.Clock
-	// Partitions is the number of partitions, each with its own mutex; values less than 1 mean 1.
+	// Partitions is the number of partitions, each with its own mutex. Values less than 1 mean 1.
 	Partitions int
 }
 
@@ -56,14 +56,15 @@ func (s *Store) Clock() store.Clock { return s.clock }
 // Partitions returns the number of partitions.
 func (s *Store) Partitions() int { return len(s.parts) }
 
-// Close ends blocked calls with store.ErrClosed; every later call returns it. The contents of the
-// store are lost. Closing twice is harmless.
+// Close closes the store and discards its contents. Blocked calls and all later calls return
+// store.ErrClosed. Closing twice is harmless.
 func (s *Store) Close() error {
 	s.close.Do(func() { close(s.done) })
 	return nil
 }
 
-// enter is called at the beginning of every operation.
+// enter is called at the beginning of every operation. It returns an error if the store is closed
+// or ctx has ended.
 func (s *Store) enter(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -80,8 +81,8 @@ func (s *Store) partitionOf(run event.RunID) *partition {
 	return s.parts[int(run.Slot())%len(s.parts)]
 }
 
-// byPartition calls do for each i in [0, n), in order within a partition and under the mutex of the
-// partition of run(i). Each partition is locked once, so that its operations are one action.
+// byPartition calls do for each i in [0, n). It holds the mutex of the partition of run(i). Each
+// partition is locked once and its operations are executed in order, so that they are one action.
 func (s *Store) byPartition(n int, run func(i int) event.RunID, do func(p *partition, i int)) {
 	if len(s.parts) == 1 {
 		p := s.parts[0]

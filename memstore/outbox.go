@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Deliver adds an item to an inbox. The store keeps its body.
+// Deliver adds an item to the inbox of a run. The store keeps the body of the item.
 func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -29,8 +29,8 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 	return run, nil
 }
 
-// Outbox returns the due records, in the order in which they were written. Their bodies share
-// memory with the store.
+// Outbox returns the due records in the order in which they were written. Their bodies share memory
+// with the store.
 func (s *Store) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) err
 	return nil
 }
 
-// Confirm removes the trace of a record from a run and its chain.
+// Confirm removes the data that a record has left at a run and its chain.
 func (s *Store) Confirm(ctx context.Context, run event.RunID, record event.ItemID) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -80,8 +80,8 @@ type outbox struct {
 	records map[recordKey]*record
 	pairs   map[pairKey]*pair
 	now     recordHeap // due records, in the order in which they were written
-	later   recordHeap // the others, by due time
-	written uint64     // number of records written so far
+	later   recordHeap // records that are due later, by due time
+	written uint64     // number of all records written
 	reads   uint64
 }
 
@@ -95,10 +95,10 @@ type pairKey struct {
 	to   event.RunID
 }
 
-// pair contains the records of one sender to one receiver: the open ones, and the settled ones.
+// pair contains the open and the settled records of one sender for one receiver.
 type pair struct{ open, settled list[*record] }
 
-// record is one record.
+// record is an outbox record.
 type record struct {
 	store.Send
 
@@ -107,11 +107,11 @@ type record struct {
 	since int64
 
 	pair          *pair
-	in            *list[*record] // of its pair
-	node[*record]                // its links in that list, in the order in which records were written
-	at            int            // index in its heap
-	due           int64          // the due time, while it is in later
-	closed        uint64         // number of the last read that returned it and all records before it in its pair
+	in            *list[*record] // list of the pair that contains the record
+	node[*record]                // links in the list, in the order in which records were written
+	at            int            // index in the heap
+	due           int64          // due time, while the record is in outbox.later
+	closed        uint64         // number of the last read that returned this record and all earlier ones of the pair
 }
 
 func (r *record) outgoing() store.Outgoing {
@@ -120,7 +120,8 @@ func (r *record) outgoing() store.Outgoing {
 
 func (r *record) key() pairKey { return pairKey{r.from, r.To} }
 
-// write adds a record, unless the sender has it already, and returns it.
+// write adds a record and returns it. If the sender already has a record with this ID, write
+// returns nil.
 func (o *outbox) write(from *run, s *store.Send, now int64) *record {
 	key := recordKey{from.id, s.ID}
 	if o.records[key] != nil {
@@ -161,7 +162,7 @@ func (o *outbox) move(r *record, to store.Phase, now int64) {
 	heap.Push(&o.later, r)
 }
 
-// Record returns a record.
+// Record returns a record of a sender.
 func (p *partition) Record(from *run, id event.ItemID) (protocol.Record, error) {
 	if r := p.record(from, id); r != nil {
 		return protocol.Record{ID: id, To: r.To, Phase: r.phase}, nil
@@ -193,14 +194,14 @@ func (p *partition) RemoveRecord(from *run, rec protocol.Record) error {
 	return nil
 }
 
-// HasBefore reports whether there is an earlier record of the same pair.
+// HasBefore reports whether there is an earlier record of the same sender and receiver.
 func (p *partition) HasBefore(from *run, rec protocol.Record) (bool, error) {
 	r := p.record(from, rec.ID)
 	settled := r.pair.settled.first
 	return r.before != nil || settled != nil && settled.order < r.order, nil
 }
 
-// Refresh makes the answered records before an open one fresh.
+// Refresh makes the answered records before an open record of the same sender and receiver fresh.
 func (p *partition) Refresh(from *run, rec protocol.Record, now int64) error {
 	for b := p.record(from, rec.ID).before; b != nil; b = b.before {
 		if b.phase == store.PhaseAnswered {
@@ -234,7 +235,7 @@ func (o *outbox) drop(r *record) {
 	r.due = 0
 }
 
-// due returns up to limit due records, and the time of the next one.
+// due returns up to limit due records, and the time at which the next one is due.
 func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
 	for len(o.later) > 0 && o.later[0].due <= now {
 		r := o.later[0]
@@ -268,7 +269,7 @@ func (o *outbox) due(now int64, limit int) (due []*record, next int64) {
 	return due, next
 }
 
-// next returns the due time of the next record, or 0.
+// next returns the time at which the next record is due, or 0 if there is none.
 func (o *outbox) next(now int64) int64 {
 	switch {
 	case len(o.now) > 0:
@@ -290,8 +291,8 @@ func (o *outbox) sorted() []*record {
 	}, func(a, b *record) int { return cmp.Compare(a.order, b.order) })
 }
 
-// recordHeap is a heap of records, sorted by the order in which they were written, or for records
-// that are due later by due time. Each record contains its index.
+// recordHeap is a heap of records. Due records are sorted by the order in which they were written,
+// and other records by due time. Each record contains its index.
 type recordHeap []*record
 
 var _ heap.Interface = (*recordHeap)(nil)

@@ -17,12 +17,12 @@ type partition struct {
 
 	mu            sync.Mutex
 	runs          map[event.RunID]*run
-	ids           index // the same sorted, for List
+	ids           index // all runs, sorted for List
 	names         map[string]*name
-	seen          map[event.RunID]*seen                  // by chain
-	kept          map[event.RunID]map[event.ItemID]int64 // by chain: accepted items that are remembered until Confirm
-	chains        map[event.RunID]*chain                 // chains of more than one run
-	streams       map[event.RunID]map[string]*stream     // by chain
+	seen          map[event.RunID]*seen                  // accepted items, by chain
+	kept          map[event.RunID]map[event.ItemID]int64 // accepted items that are remembered until Confirm, by chain
+	chains        map[event.RunID]*chain                 // chains with more than one run
+	streams       map[event.RunID]map[string]*stream     // by chain and name
 	outbox        outbox
 	routes        map[store.Route]*route
 	timers        timers
@@ -30,21 +30,21 @@ type partition struct {
 	collectors    collectors
 	failureGroups failureGroups
 	fairKeys      map[store.FairID]*fairKey
-	purges        timers // of all ended runs
+	purges        timers // purge times of ended runs
 	sessions      map[store.SessionID]*session
-	expiry        int64 // no lease ends before
-	up            int64 // accumulated time during which any session was heard, see package store on dead sessions
-	heard         int64 // the last such time
+	expiry        int64 // no lease ends before this time
+	up            int64 // total time during which any session was heard; package store describes how a session is found dead
+	heard         int64 // time of the last heartbeat
 	looked        int64 // time of the last search for runs without a worker
 	turn          store.UnservedTurn
-	order         uint64 // of the last run that was made ready
+	order         uint64 // order of the last run that was made ready
 	most          int    // maximum number of runs since the maps were last copied
 
-	op protocol.Op[*run, *session] // executes the protocol on this partition
+	op protocol.Op[*run, *session] // executes operations of the protocol on this partition
 
 	waiters *notify.Waiters
-	frames  *notify.Notifier[event.RunID, uint64]   // Watches, by run
-	chunks  *notify.Notifier[event.RunID, struct{}] // AwaitStreams, by chain
+	frames  *notify.Notifier[event.RunID, uint64]   // notifies Watch calls, by run
+	chunks  *notify.Notifier[event.RunID, struct{}] // notifies AwaitStream calls, by chain
 }
 
 func newPartition(number int, clock store.Clock, done <-chan struct{}) *partition {
@@ -74,11 +74,11 @@ func newPartition(number int, clock store.Clock, done <-chan struct{}) *partitio
 // name is the state of a workflow ID.
 type name struct {
 	active *run
-	last   *run   // the last run that ended, if it is retained
-	line   []*run // the queue of runs behind the active one
+	last   *run   // last ended run, if it is retained
+	line   []*run // runs that wait for the end of the active run
 }
 
-// now returns the time in milliseconds.
+// now returns the present time in milliseconds.
 func (p *partition) now() int64 { return p.clock.Now().UnixMilli() }
 
 func millis(t time.Time) int64 { return protocol.Millis(t) }

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Purge removes up to limit runs whose retention has expired. Their memory is freed after the last
-// reader has released them.
+// Purge removes up to limit runs whose retention has expired. Their memory is freed once no reader
+// holds it.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -44,10 +44,10 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 	return nil
 }
 
-// unpurged is the index of an ended run that must not be purged.
+// unpurged is the heap index of an ended run that must not be purged.
 const unpurged = -1
 
-// retention returns for how long a run is retained after its end.
+// retention returns the time for which a run is retained after its end.
 func (r *run) retention() time.Duration {
 	if r.extra == nil {
 		return store.DefaultRetention
@@ -55,8 +55,8 @@ func (r *run) retention() time.Duration {
 	return cmp.Or(r.extra.retention, store.DefaultRetention)
 }
 
-// find returns a run, or nil if it does not exist or was deleted. Only code that must see deleted
-// runs reads p.runs directly.
+// find returns a run. It returns nil if the run does not exist or was deleted. Code that also
+// handles deleted runs reads p.runs directly.
 func (p *partition) find(id event.RunID) *run {
 	if r := p.runs[id]; r != nil && !r.hidden {
 		return r
@@ -64,15 +64,15 @@ func (p *partition) find(id event.RunID) *run {
 	return nil
 }
 
-// tidy removes a route without runs.
+// tidy removes a route if it has no runs.
 func (p *partition) tidy(c *route) {
 	if c.runs == 0 {
 		delete(p.routes, c.Route)
 	}
 }
 
-// shrink frees memory after most of the runs were purged, because maps do not shrink by themselves.
-// Three quarters of the runs were purged before the rest is copied, so the cost per run is small.
+// shrink frees memory after most of the runs were purged, because maps do not shrink. It copies the
+// remaining runs only after three quarters of the runs were purged. So the cost per run is small.
 func (p *partition) shrink() {
 	if len(p.runs) > p.most/4 || p.most < 1024 {
 		return

@@ -12,24 +12,24 @@ import (
 // route is the state of a route in a partition.
 type route struct {
 	store.Route
-	levels  []level // ready runs by descending priority; only a single level may be empty
+	levels  []level // ready runs by priority, highest first; only a single level may be empty
 	open    ordered // open limiter queues
 	blocked list[*run]
-	runs    int  // all runs of the route
-	parked  int  // of these, the parked and queued ones
-	wake    bool // announces that there may be something to claim
+	runs    int  // number of all runs of the route
+	parked  int  // number of parked and queued runs of the route
+	wake    bool // there may be a run to claim
 }
 
-// level contains the ready runs of one priority. A run without a fairness key is always made ready
-// after all others of its priority, so a list is sufficient. A run with a fairness key has a
-// position among them.
+// level contains the ready runs of one priority. A run without a fairness key becomes ready after
+// all others of its priority, so a list is sufficient. A run with a fairness key has a position
+// among them.
 type level struct {
 	priority int
 	runs     list[*run]
-	fair     timers // sorted by position
+	fair     timers // runs with fairness keys, sorted by position
 }
 
-// first returns the first run, or nil.
+// first returns the first run of the level, or nil if it is empty.
 func (l *level) first() *run {
 	first := l.runs.first
 	if fair := l.fair.first(); fair != nil && (first == nil || fair.order < first.order) {
@@ -40,7 +40,7 @@ func (l *level) first() *run {
 
 func (l *level) empty() bool { return l.runs.n == 0 && len(l.fair) == 0 }
 
-// add inserts a run before all with a larger order.
+// add inserts a run before all runs with a larger order.
 func (l *level) add(r *run) {
 	if r.limited != nil && r.fair != "" && r.place != 0 {
 		r.ranked = true
@@ -59,7 +59,7 @@ func (l *level) remove(r *run) {
 	l.runs.remove(r)
 }
 
-// all yields the runs in order.
+// all yields the runs in order. It returns false if yield has returned false.
 func (l *level) all(yield func(*run) bool) bool {
 	fair := slices.Clone(l.fair)
 	slices.SortFunc(fair, func(a, b timer) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.run.id, b.run.id)) })
@@ -79,7 +79,8 @@ func (l *level) all(yield func(*run) bool) bool {
 	return true
 }
 
-// head returns the run that the next claim visits, or nil. It omits the runs that room skips.
+// head returns the run that the next claim visits, or nil if there is none. It omits the runs that
+// free has skipped.
 func (c *route) head(free *protocol.FreeCapacity) *run {
 	var first *run
 	if free == nil {
@@ -148,7 +149,7 @@ func (c *route) ready() iter.Seq[*run] {
 	}
 }
 
-// claimable yields these, and then the runs in open limiter queues.
+// claimable yields the runs of ready, and then the runs in open limiter queues.
 func (c *route) claimable() iter.Seq[*run] {
 	return func(yield func(*run) bool) {
 		for r := range c.ready() {
@@ -166,8 +167,8 @@ func (c *route) claimable() iter.Seq[*run] {
 	}
 }
 
-// next returns the first run to claim of several routes: by priority, then by the time since which
-// it is ready. It returns nil if there is none.
+// next returns the first run to claim of several routes, or nil if there is none. The order is by
+// priority, then by the time at which the runs became ready.
 func next(routes []*route, free *protocol.FreeCapacity) *run {
 	var best *run
 	for _, c := range routes {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// run is one run. Many runs are stored without activity, so fields that few runs have are in extra.
+// run is a run. Many runs are stored without activity, so fields that few runs use are in extra.
 type run struct {
 	id       event.RunID
 	chain    event.RunID
@@ -26,32 +26,33 @@ type run struct {
 	owner  *session
 	status event.Status
 
-	node[*run] // its links in the list of its queue state; the order increases each time the run is made ready
+	node[*run] // links in the list of the queue state; the order increases each time the run becomes ready
 	due        int64
 	created    int64
 	ended      int64
 	priority   int
 	recoveries int32
-	timer      int32 // index in timers if due is set, in purges if it has ended; unpurged if in neither
+	timer      int32 // index in the due times or, once the run has ended, in the purge times; unpurged if in neither
 	queueState store.QueueState
 	closing    bool
-	exempt     bool // the end of its owner is not counted
-	hidden     bool // deleted and not yet purged
+	exempt     bool // the loss of the owner does not count as a recovery
+	hidden     bool // the run was deleted and is not purged
 }
 
-// extra contains the fields that few runs need.
+// extra contains the fields that few runs use.
 type extra struct {
 	tags     map[string]string
 	parent   event.RunID
 	root     event.RunID
 	stepData map[string][]byte
 	audit    []store.AuditEntry
-	// blockers are the sessions whose code could not replay the run; see blockers.
+	// blockers are the sessions whose code could not replay the run. Some may be over; see
+	// partition.blockers.
 	blockers []*session
-	// retention is 0 for the default.
+	// retention is 0 if the run has the default retention.
 	retention time.Duration
-	collect   string // the key whose starts it collects
-	group     string // its failure group
+	collect   string // key whose starts the run collects
+	group     string // failure group of the run
 	rerun     event.RunID
 }
 
@@ -62,10 +63,10 @@ func (r *run) rare() *extra {
 	return r.extra
 }
 
-// links contains the relations of a run to others, which few runs have.
+// links contains the relations of a run to other runs. Few runs have any.
 type links struct {
-	next      event.RunID  // its continuation
-	createdBy event.ItemID // the record that created it, until it is confirmed
+	next      event.RunID  // continuation of the run
+	createdBy event.ItemID // record that created the run, until the record is confirmed
 	records   int          // number of records in the outbox
 }
 
@@ -93,7 +94,7 @@ func (r *run) claimed() store.ClaimedRun {
 
 func (r *run) fence() store.Fence { return store.Fence{Epoch: r.epoch, Token: r.token} }
 
-// record returns the record of the run: everything except its log and inbox.
+// record returns the record of the run, which contains everything except its log and inbox.
 func (r *run) record() store.Record {
 	rec := store.Record{
 		Run: r.id, Chain: r.chain, WorkflowID: r.wid, Route: r.route.Route, Priority: r.priority,
@@ -118,13 +119,13 @@ func (r *run) record() store.Record {
 	return rec
 }
 
-// chain describes a run that has continued, and its continuations.
+// chain describes a run that has continued, together with its continuations.
 type chain struct {
 	later  int  // number of retained runs except the first
-	latest *run // the last run; nil if it was purged
+	latest *run // last run of the chain; nil if it was purged
 }
 
-// chained returns the chain of more than one run with this first run.
+// chained returns the chain of more than one run that begins with first.
 func (p *partition) chained(first event.RunID) *chain {
 	if p.chains[first] == nil {
 		p.chains[first] = &chain{}

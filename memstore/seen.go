@@ -10,7 +10,8 @@ import (
 // linear is the number of IDs up to which a linear search is as fast as a map.
 const linear = 16
 
-// seen contains the IDs of the items that a chain has accepted. Most chains accept few or none.
+// seen contains the IDs of the items that a chain has accepted. Most chains accept few items or
+// none.
 type seen struct {
 	items []seenItem // in the order of acceptance
 	index map[event.ItemID]struct{}
@@ -48,7 +49,8 @@ func (p *partition) Remember(chain event.RunID, id event.ItemID, at int64, keep 
 	return nil
 }
 
-// ForgetSeen removes the IDs of items that were accepted before a time, if enough of them are old.
+// ForgetSeen removes the IDs of items that were accepted before a time. It does so only if enough
+// of them are that old.
 func (p *partition) ForgetSeen(r *run, before int64) error {
 	if s := p.seen[r.chain]; s != nil {
 		s.prune(before, len(r.inbox))
@@ -88,8 +90,9 @@ func (s *seen) add(id event.ItemID, now int64) {
 	}
 }
 
-// prune removes the IDs that were accepted before a time, except for the last unread ones, which
-// are still in the inbox. It waits until these are half of all, so that the cost per item is small.
+// prune removes the IDs that were accepted before a time. It keeps the last unread IDs, because
+// these items are in the inbox. It does nothing until the old IDs are half of all, so the cost per
+// item is small.
 func (s *seen) prune(limit int64, unread int) {
 	if len(s.items) == 0 || s.items[0].at >= limit {
 		return

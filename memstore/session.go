@@ -13,21 +13,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// session is one execution of a worker in one partition.
+// session is the lease of one incarnation of a worker in one partition.
 type session struct {
 	id         store.SessionID
 	worker     string
-	code       string // fingerprint of its code
+	code       string // fingerprint of the code of its process
 	routes     []store.Route
 	ttl        time.Duration
 	expires    int64
-	up         int64 // accumulated up time of the partition when the lease was renewed
+	up         int64 // value of partition.up when the lease was renewed
 	recovering bool
 
 	owned  list[*run]
-	unread map[*run]struct{} // owned runs with items in their inbox
+	unread map[*run]struct{} // owned runs with items in their inboxes
 
-	waiters *notify.Waiters // also record which of these items no Wait has reported
+	waiters *notify.Waiters // waiting calls of all sessions; they also record the items that no Wait has reported
 }
 
 // addUnread records that the inbox of an owned run is not empty.
@@ -38,7 +38,7 @@ func (s *session) addUnread(r *run) {
 	s.unread[r] = struct{}{}
 }
 
-// read removes a run whose inbox is empty from unread.
+// read removes a run with an empty inbox from unread.
 func (s *session) read(r *run) {
 	if _, ok := s.unread[r]; ok {
 		delete(s.unread, r)
@@ -65,8 +65,8 @@ func ids(runs map[*run]struct{}) []event.RunID {
 	return all
 }
 
-// OpenSession adds a lease. If the session exists, it renews the lease, or returns store.ErrExpired
-// if the session is being recovered.
+// OpenSession adds a lease. If the session exists, OpenSession renews the lease. It returns
+// store.ErrExpired if the session is being recovered.
 func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
@@ -91,7 +91,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	return nil
 }
 
-// renew extends the lease from now, and updates the accumulated up time of the partition.
+// renew renews a lease, and updates the total time during which any session was heard.
 func (p *partition) renew(l *session) {
 	now := p.now()
 	if p.heard != 0 {
@@ -121,7 +121,8 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 	}, nil
 }
 
-// live returns a session whose recovery has not begun.
+// live returns the session with the id. It returns an error if the session does not exist or its
+// recovery has begun.
 func (p *partition) live(id store.SessionID) (*session, error) {
 	l := p.sessions[id]
 	if l == nil || l.recovering {
@@ -149,8 +150,8 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 	return owned, nil
 }
 
-// CloseSession removes a lease, and recovers the runs that the session still owns. A
-// session that does not exist was closed before.
+// CloseSession removes a session, and recovers the runs that it owns. If the session does not
+// exist, it was closed before, and CloseSession returns nil.
 func (s *Store) CloseSession(ctx context.Context, partition int, id store.SessionID) error {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
@@ -164,8 +165,8 @@ func (s *Store) CloseSession(ctx context.Context, partition int, id store.Sessio
 	return nil
 }
 
-// recoverDead recovers up to limit runs of dead sessions for the session by. It skips by itself,
-// which is alive.
+// recoverDead recovers up to limit runs of dead sessions on behalf of the live session by. It does
+// not examine by itself.
 func (p *partition) recoverDead(by *session, limit int) {
 	now := p.now()
 	if now <= p.expiry {
@@ -190,8 +191,8 @@ func (p *partition) recoverDead(by *session, limit int) {
 	}
 }
 
-// recover takes up to limit runs from a session, and removes the session after the last one. The
-// fence changes here, not at the next claim. It returns the number of runs.
+// recover takes up to limit runs from a session, and removes the session after the last run. The
+// fence of a run changes now, and not at the next claim. recover returns the number of runs.
 func (p *partition) recover(l *session, by store.SessionID, reason store.Reason, limit int) int {
 	l.recovering = true
 	taken := 0
@@ -212,7 +213,7 @@ func (p *partition) recover(l *session, by store.SessionID, reason store.Reason,
 	return taken
 }
 
-// enterPartition is enter for an operation on a partition by its number.
+// enterPartition is like enter for an operation on a numbered partition, which it returns.
 func (s *Store) enterPartition(ctx context.Context, number int) (*partition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func TestSettled_CountsOnlyWaitsThatHaveNothingToReturn(t *testing.T) {
 		woken, _ := s.Wait(context.WithoutCancel(t.Context()), store.Wait{Sessions: []store.WaitSession{{Session: "s"}}, Routes: []store.Route{route}})
 		ended <- woken
 	}()
-	for s.Settled() != 1 { // until it waits
+	for s.Settled() != 1 { // yield until the call waits
 		if t.Context().Err() != nil {
 			t.Fatal("the wait does not settle")
 		}

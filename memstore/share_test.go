@@ -21,8 +21,8 @@ func (f *fixture) startFair(key string) {
 	f.check(answers[0].Err)
 }
 
-// The pass of a key without waiting runs uses no memory for long, even if other keys always have
-// waiting runs.
+// TestShares_PassesThatAreOverAreForgotten proves that the pass of a key without waiting runs is
+// soon removed, even if other keys always have waiting runs.
 func TestShares_PassesThatAreOverAreForgotten(t *testing.T) {
 	f := open(t, memstore.Config{})
 	f.startFair("always")

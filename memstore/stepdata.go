@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// SetStepData stores step data of an owned run until the run ends, and resets the number of its
-// recoveries if that is progress.
+// SetStepData stores step data of an owned run until the run ends. If progress is set and the data
+// differ, it resets the number of recoveries of the run.
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// stream is a list of chunks; the last chunk has the index last.
+// stream is a list of chunks. The last chunk has the index last.
 type stream struct {
 	chunks  [][]byte
 	last    uint64
@@ -61,7 +61,7 @@ func (p *partition) Stream(chain event.RunID, name string) (protocol.Stream, err
 	return protocol.Stream{Chain: chain, Name: name, Found: true, First: st.last + 1 - uint64(len(st.chunks)), Last: st.last, Closed: st.closed}, nil
 }
 
-// SaveStream stores the state of a stream, which it creates if it does not exist.
+// SaveStream stores the state of a stream. It creates the stream if it does not exist.
 func (p *partition) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 	if !s.Found {
 		if p.streams[s.Chain] == nil {
@@ -74,7 +74,7 @@ func (p *partition) SaveStream(s protocol.Stream) (protocol.Stream, error) {
 	return s, nil
 }
 
-// TrimStream removes the first chunks.
+// TrimStream removes the chunks before First.
 func (p *partition) TrimStream(s protocol.Stream) error {
 	st := p.stream(s.Chain, s.Name)
 	st.trim(len(st.chunks) - int(s.Last+1-s.First))
@@ -96,7 +96,7 @@ func (p *partition) AddChunk(s protocol.Stream, c *store.Publication) error {
 	return nil
 }
 
-// Written returns the number of the last chunk of a writer.
+// Written returns the number of the last chunk that a writer has written.
 func (p *partition) Written(s protocol.Stream, writer string) (uint64, error) {
 	return p.stream(s.Chain, s.Name).writers[writer], nil
 }
@@ -116,7 +116,7 @@ func (s *stream) trim(n int) {
 	s.chunks = s.chunks[n:]
 }
 
-// ReadStream reads a part of a stream.
+// ReadStream returns a part of a stream.
 func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.StreamPage{}, err
@@ -146,7 +146,7 @@ func (p *partition) ended(r *run) bool {
 	return r.queueState == store.StateEnded
 }
 
-// page copies the requested part. The bodies are shared with the store.
+// page adds the requested chunks to page. The bodies are shared with the store.
 func (s *stream) page(r *store.ReadStream, page *store.StreamPage) {
 	page.First, page.Last, page.Closed = s.first(), s.last, s.closed
 	from := max(r.From, page.First)
@@ -168,7 +168,7 @@ func (s *stream) page(r *store.ReadStream, page *store.StreamPage) {
 	}
 }
 
-// AwaitStream blocks until there is a change in a stream of the run's chain.
+// AwaitStream blocks until a stream of the run's chain changes or the chain ends.
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, after uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, name string, a
 	}})
 }
 
-// chainOf returns the chain of a run, which never changes.
+// chainOf returns the chain of a run. The chain of a run never changes.
 func (p *partition) chainOf(run event.RunID) (event.RunID, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

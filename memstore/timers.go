@@ -1,9 +1,9 @@
 package memstore
 
-// timers is a heap of runs sorted by a time, then by ID. The time is stored in the heap because it
-// is compared far more often than the run is read. Each run contains its index, so that a message
-// can remove it without a search. A run is in at most one heap: while it is parked in that of the
-// due times, after its end in that of the purges.
+// timers is a heap of runs, sorted by a time, then by ID. The heap stores the times, because they
+// are compared far more often than the runs are read. Each run contains its index, so that a
+// message can remove it without a search. A run is in at most one heap: the due times while it is
+// parked, and the purge times after its end.
 type timers []timer
 
 type timer struct {
@@ -11,7 +11,7 @@ type timer struct {
 	run *run
 }
 
-// first returns the run with the earliest time, or nil.
+// first returns the run with the earliest time, or nil if the heap is empty.
 func (t timers) first() *run {
 	if len(t) == 0 {
 		return nil
@@ -19,7 +19,7 @@ func (t timers) first() *run {
 	return t[0].run
 }
 
-// next returns the earliest time, or 0.
+// next returns the earliest time, or 0 if the heap is empty.
 func (t timers) next() int64 {
 	if len(t) == 0 {
 		return 0

@@ -11,10 +11,10 @@ import (
 
 var _ protocol.Tx[*run, *session] = (*partition)(nil)
 
-// Now returns the time.
+// Now returns the time of the clock.
 func (p *partition) Now() time.Time { return p.clock.Now() }
 
-// Run returns a run, including hidden ones.
+// Run returns a run, hidden or not.
 func (p *partition) Run(id event.RunID) (*run, error) { return p.runs[id], nil }
 
 // State returns the state of a run.
@@ -40,8 +40,8 @@ func (p *partition) State(r *run) protocol.Run[*session] {
 	return s
 }
 
-// Save stores the state of a run, and adds it to the list of its queue state. Frames and inbox are
-// stored separately before.
+// Save stores the state of a run, and adds the run to the list of its queue state. Frames and inbox
+// are stored before by other methods.
 func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	moved := s.QueueState != r.queueState || s.Due != r.due
 	if r.limited != nil {
@@ -67,7 +67,7 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 	return nil
 }
 
-// leave removes the run from the list of its queue state.
+// leave removes a run from the list of its queue state.
 func (p *partition) leave(r *run) {
 	switch r.queueState {
 	case store.StateReady:
@@ -96,7 +96,7 @@ func (p *partition) leave(r *run) {
 	r.queueState = 0
 }
 
-// enter adds a run that is in no list to that of its new queue state.
+// enter adds a run that is in no list to the list of its new queue state.
 func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 	r.queueState = s.QueueState
 	switch s.QueueState {
@@ -133,7 +133,7 @@ func (p *partition) enter(r *run, s *protocol.Run[*session]) {
 	}
 }
 
-// setPurge sets when an ended run may be purged; 0 means that it is held back.
+// setPurge sets the time at which an ended run may be purged; 0 means that the run is held back.
 func (p *partition) setPurge(r *run, at int64) {
 	if r.timer != unpurged {
 		if p.purges[r.timer].at == at {
@@ -158,7 +158,7 @@ func (p *partition) AppendFrame(r *run, _ uint64, frame []byte) error {
 	return nil
 }
 
-// Latest returns the last run of a run's chain.
+// Latest returns the last run of the chain of r.
 func (p *partition) Latest(r *run) (*run, error) {
 	if c := p.chains[r.chain]; c != nil {
 		return c.latest, nil
@@ -172,7 +172,7 @@ func (p *partition) SetRerun(r *run, rerun event.RunID) error {
 	return nil
 }
 
-// SetNext makes next the last run of the chain.
+// SetNext makes next the continuation of r and the latest run of the chain.
 func (p *partition) SetNext(r, next *run) error {
 	r.linked().next = next.id
 	p.chains[r.chain].latest = next
@@ -206,18 +206,18 @@ func (p *partition) SetStepData(r *run, key string, body []byte) error {
 	return nil
 }
 
-// NextDue returns the earliest due time.
+// NextDue returns the earliest due time of the partition.
 func (p *partition) NextDue() (int64, error) { return p.nextDue(), nil }
 
 // Item returns the ID of an unread item.
 func (p *partition) Item(r *run, n int) (event.ItemID, error) { return r.inbox[n].ID, nil }
 
-// HasRunItem reports whether there is an item for this run alone, beginning with number n.
+// HasRunItem reports whether any unread item from number n on is for this run alone.
 func (p *partition) HasRunItem(r *run, n int) (bool, error) {
 	return slices.ContainsFunc(r.inbox[n:], func(i store.Item) bool { return i.Scope == store.ScopeRun }), nil
 }
 
-// AddItem adds an item to the inbox.
+// AddItem adds an item to the end of the inbox.
 func (p *partition) AddItem(r *run, item store.Item) error {
 	r.inbox = append(r.inbox, item)
 	return nil
@@ -236,7 +236,7 @@ func (p *partition) DropItems(r *run, n int) error {
 	return nil
 }
 
-// MoveItems moves the inbox of a run to another one.
+// MoveItems moves all unread items of a run to another run.
 func (p *partition) MoveItems(from, to *run) error {
 	to.inbox, from.inbox = from.inbox, nil
 	return nil
@@ -250,7 +250,7 @@ func (p *partition) Active(workflowID string) (*run, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// LastEnded returns the last run of a workflow ID that ended.
+// LastEnded returns the last ended run of a workflow ID.
 func (p *partition) LastEnded(workflowID string) (*run, error) {
 	if n := p.names[workflowID]; n != nil {
 		return n.last, nil
@@ -258,7 +258,7 @@ func (p *partition) LastEnded(workflowID string) (*run, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// Line returns the runs that wait for the active run of a workflow ID.
+// Line returns the runs that wait for the active run of a workflow ID, in order.
 func (p *partition) Line(workflowID string) ([]*run, error) {
 	return slices.Clone(p.name(workflowID).line), nil
 }
@@ -269,7 +269,7 @@ func (p *partition) FindSession(id store.SessionID) (*session, error) { return p
 // IsActive reports whether r is the active run of its workflow ID.
 func (p *partition) IsActive(r *run) (bool, error) { return p.name(r.wid).active == r, nil }
 
-// NextInQueue returns the run that follows the active one.
+// NextInQueue returns the run that has waited longest for the workflow ID of r.
 func (p *partition) NextInQueue(r *run) (*run, error) {
 	if n := p.name(r.wid); len(n.line) > 0 {
 		return n.line[0], nil
@@ -277,7 +277,7 @@ func (p *partition) NextInQueue(r *run) (*run, error) {
 	return nil, nil //nolint:nilnil // nobody waits
 }
 
-// SetActive makes another run the active one.
+// SetActive makes active the active run of the workflow ID of r.
 func (p *partition) SetActive(r, active *run, ended bool) error {
 	n := p.name(r.wid)
 	n.active = active
@@ -294,7 +294,7 @@ func (p *partition) ForgetEnded(r *run) error {
 		return nil
 	}
 	n.last = nil
-	if n.active == nil { // then no run waits for it
+	if n.active == nil { // without an active run, no run waits for the ID
 		delete(p.names, r.wid)
 	}
 	return nil
@@ -316,12 +316,12 @@ func (p *partition) Blockers(r *run) ([]*session, error) {
 // SetBlockers replaces the sessions that have blocked a run.
 func (p *partition) SetBlockers(r *run, sessions []*session) { r.rare().blockers = sessions }
 
-// Held returns what prevents a run from being purged.
+// Held returns the reasons that keep a run from its purge.
 func (p *partition) Held(r *run) (protocol.Held, error) {
 	return protocol.Held{Records: r.links != nil && r.links.records > 0, Later: p.chains[r.id] != nil, Kept: len(p.kept[r.id]) > 0}, nil
 }
 
-// NextPurge returns the run to purge first if it is due.
+// NextPurge returns the run that was due first for its purge, or nil if none is due.
 func (p *partition) NextPurge(now int64) (*run, error) {
 	if len(p.purges) == 0 || p.purges.next() > now {
 		return nil, nil //nolint:nilnil // there is none
@@ -329,7 +329,7 @@ func (p *partition) NextPurge(now int64) (*run, error) {
 	return p.purges.first(), nil
 }
 
-// Remove removes a run.
+// Remove removes a run with everything that is stored under its ID.
 func (p *partition) Remove(r *run) error {
 	if r.timer != unpurged {
 		p.purges.remove(r)
@@ -354,7 +354,7 @@ func (p *partition) Remove(r *run) error {
 	return nil
 }
 
-// ForgetChain removes the data of a chain.
+// ForgetChain removes the accepted items and the streams of a chain.
 func (p *partition) ForgetChain(chain event.RunID) error {
 	delete(p.seen, chain)
 	delete(p.kept, chain)
@@ -362,7 +362,7 @@ func (p *partition) ForgetChain(chain event.RunID) error {
 	return nil
 }
 
-// announce notifies the waiting calls that the changes of an operation concern.
+// announce notifies the calls that wait for the changes of an operation.
 func (p *partition) announce() {
 	changes := &p.op.Changes
 	for _, r := range changes.Ready {

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/notify"
 )
 
-// Wait blocks until there may be something to do. If Until is zero, a due time counts if it is
-// earlier than all that were set when Wait was called.
+// Wait blocks until there may be something to do. If w.Until is zero, a due time that is earlier
+// than all due times at the call also ends the wait.
 func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Woken{}, err
@@ -45,19 +45,19 @@ func (p *partition) join(call *notify.Call, routes []store.Route) {
 	}
 }
 
-// wake announces that a route may have claimable runs: to the Wait that has been idle longest, or
-// else to the next one.
+// wake announces that a route may have claimable runs. It notifies the Wait that has been idle
+// longest, or the next one if none is blocked.
 func (p *partition) wake(c *route) {
 	c.wake = c.wake || !p.waiters.Wake(c.Route)
 }
 
-// tell records that an owned run has a new item and notifies the waiting call of its session.
+// tell records that an owned run has a new item, and notifies the waiting call of the owner.
 func (p *partition) tell(r *run) {
 	r.owner.addUnread(r)
 	p.waiters.Unread(r.owner.id, r.id, 0)
 }
 
-// Watch blocks until the log of a run has more than n frames, or until the run has ended.
+// Watch blocks until the log of a run has more than n frames or the run has ended.
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	p := s.partitionOf(run)
 	frames := p.frames.Subscribe(run)
@@ -77,9 +77,8 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	}})
 }
 
-// Settled returns the number of calls of Wait that are blocked and have nothing to return. It is
-// for test kits that must determine whether everything waits: a call that has or is about to have a
-// result is not counted.
+// Settled returns the number of Wait calls that are blocked and have no result. Test kits use it to
+// determine whether all workers wait. It does not count calls that are about to return.
 func (s *Store) Settled() int {
 	n := 0
 	for _, p := range s.parts {

@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
-// In the tests below only the test itself acts: synctest.Wait returns when all goroutines are
-// blocked, so that "still waits" can be observed.
+// In the tests below only the test itself acts. synctest.Wait returns when all goroutines are
+// blocked, so a test can observe that a call has not returned.
 
 func TestWait_BlocksUntilThereIsSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestWait_ThatHasAWakeLeavesTheNextToOthers(t *testing.T) {
 		idle("both", a, b)
 		idle("only b", b)
 		var batch []store.Create
-		for _, c := range []store.Route{a, b} { // in one action, so that no call can return in between
+		for _, c := range []store.Route{a, b} { // change both routes in one action, so that no call can return in between
 			batch = append(batch, store.Create{Run: f.ids.Run(time.Now(), 0), Route: c, Frame: []byte("frame")})
 		}
 		_, err := f.Create(t.Context(), batch)
