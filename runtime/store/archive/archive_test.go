@@ -30,7 +30,7 @@ const golden = "testdata/format1.jsonl"
 
 var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// source is a store with fixed runs of every kind.
+// source is a store with one run of every kind.
 type source struct {
 	*memstore.Store
 	t     *testing.T
@@ -39,7 +39,7 @@ type source struct {
 	runs  []event.RunID
 }
 
-// newSource returns a store with a chain of two runs and streams, a failed run and an open run.
+// newSource returns a store with a chain of two runs and its streams, a failed run and an open run.
 func newSource(t *testing.T) *source {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -190,7 +190,7 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 			}
 		}
 		q.Cursor = ""
-		if q.Budget == 0 { // the runs that a budget covers depend on the store
+		if q.Budget == 0 { // the store decides which runs a budget covers, so only queries without one are compared
 			same(t, fmt.Sprint("count ", q), s.Store, got, func(st store.Store) (any, error) {
 				n, err := st.(store.Lister).Count(ctx, q)
 				n.Looked = 0
@@ -204,7 +204,7 @@ func TestOPS1_AFileShowsWhatTheStoreHad(t *testing.T) {
 	})
 }
 
-// same compares the results of two stores.
+// same compares the results of ask for two stores.
 func same(t *testing.T, what string, want, got store.Store, ask func(store.Store) (any, error)) {
 	t.Helper()
 	a, wantErr := ask(want)
@@ -255,7 +255,7 @@ func TestOPS1_AFileIsChangedByNobody(t *testing.T) {
 	}
 }
 
-// imports adds the runs of a file to a store, and returns the result for each.
+// imports adds the runs of a file to a store, and returns the result for each run.
 func imports(ctx context.Context, t *testing.T, b []byte, into store.Store) (all []archive.Imported) {
 	t.Helper()
 	err := archive.Import(ctx, bytes.NewReader(b), into, "somebody", func(got archive.Imported) { all = append(all, got) })
@@ -287,7 +287,7 @@ func TestOPS1_WhatIsImportedIsExportedAgainAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := archive.NewExporter(into, w, nil)
-	for _, run := range []event.RunID{ended[1], ended[2], ended[0]} { // a later run includes its chain, and each run is exported once
+	for _, run := range []event.RunID{ended[1], ended[2], ended[0]} { // exporting a later run exports its chain, and no run is exported twice
 		if err := x.Run(t.Context(), run); err != nil {
 			t.Fatal(err)
 		}
@@ -300,8 +300,8 @@ func TestOPS1_WhatIsImportedIsExportedAgainAsItWas(t *testing.T) {
 	}
 }
 
-// without returns the lines of a file without checksums and retentions, which count from the
-// import.
+// without returns the lines of a file without their sums and without retentions, which count from
+// the import.
 func without(t *testing.T, b []byte) (lines []string) {
 	t.Helper()
 	for line := range strings.Lines(string(b)) {
@@ -324,8 +324,8 @@ func TestOPS1_OpenRunsAreNotImported(t *testing.T) {
 	}
 }
 
-// An edited file can have valid checksums. For an existing run the logs are compared, not only the
-// records.
+// TestOPS1_AnEditedLogIsNotTakenForTheSame proves that an import compares the logs of an existing
+// run and not only the records. An edited file can have valid sums.
 func TestOPS1_AnEditedLogIsNotTakenForTheSame(t *testing.T) {
 	s := newSource(t)
 	run := s.runs[2]
@@ -391,8 +391,8 @@ func TestOPS1_EveryByteOfAFileCounts(t *testing.T) {
 	refused("more behind the end", append(bytes.Clone(whole), '\n'))
 }
 
-// Since an edited file can have valid checksums, the order and the numbers of the lines are
-// validated as well.
+// TestOPS1_LinesThatDoNotFitAreRefused proves that a reader validates the order and the numbers of
+// the lines. An edited file can have valid sums.
 func TestOPS1_LinesThatDoNotFitAreRefused(t *testing.T) {
 	s := newSource(t)
 	whole := s.export()
@@ -413,7 +413,7 @@ func TestOPS1_LinesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// dropping is a store in which a stream loses chunks while it is read.
+// dropping is a store with a stream that loses chunks while a caller reads it.
 type dropping struct{ *memstore.Store }
 
 func (d dropping) ReadStream(ctx context.Context, q store.ReadStream) (store.StreamPage, error) {
@@ -473,7 +473,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// A file with valid checksums may contain anything. Nothing that is not a valid run is imported.
+// FuzzImport imports files with valid sums and arbitrary contents. It checks that only valid runs
+// are imported.
 func FuzzImport(f *testing.F) {
 	whole, err := os.ReadFile(golden)
 	if err != nil {

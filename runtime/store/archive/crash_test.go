@@ -22,7 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// The environment variables with which the test binary imports a file.
+// Names of the environment variables that make the test binary import a file.
 const (
 	importFile = "ARCHIVE_TEST_FILE"
 	importInto = "ARCHIVE_TEST_INTO"
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// importAlone imports a file and prints each imported run.
+// importAlone imports a file and prints a line for each imported run. It returns the exit code of
+// the process.
 func importAlone(name, into string) int {
 	ctx := context.Background()
 	f, err := os.Open(name)
@@ -53,8 +54,8 @@ func importAlone(name, into string) int {
 	return 0
 }
 
-// many returns a file with the given number of runs, each with several commits, streams and labels,
-// and their IDs.
+// many returns a file with the given number of runs, and their IDs. Each run has several commits,
+// streams and labels.
 func many(t *testing.T, runs int) (string, []event.RunID) {
 	t.Helper()
 	s := newSource(t)
@@ -71,8 +72,8 @@ func many(t *testing.T, runs int) (string, []event.RunID) {
 	return file(t, s.export(ended...)), ended
 }
 
-// whole fails the test unless each run of a file is in a store completely or not at all, and the
-// store has no violations. It returns the number of runs in the store.
+// whole fails the test unless the store has each run of the file completely or not at all, and has
+// no violations. It returns the number of runs in the store.
 func whole(t *testing.T, name, url string) (there int) {
 	t.Helper()
 	ctx := t.Context()
@@ -118,7 +119,7 @@ func whole(t *testing.T, name, url string) (there int) {
 	return there
 }
 
-// stores lists the stores that outlive a process.
+// stores returns the URLs of stores whose data survive a process.
 func stores(t *testing.T) map[string]string {
 	return map[string]string{"SQLite": "sqlite:" + filepath.Join(t.TempDir(), "runs.db"), "Redis": redistest.Shared(t).URL() + "?prefix=" + redistest.Prefix()}
 }
@@ -143,7 +144,7 @@ func TestOPS1_AKilledImportLeavesWholeRuns(t *testing.T) {
 				said := 0
 				for lines := bufio.NewScanner(out); lines.Scan(); {
 					if said++; said == after {
-						_ = cmd.Process.Kill() // it may have ended
+						_ = cmd.Process.Kill() // fails if the process has ended
 					}
 				}
 				_ = cmd.Wait()
@@ -158,7 +159,8 @@ func TestOPS1_AKilledImportLeavesWholeRuns(t *testing.T) {
 	}
 }
 
-// A server that is killed after each response has executed everything that it confirmed.
+// TestOPS1_AServerThatIsKilledHasWholeRuns kills the server after each response. It proves that the
+// server has stored every run whose import it confirmed.
 func TestOPS1_AServerThatIsKilledHasWholeRuns(t *testing.T) {
 	name, runs := many(t, 40)
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
-// A file that was truncated or changed is refused, and the error contains the number of the line.
+// A truncated or changed file is refused. The error contains the number of the line.
 func ExampleCheck() {
 	var file bytes.Buffer
 	w, err := archive.NewWriter(&file, archive.Head{Source: "memory"})
@@ -31,7 +31,7 @@ func ExampleCheck() {
 	// line 2 of the export: the file ends within it: it was cut off
 }
 
-// Runs are copied from one store to another with a file.
+// The example copies runs from one store to another in a file.
 func ExampleImport() {
 	ctx := context.Background()
 	from, to := memstore.New(), memstore.New()

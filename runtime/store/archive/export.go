@@ -10,10 +10,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// pageFrames is the number of frames that are read at once.
+// pageFrames is the number of frames that one call of Load reads.
 const pageFrames = 256
 
-// Exporter writes runs of a store into a file. It holds no more of a run in memory than a page.
+// Exporter writes runs of a store into a file. It keeps at most a page of a run in memory.
 type Exporter struct {
 	from    store.Store
 	to      *Writer
@@ -23,8 +23,8 @@ type Exporter struct {
 	streams store.StreamLister
 }
 
-// NewExporter returns an Exporter that writes to a Writer, which the caller must close. tell is
-// called after each run and each page; it may be nil.
+// NewExporter returns an Exporter that writes to a Writer. The caller must close the Writer. The
+// Exporter calls tell after each run and each page; tell may be nil.
 func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 	if tell == nil {
 		tell = func(Counts) {}
@@ -33,9 +33,9 @@ func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.FailureGroup{}, tell: tell, streams: lister}
 }
 
-// Run writes the chain of a run: the first run, which has the streams, and the later runs that are
-// kept. It skips a run that was written before, so the caller may pass a run twice. An open run is
-// written as of one moment. ErrRunNotFound: there is no such run.
+// Run writes the chain of a run: the first run, with the streams, and all later runs that are kept.
+// It skips runs that it has written before, so the caller may pass a run twice. An open run is
+// written as of one moment. Run returns store.ErrRunNotFound if the run does not exist.
 func (e *Exporter) Run(ctx context.Context, run event.RunID) error {
 	if e.done[run] {
 		return nil
@@ -52,12 +52,12 @@ func (e *Exporter) Run(ctx context.Context, run event.RunID) error {
 	return e.follow(ctx, run)
 }
 
-// follow writes a run and the runs that continue it.
+// follow writes a run and the runs that it continued as.
 func (e *Exporter) follow(ctx context.Context, run event.RunID) error {
 	for first := true; run != "" && !e.done[run]; first = false {
 		rec, err := e.record(ctx, run)
 		if errors.Is(err, store.ErrRunNotFound) && !first {
-			return nil // it was purged
+			return nil // the run was purged in the meantime
 		}
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func (e *Exporter) load(ctx context.Context, l store.Load) (store.Loaded, error)
 	return got[0], nil
 }
 
-// write writes a run up to the last commit in its record. Later commits are omitted.
+// write writes a run up to the last commit in its record. It omits later commits.
 func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
 	label, err := e.failureGroup(ctx, rec)
 	if err != nil {
@@ -127,7 +127,7 @@ func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
 	return nil
 }
 
-// stream writes a stream as of one moment. An open run may drop chunks while they are read.
+// stream writes a stream as of one moment. An open run may drop chunks while the stream is read.
 func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) error {
 	page, err := e.from.ReadStream(ctx, store.ReadStream{Run: run, Stream: name})
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) err
 	return nil
 }
 
-// trouble returns the failure group of a record with its description.
+// failureGroup returns the failure group of a record with its description.
 func (e *Exporter) failureGroup(ctx context.Context, rec *store.Record) (store.FailureGroup, error) {
 	if rec.Group == "" {
 		return store.FailureGroup{}, nil
@@ -185,14 +185,14 @@ func (e *Exporter) failureGroup(ctx context.Context, rec *store.Record) (store.F
 	return t, nil
 }
 
-// Below yields a run and its descendants, which from must be able to list.
+// Below yields a run and its descendants. from must be able to list them.
 func Below(ctx context.Context, from store.Lister, run event.RunID) iter.Seq2[event.RunID, error] {
 	return func(yield func(event.RunID, error) bool) {
 		queue, seen := []event.RunID{run}, map[event.RunID]bool{}
 		for len(queue) > 0 {
 			next := queue[0]
 			queue = queue[1:]
-			if seen[next] { // only possible after an import
+			if seen[next] { // a cycle, which only an import can create
 				continue
 			}
 			seen[next] = true

@@ -2,8 +2,8 @@ package archive
 
 import "bytes"
 
-// Resealed returns a file with the given line in place of the line of its kind, with new sums for
-// all lines.
+// Resealed returns a file in which body replaces the first line of the same kind. All lines have
+// new sums.
 func Resealed(file, body []byte) []byte {
 	var s sum
 	var b bytes.Buffer

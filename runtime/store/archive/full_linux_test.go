@@ -11,10 +11,11 @@ import (
 	"testing"
 )
 
-// importMost limits the size of files that the test binary may write, in bytes.
+// importMost is the name of the environment variable that limits the size in bytes of files that
+// the test binary may write.
 const importMost = "ARCHIVE_TEST_MOST"
 
-// A limited file size has the same effect as a full disk.
+// init limits the file size, which has the same effect as a full disk.
 func init() {
 	most, err := strconv.ParseUint(os.Getenv(importMost), 10, 64)
 	if err != nil {

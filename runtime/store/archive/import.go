@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Check reads a file to its end and returns its head and the counts of its lines.
+// Check reads a file to its end. It returns the head and the counts of the lines.
 func Check(r io.Reader) (Head, Counts, error) {
 	a, err := NewReader(r)
 	if err != nil {
@@ -29,21 +29,20 @@ func Check(r io.Reader) (Head, Counts, error) {
 // Imported is the result for one run.
 type Imported struct {
 	Run   event.RunID
-	Fresh bool  // the run was added
-	Err   error // why it was refused; nil if it is in the store, added or existing
+	Fresh bool  // the run was added by this import
+	Err   error // reason of the refusal; nil if the store contains the run
 
-	Status event.Status // in the file
-	Parent event.RunID  // the run that started it; empty if none
+	Status event.Status // status of the run in the file
+	Parent event.RunID  // run that started this run; empty if there is none
 }
 
-// Import adds the runs of a file to a store one after the other, each in one action. It first
-// checks the whole file, and imports nothing from a file that was truncated or changed. It calls
-// tell for each run; a refused run does not prevent the import of the others. If Import returns an
-// error, the runs passed to tell have been processed, and the caller can repeat the import of the
-// same file, which skips them.
+// Import adds the runs of a file to a store, each run in one action. It first checks the whole
+// file, and imports nothing from a truncated or changed file. It calls tell for each run. If a run
+// is refused, Import continues with the others. If Import returns an error, the runs passed to tell
+// have been processed. The caller can then import the same file again, which skips those runs.
 //
-// For each run Import reads the last commit from the store; if the store has the run, it compares
-// the stored log with that in the file.
+// For each run Import reads the last commit from the store. If the store has the run, Import
+// compares the stored log with the log in the file.
 func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.SessionID, tell func(Imported)) error {
 	importer, ok := store.As[store.Importer](to)
 	if !ok {
@@ -131,8 +130,9 @@ func importOne(ctx context.Context, importer store.Importer, to store.Store, m *
 	return Imported{Run: run, Err: same(ctx, to, m)}
 }
 
-// leadsTo reports whether following the references of the runs in a store leads to run. It is
-// called before each run is added, so a cycle is detected when its last run is imported.
+// leadsTo reports whether the references between runs in a store lead from one run to another. The
+// function to returns the reference of a run. Import calls leadsTo before it adds a run, so it
+// detects a cycle when it imports the last run of the cycle.
 func leadsTo(ctx context.Context, in store.Store, from, run event.RunID, to func(*store.Record) event.RunID) (bool, error) {
 	var loop event.Loop
 	for at := from; at != "" && !loop.Closed(at); {
@@ -153,8 +153,8 @@ func leadsTo(ctx context.Context, in store.Store, from, run event.RunID, to func
 	return false, nil
 }
 
-// same returns an error unless the stored log of a run equals its log in the file. Logs of ended
-// runs do not change.
+// same returns an error unless the stored log of a run equals its log in the file. The log of an
+// ended run does not change.
 func same(ctx context.Context, in store.Store, m *store.Import) error {
 	for n := 0; n < len(m.Frames); {
 		got, err := in.Load(ctx, []store.Load{{Run: m.Record.Run, After: uint64(n), Limit: pageFrames}})

@@ -15,13 +15,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Format is the version of the format that this release writes, and the only one that it reads.
+// Format is the version of the format. This release writes and reads only this version.
 const Format = 1
 
 // Kind is the kind of a line.
 type Kind string
 
-// The kinds in their order in a file.
+// Kinds of lines, in their order in a file.
 const (
 	KindHead   Kind = "head"
 	KindRun    Kind = "run"
@@ -53,13 +53,13 @@ func (c *Counts) add(k Kind) {
 	}
 }
 
-// Head is the first line.
+// Head is the first line of a file.
 type Head struct {
-	Source   string    // the kind of the store, such as sqlite
-	Exported time.Time // when the export began
+	Source   string    // kind of the store, such as sqlite
+	Exported time.Time // time at which the export began
 }
 
-// Stream describes a stream before its chunks. For an empty stream First is Last + 1.
+// Stream describes a stream. Its chunks follow. For an empty stream First is Last + 1.
 type Stream struct {
 	Name        string
 	First, Last uint64
@@ -84,7 +84,7 @@ type line struct {
 	Counts   *Counts   `json:"counts,omitempty"`
 }
 
-// text contains any bytes.
+// text is a string that may contain any bytes.
 type text string
 
 // MarshalJSON encodes bytes that are not valid UTF-8 as base64.
@@ -95,7 +95,7 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
+// UnmarshalJSON decodes both forms that MarshalJSON writes.
 func (t *text) UnmarshalJSON(b []byte) error {
 	var plain string
 	if err := json.Unmarshal(b, &plain); err == nil {
@@ -113,7 +113,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // record is the encoded form of a store.Record.
 type record struct {
 	ID           event.RunID       `json:"id"`
-	Chain        event.RunID       `json:"chain,omitempty"` // its first run; empty for the run itself
+	Chain        event.RunID       `json:"chain,omitempty"` // first run of the chain; empty for the first run itself
 	WorkflowID   text              `json:"workflowId,omitempty"`
 	Queue        string            `json:"queue"`
 	Workflow     string            `json:"workflow"`
@@ -124,11 +124,11 @@ type record struct {
 	State        string            `json:"state"`
 	Status       event.Status      `json:"status"`
 	Events       uint64            `json:"events"`
-	Commit       string            `json:"commit"` // the last commit
+	Commit       string            `json:"commit"` // ID of the last commit
 	Epoch        uint64            `json:"epoch,omitempty"`
 	Due          time.Time         `json:"due,omitzero"`
 	Next         event.RunID       `json:"next,omitempty"`
-	Rerun        event.RunID       `json:"rerun,omitempty"` // the last rerun
+	Rerun        event.RunID       `json:"rerun,omitempty"` // last rerun of the run
 	CreatedAt    time.Time         `json:"createdAt"`
 	EndedAt      time.Time         `json:"endedAt,omitzero"`
 	Retention    string            `json:"retention"`
@@ -156,7 +156,7 @@ type use struct {
 	Local  bool   `json:"local,omitempty"`
 }
 
-// recordOf encodes a record.
+// recordOf returns the encoded form of a record.
 func recordOf(r *store.Record, t store.FailureGroup) *record {
 	w := &record{
 		ID: r.Run, WorkflowID: text(r.WorkflowID), Queue: r.Route.Queue, Workflow: r.Route.Workflow, Priority: r.Priority, Tags: r.Tags,
@@ -176,7 +176,7 @@ func recordOf(r *store.Record, t store.FailureGroup) *record {
 	return w
 }
 
-// record is the inverse of recordOf.
+// record returns the record and the failure group that recordOf has encoded.
 func (w *record) record() (r store.Record, t store.FailureGroup, err error) {
 	r = store.Record{
 		Run: w.ID, Chain: w.Chain, WorkflowID: string(w.WorkflowID), Route: store.Route{Queue: w.Queue, Workflow: w.Workflow}, Priority: w.Priority, Tags: w.Tags,
@@ -210,7 +210,7 @@ func (w *record) record() (r store.Record, t store.FailureGroup, err error) {
 	return r, t, nil
 }
 
-// sum is the sum of a line, which depends on all preceding lines.
+// sum is the sum of a line. It depends on all preceding lines.
 type sum [8]byte
 
 const (
@@ -219,7 +219,7 @@ const (
 	sumSize   = len(sumBefore) + 2*len(sum{}) + len(sumAfter)
 )
 
-// next returns the sum of the next line, given without its sum.
+// next returns the sum of the next line. body is that line without its sum.
 func (s sum) next(body []byte) (n sum) {
 	h := sha256.New()
 	h.Write(s[:])
@@ -228,8 +228,8 @@ func (s sum) next(body []byte) (n sum) {
 	return n
 }
 
-// seal appends the sum to a line, which must be an object with at least one field. It may modify
-// the line.
+// seal appends the sum and a newline to a line. The line must be an object with at least one field.
+// seal may modify body.
 func (s *sum) seal(body []byte) []byte {
 	*s = s.next(body)
 	body = append(body[:len(body)-1], sumBefore...)
@@ -239,7 +239,7 @@ func (s *sum) seal(body []byte) []byte {
 
 var errSum = errors.New("its sum is not that of the line and of those before it: it was changed, or lines are missing or in another order")
 
-// open is the inverse of seal, without the newline.
+// open checks the sum of a line without the newline, and returns the line without the sum.
 func (s *sum) open(sealed []byte) (body []byte, err error) {
 	at := len(sealed) - sumSize
 	if at < 2 || !bytes.HasPrefix(sealed[at:], []byte(sumBefore)) || !bytes.HasSuffix(sealed, []byte(sumAfter)) {

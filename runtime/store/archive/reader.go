@@ -10,17 +10,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// MaxLine is the maximum length of a line in bytes. It exceeds the size of a frame or chunk that
-// any store accepts.
+// MaxLine is the maximum length of a line in bytes. It exceeds the size of any frame or chunk that
+// a store accepts.
 const MaxLine = 1 << 28
 
-// LineError reports what is wrong with a file and in which line. The first line is 1.
+// LineError reports an invalid line of a file. Line numbers count from 1.
 type LineError struct {
 	Line int
 	Err  error
 }
 
-// Error returns the line and the cause.
+// Error returns the number of the line and the cause.
 func (e *LineError) Error() string { return fmt.Sprintf("line %d of the export: %v", e.Line, e.Err) }
 
 // Unwrap returns the cause.
@@ -29,23 +29,23 @@ func (e *LineError) Unwrap() error { return e.Err }
 // Permanent returns true, because the file does not change.
 func (e *LineError) Permanent() bool { return true }
 
-// Fix returns what the operator must do.
+// Fix returns the action that the operator must take.
 func (e *LineError) Fix() string { return "export the runs again, and copy the file as a whole" }
 
 // Line is a decoded line.
 type Line struct {
 	Kind   Kind
-	Number int   // of the line, from 1
-	Offset int64 // position of the line in the file
+	Number int   // number of the line, from 1
+	Offset int64 // offset of the line in the file
 
-	Record       store.Record // of a run
+	Record       store.Record // of a line of kind run
 	FailureGroup store.FailureGroup
-	N            uint64 // of a frame or a chunk
+	N            uint64 // number of a frame or a chunk
 	Stream       Stream
-	Body         []byte // of a frame or a chunk
+	Body         []byte // body of a frame or a chunk
 }
 
-// Reader reads a file line by line and checks each line.
+// Reader reads a file line by line, and checks each line.
 type Reader struct {
 	r      *bufio.Reader
 	sum    sum
@@ -55,14 +55,15 @@ type Reader struct {
 	offset int64
 	ended  bool
 
-	// The lines that must follow.
-	frames, frame uint64 // number of frames of the run, and the last frame read
+	// State of the run and stream that are being read, which determines the next valid lines.
+	frames, frame uint64 // number of frames of the run; number of the last frame read
 	streams       int
 	stream        Stream
-	chunk         uint64 // the next chunk
+	chunk         uint64 // number of the next chunk
 }
 
-// NewReader reads the first line. It returns a *LineError or an error of r.
+// NewReader returns a Reader that has read the first line of r. The error is a *LineError or an
+// error of r.
 func NewReader(r io.Reader) (*Reader, error) {
 	a := &Reader{r: bufio.NewReaderSize(r, 1<<16), stream: Stream{First: 1}, chunk: 1}
 	l, _, err := a.read()
@@ -82,11 +83,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Head returns the first line.
 func (r *Reader) Head() Head { return r.head }
 
-// Counts returns the counts of the lines read so far.
+// Counts returns the counts of all lines read.
 func (r *Reader) Counts() Counts { return r.counts }
 
-// Next returns the next line, or io.EOF after the last one. Other errors are a *LineError or an
-// error of the underlying reader.
+// Next returns the next line. It returns io.EOF after the last line. Other errors are a *LineError
+// or an error of the underlying reader.
 func (r *Reader) Next() (Line, error) {
 	if r.ended {
 		return Line{}, io.EOF
@@ -116,7 +117,7 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, io.EOF
 }
 
-// take validates the position of a line.
+// take checks that a line is valid at its position, and decodes it into got.
 func (r *Reader) take(l *line, got *Line) (err error) {
 	open := r.frame < r.frames || r.chunk <= r.stream.Last
 	switch {
@@ -151,7 +152,7 @@ func (r *Reader) take(l *line, got *Line) (err error) {
 	return fmt.Errorf("a line of kind %q has no place here: want frames %d to %d, chunks %d to %d and %d streams before", l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams)
 }
 
-// body validates a line with a body.
+// body checks the number and the body of a frame or chunk, and decodes it.
 func (r *Reader) body(l *line, got *Line, n uint64) error {
 	if l.N != n || l.Body == nil {
 		return fmt.Errorf("the %s has number %d, want %d and a body", l.Kind, l.N, n)
@@ -195,7 +196,7 @@ func decode(b []byte) (*line, error) {
 
 var errLong = fmt.Errorf("it is longer than %d bytes", MaxLine)
 
-// lineOf reads a line without the newline.
+// lineOf reads a line and returns it without the newline.
 func lineOf(r *bufio.Reader) (b []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// links returns the records of runs with the given parents and continuations.
+// links returns a Store with the records of runs that have the given parents and continuations.
 func links(parents, next map[string]string) (*Store, map[string]event.RunID) {
 	ids := map[string]event.RunID{}
 	id := func(name string) event.RunID {
@@ -29,7 +29,8 @@ func links(parents, next map[string]string) (*Store, map[string]event.RunID) {
 	return s, ids
 }
 
-// A reader of a file with a cycle would not terminate, or would exhaust its stack.
+// TestOPS1_AFileWhoseRunsGoRoundIsRefused proves that a file with a cycle of runs is refused. A
+// reader of such a file would not terminate or would exhaust its stack.
 func TestOPS1_AFileWhoseRunsGoRoundIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		parents, next map[string]string
@@ -50,7 +51,8 @@ func TestOPS1_AFileWhoseRunsGoRoundIsRefused(t *testing.T) {
 	}
 }
 
-// Of a cycle of runs the last one that an import adds is refused.
+// TestOPS1_ARunThatClosesACircleIsNotImported proves that an import refuses the run that would
+// complete a cycle of runs.
 func TestOPS1_ARunThatClosesACircleIsNotImported(t *testing.T) {
 	s, ids := links(map[string]string{"a": "b", "b": "c"}, nil)
 	parent := func(r *store.Record) event.RunID { return r.Parent }

@@ -16,24 +16,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// Store provides read access to the runs of a file. Operations that would change something fail
-// with a *[store.ReadOnlyError], and so does waiting for an open run, because the file does not
-// change. Store keeps the records of the runs and the offsets of their lines in memory and reads
-// the rest on demand.
+// Store provides read access to the runs of a file. An operation that would change the store fails
+// with a *[store.ReadOnlyError]. So does a call that waits for an open run, because the file does
+// not change. Store keeps the records of the runs and the offsets of their lines in memory. It
+// reads everything else on demand.
 type Store struct {
 	name   string
 	f      *os.File
 	runs   map[event.RunID]*kept
-	order  []*kept // the oldest first
+	order  []*kept // sorted by creation, the oldest first
 	closed chan struct{}
 }
 
-// kept contains the record of a run and the positions of its lines.
+// kept contains the record of a run and the offsets of its lines.
 type kept struct {
 	rec          store.Record
-	line         int // position of its first line
+	line         int // number of the line of the run
 	failureGroup store.FailureGroup
-	frames       []int64 // positions of its frames
+	frames       []int64 // offsets of its frames
 	streams      map[string]*keptStream
 }
 
@@ -58,7 +58,7 @@ func init() {
 	})
 }
 
-// Open reads and checks the whole file and returns it as a store. It returns a
+// Open reads and checks the whole file, and returns it as a store. The error is a
 // *[store.MissingError], a *[LineError], or an error of the file.
 func Open(path string) (*Store, error) {
 	f, err := os.Open(path)
@@ -70,13 +70,13 @@ func Open(path string) (*Store, error) {
 	}
 	s := &Store{name: path, f: f, runs: map[event.RunID]*kept{}, closed: make(chan struct{})}
 	if err := s.index(); err != nil {
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read, so the error does not matter
 		return nil, fmt.Errorf("open export %s: %w", path, err)
 	}
 	return s, nil
 }
 
-// index reads the file.
+// index reads the file and stores the records and the offsets of the lines.
 func (s *Store) index() error {
 	a, err := NewReader(s.f)
 	if err != nil {
@@ -112,13 +112,13 @@ func (s *Store) index() error {
 	return s.straight()
 }
 
-// straight returns an error if a run is its own descendant or continues as an earlier run of its
-// chain, because readers would not terminate.
+// straight returns an error if a run is its own descendant, or continues as an earlier run of its
+// chain. Readers of such runs would not terminate.
 func (s *Store) straight() error {
 	above := func(rec *store.Record) event.RunID { return rec.Parent }
 	next := func(rec *store.Record) event.RunID { return rec.Next }
 	for _, to := range []func(*store.Record) event.RunID{above, next} {
-		ends := map[event.RunID]bool{} // runs that are known to lead to no cycle
+		ends := map[event.RunID]bool{} // runs from which no references lead to a cycle
 		for _, from := range s.order {
 			var loop event.Loop
 			for r := from; r != nil && !ends[r.rec.Run]; r = s.runs[to(&r.rec)] {
@@ -143,7 +143,7 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 }
 
-// body reads the body of a line.
+// body returns the body of the line at an offset.
 func (s *Store) body(at int64) ([]byte, error) {
 	b, err := lineOf(bufio.NewReader(io.NewSectionReader(s.f, at, MaxLine)))
 	if err != nil {
@@ -156,10 +156,10 @@ func (s *Store) body(at int64) ([]byte, error) {
 	return *l.Body, nil
 }
 
-// Clock returns the system's clock.
+// Clock returns the system clock.
 func (s *Store) Clock() store.Clock { return store.SystemClock }
 
-// Partitions returns 1.
+// Partitions returns 1, because a file is one partition.
 func (s *Store) Partitions() int { return 1 }
 
 // Load reads runs.
@@ -194,7 +194,8 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 	return answers, nil
 }
 
-// Resolve returns the run of a workflow id that has not ended, else the one that ended last.
+// Resolve returns the run of a workflow id that has not ended. If there is none, it returns the run
+// that ended last.
 func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	if err := s.enter(ctx); err != nil {
 		return "", err
@@ -214,7 +215,7 @@ func (s *Store) Resolve(ctx context.Context, workflowID string) (event.RunID, er
 	return found.rec.Run, nil
 }
 
-// List returns a page of runs. It reads the runs one by one.
+// List returns a page of runs. It examines the runs one by one.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Page{}, err
@@ -248,7 +249,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page.Done(), nil
 }
 
-// Count returns the number of runs that match.
+// Count returns the number of matching runs.
 func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.Counts{}, err
@@ -263,9 +264,9 @@ func (s *Store) Count(ctx context.Context, q store.Query) (store.Counts, error) 
 	return counter.Counts, nil
 }
 
-// FailureGroups returns a page of the failure groups of the runs in the file. The file does not contain
-// the time at which a run entered its group, so the end of the run is used, or its creation if it
-// has not ended.
+// FailureGroups returns a page of the failure groups of the runs in the file. The file does not
+// contain the time at which a run entered its group. FailureGroups uses the end of the run instead,
+// or its creation if the run has not ended.
 func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (store.FailureGroupPage, error) {
 	if err := s.enter(ctx); err != nil {
 		return store.FailureGroupPage{}, err
@@ -288,7 +289,7 @@ func (s *Store) FailureGroups(ctx context.Context, q store.FailureGroupQuery) (s
 	return page, nil
 }
 
-// chain returns the first run of the chain of a run, which has the streams.
+// chain returns the first run of the chain of a run. The first run has the streams.
 func (s *Store) chain(run event.RunID) (*kept, error) {
 	r := s.runs[run]
 	if r == nil {
@@ -329,7 +330,7 @@ func (s *Store) StreamNames(ctx context.Context, run event.RunID) ([]string, err
 	return names, nil
 }
 
-// ReadStream reads a part of a stream.
+// ReadStream returns a part of a stream.
 func (s *Store) ReadStream(ctx context.Context, q store.ReadStream) (store.StreamPage, error) {
 	err := s.enter(ctx)
 	if err == nil {
@@ -378,7 +379,8 @@ func (s *Store) page(r *kept, q *store.ReadStream) (store.StreamPage, error) {
 	return page, nil
 }
 
-// Watch returns at once if the log has more than n commits or has ended.
+// Watch returns nil if the log has more than n commits or the run has ended. Otherwise it returns a
+// *[store.ReadOnlyError].
 func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -393,7 +395,8 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return s.refuse("wait for run " + string(run))
 }
 
-// AwaitStream returns at once if there is another chunk or the stream has ended.
+// AwaitStream returns nil if there is a chunk after the given one or the stream has ended.
+// Otherwise it returns a *[store.ReadOnlyError].
 func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	page, err := s.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})
 	if err != nil || page.Last != after || page.Closed || page.Ended {
@@ -402,7 +405,7 @@ func (s *Store) AwaitStream(ctx context.Context, run event.RunID, stream string,
 	return s.refuse("wait for a stream of run " + string(run))
 }
 
-// Wait is refused, because the file has no work for a worker.
+// Wait returns a *[store.ReadOnlyError], because the file has no work for a worker.
 func (s *Store) Wait(context.Context, store.Wait) (store.Woken, error) {
 	return store.Woken{}, s.refuse("work")
 }
@@ -418,7 +421,7 @@ func (s *Store) Close() error {
 	}
 }
 
-// refuse returns the error of an operation that would change something.
+// refuse returns the error of an operation that would change the store.
 func (s *Store) refuse(what string) error {
 	return &store.ReadOnlyError{What: "the export " + s.name, Op: what}
 }

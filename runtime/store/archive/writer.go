@@ -11,7 +11,7 @@ import (
 )
 
 // Writer writes a file line by line. The caller must write the lines in the order of the format.
-// After an error it writes nothing more.
+// After an error the Writer writes nothing more.
 type Writer struct {
 	w      *bufio.Writer
 	sum    sum
@@ -19,7 +19,8 @@ type Writer struct {
 	err    error
 }
 
-// NewWriter begins a file. Close ends it; readers refuse a file without an end.
+// NewWriter writes the first line of a file. Close writes the last line; readers refuse a file
+// without it.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	a := &Writer{w: bufio.NewWriterSize(w, 1<<16)}
 	err := a.write(&line{Kind: KindHead, Format: Format, Source: h.Source, Exported: h.Exported.UTC()})
@@ -44,29 +45,29 @@ func (w *Writer) write(l *line) error {
 	return nil
 }
 
-// Run begins a run. It must be followed by the number of frames in its record and the given number
-// of streams.
+// Run begins a run. The caller must then write as many frames as the record states, and the given
+// number of streams.
 func (w *Writer) Run(r *store.Record, t store.FailureGroup, streams int) error {
 	return w.write(&line{Kind: KindRun, Run: recordOf(r, t), Frames: r.N, Streams: streams})
 }
 
-// Frame adds the frame with that number to the log of the run.
+// Frame writes frame number n of the run.
 func (w *Writer) Frame(n uint64, body []byte) error {
 	return w.write(&line{Kind: KindFrame, N: n, Body: &body})
 }
 
-// Stream begins a stream, whose chunks follow.
+// Stream begins a stream. Its chunks must follow.
 func (w *Writer) Stream(s Stream) error {
 	name := text(s.Name)
 	return w.write(&line{Kind: KindStream, Name: &name, First: s.First, Last: s.Last, Closed: s.Closed})
 }
 
-// Chunk adds the chunk with that number to the stream.
+// Chunk writes chunk number n of the stream.
 func (w *Writer) Chunk(n uint64, body []byte) error {
 	return w.write(&line{Kind: KindChunk, N: n, Body: &body})
 }
 
-// Counts returns the counts of the lines written so far.
+// Counts returns the counts of all lines written.
 func (w *Writer) Counts() Counts { return w.counts }
 
 // Close writes the last line. It does not close the underlying writer.

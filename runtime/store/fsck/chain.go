@@ -9,11 +9,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// settling is the minimum time for which a record of an outbox exists. The trace that it leaves at
-// its receiver is not confirmed earlier.
+// settling is the minimum time for which an outbox record exists. The data that the record has left
+// at its receiver are not confirmed earlier.
 const settling = 2 * store.Horizon
 
-// checkContinued checks the part of invariant 11 that concerns a single run.
+// checkContinued checks the part of invariant 11 that concerns one run.
 func (c *checker) checkContinued(r *store.RunState, h *history) {
 	if r.Next != h.state.Next {
 		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log has %q", r.Next, h.state.Next), "items for the chain go astray")
@@ -51,7 +51,7 @@ func (c *checker) checkChains() {
 	}
 }
 
-// checkReceived checks the items in the logs of a chain, and returns them.
+// checkReceived checks the items in the logs of a chain, and returns their IDs.
 func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[event.ItemID]bool {
 	logged, received := map[event.ItemID]bool{}, map[event.ItemID]bool{}
 	for _, r := range runs {
@@ -70,8 +70,8 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 	return logged
 }
 
-// checkCarried checks that each item that a run passed on is in its log once, and also in the log
-// of the previous run if that is retained.
+// checkCarried checks the items that r received from the run that it continues. Each must be in the
+// log of r once. If the log of that run is available, each must be in it as well.
 func (c *checker) checkCarried(r *store.RunState) {
 	h := c.logs[r.Run]
 	if len(h.items) == 0 {
@@ -117,10 +117,9 @@ func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
 	}
 }
 
-// young reports whether a chain is so young that the store cannot have forgotten an accepted item.
-// In an older chain, an item may have come from an outbox and have been confirmed; only the
-// forgotten entry contained the time at which it was accepted. An imported chain accepted all of
-// its items in another store.
+// young reports whether a chain is so young that the store has a record of every item that the
+// chain accepted. In an older chain, an item from an outbox may have been confirmed, and the store
+// may have removed its record. An imported chain has accepted all of its items in another store.
 func (c *checker) young(chain event.RunID) bool {
 	first := c.Runs[chain]
 	return first != nil && !c.imported[chain] && c.Now.Sub(first.CreatedAt) < settling

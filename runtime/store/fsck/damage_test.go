@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// claimed is write by a new owner.
+// claimed appends a frame as a new owner.
 func (s *state) claimed(run event.RunID, epoch uint64, events ...event.Event) {
 	s.write(run, epoch, s.ids.Token(), events...)
 }
@@ -92,7 +92,7 @@ var chainDamage = map[string]damage{
 	}},
 	"10 an item is carried over and unread": {[]int{10}, func(s *state) {
 		r := s.Runs[s.next]
-		r.QueueState = store.StateBlocked // a parked run has read its inbox
+		r.QueueState = store.StateBlocked // a parked run would have an empty inbox
 		for id := range s.Seen[s.continued] {
 			r.Inbox = []store.Item{{ID: id}}
 		}
@@ -223,10 +223,10 @@ var indexDamage = map[string]damage{
 	"16 a run has no metadata":            {[]int{16}, func(s *state) { s.Runs["wrun_x"] = nil }},
 }
 
-// outlast advances the clock beyond the time for which a record can exist after its arrival.
+// outlast advances the clock by more than the time for which a record can exist after its arrival.
 func (s *state) outlast() { s.Now = s.Now.Add(3*store.Horizon + time.Millisecond) }
 
-// leaveAlone removes all sessions with what they own.
+// leaveAlone removes all sessions and the runs that they own.
 func (s *state) leaveAlone() {
 	delete(s.Leases, s.owner)
 	delete(s.Owned, s.owner)

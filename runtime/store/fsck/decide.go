@@ -18,16 +18,17 @@ type decider struct {
 	*checker
 	by    store.SessionID
 	names map[string]*named
-	wids  map[event.RunID]string // workflow IDs of the runs that can be found, from their logs if these contain them
+	wids  map[event.RunID]string // workflow IDs of existing runs, from their logs if these contain them
 
-	about   map[event.RunID][]Finding // by run, which may not exist
-	linked  map[event.RunID][]Finding // findings about the outbox of a run, which may not exist
+	about   map[event.RunID][]Finding // findings by run; the run may not exist
+	linked  map[event.RunID][]Finding // findings about the outbox of a run; the run may not exist
 	nowhere []Finding                 // findings without a run
 }
 
 // decide returns the fixes for a partition in the order of their execution, and the decider with
-// the data they are based on. A run with any finding is rebuilt completely: there is one repair for
-// all data that are derived from a log. entries removes entries; it may be nil if no fix is executed.
+// the data on which they are based. A run with any finding is rebuilt completely, because one
+// repair derives all data from the log. decide uses entries to remove entries; it may be nil if no
+// fix is executed.
 func decide(part *store.PartitionState, entries store.Entries, opts *Options) (*decider, []Fix) {
 	cfg := Config{sends: effects.Sends}
 	if opts.check != nil {
@@ -69,8 +70,8 @@ func (d *decider) sortOut(f Finding) {
 	}
 }
 
-// defects adds the defects that the store itself has found to the findings, and returns the fixes
-// that the store offers.
+// defects adds the defects that the store has found to the findings. It returns the fixes that the
+// store offers.
 func (d *decider) defects(defects []store.Defect) []Fix {
 	var fixes []Fix
 	for _, f := range defects {
@@ -85,8 +86,8 @@ func (d *decider) defects(defects []store.Defect) []Fix {
 	return fixes
 }
 
-// answered reports whether one of the fixes repairs a finding about limits, because it recomputes
-// all of them. The finding is added to that fix.
+// answered reports whether one of the fixes recomputes all limits, and so repairs a finding about
+// limits. If so, answered adds the finding to that fix.
 func answered(fixes []Fix, f Finding) bool {
 	limits := func(n int) bool { return n == 19 || n == 20 }
 	i := slices.IndexFunc(fixes, func(r Fix) bool { return r.first && limits(r.Findings[0].Invariant) })
@@ -97,8 +98,8 @@ func answered(fixes []Fix, f Finding) bool {
 	return true
 }
 
-// runFixes returns the fixes of the existing runs. A run that takes over a workflow ID comes before
-// other runs. Runs that are queued behind others come last, in the order of their positions.
+// runFixes returns the fixes of the existing runs. Runs that take over a workflow ID come first.
+// Queued runs come last, in the order of their positions.
 func (d *decider) runFixes(part *store.PartitionState) (fixes []Fix) {
 	var lined []Fix
 	for r := range d.runs {
@@ -106,7 +107,7 @@ func (d *decider) runFixes(part *store.PartitionState) (fixes []Fix) {
 		if len(fix.Findings) == 0 && m.Record == nil {
 			continue
 		}
-		if bind(&fix, part, m); fix.Findings == nil { // required by another fix
+		if bind(&fix, part, m); fix.Findings == nil { // another fix requires this one
 			fix.Findings = []Finding{}
 		}
 		if m.Record != nil && m.Record.QueueState == store.StateQueued {
@@ -120,7 +121,7 @@ func (d *decider) runFixes(part *store.PartitionState) (fixes []Fix) {
 	return append(fixes, lined...)
 }
 
-// bind adds a rebuild to a fix. The store may refuse it.
+// bind sets the function of a fix that executes a rebuild. The store may refuse the rebuild.
 func bind(fix *Fix, part *store.PartitionState, m *store.Rebuild) {
 	if fix.Action == "" {
 		return
@@ -131,7 +132,7 @@ func bind(fix *Fix, part *store.PartitionState, m *store.Rebuild) {
 	fix.do = func(ctx context.Context) (bool, error) { return part.Rebuild(ctx, m) }
 }
 
-// strangers returns the missing runs that findings refer to.
+// strangers returns the missing runs to which findings refer.
 func (d *decider) strangers() []event.RunID {
 	all := maps.Clone(d.about)
 	maps.Copy(all, d.linked)
@@ -139,7 +140,7 @@ func (d *decider) strangers() []event.RunID {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// forget removes the data of a missing run.
+// forget returns the fix that removes the data of a missing run.
 func (d *decider) forget(id event.RunID, part *store.PartitionState) Fix {
 	fix := Fix{Run: id, Findings: slices.Concat(d.about[id], d.linked[id])}
 	m := &store.Rebuild{Run: id, By: d.by}
@@ -153,7 +154,7 @@ func (d *decider) forget(id event.RunID, part *store.PartitionState) Fix {
 	return fix
 }
 
-// run decides about one run. If the rebuild has no record, nothing is done.
+// run returns the fix of a run and its rebuild. A rebuild without a record does nothing.
 func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 	found, linked := d.about[r.Run], d.linked[r.Run]
 	fix, m := Fix{Run: r.Run, Findings: slices.Concat(found, linked)}, &store.Rebuild{Run: r.Run, By: d.by}
@@ -197,7 +198,7 @@ func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 // repairable reports whether a finding can be repaired.
 func repairable(f Finding) bool { return !f.Lasting }
 
-// relink adds changes of the links of a run to a rebuild, and returns their description.
+// relink adds changes of the outbox of a run to a rebuild, and returns their description.
 func (d *decider) relink(m *store.Rebuild, r *store.RunState, reason store.Reason) string {
 	switch {
 	case m.Record != nil:
@@ -210,19 +211,19 @@ func (d *decider) relink(m *store.Rebuild, r *store.RunState, reason store.Reaso
 	return describeLinks(m, reason)
 }
 
-// damaged reports whether a run cannot continue from its log, because the log cannot be read to its
-// end, or ends before the state that the store has recorded. A log that extends beyond the recorded
-// state is intact.
+// damaged reports whether a run cannot continue from its log. This is the case if the log cannot be
+// read to its end, or if it ends before the state that the store has recorded. A log that extends
+// beyond the recorded state is intact.
 func (c *checker) damaged(r *store.RunState) bool {
 	h := c.logs[r.Run]
 	return !h.whole || r.N > uint64(len(r.Frames)) || r.Seq > h.state.Seq
 }
 
-// lost reports whether only the log of a run is left.
+// lost reports whether a run has only its log.
 func lost(r *store.RunState) bool { return r.QueueState == 0 && r.N == 0 && r.Last == event.CommitID{} }
 
-// block blocks a run with a damaged log. If it has an owner, the owner relies on data that are
-// lost.
+// block adds to m that a run with a damaged log is blocked. The run loses its owner, because the
+// owner relies on lost data.
 func (d *decider) block(m *store.Rebuild, r *store.RunState) (acts []string, why string) {
 	const hint = "bring its log back from a backup, or start it again"
 	switch {
@@ -245,10 +246,11 @@ func (d *decider) block(m *store.Rebuild, r *store.RunState) (acts []string, why
 	return []string{"block it: its log is damaged; " + hint}, ""
 }
 
-// unknown reports whether neither the log nor other data describe a run.
+// unknown reports whether a run has neither a readable log nor other data.
 func (c *checker) unknown(r *store.RunState) bool { return lost(r) && c.logs[r.Run].state.Spec == nil }
 
-// keep keeps a run whose log cannot be interpreted as it is, without an owner.
+// keep sets a record for a run whose log cannot be interpreted. It keeps the present data, but
+// removes the owner.
 func (d *decider) keep(m *store.Rebuild, r *store.RunState) {
 	rec := r.Record
 	rec.Fence, rec.Owner, rec.Due = store.Fence{Epoch: d.epoch(r)}, "", noTime
@@ -262,11 +264,11 @@ func (d *decider) keep(m *store.Rebuild, r *store.RunState) {
 	m.Record, m.Hidden, m.Last = &rec, r.Hidden && rec.QueueState == store.StateEnded, d.wantLast(r.Run)
 }
 
-// blockedKey is the key of the step data with the reason why a run is blocked, in the form that
-// workers write.
+// blockedKey is the key of the step data that contain the reason why a run is blocked. Workers use
+// the same key.
 const blockedKey = "flowgen.blocked"
 
-// describe describes the repair of a run.
+// describe returns a description of the repair of a run.
 func describe(r *store.RunState, to *store.Record) string {
 	what := "write it again from its log"
 	if lost(r) {

@@ -1,68 +1,70 @@
 // Package fsck checks the invariants of a store over a snapshot of its entire contents, and repairs
 // violations.
 //
-// The log of a run is the source of truth: the checks decode every frame, replay the log, and
+// The log of a run is the source of truth. The checks decode every frame, replay the log, and
 // compare the result with the derived data in the store. Each violation is a [Finding] that
 // describes the problem and its consequence. [Check] finds the violations in a snapshot and changes
 // nothing.
 //
 // # Repair
 //
-// [Repair] checks a whole store that implements [store.Rebuilder], and repairs it. There is a
-// single repair of a run for all kinds of violations: it reads the log, computes the derived data,
-// and lets the store replace the data of the run in one action, with an entry in the audit trail
-// that contains the reason. A run that has ended stays ended; a parked run that is intact stays
-// parked; any other run becomes ready, so that a worker replays and parks it, which restores the
-// remaining data. A log is never changed: a run whose log cannot be read to its end is blocked,
-// with the finding as the reason.
+// [Repair] checks and repairs a whole store that implements [store.Rebuilder]. All kinds of
+// violations of a run have the same repair. It reads the log, computes the derived data, and lets
+// the store replace the data of the run in one action. The action adds an entry with the reason to
+// the audit trail. A run that has ended stays ended, and an intact parked run stays parked. Any
+// other run becomes ready, so that a worker replays and parks it, which restores the remaining
+// data. A log is never changed: a run whose log cannot be read to its end is blocked, with the
+// finding as the reason.
 //
 // A rebuild acts only if the run has not changed since it was read, and it increases the epoch of
-// the run. Therefore repairs may run concurrently with workers and with each other. A worker that
-// commits first changes the run: the rebuild writes nothing, and the partition is read again. A
-// worker that commits afterwards is refused because of its epoch and has lost the run, as if its
-// lease had expired. The next worker that claims the run continues from the log, and nothing is
-// lost, because nothing takes effect before it is in the log. A run without an owner holds no
-// permits except those that it holds until its end, from which the limits are counted.
+// the run. Therefore repairs may run concurrently with workers and with each other. If a worker
+// commits first, the run has changed: the rebuild writes nothing, and the partition is read again.
+// If a worker commits afterwards, the commit is refused because of its epoch, and the worker has
+// lost the run, as if its lease had expired. The next worker that claims the run continues from the
+// log. Nothing is lost, because nothing takes effect before it is in the log. A run without an
+// owner holds no permits except those that it holds until its end. The limits are counted from
+// these.
 //
 // # Data that are not in logs
 //
-// Some data of a run cannot be derived from its log. Deleting them would lose them, so a rebuild
-// keeps them, or changes only the part that a finding names:
+// Some data of a run cannot be derived from its log. A rebuild keeps such data, or changes only the
+// part that a finding names:
 //
 //   - Unread items. An accepted item is only in the inbox until a worker has read it. An item is
 //     removed only if it cannot be read, is a duplicate, or is in a log.
-//   - The delivery state of a record of an outbox. If a settled record were sent again, its
-//     receiver might have forgotten it. A record that is missing or cannot be delivered is derived
-//     from the log and written again with the same ID, so that it takes effect only once; unsettled
-//     records that were caused later are written after it. A record without a cause in the log is
-//     removed, and so is a record whose action is known neither from its body nor from the log.
-//   - The IDs of items that a chain has accepted: missing ones are added.
+//   - The delivery state of an outbox record. If a settled record were sent again, its receiver
+//     might have forgotten it. A record that is missing or cannot be delivered is derived from the
+//     log and written again with the same ID, so that it takes effect only once. Unsettled records
+//     that were caused later are written after it. A record without a cause in the log is removed.
+//     So is a record whose action is known neither from its body nor from the log.
+//   - The IDs of items that a chain has accepted. Missing ones are added.
 //   - Step data, the audit trail, the planned start time of a run, the position of a run in the
 //     queue of its workflow ID, pending deletions, and chunks of streams.
 //   - Data shared by all runs of a partition: counts, limits and their queues, sessions, routes,
-//     the journal and others. A store reports damage of these as a [store.Defect], and recomputes
-//     them from the runs or removes what cannot be read. Defects that it cannot repair remain
+//     the journal and others. A store reports damage of these as a [store.Defect]. It recomputes
+//     them from the runs, or removes data that cannot be read. Defects that it cannot repair remain
 //     reported.
 //
-// Relations between runs of different partitions are checked last: a lost child is created again, a
-// parent that was not notified of an end is notified, and the traces of lost records are removed.
+// Relations between runs of different partitions are checked last. A lost child is created again. A
+// parent is notified of an end if it was not. The trace of a lost record, that is the data that it
+// has left at its receiver, is removed.
 //
-// Data that existed only outside of the logs and are lost cannot be restored. A run without any log
-// can be restored only from a backup, and its fresh records are kept, because they may not have
-// arrived. The IDs of items that a chain accepted from an outbox and then lost are restored for a
-// day, rather than until they are confirmed. Of a damaged stream the chunks after the last gap are
-// kept. If the data about the writers of step chunks are lost, they are not restored.
+// Lost data that existed only outside of the logs cannot be restored. A run without a log can be
+// restored only from a backup. Its fresh records are kept, because they may not have arrived. The
+// IDs of items that a chain accepted from an outbox are restored for a day, and not until they are
+// confirmed. Of a damaged stream the chunks after the last gap are kept. Lost data about the
+// writers of step chunks are not restored.
 //
 // # Reading order
 //
-// fsck.go contains Check; log.go, run.go, session.go, name.go, chain.go, outbox.go, orphan.go,
-// stream.go, limit.go, failuregroup.go and entry.go contain the invariants.
-// repair.go contains Repair, decide.go chooses the repair of each finding, rebuild.go derives a
-// record from a log, lead.go determines the runs of workflow IDs, resend.go repairs outboxes, and
-// links.go relations between partitions.
+// fsck.go contains Check. The invariants are in log.go, run.go, session.go, name.go, chain.go,
+// outbox.go, orphan.go, stream.go, limit.go, failuregroup.go and entry.go. repair.go contains
+// Repair. decide.go chooses the repair of each finding, rebuild.go derives a record from a log, and
+// lead.go determines the runs of workflow IDs. resend.go repairs outboxes, and links.go relations
+// between partitions.
 //
-// The numbers of the invariants are stable. [Check] does not interpret operations of workflow code:
-// number 13 is checked only by [Repair].
+// The numbers of the invariants are stable. [Check] does not interpret operations of workflow code,
+// so only [Repair] checks number 13.
 //
 //	 1  frames are complete, decode, and are consecutive
 //	 2  the fences in a log are those of consecutive writers
@@ -87,8 +89,8 @@
 //	18  the chunks of a stream are consecutive up to its last one
 //	19  only the owner of a run holds its permits, except for a run that holds them until its
 //	    end; a limit counts the permits of its runs, and a fairness key its runs
-//	20  a run that waits for permits is in one limiter queue; no queue that may be admitted
-//	    is left out
+//	20  a run that waits for permits is in one limiter queue; claims omit no queue that may be
+//	    admitted
 //	21  a start with a collecting key finds the run that collects it, and no other one
 //	22  counters and sorted indexes of runs are correct
 //	23  a run is in the failure group that its record names; a run that was deleted, has

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// entries adds an entry of the catalogue, two of the journal and a view, in this order, and damages
-// them.
+// entries returns a case that damages entries. It adds an entry of the catalogue, two of the
+// journal and a view, in this order, and calls do.
 func entries(do func(s *state), want ...int) damage {
 	return damage{want, func(s *state) {
 		ctx, m := context.Background(), memstore.New()
@@ -33,17 +33,17 @@ func entries(do func(s *state), want ...int) damage {
 	}}
 }
 
-// entry damages the nth entry.
+// entry returns a case that damages entry number n, from 0.
 func entry(n int, do func(e *store.Entry)) damage {
 	return entries(func(s *state) { do(&s.Entries[n]) }, 24)
 }
 
-// value gives the nth entry another value.
+// value returns a case that changes the value of entry number n.
 func value(n int, value string) damage {
 	return entry(n, func(e *store.Entry) { e.Value = []byte(value) })
 }
 
-// shorten cuts the value of the nth entry.
+// shorten returns a case that truncates the value of entry number n.
 func shorten(n int) damage {
 	return entry(n, func(e *store.Entry) { e.Value = e.Value[:len(e.Value)-1] })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkEntries is invariant 24: the entries can be read, in order.
+// checkEntries checks invariant 24: the entries can be read, and are in order.
 func (c *checker) checkEntries() {
 	var before store.Entry
 	for _, e := range c.Entries {
@@ -18,7 +18,7 @@ func (c *checker) checkEntries() {
 		switch {
 		case e.Damage() != nil:
 			c.findings = append(c.findings, damaged(&e))
-		case c.cfg.partial: // the store itself finds the others
+		case c.cfg.partial: // for one partition, the store reports the following defects
 		case order == 0:
 			c.find(24, "", fmt.Sprintf("entry %.60q of %s is there twice", e.Key, e.Space), "it is shown twice, with two values")
 		case order < 0:
@@ -33,8 +33,8 @@ func damaged(e *store.Entry) Finding {
 	return Finding{Invariant: 24, What: fmt.Sprintf("%s has %.60q under %.60q, which is no entry", cmp.Or(e.Space, "no space"), e.Value, e.Key), Explain: "it is not shown"}
 }
 
-// entryFixes returns a fix for each entry that cannot be read. It removes the entry, because there
-// is nothing from which to make it again, if its value is still the one that was seen.
+// entryFixes returns a fix for each entry that cannot be read. A fix removes the entry, because
+// there are no data to restore it from. It does nothing if the value of the entry has changed.
 func (d *decider) entryFixes(entries store.Entries) (fixes []Fix) {
 	if entries == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// ExampleRepair makes a dry run, then repairs.
+// ExampleRepair makes a dry run and then repairs the store.
 func ExampleRepair() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

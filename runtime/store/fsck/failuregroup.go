@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// rerunOf returns the last run whose log refers to r as the run that it repeats. It returns the
-// empty ID if there is none, or if it cannot be determined because the old run was imported.
+// rerunOf returns the last run whose log names r as the run that it repeats. It returns "" if there
+// is none. It also returns "" if the rerun cannot be determined because r was imported.
 func (c *checker) rerunOf(r *store.RunState) event.RunID {
 	if c.reruns == nil {
 		c.reruns = map[event.RunID]event.RunID{}
@@ -32,7 +32,7 @@ func (c *checker) rerunOf(r *store.RunState) event.RunID {
 	return c.reruns[r.Run]
 }
 
-// tried reports whether a run leaves its failure group when it is retried.
+// tried reports whether r is a run that leaves its failure group when it is retried.
 func tried(r *store.RunState) bool {
 	return r.QueueState == store.StateEnded && (r.Status == event.StatusFailed || r.Status == event.StatusCanceled) && !r.EndedAt.IsZero()
 }
@@ -73,7 +73,7 @@ func (c *checker) checkFailureGroups() {
 	}
 }
 
-// grouped returns the runs that are found in failure groups.
+// grouped returns the runs in all failure groups.
 func (c *checker) grouped() []event.RunID {
 	all := slices.Clone(c.Failing)
 	for _, g := range c.FailureGroups {
@@ -82,19 +82,20 @@ func (c *checker) grouped() []event.RunID {
 	return all
 }
 
-// outOfFailureGroup reports whether a run in this state belongs in no failure group.
+// outOfFailureGroup reports whether a run in this state must not be in a failure group.
 func outOfFailureGroup(q store.QueueState, status event.Status, hidden bool) bool {
 	return hidden || q == store.StateEnded && status != event.StatusFailed
 }
 
-// checkLabels checks invariant 25: a run is found by its labels if the store has an index of them.
+// checkLabels checks invariant 25: a run is found by its labels. It checks nothing if the store has
+// no index of labels.
 func (c *checker) checkLabels() {
 	if c.Labels == nil {
 		return
 	}
 	for r := range c.runs {
 		if r.QueueState == 0 {
-			continue // its record is lost and will be derived from the log
+			continue // the record of the run is lost and will be derived from the log
 		}
 		var want []string
 		for _, label := range r.Labels() {

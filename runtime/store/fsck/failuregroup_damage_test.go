@@ -9,7 +9,8 @@ import (
 
 const group = "f1-0a"
 
-// inFailureGroup adds a failed and an open run to failure groups, and damages the groups.
+// inFailureGroup returns a case that damages failure groups. It adds a failed and an open run to
+// the groups and calls do.
 func inFailureGroup(do func(s *state, failed, goesOn *store.RunState), want ...int) damage {
 	return damage{want, func(s *state) {
 		failed, goesOn := s.Runs[s.sender], s.Runs[s.parked]
@@ -32,7 +33,7 @@ var failureGroupDamage = map[string]damage{
 	"23 another run is among all":         inFailureGroup(func(s *state, _, _ *store.RunState) { s.AddFailing([]event.RunID{s.ready}) }, 23),
 	"23 a deleted run is in a group": inFailureGroup(func(s *state, f, _ *store.RunState) {
 		f.Hidden = true
-		delete(s.Purges, f.Run) // it is still held back
+		delete(s.Purges, f.Run) // another reason still holds back the purge
 	}, 23),
 	"23 a completed run is in a group": inFailureGroup(func(s *state, _, _ *store.RunState) {
 		r := s.Runs[s.ended]
@@ -64,7 +65,7 @@ func (s *state) retry(old *store.RunState) event.RunID {
 	return l.Run
 }
 
-// regroup sets the runs of a group.
+// regroup replaces the runs of a group.
 func (s *state) regroup(id string, runs ...event.RunID) {
 	delete(s.FailureGroups, id)
 	s.AddFailureGroup(store.FailureGroupInfo{FailureGroup: store.FailureGroup{Group: id}}, runs)

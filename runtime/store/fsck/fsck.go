@@ -10,22 +10,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Finding is one broken invariant.
+// Finding describes a violation of an invariant.
 type Finding struct {
-	// Invariant is its number; the package comment lists them.
+	// Invariant is the number of the invariant in the package documentation.
 	Invariant int `json:"invariant"`
 	// Run is the run that the finding concerns; empty if it concerns no particular run.
 	Run event.RunID `json:"run,omitempty"`
-	// What describes the broken invariant.
+	// What describes the violation.
 	What string `json:"what"`
-	// Explain describes the consequence.
+	// Explain describes the consequence of the violation.
 	Explain string `json:"explain"`
-	// Lasting reports that the cause is in a log, which is never changed: no repair removes the
+	// Lasting reports that the cause is in a log. A log is never changed, so no repair removes the
 	// finding.
 	Lasting bool `json:"lasting,omitempty"`
 }
 
-// String returns the finding on one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	about := "store"
 	if f.Run != "" {
@@ -34,29 +34,29 @@ func (f Finding) String() string {
 	return fmt.Sprintf("invariant %d: %s: %s: %s", f.Invariant, about, f.What, f.Explain)
 }
 
-// Config describes what a check needs to know of the events in the logs.
+// Config determines how a check interprets the events in the logs.
 type Config struct {
-	// Causes returns the records that an event in the log of a run has written. If it is nil,
-	// records are only checked to have senders.
+	// Causes returns the IDs of the records that an event in the log of a run has written. If it is
+	// nil, a check only verifies that records have senders.
 	Causes func(run event.RunID, e *event.Event) []event.ItemID
-	// sends returns these records in full, as workers write them. If it is set, the bodies of
-	// records are checked as well.
+	// sends returns the same records with their bodies, as workers write them. If it is not nil, a
+	// check also verifies the bodies of records.
 	sends func(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error)
-	// partial reports that the snapshot is of one partition: data from senders in other partitions
-	// are not checked.
+	// partial reports that the snapshot contains one partition. Data from senders in other
+	// partitions are then not checked.
 	partial bool
 }
 
 // Check is [Config.Check] of a zero Config.
 func Check(s *store.Snapshot) []Finding { return Config{}.Check(s) }
 
-// Check returns every broken invariant of a snapshot, ordered by number, run
-// and text; nil if there is none. It does not change the snapshot.
+// Check returns every violation of an invariant in a snapshot, ordered by number, run and text. It
+// returns nil if there is none. It does not change the snapshot.
 func (cfg Config) Check(s *store.Snapshot) []Finding {
 	return cfg.check(s).findings
 }
 
-// check is Check for callers that also need the state of the logs.
+// check is like Check, but returns the checker, which also has the state of the logs.
 func (cfg Config) check(s *store.Snapshot) *checker {
 	c := newChecker(s)
 	c.cfg = cfg
@@ -102,7 +102,7 @@ func sortFindings(all []Finding) {
 	})
 }
 
-// checker collects findings. The maps contain where each run is mentioned.
+// checker collects findings. Its maps contain the places in the snapshot that refer to each run.
 type checker struct {
 	*store.Snapshot
 	findings []Finding
@@ -113,12 +113,12 @@ type checker struct {
 	ownedBy  map[event.RunID][]store.SessionID
 	unreadOf map[event.RunID][]store.SessionID
 	linesOf  map[event.RunID][]string
-	audited  map[event.RunID]int                  // entries in the audit trail
+	audited  map[event.RunID]int                  // number of entries in the audit trail
 	imported map[event.RunID]bool                 // runs that have ended in another store
-	later    map[event.RunID]int                  // by chain: runs except the first
-	records  map[event.RunID]map[event.ItemID]int // in the outbox, by sender
-	reruns   map[event.RunID]event.RunID          // see rerunOf; nil before the first use
-	sent     map[event.ItemID]bool                // the same for all senders
+	later    map[event.RunID]int                  // number of runs except the first, by chain
+	records  map[event.RunID]map[event.ItemID]int // outbox records, by sender
+	reruns   map[event.RunID]event.RunID          // results of rerunOf; nil before the first use
+	sent     map[event.ItemID]bool                // outbox records of all senders
 	// received contains the items in the logs of each chain.
 	received map[event.RunID]map[event.ItemID]bool
 }
@@ -168,7 +168,7 @@ func compareRoutes(a, b store.Route) int {
 	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Workflow, b.Workflow))
 }
 
-// runs yields the runs that can be found by their IDs, sorted by ID.
+// runs yields the runs that are stored under their own IDs, sorted by ID.
 func (c *checker) runs(yield func(*store.RunState) bool) {
 	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {
 		if r := c.Runs[id]; r != nil && r.Run == id && !yield(r) {
@@ -181,7 +181,7 @@ func (c *checker) find(invariant int, run event.RunID, what, explain string) {
 	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain})
 }
 
-// lasting is find for violations in a log.
+// lasting adds a finding whose cause is in a log.
 func (c *checker) lasting(invariant int, run event.RunID, what, explain string) {
 	c.findings = append(c.findings, Finding{Invariant: invariant, Run: run, What: what, Explain: explain, Lasting: true})
 }

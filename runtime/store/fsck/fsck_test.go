@@ -19,8 +19,8 @@ const ttl = 30 * time.Second
 
 var route = store.Route{Queue: "default", Workflow: "orders.fulfil"}
 
-// state is a snapshot of an intact store with a run in every queue state, and the values that tests
-// need to extend it.
+// state is a snapshot of an intact store with a run in every queue state. It also contains the
+// values with which tests extend it.
 type state struct {
 	*store.Snapshot
 	clock *storetest.Clock
@@ -34,7 +34,7 @@ type state struct {
 	unread, read                                                                          event.ItemID
 
 	sender, child            event.RunID
-	fresh, answered, settled event.ItemID // records: the start of child, a kept item, and a settled one
+	fresh, answered, settled event.ItemID // IDs of records: one that starts child, one whose item is kept, and a settled one
 }
 
 func intact(t *testing.T) *state {
@@ -68,7 +68,7 @@ func intact(t *testing.T) *state {
 	return s
 }
 
-// add adds a run with its first frame.
+// add adds a run with its first frame to the snapshot.
 func (s *state) add(queued store.QueueState, spec event.Spec) (*storetest.Log, *store.RunState) {
 	spec.Workflow, spec.Queue = route.Workflow, route.Queue
 	l := storetest.NewLog(s.ids, s.clock, s.ids.Run(s.Now, 0), spec)
@@ -85,7 +85,7 @@ func (s *state) add(queued store.QueueState, spec event.Spec) (*storetest.Log, *
 	return l, r
 }
 
-// write appends a frame as the owner with this epoch.
+// write appends a frame as an owner with the given epoch.
 func (s *state) write(run event.RunID, epoch uint64, token event.Token, events ...event.Event) {
 	l, r := s.logs[run], s.Runs[run]
 	c := l.Commit(store.Fence{Epoch: epoch, Token: token}, events...)
@@ -126,20 +126,20 @@ func (s *state) addParked() {
 	s.blocked = l.Run
 	r.Status = event.StatusBlocked
 
-	l, r = s.add(store.StateParked, event.Spec{}) // created for later, with an item
+	l, r = s.add(store.StateParked, event.Spec{}) // a run for later that was created with an item
 	s.later = l.Run
 	r.Due = s.due
 	s.Timers[l.Run] = s.due
 	s.accept(l.Run)
 }
 
-// end sets when a run ended, and when it will be purged.
+// end sets the end of a run to now, and sets its purge time.
 func (s *state) end(r *store.RunState) {
 	r.EndedAt = s.Now
 	s.Purges[r.Run] = r.EndedAt.Add(r.Retention)
 }
 
-// hide has the effect of Delete.
+// hide changes the snapshot as Delete would change the store.
 func (s *state) hide(run event.RunID) {
 	r := s.Runs[run]
 	r.Hidden = true
@@ -147,7 +147,7 @@ func (s *state) hide(run event.RunID) {
 	delete(s.LastEnded, r.WorkflowID)
 }
 
-// addNamed adds an ended, an active and a queued run of one workflow ID.
+// addNamed adds three runs of one workflow ID: an ended, an active and a queued one.
 func (s *state) addNamed() {
 	l, r := s.add(store.StateEnded, event.Spec{WorkflowID: "order", Retention: time.Hour})
 	s.ended = l.Run
@@ -164,7 +164,7 @@ func (s *state) addNamed() {
 	s.LastEnded["order"], s.Active["order"], s.Lines["order"] = s.ended, s.active, []event.RunID{s.queued}
 }
 
-// addChain adds a run that has continued, with an item that it passed to its continuation.
+// addChain adds a run that has continued. It has passed an item to its continuation.
 func (s *state) addChain() {
 	carried, token := store.Item{ID: s.ids.Item(), Body: []byte(`1`)}, s.ids.Token()
 	l, r := s.add(store.StateEnded, event.Spec{})
@@ -180,7 +180,7 @@ func (s *state) addChain() {
 	s.Seen[l.Run] = map[event.ItemID]time.Time{carried.ID: s.Now}
 }
 
-// begin writes the first frame of the continuation, which contains the carried items.
+// begin replaces the log of the continuation by a first frame with the carried items.
 func (s *state) begin(carried ...store.Item) {
 	l, r := s.logs[s.next], s.Runs[s.next]
 	*l = *storetest.NewLog(s.ids, s.clock, l.Run, l.Spec)
@@ -193,7 +193,7 @@ func (s *state) begin(carried ...store.Item) {
 	r.Frames, r.Last, r.Seq = [][]byte{c.Frame}, c.CommitID, c.Last
 }
 
-// addOutbox adds a run that has ended and left records, and their traces at the receivers.
+// addOutbox adds a run that has ended, its outbox records, and their traces at the receiver.
 func (s *state) addOutbox() {
 	l, r := s.add(store.StateEnded, event.Spec{})
 	s.sender, s.fresh, s.answered, s.settled = l.Run, s.ids.Item(), s.ids.Item(), s.ids.Item()
@@ -210,7 +210,7 @@ func (s *state) addOutbox() {
 	s.Kept[s.child] = []event.ItemID{s.answered}
 }
 
-// found checks a damaged store and compares the invariants of the findings.
+// found damages an intact store, checks it, and returns the findings.
 func found(t *testing.T, damage func(s *state)) []fsck.Finding {
 	t.Helper()
 	s := intact(t)
@@ -238,7 +238,7 @@ func TestCheck_FindsEveryKindOfDamage(t *testing.T) {
 	}
 }
 
-// damage is a kind of damage to a store, and the invariants that it violates.
+// damage is a kind of damage to a store, and the invariants that the damage violates.
 type damage struct {
 	want []int
 	do   func(s *state)
@@ -306,23 +306,23 @@ func TestCheck_AcceptsWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// drop removes a record from the outbox.
+// drop removes a record from the outbox of the snapshot.
 func (s *state) drop(id event.ItemID) {
 	s.Outbox = slices.DeleteFunc(s.Outbox, func(o store.Outgoing) bool { return o.ID == id })
 }
 
-// age advances the clock by the time in which a record is settled and confirmed.
+// age advances the clock by the time after which a record is settled and confirmed.
 func (s *state) age() { s.Now = s.Now.Add(2 * store.Horizon) }
 
-// purge has the effect of Purge on a run without pending records.
+// purge changes the snapshot as Purge would for a run without outbox records.
 func (s *state) purge(run event.RunID) {
 	delete(s.LastEnded, s.Runs[run].WorkflowID)
 	delete(s.Runs, run)
 	delete(s.Purges, run)
 }
 
-// causes returns a configuration in which the events that end a run have caused all records except
-// one.
+// causes returns a configuration in which the end of the sender has caused all its records except
+// but.
 func (s *state) causes(but event.ItemID) fsck.Config {
 	return fsck.Config{Causes: func(run event.RunID, e *event.Event) []event.ItemID {
 		if run != s.sender || !e.Type.Terminal() {
@@ -375,7 +375,7 @@ func (s *state) lease(change func(l *store.Lease)) {
 	s.Leases[s.owner] = l
 }
 
-// timeout adds a parked run that sleeps until s.due and has a time limit.
+// timeout adds a parked run with a time limit that sleeps until s.due.
 func (s *state) timeout(limit time.Duration) {
 	l, r := s.add(store.StateParked, event.Spec{Timeout: limit})
 	s.limited = l.Run

@@ -5,7 +5,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// labelled adds an index of labels, and damages it.
+// labelled returns a case that damages the index of labels. It adds the index and calls do.
 func labelled(do func(s *state, r *store.RunState), want ...int) damage {
 	return damage{want, func(s *state) {
 		s.Labels = map[event.RunID][]string{}

@@ -9,21 +9,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// named contains the runs that a workflow ID leads to, and those that it should lead to.
+// named contains the runs that a workflow ID leads to, and the runs that it should lead to.
 type named struct {
 	was, want leads
-	living    []event.RunID // not ended, sorted by ID
-	ended     []event.RunID // ended and not deleted
+	living    []event.RunID // runs that have not ended, sorted by ID
+	ended     []event.RunID // runs that have ended and are not deleted
 }
 
-// leads contains the runs that a workflow ID leads to.
+// leads contains the active run, the last ended run and the queue of a workflow ID.
 type leads struct {
-	active, last event.RunID // empty if none
+	active, last event.RunID // empty if there is none
 	line         []event.RunID
 }
 
-// nameAll determines what each workflow ID should lead to. The state of a run is taken from its log
-// if that can be read.
+// nameAll determines the runs that each workflow ID should lead to. It uses the state in the log of
+// a run if the log can be read.
 func (d *decider) nameAll() {
 	for wid, run := range d.Active {
 		d.named(wid).was.active = run
@@ -63,8 +63,9 @@ func (d *decider) named(wid string) *named {
 	return n
 }
 
-// lead determines the active run of a workflow ID: the present one if it is valid, otherwise the
-// oldest run that was active.
+// lead determines the active run of a workflow ID. The present active run stays if it is valid.
+// Otherwise the oldest open run outside of the queue becomes the active run, or the first run of
+// the queue.
 func (d *decider) lead(n *named) {
 	active := n.was.active
 	if !slices.Contains(n.living, active) {
@@ -86,7 +87,7 @@ func (d *decider) lead(n *named) {
 	n.want.last = d.lastOf(n)
 }
 
-// outOfQueue returns the runs that have left the queue of the workflow ID.
+// outOfQueue returns the runs that are not in the queue state queued.
 func (d *decider) outOfQueue(runs []event.RunID) []event.RunID {
 	var out []event.RunID
 	for _, id := range runs {
@@ -97,8 +98,8 @@ func (d *decider) outOfQueue(runs []event.RunID) []event.RunID {
 	return out
 }
 
-// lastOf returns the last run that ended. An unknown last run is valid after that run was purged,
-// but not while an ended run was not recorded as ended.
+// lastOf returns the last run that ended. An unknown last run may have been purged, and is kept,
+// unless there is an ended run that the store has not recorded as ended.
 func (d *decider) lastOf(n *named) event.RunID {
 	unknown := slices.ContainsFunc(n.ended, func(id event.RunID) bool { return d.Runs[id].QueueState != store.StateEnded })
 	if !unknown && (n.was.last == "" || slices.Contains(n.ended, n.was.last)) {
@@ -112,7 +113,7 @@ func (d *decider) lastOf(n *named) event.RunID {
 	})
 }
 
-// endOf returns when a run ended.
+// endOf returns the time at which a run ended.
 func (d *decider) endOf(id event.RunID) time.Time {
 	if r := d.Runs[id]; !r.EndedAt.IsZero() {
 		return r.EndedAt
@@ -133,8 +134,8 @@ func (d *decider) standing(id event.RunID) int {
 	return slices.Index(d.names[wid].want.line, id)
 }
 
-// rank determines the order of rebuilds: a run that takes over its workflow ID is rebuilt first.
-// This replaces the reference to the other run.
+// rank determines the order of rebuilds: 0 before 1. A run that takes over its workflow ID is
+// rebuilt first, which replaces the reference to the other run.
 func (d *decider) rank(id event.RunID) int {
 	wid := d.wids[id]
 	if n := d.names[wid]; wid != "" && (n.want.active == id && n.was.active != id || n.want.last == id && n.was.last != id) {
@@ -149,8 +150,8 @@ func (d *decider) wantLast(id event.RunID) bool {
 	return wid != "" && d.names[wid].want.last == id
 }
 
-// misled reports whether the workflow ID of a run leads to it incorrectly, or the run is not in the
-// corresponding queue state.
+// misled reports whether the workflow ID of a run leads to it incorrectly, or the run is in the
+// queue or out of it incorrectly.
 func (d *decider) misled(r *store.RunState) bool {
 	wid := d.wids[r.Run]
 	if wid == "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkPermits checks invariant 19: the owner of a run that uses limits holds its permits; without
-// an owner only runs that hold permits until their end do. The counts of the limits equal these
-// permits.
+// checkPermits checks invariant 19 for limits. The owner of a run that uses limits holds its
+// permits. Without an owner, only runs that hold permits until their end hold them. The counts of
+// the limits must equal these permits.
 func (c *checker) checkPermits() {
 	held, waits := map[store.LimitID]int{}, map[store.LimitID]int{}
 	for r := range c.runs {
@@ -57,8 +57,8 @@ func (c *checker) checkPermits() {
 	c.checkAway(known)
 }
 
-// checkAway does the same for the runs that wait for another limit first: the counts follow from
-// the limiter queues.
+// checkAway checks invariant 19 for the runs that wait for another limit first. Their counts must
+// equal those computed from the limiter queues.
 func (c *checker) checkAway(known map[store.LimitID]bool) {
 	away := map[store.LimitID]int{}
 	for i := range c.Waiting {
@@ -78,7 +78,7 @@ func (c *checker) checkAway(known map[store.LimitID]bool) {
 	}
 }
 
-// checkFairKeys does the same for fairness keys: each counts its runs.
+// checkFairKeys checks invariant 19 for fairness keys: each flow counts its ready runs.
 func (c *checker) checkFairKeys() {
 	runs := map[store.FairID]int{}
 	for r := range c.runs {
@@ -107,8 +107,8 @@ func compareLimits(a, b store.LimitID) int {
 	return strings.Compare(a.Key, b.Key)
 }
 
-// checkWaiting checks invariant 20: a run that waits for permits is in one limiter queue, that of
-// its route and its uses, and claims do not leave out a queue that may be admitted.
+// checkWaiting checks invariant 20. A run that waits for permits is in one limiter queue, which has
+// its route and its uses. Claims omit no queue that may be admitted.
 func (c *checker) checkWaiting() {
 	in := map[event.RunID]int{}
 	for i := range c.Waiting {
@@ -117,7 +117,7 @@ func (c *checker) checkWaiting() {
 			in[run]++
 			r := c.Runs[run]
 			switch {
-			case r == nil: // reported by checkOrphans
+			case r == nil: // checkOrphans reports the missing run
 			case !r.Waits():
 				c.find(20, run, fmt.Sprintf("it is %s, and in a line for permits", r.QueueState), "it could be claimed")
 			case r.Route != l.Route || !slices.Equal(r.Uses, l.Uses):
@@ -137,8 +137,8 @@ func (c *checker) checkWaiting() {
 	}
 }
 
-// mayGo reports whether a closed limiter queue could be admitted and will not be rechecked, neither
-// by an event nor by time.
+// mayGo reports whether the closed limiter queue i may be admitted although no recheck is scheduled
+// for it.
 func (c *checker) mayGo(i int) bool {
 	l := &c.Waiting[i]
 	if !l.Until.IsZero() {
@@ -157,9 +157,10 @@ func (c *checker) mayGo(i int) bool {
 	return true
 }
 
-// checkStands checks invariant 20 for the limits at which a closed queue counts: those that admit
-// it, and the first one that does not. Queues that wait for a rate, and nested ones, may be one
-// recheck behind, and a run with a fairness key may have the position of a run on another route.
+// checkStands checks invariant 20 for the limits at which a closed queue counts. These are the
+// limits that admit it, and the first limit that does not. checkStands returns early in two cases.
+// A queue that waits for a rate and a nested queue may be one recheck late. A run with a fairness
+// key may have the position of a run on another route.
 func (c *checker) checkStands() {
 	counts := map[store.LimitID]bool{}
 	routes, fair := map[store.Route]bool{}, false
@@ -187,8 +188,8 @@ func (c *checker) checkStands() {
 	}
 }
 
-// countsAt returns the uses at which a closed queue counts, if earlier queues count at those
-// limits.
+// countsAt returns the uses at which a closed queue counts. counts contains the limits at which
+// earlier queues count.
 func (c *checker) countsAt(l *store.WaitingQueue, counts map[store.LimitID]bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
@@ -205,7 +206,7 @@ func (c *checker) countsAt(l *store.WaitingQueue, counts map[store.LimitID]bool)
 	return at
 }
 
-// lacks returns the limits of a queue without enough free capacity for it.
+// lacks returns the limits that lack free capacity for a queue.
 func (c *checker) lacks(l *store.WaitingQueue) (full []store.LimitID) {
 	for _, u := range l.Uses {
 		if !c.hasFree(u) {
@@ -220,8 +221,8 @@ func (c *checker) hasFree(u store.Use) bool {
 	return !s.Config.Paused && (s.Config.AtOnce == 0 || s.Held+u.Weight <= s.Config.AtOnce) && !s.Next.After(c.Now)
 }
 
-// keepsBack reports whether a queue holds back later queues at a limit that it uses. A nested queue
-// does so only if it waits for nothing else.
+// keepsBack reports whether a queue holds back later queues at a limit. It holds back a nested
+// queue only if it waits for no other limit.
 func (c *checker) keepsBack(l *store.WaitingQueue, u store.Use) bool {
 	if !l.Closed && !l.Admitted || !slices.ContainsFunc(l.At(), func(o store.Use) bool { return o.LimitID == u.LimitID }) {
 		return false

@@ -18,8 +18,8 @@ func use(ids ...store.LimitID) (uses []store.Use) {
 	return uses
 }
 
-// limits is a store in which one run holds the only permit of gpu, two runs wait for it in one
-// limiter queue, and a later one waits in another queue for gpu and disk.
+// limits is a store with the limits gpu and disk. One run holds the only permit of gpu, and two
+// runs wait for it in one limiter queue. A later run waits in another queue for gpu and disk.
 type limits struct {
 	*state
 
@@ -102,14 +102,15 @@ var limitDamage = map[string]damage{
 	}, 20),
 }
 
-// A closed queue is not necessarily left out by mistake.
+// TestCheck_KnowsWhatAShutLineWaitsFor proves that Check accepts a closed queue that waits for a
+// permit, a pause, a rate or a time.
 func TestCheck_KnowsWhatAShutLineWaitsFor(t *testing.T) {
 	for name, change := range map[string]func(x *limits){
 		"a permit": func(*limits) {},
 		"a pause": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config = store.LimitConfig{Paused: true} })
 			x.of(disk, func(l *store.LimitState) { l.Away++ })
-			x.Waiting[1].Stands = 1 << 1 // at the paused limit only
+			x.Waiting[1].Stands = 1 << 1 // the queue counts only at the paused limit
 		},
 		"a rate": func(x *limits) {
 			x.of(gpu, func(l *store.LimitState) { l.Config, l.Next = store.LimitConfig{Rate: 1}, x.Now.Add(time.Second) })

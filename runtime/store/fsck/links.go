@@ -13,17 +13,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// linker checks invariants 13 and 14, which concern runs of several partitions. Partitions are read
-// one after the other, so the order matters: a record is removed only after its effect is known to
-// be durable, and its trace is removed before the record. Therefore causes are read before their
-// effects, and records before their traces.
+// linker checks invariants 13 and 14, which concern runs of several partitions. It reads partitions
+// one after the other, so the order matters. A record is removed only after its effect is known to
+// be durable, and its trace is removed before the record. Therefore linker reads causes before
+// their effects, and records before their traces.
 type linker struct {
 	*repairer
-	// doubtful contains the partitions with possible violations.
+	// doubtful contains the partitions that may have violations.
 	doubtful map[int]bool
 }
 
-// survey determines whether a partition may have violations, from its own data only.
+// survey determines whether a partition may have violations. It uses only data of that partition.
 func (l *linker) survey(ctx context.Context, partition int, d *decider) error {
 	begun, err := l.begun(ctx, d)
 	if len(begun) > 0 || len(d.left(d.sent)) > 0 {
@@ -52,7 +52,8 @@ func (l *linker) repair(ctx context.Context) error {
 	}
 }
 
-// look reads the doubtful partitions, and the partitions that they refer to.
+// look reads the doubtful partitions and the partitions to which they refer. It returns findings
+// and fixes.
 func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err error) {
 	sent, partial := map[event.ItemID]bool{}, false
 	for partition := range l.partitions {
@@ -92,7 +93,7 @@ func (l *linker) look(ctx context.Context) (found []Finding, fixes []Fix, err er
 	return found, fixes, nil
 }
 
-// view is a partition as it was read.
+// view is a partition as it was read, with its decider.
 type view struct {
 	*decider
 	part      *store.PartitionState
@@ -108,7 +109,8 @@ func (l *linker) read(ctx context.Context, partition int) (view, error) {
 	return view{d, part, partition}, nil
 }
 
-// forgetLeft removes from receivers the traces of records that are in no outbox.
+// forgetLeft returns fixes that remove traces from receivers. It keeps traces of the records in
+// sent.
 func (v view) forgetLeft(sent map[event.ItemID]bool) []Fix {
 	found, ids := map[event.RunID][]Finding{}, map[event.RunID][]event.ItemID{}
 	for _, left := range v.left(sent) {
@@ -121,7 +123,7 @@ func (v view) forgetLeft(sent map[event.ItemID]bool) []Fix {
 	return fixes
 }
 
-// linking returns the fix for the links of a run.
+// linking returns the fix that executes a rebuild of the links of a run.
 func (v view) linking(run event.RunID, found []Finding, m *store.Rebuild) Fix {
 	fix, r := Fix{Run: run, Findings: found}, v.Runs[run]
 	if r == nil || v.logs[run].newer || v.unknown(r) {
@@ -134,14 +136,15 @@ func (v view) linking(run event.RunID, found []Finding, m *store.Rebuild) Fix {
 	return fix
 }
 
-// child is a run that was started by another run whose log does not contain its end.
+// child is a run that another run has started. The log of the parent does not contain the end of
+// the child.
 type child struct {
 	parent event.RunID
 	key    string
 	run    event.RunID
 }
 
-// begun returns the children of the runs of a partition that are missing, or that have ended
+// begun returns children of the runs of a partition that may be missing, or that may have ended
 // without a notification of their parents.
 func (l *linker) begun(ctx context.Context, d *decider) ([]child, error) {
 	var candidates []child
@@ -163,7 +166,7 @@ func (l *linker) begun(ctx context.Context, d *decider) ([]child, error) {
 	return candidates, nil
 }
 
-// children returns the open children of all open runs, except those that a record will create.
+// children returns the open children of all open runs. It omits children that a record will create.
 func (d *decider) children() []child {
 	var all []child
 	for r := range d.runs {
@@ -181,14 +184,15 @@ func (d *decider) children() []child {
 	return all
 }
 
-// starting reports whether a record will create a child, or may have to create it again.
+// starting reports whether a record will create a child or may have to create it again.
 func (d *decider) starting(from event.RunID, id event.ItemID) bool {
 	return d.records[from][id] > 0 && slices.ContainsFunc(d.outboxOf(from), func(o store.Outgoing) bool {
 		return o.ID == id && o.Phase != store.PhaseSettled
 	})
 }
 
-// open returns the children of a run whose ends are neither in its log nor in its inbox, in order.
+// open returns the children of a run whose ends are neither in the log of the run nor in its inbox,
+// in order.
 func open(run event.RunID, state *event.LogState, inbox []store.Item) []child {
 	told := map[string]bool{}
 	for _, i := range inbox {
@@ -212,13 +216,13 @@ func open(run event.RunID, state *event.LogState, inbox []store.Item) []child {
 	return all
 }
 
-// follow determines the state of the children, in the partitions that are read after or together
-// with that of their parents. It holds one partition at a time in memory.
+// follow determines the state of the children. It reads their partitions after the partition of
+// their parents or together with it, and keeps only one of them in memory.
 func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix, error) {
 	of := func(c child) int { return int(c.run.Slot()) % l.partitions }
 	slices.SortStableFunc(begun, func(a, b child) int { return cmp.Compare(of(a), of(b)) })
 	var fixes []Fix
-	lost := map[event.RunID][]child{} // by parent
+	lost := map[event.RunID][]child{} // missing children, by parent
 	v := parents
 	for _, c := range begun {
 		switch partition := of(c); partition {
@@ -233,7 +237,7 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 		}
 		last, there := v.latestOf(c.run)
 		switch {
-		case !there && v.part.Partial: // it may have been omitted from the snapshot
+		case !there && v.part.Partial: // the snapshot may omit the child
 		case !there:
 			lost[c.parent] = append(lost[c.parent], c)
 		case last != nil && v.untold(last):
@@ -252,8 +256,8 @@ func (l *linker) follow(ctx context.Context, parents view, begun []child) ([]Fix
 	return fixes, nil
 }
 
-// latestOf returns the run of a chain that has not continued, or nil if it is unknown, and whether
-// the chain has any run.
+// latestOf returns the run of a chain that has not continued, or nil if it is unknown. there
+// reports whether the chain has any run.
 func (c *checker) latestOf(chain event.RunID) (last *store.RunState, there bool) {
 	for r := range c.runs {
 		if r.Chain != chain && r.Run != chain {
@@ -267,8 +271,8 @@ func (c *checker) latestOf(chain event.RunID) (last *store.RunState, there bool)
 	return last, there
 }
 
-// untold reports whether a run has ended without a record that notifies its parent. While the end
-// is recent, invariant 12 covers this.
+// untold reports whether a run has ended without a record that notifies its parent. It returns
+// false for a recent end, which invariant 12 covers.
 func (v view) untold(r *store.RunState) bool {
 	h := v.logs[r.Run]
 	id := effects.EndID(r.Run)
@@ -286,7 +290,7 @@ func (l *linker) waits(ctx context.Context, c child) (bool, error) {
 	return whole && !state.Run.Terminal() && slices.Contains(open(c.parent, state, loaded[0].Inbox), c), nil
 }
 
-// stateOf reads a log. It returns false if the log cannot be read to its end.
+// stateOf replays a log. It returns false if the log cannot be read to its end.
 func stateOf(frames [][]byte) (*event.LogState, bool) {
 	state := &event.LogState{}
 	for _, b := range frames {
@@ -303,7 +307,8 @@ func stateOf(frames [][]byte) (*event.LogState, bool) {
 	return state, true
 }
 
-// begin returns the fix that creates missing children that their parent has recorded.
+// begin returns the fix that creates the missing children of a parent. The log of the parent
+// contains their starts.
 func (v view) begin(parent event.RunID, children []child) Fix {
 	var found []Finding
 	records, gone, again := map[event.ItemID]store.Outgoing{}, map[event.RunID]bool{}, map[event.ItemID]bool{}
@@ -327,7 +332,7 @@ func (v view) begin(parent event.RunID, children []child) Fix {
 	return v.linking(parent, found, m)
 }
 
-// tell returns the fix that notifies the parent of the end of a child.
+// tell returns the fix that notifies a parent of the end of a child.
 func (v view) tell(last *store.RunState, c child) Fix {
 	found := Finding{
 		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s does not know, and no record will tell", c.parent),

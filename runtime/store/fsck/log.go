@@ -12,20 +12,20 @@ import (
 // history summarizes the log of a run.
 type history struct {
 	state event.LogState
-	whole bool // the log could be read completely and is consistent
-	newer bool // it could not be read, because a newer release wrote it
-	// cid and epoch are those of the last readable frame.
+	whole bool // the log was read completely and is consistent
+	newer bool // the log was not read to its end, because a newer release wrote it
+	// cid and epoch are the commit ID and the epoch of the last readable frame.
 	cid   event.CommitID
 	epoch uint64
 	items []received
-	// causes contains the records that the log has written, as far as they are known, with the time
-	// of the first cause. sends contains these records in order. underived is the reason why they
-	// could not be derived from the log.
+	// causes contains the known records that the log has written, with the time of the first cause.
+	// sends contains the same records in order. underived is set if some records could not be
+	// derived from the log.
 	causes    map[event.ItemID]time.Time
 	sends     []store.Send
 	underived bool
-	// unread contains the items that the last event names. Items that arrived after the code had
-	// ended have no event of their own.
+	// unread contains the items that the last event names as unread. Items that arrived after the
+	// code had ended have no event of their own.
 	unread []event.ItemID
 }
 
@@ -33,10 +33,10 @@ type history struct {
 type received struct {
 	id      event.ItemID
 	at      time.Time
-	carried bool // from the previous run, whose log contains it as well
+	carried bool // received from the previous run, whose log also contains the item
 }
 
-// checkLog checks the parts of invariants 1, 2 and 3 that concern one log, and reads it.
+// checkLog reads a log, and checks the parts of invariants 1, 2 and 3 that concern one log.
 func (c *checker) checkLog(r *store.RunState) *history {
 	h := &history{causes: map[event.ItemID]time.Time{}}
 	if len(r.Frames) == 0 {
@@ -79,7 +79,7 @@ func (c *checker) checkLog(r *store.RunState) *history {
 	return h
 }
 
-// checkSequence reports whether frame i continues the preceding one.
+// checkSequence reports whether frame i continues the frame before it.
 func (c *checker) checkSequence(r *store.RunState, i int, before, f *event.Frame) bool {
 	var cid event.CommitID
 	last := uint64(0)
@@ -107,7 +107,7 @@ func (c *checker) checkFence(r *store.RunState, i int, before, f *event.Frame) {
 	}
 }
 
-// applyFrame adds a frame to the history of the run and reports whether it is valid.
+// applyFrame adds a frame to the history of the run. It reports whether the frame is valid.
 func (c *checker) applyFrame(r *store.RunState, h *history, f *event.Frame) bool {
 	for i := range f.Events {
 		e := &f.Events[i]
@@ -119,7 +119,7 @@ func (c *checker) applyFrame(r *store.RunState, h *history, f *event.Frame) bool
 			c.lasting(invariant, r.Run, err.Error(), "the run cannot be replayed")
 			return false
 		}
-		if f.First() > 1 { // creating a run sends nothing
+		if f.First() > 1 { // the creation of a run sends nothing
 			c.note(r.Run, h, e)
 		}
 		if len(e.Unread) > 0 {
@@ -127,7 +127,7 @@ func (c *checker) applyFrame(r *store.RunState, h *history, f *event.Frame) bool
 		}
 		first := f.First() == 1
 		if e.Item == "" || e.Type == event.MessageSent || first && h.state.Spec.RerunOf != "" {
-			continue // it was sent to other runs, or an older run has received it
+			continue // the item was sent to another run, or was received by the run that this one repeats
 		}
 		h.items = append(h.items, received{id: e.Item, at: e.Time, carried: first && h.state.Spec.ContinuedOf != ""})
 	}

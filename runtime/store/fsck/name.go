@@ -34,11 +34,11 @@ func (c *checker) checkNames() {
 	}
 }
 
-// checkNamed checks a run that a workflow ID leads to.
+// checkNamed checks the active or the last run of a workflow ID.
 func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	r := c.Runs[run]
 	switch {
-	case r == nil: // reported by checkOrphans
+	case r == nil: // checkOrphans reports the missing run
 	case r.WorkflowID != wid:
 		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, its own is %q", what, wid, r.WorkflowID), "the workflow id leads to a stranger")
 	case r.Next != "" && ended:
@@ -50,7 +50,7 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	}
 }
 
-// checkNameOf checks that the workflow ID of an open run leads to it.
+// checkNameOf checks that the workflow ID of an open run leads to the run.
 func (c *checker) checkNameOf(r *store.RunState) {
 	lines := c.linesOf[r.Run]
 	if queued := r.QueueState == store.StateQueued; queued != (len(lines) == 1) {
@@ -62,7 +62,7 @@ func (c *checker) checkNameOf(r *store.RunState) {
 	}
 }
 
-// checkCollecting checks invariant 21: a run that collects the starts of a key exists, has not been
+// checkCollecting checks invariant 21. A run that collects the starts of a key exists, has not been
 // claimed, and has these starts in its inbox.
 func (c *checker) checkCollecting() {
 	for _, key := range slices.Sorted(maps.Keys(c.Collecting)) {

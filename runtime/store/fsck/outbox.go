@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkOutbox checks the part of invariant 12 that begins with a record.
+// checkOutbox checks for each record that its cause exists (invariant 12).
 func (c *checker) checkOutbox() {
 	for _, from := range slices.Sorted(maps.Keys(c.records)) {
 		for _, id := range slices.Sorted(maps.Keys(c.records[from])) {
@@ -35,7 +35,7 @@ func (c *checker) checkOutbox() {
 		}
 		h := c.logs[o.From]
 		if !c.caused() || h == nil || h.underived || c.damaged(c.Runs[o.From]) {
-			continue // its cause may be in the unreadable part
+			continue // the cause may be in the unreadable part of the log
 		}
 		if _, ok := h.causes[o.ID]; !ok {
 			c.find(12, o.From, fmt.Sprintf("its record %s is in the outbox, and nothing in its log has caused it", o.ID), "something is done that the run does not know of")
@@ -43,11 +43,11 @@ func (c *checker) checkOutbox() {
 	}
 }
 
-// caused reports whether the records that events cause can be derived.
+// caused reports whether the check can derive records from events.
 func (c *checker) caused() bool { return c.cfg.Causes != nil || c.cfg.sends != nil }
 
-// note records the outgoing records that an event has caused. A repeated cause does not change the
-// time, so that the record expires with the first cause.
+// note adds the records that an event has caused to the history of a run. A repeated cause does not
+// change the time of a record, so the record expires after its first cause.
 func (c *checker) note(run event.RunID, h *history, e *event.Event) {
 	first := func(id event.ItemID) {
 		if _, ok := h.causes[id]; !ok {
@@ -73,8 +73,8 @@ func (c *checker) note(run event.RunID, h *history, e *event.Event) {
 	}
 }
 
-// checkCauses checks the part of invariant 12 that begins with a log. Every record exists for
-// longer than the Horizon.
+// checkCauses checks for each cause in a log that its record exists (invariant 12). Every record
+// exists for longer than store.Horizon.
 func (c *checker) checkCauses(r *store.RunState, h *history) {
 	for _, id := range slices.Sorted(maps.Keys(h.causes)) {
 		if !c.missing(r.Run, h, id) {
@@ -84,8 +84,8 @@ func (c *checker) checkCauses(r *store.RunState, h *history) {
 	}
 }
 
-// missing reports whether a record that a log has caused is missing. The records of an imported run
-// are in the store in which it was executed.
+// missing reports whether a record that a log has caused is missing. It returns false for an
+// imported run, because its records are in the store in which it was executed.
 func (c *checker) missing(run event.RunID, h *history, id event.ItemID) bool {
 	return !c.imported[run] && c.Now.Sub(h.causes[id]) < store.Horizon && c.records[run][id] == 0
 }
@@ -97,9 +97,9 @@ func (c *checker) checkLeft() {
 	}
 }
 
-// left is the trace of a record at its receiver.
+// left is the trace of a record at its receiver: the data that the record has left there.
 type left struct {
-	run     event.RunID // the receiver, or the first run of its chain
+	run     event.RunID // receiver of the record, or the first run of its chain
 	id      event.ItemID
 	creates bool // the record has created the run
 }
@@ -112,8 +112,8 @@ func (l left) finding() Finding {
 	return Finding{Invariant: 14, Run: l.run, What: fmt.Sprintf(what, l.id), Explain: "it is never confirmed, and kept for ever"}
 }
 
-// left returns the traces of records that are not in sent. A record may still be on its way back to
-// its sender.
+// left returns the traces of records that are not in sent. It omits recent traces, because their
+// records may still be in progress.
 func (c *checker) left(sent map[event.ItemID]bool) []left {
 	const late = settling + store.Horizon
 	var all []left
@@ -132,8 +132,8 @@ func (c *checker) left(sent map[event.ItemID]bool) []left {
 	return all
 }
 
-// sentToLater reports whether a later run of a chain has a trace of the same item: confirming one
-// confirms both.
+// sentToLater reports whether a later run of a chain has a trace of the same item. Confirming the
+// item for the later run also confirms it for the chain.
 func (c *checker) sentToLater(chain event.RunID, id event.ItemID) bool {
 	for run, ids := range c.Kept {
 		if r := c.Runs[run]; r != nil && run != chain && r.Chain == chain && slices.Contains(ids, id) {

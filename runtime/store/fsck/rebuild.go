@@ -11,12 +11,12 @@ import (
 
 var noTime time.Time
 
-// dedupe is the minimum time for which stores remember accepted items.
+// dedupe is the minimum time for which stores keep the IDs of accepted items.
 const dedupe = 24 * time.Hour
 
-// rebuild derives the record of a run from its log. It keeps the values that are not in the log: a
-// priority if the log has none, which is the case for older logs, the planned start time, and the
-// number of recoveries.
+// rebuild sets the record of a run in m, derived from its log. It keeps values that are not in the
+// log: the planned start time, the number of recoveries, and the priority if the log is so old that
+// it has none.
 func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
 	h, made := d.logs[r.Run], r.Record
 	spec, rec := h.state.Spec, &made
@@ -48,11 +48,11 @@ func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
 	m.Remember, m.Drop = d.items(r, rec.Chain)
 }
 
-// permits sets the uses of a run and the permits it holds. No run has an owner after its rebuild,
-// so only a run that holds permits until its end has any, from its first claim on, even above the
-// capacity of a limit, because its code relies on them. A run that was called off keeps that state;
-// if that is lost, it waits for its permits. The uses of a run are kept if its log does not contain
-// them.
+// permits sets the uses of a run and the permits that it holds. No run has an owner after its
+// rebuild. So it holds permits only if it holds them until its end and was claimed before. It then
+// holds them even above the capacity of a limit, because its code relies on them. A run that was
+// called off stays called off. If that state is lost, the run waits for its permits. The uses of a
+// run are kept if its log does not contain them.
 func permits(r *store.RunState, h *history, rec *store.Record) {
 	if spec := h.state.Spec; len(spec.Uses) > 0 && spec.PermitSlot == 0 {
 		rec.Uses, rec.Whole = nil, spec.Whole
@@ -75,7 +75,7 @@ func permits(r *store.RunState, h *history, rec *store.Record) {
 	}
 }
 
-// put sets the queue state of a run.
+// put sets the queue state of a run in its record.
 func (d *decider) put(r *store.RunState, h *history, rec *store.Record) {
 	due := rec.Due
 	rec.Owner, rec.Fence, rec.Due, rec.EndedAt = "", store.Fence{Epoch: d.epoch(r)}, noTime, noTime
@@ -105,7 +105,7 @@ func (d *decider) put(r *store.RunState, h *history, rec *store.Record) {
 	}
 }
 
-// epoch returns an epoch that was never used.
+// epoch returns an epoch that was never used for the run.
 func (c *checker) epoch(r *store.RunState) uint64 {
 	epoch := r.Fence.Epoch
 	if h := c.logs[r.Run]; h != nil {
@@ -114,26 +114,26 @@ func (c *checker) epoch(r *store.RunState) uint64 {
 	return epoch + 1
 }
 
-// current reports whether the derived data of a run are up to date with its log.
+// current reports whether the derived data of a run agree with its log.
 func (c *checker) current(r *store.RunState, h *history) bool {
 	return r.N == uint64(len(r.Frames)) && r.Seq == h.state.Seq && r.Last == h.cid && r.Fence.Epoch >= h.epoch
 }
 
-// mayPark reports whether a parked run can stay parked: it has read its inbox, or contains only the
-// items it was created with, and its wake time is known.
+// mayPark reports whether a parked run can stay parked. Its inbox must be empty, or contain only
+// the items with which the run was created. Its wake time must be known.
 func (c *checker) mayPark(r *store.RunState, h *history) bool {
 	timer, timed := c.Timers[r.Run]
 	if len(r.Inbox) > 0 && !mayHold(r) || r.Due.IsZero() && timed && h.state.Run != event.StatePending {
 		return false
 	}
-	if h.state.Run == event.StatePending { // created for later, which is not in its log
+	if h.state.Run == event.StatePending { // the run was created for later, which its log does not contain
 		return !r.Due.IsZero() && (!timed || timer.Equal(r.Due)) || r.Due.IsZero() && timed
 	}
 	return c.dueFits(r, &h.state)
 }
 
-// chainOf returns the first run of the chain of a run, from the logs or, if a run of the chain was
-// purged, from the records of later runs.
+// chainOf returns the first run of the chain of a run. It follows the logs. If a run of the chain
+// was purged, it uses the records of later runs.
 func (d *decider) chainOf(r *store.RunState, h *history) event.RunID {
 	first, kept := r.Run, event.RunID("")
 	for passed := map[event.RunID]bool{}; !passed[r.Run]; {
@@ -155,7 +155,7 @@ func (d *decider) chainOf(r *store.RunState, h *history) event.RunID {
 	return cmp.Or(kept, first)
 }
 
-// items returns which accepted items must be remembered, and which items must be removed from the
+// items returns the accepted items to remember, and the positions of the items to remove from the
 // inbox.
 func (d *decider) items(r *store.RunState, chain event.RunID) (remember map[event.ItemID]time.Time, drop []int) {
 	remember = map[event.ItemID]time.Time{}
@@ -178,7 +178,8 @@ func (d *decider) items(r *store.RunState, chain event.RunID) (remember map[even
 	return remember, drop
 }
 
-// reason returns the audit reason for the state in which a run was found.
+// reason returns the reason for the audit trail. It depends on the state in which the run was
+// found.
 func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.Reason {
 	others := func(f Finding) bool { return f.Invariant != 9 }
 	switch {
@@ -191,7 +192,7 @@ func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.
 		}
 		return store.ReasonStuckTerminal
 	case !lost(r) && to.QueueState == r.QueueState && !slices.ContainsFunc(d.about[r.Run], others):
-		return store.ReasonWrongRecord // only its workflow ID leads to another run
+		return store.ReasonWrongRecord // only the workflow ID of the run leads to another run
 	case h.state.Run.Terminal():
 		return store.ReasonStuckTerminal
 	case r.QueueState == store.StateOwned && to.QueueState != store.StateOwned && !d.claimed(r):
@@ -210,13 +211,14 @@ func (d *decider) reason(r *store.RunState, h *history, to *store.Record) store.
 	return store.ReasonStuckRunning
 }
 
-// claimed reports whether the run has a valid owner whose death would be detected.
+// claimed reports whether the run has a valid owner. If such an owner dies, the store recovers the
+// run.
 func (c *checker) claimed(r *store.RunState) bool {
 	_, alive := c.Leases[r.Owner]
 	return alive && r.Fence.Token != (event.Token{}) && slices.Contains(c.ownedBy[r.Run], r.Owner)
 }
 
-// stuck reports whether no worker would have continued the run when it is due.
+// stuck reports whether no worker would have continued the run at its due time.
 func (c *checker) stuck(r *store.RunState, h *history) bool {
 	switch r.QueueState {
 	case store.StateReady:
@@ -240,7 +242,7 @@ func routeOf(h *history) store.Route {
 	return store.Route{Queue: h.state.Spec.Queue, Workflow: h.state.Spec.Workflow}
 }
 
-// dueOf returns the next due time of a run, including its own time limit.
+// dueOf returns the next due time of a run, which includes the time limit of the run.
 func (c *checker) dueOf(h *history) time.Time {
 	due := h.state.Due()
 	if limit := h.state.Spec.Timeout; limit > 0 {
@@ -251,7 +253,7 @@ func (c *checker) dueOf(h *history) time.Time {
 	return due
 }
 
-// retrying reports whether the next attempt of a step is due at that time.
+// retrying reports whether the next attempt of a step is due at the given time.
 func retrying(f *event.LogState, due time.Time) bool {
 	for o := range f.Opens {
 		if o.Entity == event.EntityStep && o.State == event.StatePending && o.Due.Equal(due) {

@@ -10,67 +10,69 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Options configure a repair. The zero value repairs.
+// Options configure a repair. The zero value repairs violations.
 type Options struct {
 	// DryRun plans repairs and changes nothing.
 	DryRun bool
 	// By is recorded in the audit trail as the origin of the repair; empty means "fsck".
 	By store.SessionID
-	// Progress is called after each partition that was read and each repair; it may be nil.
+	// Progress is called after each partition that was read and after each repair. It may be nil.
 	Progress func(Progress)
 
-	// check determines how events in the logs are interpreted; nil means as written by workers.
+	// check determines the interpretation of events in the logs. If it is nil, they are interpreted
+	// as written by workers.
 	check *Config
 }
 
 // Progress is the progress of a repair.
 type Progress struct {
-	Partition, Partitions int // Partition counts from 0
-	Runs                  int // runs checked so far
-	Planned, Done         int // repairs in the current pass over this partition
+	Partition, Partitions int // Partition is the present partition, from 0
+	Runs                  int // number of runs checked
+	Planned, Done         int // numbers of repairs in the present pass over the partition
 }
 
-// Report lists the findings and the fixes.
+// Report contains the findings and the fixes of a repair.
 type Report struct {
 	DryRun bool `json:"dry_run"`
 	// Runs is the number of runs in the store.
 	Runs int `json:"runs"`
 	// Fixes are in the order of their execution.
 	Fixes []Fix `json:"fixes"`
-	// Remaining lists the remaining violations: after a dry run all findings.
+	// Remaining lists the violations that remain. After a dry run it lists all findings.
 	Remaining []Finding `json:"remaining"`
 }
 
-// Fix rebuilds one run, or repairs one defect of the store.
+// Fix describes the rebuild of one run, or the repair of one defect of the store.
 type Fix struct {
 	// Run is the rebuilt run; empty for a defect of the store without a run.
 	Run event.RunID `json:"run,omitempty"`
 	// Findings are the violations that the fix repairs.
 	Findings []Finding `json:"findings"`
-	// Reason is recorded in the audit trail; if it is empty, nothing is recorded.
+	// Reason is recorded in the audit trail. If it is empty, nothing is recorded.
 	Reason store.Reason `json:"reason,omitempty"`
-	// Action describes the repair. If it is empty, no repair is possible, and Why is the reason.
+	// Action describes the repair. If it is empty, no repair is possible, and Why contains the
+	// reason.
 	Action  string  `json:"action,omitempty"`
 	Outcome Outcome `json:"outcome"`
 	Why     string  `json:"why,omitempty"`
 
 	do func(context.Context) (bool, error)
-	// first marks a fix of the store itself. Other violations may be its consequences, so they are
-	// checked again after it.
+	// first marks a fix of a defect of the store. Other violations may be consequences of the
+	// defect, so they are checked again after the fix.
 	first bool
 }
 
 // Outcome is the result of a repair.
 type Outcome string
 
-// The outcomes.
+// The outcomes of repairs.
 const (
 	// OutcomePlanned means that a repair without DryRun would execute the fix.
 	OutcomePlanned Outcome = "planned"
 	// OutcomeRepaired means that the fix was executed.
 	OutcomeRepaired Outcome = "repaired"
-	// OutcomeMoved means that the subject of the fix changed after it was read, so nothing was
-	// done. If the violation persists, there is another fix for it.
+	// OutcomeMoved means that the subject of the fix changed after it was read, so the fix was not
+	// executed. If the violation persists, another fix for it follows.
 	OutcomeMoved Outcome = "moved"
 	// OutcomeRemains means that no repair is possible.
 	OutcomeRemains Outcome = "remains"
@@ -80,18 +82,18 @@ const (
 var ErrNotRepairable = errors.New("store is not a store.Rebuilder")
 
 // passes is the maximum number of times that a partition is checked again after repairs. Two are
-// sufficient unless the store is being damaged or modified at the same time.
+// sufficient unless the store is damaged or modified at the same time.
 const passes = 5
 
 // Repair checks every invariant of a store, and repairs violations from the logs. Make a dry run
-// first to see the planned repairs.
+// first to read the planned repairs.
 //
-// Workers and other repairs may use the store at the same time: each repair is one atomic action
+// Workers and other repairs may use the store at the same time. Each repair is one atomic action
 // that takes effect only if its subject has not changed since it was checked. Repair reads one
 // partition at a time, completely into memory, as a consistent snapshot.
 //
 // An error means that the store could not be read or written. The report then contains the repairs
-// made before.
+// that were executed before.
 func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	report := &Report{DryRun: opts.DryRun, Fixes: []Fix{}, Remaining: []Finding{}}
 	r, ok := store.As[store.Rebuilder](s)
@@ -119,11 +121,11 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	return report, nil
 }
 
-// repairer repairs one partition after the other.
+// repairer repairs the partitions of a store, one after the other.
 type repairer struct {
 	store      store.Rebuilder
 	entries    store.Entries
-	runs       store.Store // the same store
+	runs       store.Store // the store that is repaired
 	partitions int
 	opts       *Options
 	report     *Report
@@ -156,7 +158,7 @@ func (f *repairer) partition(ctx context.Context, partition int, l *linker) erro
 	}
 }
 
-// conclude reports findings that are not repaired.
+// conclude adds findings that are not repaired to the report.
 func (f *repairer) conclude(found []Finding, repairs []Fix) {
 	for _, r := range repairs {
 		switch {
@@ -172,14 +174,14 @@ func (f *repairer) conclude(found []Finding, repairs []Fix) {
 	f.report.Remaining = append(f.report.Remaining, found...)
 }
 
-// add reports a fix without the state that it is based on, which would keep each partition with a
-// fix in memory.
+// add adds a fix to the report. It drops the state on which the fix is based, because the state
+// would keep the partition in memory.
 func (r *Report) add(fix Fix) {
 	fix.do = nil
 	r.Fixes = append(r.Fixes, fix)
 }
 
-// act executes repairs. Findings that remain are reported by the next pass.
+// act executes repairs. The next pass reports the findings that remain.
 func (f *repairer) act(ctx context.Context, repairs []Fix) error {
 	defective := slices.ContainsFunc(repairs, func(r Fix) bool { return r.first && r.do != nil })
 	for _, r := range repairs {

@@ -23,7 +23,7 @@ import (
 )
 
 // examined is a store that returns a fixed snapshot and records the requested repairs. It reports
-// that every subject has changed, so nothing is repaired.
+// for every repair that the subject has changed, so it repairs nothing.
 type examined struct {
 	store.Store
 
@@ -138,7 +138,8 @@ func TestRepair_GivesUpWhatNeverStays(t *testing.T) {
 	}
 }
 
-// An owner relies on the state that it has read. A rebuild invalidates its fence.
+// TestRepair_TakesARunThatItRebuildsFromItsOwner proves that a rebuild invalidates the fence of an
+// owner, because the owner relies on the state that it has read.
 func TestRepair_TakesARunThatItRebuildsFromItsOwner(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage func(s *state)
@@ -167,8 +168,8 @@ func TestRepair_TakesARunThatItRebuildsFromItsOwner(t *testing.T) {
 	}
 }
 
-// The log of a queued run cannot be read, and the queue has lost it. The run is blocked when it
-// reaches the head of the queue, not before.
+// TestRepair_LinesUpARunWhoseLogIsDamaged removes a queued run with an unreadable log from its
+// queue. It proves that the run is queued again; it is blocked once it is the first of the queue.
 func TestRepair_LinesUpARunWhoseLogIsDamaged(t *testing.T) {
 	s := intact(t)
 	s.Runs[s.queued].Frames[0] = []byte("torn")
@@ -230,7 +231,8 @@ func TestReport_ReadsBackFromJSON(t *testing.T) {
 	}
 }
 
-// A run without metadata is restored from its log, and a chain from the logs of its runs.
+// TestRepair_MakesRecordsFromLogs proves that a lost record of a run is restored from the log of
+// the run, and its chain from the logs of the chain.
 func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 	s := intact(t)
 	want := map[event.RunID]store.Record{}
@@ -250,7 +252,7 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 			}
 			rec := *m.Record
 			rec.Fence, w.Fence = store.Fence{}, store.Fence{}
-			rec.CreatedAt, rec.EndedAt = w.CreatedAt, w.EndedAt // in milliseconds, and by the writer's clock
+			rec.CreatedAt, rec.EndedAt = w.CreatedAt, w.EndedAt // the log has other times: more precise, and of the clock of the writer
 			rec.Recoveries = w.Recoveries
 			if rec.QueueState == store.StateReady {
 				w.QueueState, w.Status = rec.QueueState, rec.Status
@@ -265,7 +267,7 @@ func TestRepair_MakesRecordsFromLogs(t *testing.T) {
 
 func TestRepair_LeavesARunForLaterWithTheItemsThatItWasCreatedWith(t *testing.T) {
 	s := intact(t)
-	s.Runs[s.later].Tags = map[string]string{"a": "b"} // tags that are not in its log
+	s.Runs[s.later].Tags = map[string]string{"a": "b"} // these tags are not in the log
 	e := &examined{snap: s.Snapshot}
 	repaired(t, e, fsck.Options{})
 	for _, m := range e.runs {
@@ -278,7 +280,8 @@ func TestRepair_LeavesARunForLaterWithTheItemsThatItWasCreatedWith(t *testing.T)
 	}
 }
 
-// The reasons of REC3 are distinguished by the state of a run.
+// TestREC3_NamesTheReason proves that a repair records the reason that corresponds to the state of
+// the run.
 func TestREC3_NamesTheReason(t *testing.T) {
 	past := func(s *state) {
 		s.Now = s.due.Add(time.Minute)
@@ -326,14 +329,14 @@ func TestREC3_NamesTheReason(t *testing.T) {
 	}
 }
 
-// revive adds the end of a run to its log but not to the derived data.
+// revive appends the end of a run to its log and leaves the derived data unchanged.
 func (s *state) revive(run event.RunID, status event.Status) event.RunID {
 	s.claimed(run, 9, s.logs[run].End(status)...)
 	return run
 }
 
-// A run with a log of a newer release is intact. If it were blocked, restoring it from a backup
-// would lose the later events.
+// TestRepair_LeavesALogOfANewerReleaseAlone proves that a run with a log of a newer release is not
+// changed. If it were blocked, restoring it from a backup would lose the later events.
 func TestRepair_LeavesALogOfANewerReleaseAlone(t *testing.T) {
 	for name, change := range map[string]func(b []byte, i int) bool{
 		"version": func(b []byte, i int) bool { b[1] = 9; return i == 0 },
@@ -359,7 +362,8 @@ func TestRepair_LeavesALogOfANewerReleaseAlone(t *testing.T) {
 	}
 }
 
-// newerFrame returns a frame of a hypothetical newer release with a valid checksum.
+// newerFrame returns the frame after change, as a newer release could have written it. The frame
+// has a valid checksum.
 func newerFrame(t *testing.T, frame []byte, change func(b []byte, i int) bool) []byte {
 	t.Helper()
 	for i := range frame[:len(frame)-4] {

@@ -12,12 +12,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Only the outbox of a run is repaired record by record instead of being deleted and derived again.
-// The delivery state of a record is not in the log: if a settled record were sent again, its
-// receiver might have forgotten it, and it would take effect twice. Therefore intact records are
-// kept, and only records that are missing or cannot be delivered are derived from the log.
+// An outbox is repaired record by record, unlike other derived data, which are deleted and derived
+// again. The reason is that the delivery state of a record is not in the log. If a settled record
+// were sent again, its receiver might have forgotten it, and it would take effect twice. Therefore
+// intact records are kept, and only records that are missing or cannot be delivered are derived
+// from the log.
 
-// describeLinks describes the repair of the links of a run.
+// describeLinks returns a description of the repair of the links of a run.
 func describeLinks(m *store.Rebuild, reason store.Reason) string {
 	written := map[event.ItemID]bool{}
 	var all []string
@@ -49,23 +50,24 @@ func (c *checker) outboxOf(run event.RunID) []store.Outgoing {
 	return all
 }
 
-// sound reports whether a record can be delivered. For a settled record only the confirmation to
-// its receiver remains, which needs no body.
+// sound reports whether a record can be delivered. A settled record needs no body, because only its
+// confirmation remains.
 func sound(o *store.Outgoing) bool {
 	return o.Phase >= store.PhaseFresh && o.Phase <= store.PhaseSettled && o.To != "" && (o.Phase == store.PhaseSettled || effects.Check(o) == nil)
 }
 
-// again returns a record for another delivery.
+// again returns a copy of a record for another delivery.
 func again(o store.Outgoing) store.Outgoing {
 	o.Phase = store.PhaseFresh
 	return o
 }
 
-// newer reports whether a record was written by a newer release, which can deliver it.
+// newer reports whether a newer release wrote the record. That release can deliver it.
 func newer(o *store.Outgoing) bool { return errors.Is(effects.Check(o), effects.ErrNewer) }
 
-// disown removes records whose sender does not exist, unless they may not have arrived. An answered
-// record is kept only to be sent again after a loss.
+// disown adds to m the removal of records whose sender does not exist. It keeps fresh records that
+// can be delivered, because they may not have arrived. It removes answered records, because they
+// are kept only to be sent again after a loss.
 func (d *decider) disown(m *store.Rebuild) {
 	for _, o := range d.outboxOf(m.Run) {
 		if o.Phase != store.PhaseFresh || !sound(&o) && !newer(&o) {
@@ -74,18 +76,18 @@ func (d *decider) disown(m *store.Rebuild) {
 	}
 }
 
-// resend makes an outbox consistent with the log of its run. It writes records that are missing or
-// cannot be delivered again, followed by the records that were caused after them. A record without
-// a cause in the log is removed if the log can be read to its end.
+// resend makes an outbox consistent with the log of its run. It writes records again that are
+// missing or cannot be delivered, followed by the records that were caused later. It removes a
+// record without a cause in the log if the log can be read to its end.
 //
-// A record whose cause cannot be read is delivered unchanged, repeatedly if its phase is lost: it
-// has the same ID, so it takes effect once. If no worker can deliver it, because its action or its
-// receiver is unknown, it is removed. Otherwise workers would retry it forever, and its sender
-// would never be purged. Nothing that could be delivered is lost. If the log is later restored from
-// a backup, the missing record is a finding with its own repair for a day, and for longer if it
-// starts a child or notifies of an end.
+// A record with an unreadable cause is delivered unchanged. If its phase is lost, it is delivered
+// again; it takes effect once, because it has the same ID. If no worker can deliver the record,
+// because its action or its receiver is unknown, it is removed. Otherwise workers would retry it
+// forever, and its sender would never be purged. No record that could be delivered is lost. If the
+// log is later restored from a backup, the missing record is a finding with a repair of its own.
+// This holds for a day, and for longer if the record starts a child or reports an end.
 //
-// It returns the reason, and an explanation if no repair is possible.
+// resend returns the reason for the audit trail, and an explanation if no repair is possible.
 func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why string) {
 	reason, why = store.ReasonWrongRecord, "it is there more than once, and what one of them does, the other one undoes"
 	told := h.whole && !h.underived && !d.damaged(d.Runs[m.Run])
@@ -116,7 +118,7 @@ func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why
 	return reason, why
 }
 
-// rewrite adds the changes that write records again to m. Unsettled records to the same receiver
+// rewrite adds the changes that write records again to m. Unsettled records for the same receiver
 // that were caused later are written after them.
 func rewrite(m *store.Rebuild, sends []store.Send, records map[event.ItemID]store.Outgoing, again map[event.ItemID]bool) {
 	behind, done := map[event.RunID]bool{}, map[event.ItemID]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkRecord checks invariant 4.
+// checkRecord checks invariant 4: the derived data of a run equal those computed from its log.
 func (c *checker) checkRecord(r *store.RunState, h *history) {
 	differs := func(what string, kept, logged any) {
 		if kept != logged {
@@ -46,7 +46,8 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	}
 }
 
-// checkQueueState checks invariant 5. Ended runs are checked by checkEnded.
+// checkQueueState checks invariant 5: a run is in exactly one queue state. checkEnded checks ended
+// runs.
 func (c *checker) checkQueueState(r *store.RunState) {
 	if r.QueueState < store.StateReady || r.QueueState > store.StateEnded {
 		c.find(5, r.Run, fmt.Sprintf("it is in queue state %d, which does not exist", r.QueueState), "it never runs")
@@ -59,7 +60,7 @@ func (c *checker) checkQueueState(r *store.RunState) {
 	switch {
 	case r.Waits() && len(ready) > 0:
 		c.find(5, r.Run, fmt.Sprintf("it waits for permits, and is among the ready runs of %v", ready), "it would be claimed without them")
-	case r.Waits(): // checked by checkWaiting
+	case r.Waits(): // checkWaiting checks this case
 	case r.QueueState == store.StateReady && (len(ready) != 1 || ready[0] != r.Route):
 		c.find(5, r.Run, fmt.Sprintf("it is ready in route %v, and among the ready runs of %v", r.Route, ready), "it is claimed never, twice, or by a worker that does not know it")
 	case r.QueueState != store.StateReady && len(ready) > 0:
@@ -79,7 +80,7 @@ func (c *checker) checkQueueState(r *store.RunState) {
 	}
 }
 
-// checkReadyOrder checks the rest of invariant 5: ready runs are sorted by priority.
+// checkReadyOrder checks that ready runs are sorted by priority (invariant 5).
 func (c *checker) checkReadyOrder() {
 	for _, route := range slices.SortedFunc(maps.Keys(c.Ready), compareRoutes) {
 		var before *store.RunState
@@ -96,11 +97,11 @@ func (c *checker) checkReadyOrder() {
 	}
 }
 
-// checkParked checks invariant 7.
+// checkParked checks invariant 7: a parked run has read its inbox and is woken at the right time.
 func (c *checker) checkParked(r *store.RunState, h *history) {
 	timer, timed := c.Timers[r.Run]
 	switch {
-	case r.QueueState == store.StateEnded: // checked by checkEnded
+	case r.QueueState == store.StateEnded: // checkEnded checks this case
 	case r.QueueState != store.StateParked:
 		if timed || !r.Due.IsZero() {
 			c.find(7, r.Run, fmt.Sprintf("it is %s, and due at %v with timer %v", r.QueueState, r.Due, timer), "it would be made ready while others have it")
@@ -115,14 +116,14 @@ func (c *checker) checkParked(r *store.RunState, h *history) {
 	}
 }
 
-// mayHold reports whether a parked run may have items in its inbox: a run for later may have been
-// created with items, which wait with it. After it has been claimed, it is parked with an empty
-// inbox, and new items wake it.
+// mayHold reports whether a parked run may have items in its inbox. A run for later may have been
+// created with items, which wait until it is due. After its first claim a run is parked only with
+// an empty inbox, and new items wake it.
 func mayHold(r *store.RunState) bool { return r.N == 1 && !r.Due.IsZero() }
 
-// dueFits reports whether the wake time of a parked run is that of its log. A run that has not
-// started may have any wake time, because it was created for later. The time limit of the whole run
-// is not among the waits of the log.
+// dueFits reports whether the wake time of a parked run agrees with its log. A run that has not
+// started may have any wake time, because it was created for later. The wake time may also be the
+// time limit of the run, which is not among the waits of the log.
 func (c *checker) dueFits(r *store.RunState, f *event.LogState) bool {
 	if f.Run == event.StatePending {
 		return true
@@ -141,7 +142,7 @@ func (c *checker) dueFits(r *store.RunState, f *event.LogState) bool {
 	})
 }
 
-// checkEnded checks invariant 8.
+// checkEnded checks invariant 8: an ended run has only its log.
 func (c *checker) checkEnded(r *store.RunState) {
 	purge, purged := c.Purges[r.Run]
 	if r.QueueState != store.StateEnded {
@@ -171,25 +172,25 @@ func (c *checker) checkEnded(r *store.RunState) {
 	left(len(c.linesOf[r.Run]) > 0, "an entry in a line")
 }
 
-// heldBack reports whether an ended run must not be purged at any time.
+// heldBack reports whether a reason holds back the purge of an ended run.
 func (c *checker) heldBack(r *store.RunState) bool {
 	return r.CreatedBy != "" || len(c.records[r.Run]) > 0 || c.later[r.Run] > 0 || len(c.Kept[r.Run]) > 0
 }
 
-// purgeTime returns when an ended run may be purged.
+// purgeTime returns the time from which an ended run may be purged.
 func (c *checker) purgeTime(r *store.RunState) time.Time {
 	keep := r.Retention
 	if r.Hidden {
 		keep = 0
 	}
 	at := store.PurgeTime(r.CreatedAt, r.EndedAt, keep)
-	if whole := at.Truncate(time.Millisecond); whole.Before(at) { // the precision of stores
+	if whole := at.Truncate(time.Millisecond); whole.Before(at) { // round up to the precision of stores
 		at = whole.Add(time.Millisecond)
 	}
 	return at
 }
 
-// checkRecoveries checks invariant 17.
+// checkRecoveries checks invariant 17: the number of recoveries agrees with the audit trail.
 func (c *checker) checkRecoveries(r *store.RunState) {
 	if n := c.audited[r.Run]; r.Recoveries < 0 || r.Recoveries > n {
 		c.find(17, r.Run, fmt.Sprintf("it counts %d recoveries, the audit trail %d", r.Recoveries, n), "it is set aside too early, or never")

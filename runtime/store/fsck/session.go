@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkSessions checks invariant 6.
+// checkSessions checks invariant 6: owned runs and their unread items belong to sessions with
+// leases.
 func (c *checker) checkSessions() {
 	for _, id := range slices.Sorted(maps.Keys(c.Owned)) {
 		c.checkLease(id, "owned runs")
@@ -51,7 +52,7 @@ func (c *checker) checkLease(id store.SessionID, of string) {
 func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	r := c.Runs[run]
 	switch {
-	case r == nil: // reported by checkOrphans
+	case r == nil: // checkOrphans reports the missing run
 	case r.QueueState != store.StateOwned || r.Owner != id:
 		if r.QueueState != store.StateEnded {
 			c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, which does not own it", id), "the session is notified of runs that it does not own")
@@ -61,8 +62,8 @@ func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 	}
 }
 
-// checkWakes checks invariant 15 as far as a snapshot allows: without a session, no worker can have
-// consumed the wake-up.
+// checkWakes checks invariant 15: ready runs are announced. It checks only partitions without
+// sessions, because a worker of a session may have consumed the wake.
 func (c *checker) checkWakes() {
 	if len(c.Leases) > 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkStreams checks invariants 18 and 16 for streams: they belong to a chain with a run, and
-// their chunks are consecutive up to the last one.
+// checkStreams checks streams (invariants 16 and 18). A stream belongs to a chain with a run, and
+// its chunks are consecutive up to the last one.
 func (c *checker) checkStreams() {
 	chains := map[event.RunID]bool{}
 	for r := range c.runs {
@@ -28,7 +28,7 @@ func (c *checker) checkStreams() {
 	}
 }
 
-// broken describes the damage of a stream, or returns the empty string.
+// broken returns a description of the damage of a stream, or "" if there is none.
 func broken(st store.StreamState) string {
 	for i, chunk := range st.Chunks {
 		switch {

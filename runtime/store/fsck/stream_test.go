@@ -2,7 +2,7 @@ package fsck_test
 
 import "github.com/flowgen/flowgen/runtime/store"
 
-// trimmed changes the stream that has chunks 3 and 4.
+// trimmed returns a function that changes the stream with the chunks 3 and 4.
 func trimmed(change func(st *store.StreamState)) func(s *state) {
 	return func(s *state) {
 		st := s.Streams[s.continued]["trimmed"]
