@@ -10,8 +10,8 @@ import (
 
 var argumentRule = rule{name: "argument"}
 
-// checkArgument finds steps that modify the value that a pointer argument refers to and make no
-// other use of it.
+// checkArgument finds steps that modify the target of a pointer argument and do not use it
+// otherwise. The modification is lost, because the step has a copy of the argument.
 func checkArgument(p *packagePass, u *unit) {
 	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
 		return
@@ -33,7 +33,7 @@ func (p *packagePass) judgeArgument(u *unit, v *types.Var) {
 		}
 		part, top := partOf(c)
 		switch {
-		case part == "": // the variable itself
+		case part == "": // The step uses the variable itself.
 			return
 		case top.ParentEdgeKind() == edge.AssignStmt_Lhs:
 			if written[part] == nil {
@@ -58,8 +58,9 @@ func (p *packagePass) judgeArgument(u *unit, v *types.Var) {
 	p.report("argument", n.Pos(), n.End(), v.Name()+" is a copy that the step has for itself: the workflow does not see what is written to it: return the value")
 }
 
-// partOf returns the used part of a variable and the whole expression. The part is the name of a
-// field, "*" for the value that it points to, "[]" for an element, and "" for the variable itself.
+// partOf returns the part of a variable that an expression uses, and the whole expression. The part
+// is the name of a field, "*" for the target of a pointer, "[]" for an element, or "" for the
+// variable itself.
 func partOf(c inspector.Cursor) (string, inspector.Cursor) {
 	part := ""
 	for {

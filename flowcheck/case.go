@@ -11,8 +11,8 @@ import (
 
 var caseRule = rule{name: "case"}
 
-// checkCase finds comparisons of the winner of a Select with a newly created case, which are never
-// true.
+// checkCase finds comparisons of the winner of a Select with a newly created case. Such a
+// comparison is never true.
 func checkCase(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -61,7 +61,7 @@ func (p *packagePass) reportCase(u *unit, winner, e ast.Expr) {
 		p.fixCase(u, winner, call)...)
 }
 
-// fixCase moves the case into a variable declared before the Select.
+// fixCase moves the case to a variable that is declared before the Select.
 func (p *packagePass) fixCase(u *unit, winner ast.Expr, call *ast.CallExpr) []analysis.SuggestedFix {
 	id, isIdent := ast.Unparen(winner).(*ast.Ident)
 	if !isIdent {

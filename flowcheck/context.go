@@ -14,7 +14,7 @@ var contextRule = rule{
 	mend: "use the workflow.Context, and leave context.Context to steps",
 }
 
-// checkContext finds contexts in workflow code that were created outside of it.
+// checkContext finds contexts in workflow code that were created outside of the workflow.
 func checkContext(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -38,7 +38,7 @@ func checkContext(p *packagePass, u *unit) {
 
 var branchRule = rule{name: "branch"}
 
-// makesBranch reports whether a function runs its function arguments in branches of their own.
+// makesBranch reports whether fn executes its function arguments in separate branches.
 func makesBranch(fn *types.Func) bool {
 	return isFunc(fn, workflowPath, "Go", "GoErr", "Map", "MapSettled", "ForEach", "Compensate", "AddNode", "AddEach") ||
 		isMethod(fn, workflowPath, "Ask", "Handle")
@@ -74,8 +74,8 @@ func checkBranch(p *packagePass, u *unit) {
 
 var cleanupRule = rule{name: "cleanup", advice: true}
 
-// checkCleanup finds deferred steps that use the context of the function, which may be canceled by
-// then.
+// checkCleanup finds deferred steps that use the context of the function. When the step is called,
+// this context may be canceled.
 func checkCleanup(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return

@@ -10,7 +10,7 @@ import (
 
 var shuffles = flag.Int("shuffles", 5, "how often the corpora are judged with files and declarations in another order")
 
-// The number of programs without a fault, and of faults in the programs that have some.
+// The number of programs without a fault, and the number of faults in all other programs.
 const (
 	cleanPrograms = 37
 	seededFaults  = 158
@@ -37,7 +37,9 @@ func TestGEN4_TheCorporaAreJudgedRightInEveryOrder(t *testing.T) {
 	t.Logf("rules %d seeded %d found %d clean %d false 0, in %d orders", len(rules), seededFaults, seededFaults, cleanPrograms, *shuffles+1)
 }
 
-// judge checks all packages once, in a random order unless r is nil.
+// judge checks each package once. If r is not nil, it shuffles the declarations in each
+// package. It returns the numbers of programs without a fault, of programs with faults, of faults
+// that were found, and of wrong reports.
 func (c *corpus) judge(t *testing.T, r *rand.Rand) (clean, seeded, found, wrong int) {
 	t.Helper()
 	known := make(facts)

@@ -32,7 +32,7 @@ const (
 	limitText = "ends by the clock of the process, which no replay repeats: use workflow.WithTimeout, or do it in a step"
 )
 
-// fixClock replaces calls for which package workflow has a function with the same result type.
+// fixClock replaces calls for which package workflow contains a function with the same result type.
 func fixClock(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx, flow := p.ctxName(u, pr.pos), p.importName(u.file, workflowPath)
@@ -60,14 +60,14 @@ var randomRule = rule{
 	mend: "use workflow.Rand or workflow.UUID, or draw it in a step",
 }
 
-// ofRand maps functions of math/rand to the corresponding methods of Rand in math/rand/v2.
+// ofRand maps each function of math/rand to the equivalent method of Rand in math/rand/v2.
 var ofRand = map[string]string{
 	"Int": "Int", "Intn": "IntN", "Int31": "Int32", "Int31n": "Int32N", "Int63": "Int64", "Int63n": "Int64N",
 	"Uint32": "Uint32", "Uint64": "Uint64", "Float32": "Float32", "Float64": "Float64",
 	"NormFloat64": "NormFloat64", "ExpFloat64": "ExpFloat64", "Perm": "Perm", "Shuffle": "Shuffle",
 }
 
-// fixRandom replaces package functions of math/rand if the corresponding method has the same type.
+// fixRandom replaces a package function of math/rand if the equivalent method has the same type.
 func fixRandom(p *packagePass, u *unit, pr prim) []analysis.SuggestedFix {
 	call, isCall := pr.node.(*ast.CallExpr)
 	ctx, flow := p.ctxName(u, pr.pos), p.importName(u.file, workflowPath)
@@ -123,7 +123,7 @@ var globalRule = rule{
 	mend: "use a local variable, or keep it in a step",
 }
 
-// readOf describes the read of a variable that another function writes.
+// readOf returns the description of a read of a variable that another function writes.
 func readOf(variable, writer string) string { return variable + ", which " + writer + " writes," }
 
 func isRead(what string) bool { return strings.HasSuffix(what, " writes,") }

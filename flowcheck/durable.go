@@ -9,9 +9,9 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// durableOps lists the functions and methods of package workflow whose order of calls matters,
-// because they record events or draw from the random numbers of the run. Generated counterparts
-// call functions of package shim instead.
+// durableOps lists the functions and methods of package workflow that are durable operations. Each
+// of them records an event or draws from the random numbers of the run, so the order of their calls
+// matters. Generated counterparts call functions of package shim instead.
 var durableOps = strings.Fields(`
 	All Any First Settled Select Go GoErr Map MapSettled ForEach Compensate CloseAsks
 	Rand UUID Record Sleep SleepUntil Version WithTimeout WithDeadline
@@ -22,8 +22,8 @@ var durableOps = strings.Fields(`
 	StatusOf (Value).GetFrom (Value).WaitFrom (Stream).ReadFrom
 `)
 
-// otherOps lists the functions and methods that take a workflow.Context and are not durable
-// operations.
+// otherOps lists the functions and methods of package workflow that take a workflow.Context and are
+// not durable operations.
 var otherOps = strings.Fields(`
 	Info Now Logger LogLength Tick Detached WithStepOptions WithValue WithCancel
 	(Context).Err (Context).Value
@@ -47,8 +47,8 @@ func opName(fn *types.Func) string {
 	return fn.Name()
 }
 
-// hasDurable returns the first call under n that certainly executes a durable operation, or nil. A
-// function literal counts only if it is called under n.
+// hasDurable returns the first call under n that certainly executes a durable operation, or nil. It
+// ignores a function literal unless the literal is called under n.
 func (p *packagePass) hasDurable(n ast.Node) *ast.CallExpr {
 	var found *ast.CallExpr
 	called := make(map[ast.Node]bool)
@@ -72,8 +72,9 @@ func (p *packagePass) isDurableCall(call *ast.CallExpr) bool {
 	return p.isDurableFunc(origin(typeutil.StaticCallee(p.pass.TypesInfo, call)))
 }
 
-// mayBeDurable reports whether code under n may execute a durable operation: it passes a
-// workflow.Context to something that is not known to be harmless, or calls an unknown function.
+// mayBeDurable reports whether code under n may execute a durable operation. This is the case if
+// the code calls an unknown function, or passes a workflow.Context to a function that is not known
+// to be harmless.
 func (p *packagePass) mayBeDurable(n ast.Node) bool {
 	info, may := p.pass.TypesInfo, false
 	ast.Inspect(n, func(n ast.Node) bool {

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// A Rule is the name of a rule, as it appears in brackets at the end of a report.
+// A Rule is the name of a rule. Reports end with it in brackets.
 type Rule string
 
-// Effect records that a call of a function leads to an operation that a rule forbids in workflow
-// code, and the chain of calls that leads there.
+// Effect records that a function leads to an operation that a rule forbids in workflow code. It
+// contains the chain of calls from the function to the operation.
 type Effect struct {
 	Rule Rule
-	What string   // the operation: "time.Now"
-	Pos  string   // the position of the operation: "rate.go:12"
-	Path []string // the functions from the called one to the operation: "tax.Total", "tax.rate"
+	What string   // the operation, such as "time.Now"
+	Pos  string   // the position of the operation, such as "rate.go:12"
+	Path []string // the functions from the called one to the one with the operation, such as "tax.Total", "tax.rate"
 }
 
-// less orders effects by the length of their path and then by their text.
+// less orders effects by the length of their paths and then by their texts.
 func (e Effect) less(than Effect) bool {
 	if len(e.Path) != len(than.Path) {
 		return len(e.Path) < len(than.Path)
@@ -35,13 +35,14 @@ func (e Effect) less(than Effect) bool {
 	return e.Pos < than.Pos
 }
 
-// via returns the effect of a function that calls one with the effect e.
+// via returns the effect that the function caller has because it calls a function with the effect
+// e.
 func (e Effect) via(caller string) Effect {
 	e.Path = append([]string{caller}, e.Path...)
 	return e
 }
 
-// String returns the chain of calls: "tax.Total → tax.rate → time.Now (rate.go:12)".
+// String returns the chain of calls, such as "tax.Total → tax.rate → time.Now (rate.go:12)".
 func (e Effect) String() string {
 	way := strings.Join(append(slices.Clone(e.Path), e.What), " → ")
 	if e.Pos == "" {
@@ -50,9 +51,9 @@ func (e Effect) String() string {
 	return way + " (" + e.Pos + ")"
 }
 
-// Effects is the fact of a function with effects. It has at most one effect for each rule.
+// Effects is the fact of a function with effects. It contains at most one effect for each rule.
 type Effects struct {
-	Module string // the module of the function
+	Module string // path of the module that contains the function
 	List   []Effect
 }
 
@@ -75,13 +76,13 @@ type Mutated struct{ By, Module string }
 // AFact implements [analysis.Fact].
 func (*Mutated) AFact() {}
 
-// String names the function that writes the variable.
+// String returns the name of the function that writes the variable.
 func (m *Mutated) String() string { return "written by " + m.By }
 
 // Annotated is the fact of a function with a directive.
 type Annotated struct {
-	Kind        string // step or workflow
-	Counterpart string // the name of the generated Go function
+	Kind        string // "step" or "workflow"
+	Counterpart string // name of the generated Go function
 }
 
 // AFact implements [analysis.Fact].
@@ -90,11 +91,12 @@ func (*Annotated) AFact() {}
 // String returns the kind of the directive and the name of the counterpart.
 func (a *Annotated) String() string { return a.Kind + " " + a.Counterpart }
 
-// outwards lists the rules that apply to the code of other modules and to generated code. Locks,
-// goroutines and variables in that code are not reported.
+// outwards lists the rules that apply to the code of other modules and to generated code. All other
+// rules, such as those for locks, goroutines and variables, do not apply to such code.
 var outwards = []Rule{"clock", "random", "io", "log", "exit", durable}
 
-// imported returns those effects of a function of another package that apply to this package.
+// imported returns the effects of a function of another package that are also effects in this
+// package.
 func (p *packagePass) imported(fn *types.Func) []Effect {
 	if rule := others().rule(fn); rule != "" {
 		if rule == pure {
@@ -119,7 +121,7 @@ func (p *packagePass) export() {
 			continue
 		}
 		fact := &Effects{Module: p.module, List: p.effects[u.fn]}
-		if u.isFlow { // reported in this package
+		if u.isFlow { // Violations in workflow code are reported in this package, so importing packages need no fact.
 			fact.List = slices.DeleteFunc(slices.Clone(fact.List), func(e Effect) bool { return e.Rule != durable })
 		}
 		if len(fact.List) > 0 {
@@ -141,7 +143,8 @@ func moduleOf(pass *analysis.Pass) string {
 	return ""
 }
 
-// display returns the name of a function as reports show it: tax.Total, tax.Table.Rate.
+// display returns the name of a function in the form used in reports, such as tax.Total or
+// tax.Table.Rate.
 func display(fn *types.Func) string {
 	name := fn.Name()
 	if recv := fn.Signature().Recv(); recv != nil {

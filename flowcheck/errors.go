@@ -10,7 +10,7 @@ import (
 
 var droppedRule = rule{name: "dropped"}
 
-// checkDropped finds errors and futures that are not used.
+// checkDropped finds errors and futures that the code does not use.
 func checkDropped(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -49,8 +49,9 @@ func isFuture(t types.Type) bool {
 
 var sentinelRule = rule{name: "sentinel"}
 
-// checkSentinel finds comparisons of the error of a step or child with a variable that is not
-// registered with the runtime. A recorded error is never equal to such a variable.
+// checkSentinel finds comparisons of the error of a step or child with an error variable that is
+// not registered with the runtime. The comparison is never true, because a recorded error does not
+// equal an unregistered variable.
 func checkSentinel(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -69,7 +70,8 @@ func checkSentinel(p *packagePass, u *unit) {
 	})
 }
 
-// isRecorded reports whether a variable is assigned only errors of generated functions.
+// isRecorded reports whether all values that are assigned to a variable are errors of generated
+// functions.
 func (p *packagePass) isRecorded(u *unit, id *ast.Ident) bool {
 	v := p.pass.TypesInfo.Uses[id]
 	recorded, other := false, false
@@ -99,16 +101,16 @@ func (p *packagePass) isRecorded(u *unit, id *ast.Ident) bool {
 	return recorded && !other
 }
 
-// Counterpart is the fact of a function that was generated for a step.
+// Counterpart is the fact of a function that was generated as the counterpart of a step.
 type Counterpart struct{}
 
 // AFact implements [analysis.Fact].
 func (*Counterpart) AFact() {}
 
-// String describes the function.
+// String returns a description of the function.
 func (*Counterpart) String() string { return "counterpart of a step" }
 
-// exportCounterparts exports a fact for each function of the package that was generated for a step.
+// exportCounterparts exports a Counterpart fact for each counterpart of a step in the package.
 func (p *packagePass) exportCounterparts() {
 	for _, u := range p.units {
 		if u.fn != nil && u.isFlow && ast.IsGenerated(u.file) && filepath.Base(p.pass.Fset.Position(u.file.FileStart).Filename) == name.Output {
@@ -117,7 +119,7 @@ func (p *packagePass) exportCounterparts() {
 	}
 }
 
-// isGenerated reports whether a function is the counterpart of a step.
+// isGenerated reports whether fn is the counterpart of a step. fn may belong to any package.
 func (p *packagePass) isGenerated(fn *types.Func) bool {
 	return fn != nil && fn.Pkg() != nil && p.pass.ImportObjectFact(fn, &Counterpart{})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/flowcheck"
 )
 
-// The analyzers are meant for a driver of golang.org/x/tools/go/analysis, such as
-// unitchecker.Main(flowcheck.Analyzers()...).
+// This example lists the analyzers. A program that runs them passes them to a driver of
+// golang.org/x/tools/go/analysis, as in unitchecker.Main(flowcheck.Analyzers()...).
 func ExampleAnalyzers() {
 	for _, a := range flowcheck.Analyzers()[:3] {
 		summary, _, _ := strings.Cut(a.Doc, "\n")

@@ -15,7 +15,7 @@ import (
 )
 
 // ctxName returns the name of the workflow.Context that code at pos can use. It returns "" if the
-// unit has no context or the name is shadowed at pos.
+// unit has no such context, or if its name is shadowed at pos.
 func (p *packagePass) ctxName(u *unit, pos token.Pos) string {
 	if u.ctx == nil || u.ctx.Name() == "" || u.ctx.Name() == "_" {
 		return ""
@@ -57,8 +57,8 @@ func (p *packagePass) source(n ast.Node) string {
 	return b.String()
 }
 
-// operand returns the source text of e, in parentheses if a selector after it would otherwise apply
-// to only a part of e.
+// operand returns the source text of e. The text is in parentheses if a following selector would
+// otherwise apply to only a part of e.
 func (p *packagePass) operand(e ast.Expr) string {
 	switch e.(type) {
 	case *ast.Ident, *ast.SelectorExpr, *ast.CallExpr, *ast.IndexExpr, *ast.ParenExpr:
@@ -67,7 +67,7 @@ func (p *packagePass) operand(e ast.Expr) string {
 	return "(" + p.source(e) + ")"
 }
 
-// replace suggests text as the replacement of a forbidden operation.
+// replace returns the suggestion to replace a forbidden operation by text.
 func (p *packagePass) replace(pr prim, message, text string) []analysis.SuggestedFix {
 	return suggest(message, analysis.TextEdit{Pos: pr.pos, End: pr.end, NewText: []byte(text)})
 }
@@ -76,8 +76,8 @@ func suggest(message string, edits ...analysis.TextEdit) []analysis.SuggestedFix
 	return []analysis.SuggestedFix{{Message: message, TextEdits: edits}}
 }
 
-// results returns the results of the innermost function around n, which may be a literal that is
-// not a unit.
+// results returns the results of the innermost function around n. This may be a literal that is not
+// a unit.
 func (p *packagePass) results(u *unit, n ast.Node) *types.Tuple {
 	c, ok := u.cursor.FindNode(n)
 	if !ok {
@@ -93,8 +93,9 @@ func (p *packagePass) results(u *unit, n ast.Node) *types.Tuple {
 	return u.sig.Results()
 }
 
-// returnErr returns a statement that returns err from the function around a forbidden operation
-// that is a statement of its own, or "" if there is no such statement.
+// returnErr returns a statement that returns err from the function around a forbidden operation. It
+// returns "" unless the operation is a separate statement and the last result of the function is an
+// error.
 func (p *packagePass) returnErr(u *unit, pr prim) string {
 	c, ok := u.cursor.FindNode(pr.node)
 	if !ok || c.ParentEdgeKind() != edge.ExprStmt_X {
@@ -119,7 +120,8 @@ func (p *packagePass) returnErrOf(u *unit, n ast.Node) string {
 	return "return " + strings.Join(append(values, "err"), ", ")
 }
 
-// zero returns the source text of the zero value of t in file, or "" if it cannot be written there.
+// zero returns the source text of the zero value of t in file. It returns "" if the file cannot
+// refer to the type.
 func (p *packagePass) zero(file *ast.File, t types.Type) string {
 	name := types.TypeString(t, func(pkg *types.Package) string {
 		if pkg == p.pass.Pkg {
@@ -154,7 +156,7 @@ func (p *packagePass) zero(file *ast.File, t types.Type) string {
 }
 
 // addImport returns the edits that import a package of the standard library into file, and the name
-// of the package there. ok is false if the name already refers to something else.
+// of the package in the file. ok is false if the name refers to another object at pos.
 func (p *packagePass) addImport(file *ast.File, pos token.Pos, path string) (name string, edits []analysis.TextEdit, ok bool) {
 	name = path[strings.LastIndex(path, "/")+1:]
 	if has := p.importName(file, path); has != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/internal/name"
 )
 
-// solver computes the effects of functions and applies all rules to the package. The analyzer of
-// each rule only returns its part of the reports.
+// solver applies all rules to a package, based on the effects of functions. The analyzer of a rule
+// only selects its own reports from the result.
 var solver = &analysis.Analyzer{
 	Name:       "floweffects",
 	Doc:        "find what functions do that workflow code must not",
@@ -33,12 +33,12 @@ type packagePass struct {
 	pass   *analysis.Pass
 	module string
 	root   inspector.Cursor
-	files  []*ast.File // without test files
+	files  []*ast.File // the files of the package without test files
 
 	ignores   *ignores
 	units     []*unit
-	own       map[ast.Node]bool    // literals that are units
-	keyPos    map[string]token.Pos // position of key= by the name of the counterpart
+	own       map[ast.Node]bool    // function literals that are separate units
+	keyPos    map[string]token.Pos // position of the key= option by the name of the counterpart
 	recorded  map[ast.Node]bool    // functions passed to workflow.Record
 	once      map[ast.Node]bool    // functions passed to a sync.Once
 	written   map[token.Pos]bool
@@ -47,12 +47,12 @@ type packagePass struct {
 	annotated map[*types.Func]*Annotated
 	effects   map[*types.Func][]Effect
 	unsorted  map[*types.Func]*Unsorted
-	sentinels map[*types.Var]bool // with //flow:error
+	sentinels map[*types.Var]bool // variables with //flow:error
 
 	found reports
 }
 
-// judge analyzes a package: it records operations, solves the call graph and reports violations.
+// judge analyzes a package. It records operations, solves the call graph and reports violations.
 func judge(pass *analysis.Pass) reports {
 	if isStandard(pass) || isEngine(pass.Pkg.Path()) {
 		return nil
@@ -90,8 +90,8 @@ func judge(pass *analysis.Pass) reports {
 	return p.found
 }
 
-// isStandard reports whether the package belongs to the standard library, which standardRows
-// classifies.
+// isStandard reports whether the package belongs to the standard library. Such packages are not
+// analyzed, because standardRows classifies them.
 func isStandard(pass *analysis.Pass) bool {
 	if moduleOf(pass) != "" {
 		return moduleOf(pass) == "std" || moduleOf(pass) == "cmd"
@@ -101,7 +101,7 @@ func isStandard(pass *analysis.Pass) bool {
 	return standard().has(path) || standard().has(first) || slices.Contains([]string{"internal", "vendor", "cmd"}, first)
 }
 
-// annotate records the functions with directives.
+// annotate records the functions that have a directive.
 func (p *packagePass) annotate() {
 	for _, f := range p.files {
 		for _, d := range f.Decls {
@@ -134,7 +134,7 @@ func (p *packagePass) annotate() {
 	}
 }
 
-// annotateErrors records the variables with //flow:error.
+// annotateErrors records the variables that have a //flow:error directive.
 func (p *packagePass) annotateErrors(g *ast.GenDecl) {
 	for _, s := range g.Specs {
 		spec, isValue := s.(*ast.ValueSpec)
@@ -159,7 +159,7 @@ func (p *packagePass) annotateErrors(g *ast.GenDecl) {
 	}
 }
 
-// annotation returns the directive fact of a function of any package, or nil.
+// annotation returns the Annotated fact of a function of any package, or nil.
 func (p *packagePass) annotation(fn *types.Func) *Annotated {
 	if fn.Pkg() == p.pass.Pkg {
 		return p.annotated[fn]
@@ -187,7 +187,7 @@ func (p *packagePass) solve() {
 			switch {
 			case pr.rule == "context", u.isFlow && pr.rule != durable,
 				generated && !slices.Contains(outwards, pr.rule), p.ignores.cutEffect(u, pr.pos, pr.rule):
-				continue // not an effect of the function
+				continue // The operation is not an effect of the function.
 			}
 			g.direct[u.fn] = append(g.direct[u.fn], Effect{Rule: pr.rule, What: pr.what, Pos: at(p.pass.Fset, pr.pos)})
 		}
@@ -205,8 +205,8 @@ func (p *packagePass) solve() {
 	})
 }
 
-// cutEffect reports whether a comment silences the effect of a function, as opposed to a report
-// about it.
+// cutEffect reports whether a comment removes the effect of an operation from its function. In
+// workflow code a comment only silences the report.
 func (s *ignores) cutEffect(u *unit, pos token.Pos, rule Rule) bool {
 	return !u.isFlow && s.cut(pos, rule)
 }
@@ -259,7 +259,7 @@ func (p *packagePass) judgeEffects(u *unit, onlyKeys bool) {
 	}
 	for _, c := range u.calls {
 		if takes(c.fn.Signature(), isFlowContext) != nil {
-			continue // workflow code is judged on its own
+			continue // The called function is workflow code and is judged separately.
 		}
 		for _, e := range p.effectsOf(c.fn) {
 			if r := ruleOf(e.Rule); r != nil && !p.keyAt(keys, e, c.pos, c.end) && !onlyKeys {
@@ -269,7 +269,7 @@ func (p *packagePass) judgeEffects(u *unit, onlyKeys bool) {
 	}
 }
 
-// report records a report unless a comment silences it.
+// report adds a report to p.found, unless a comment silences it.
 func (p *packagePass) report(rule Rule, pos, end token.Pos, text string, fixes ...analysis.SuggestedFix) {
 	text += " [" + string(rule) + "]"
 	for _, d := range p.found[rule] {

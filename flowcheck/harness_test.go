@@ -21,8 +21,8 @@ import (
 	"golang.org/x/tools/go/types/objectpath"
 )
 
-// corpus contains the packages below testdata in import order, and the third-party packages that
-// they use and that have facts.
+// corpus contains the packages below testdata in import order. It also contains the third-party
+// packages that they use and for which facts exist.
 type corpus struct {
 	packages []*packages.Package
 }
@@ -66,7 +66,7 @@ func load(patterns ...string) (*corpus, error) {
 	return c, nil
 }
 
-// factKey identifies an object independently of the type check that created it.
+// factKey identifies an object. It is the same for each type check of the object.
 type factKey struct {
 	pkg  string
 	path objectpath.Path
@@ -137,7 +137,7 @@ type importFunc func(string) (*types.Package, error)
 
 func (f importFunc) Import(path string) (*types.Package, error) { return f(path) }
 
-// parse parses the files of a package. Unless r is nil, it shuffles the files and the declarations
+// parse parses the files of a package. If r is not nil, it shuffles the files and the declarations
 // in each file.
 func parse(p *packages.Package, fset *token.FileSet, r *rand.Rand) ([]*ast.File, error) {
 	var files []*ast.File
@@ -161,7 +161,7 @@ func parse(p *packages.Package, fset *token.FileSet, r *rand.Rand) ([]*ast.File,
 	return files, nil
 }
 
-// shuffled returns src with its declarations in a random order. Each declaration keeps the comments
+// shuffled returns src with its declarations in a random order. A declaration keeps the comments
 // before it and on its last line.
 func shuffled(src []byte, r *rand.Rand) []byte {
 	fset := token.NewFileSet()
@@ -201,7 +201,7 @@ func shuffled(src []byte, r *rand.Rand) []byte {
 // wanted is a comment "// want `pattern` …" with what it expects on its line, or on
 // one near by: "// want above:1 `pattern`", "// want below:1 `pattern`".
 type wanted struct {
-	pos     string // file:line
+	pos     string // position in the form file:line
 	pattern *regexp.Regexp
 	met     bool
 }
@@ -241,8 +241,8 @@ func wants(t *testing.T, fset *token.FileSet, files []*ast.File) []*wanted {
 	return list
 }
 
-// compare reports unexpected and missing diagnostics as test failures. It returns the number of
-// expected and of unexpected ones.
+// compare fails the test for each unexpected and each missing diagnostic. It returns the number of
+// expected and the number of unexpected diagnostics.
 func compare(t *testing.T, fset *token.FileSet, files []*ast.File, found []analysis.Diagnostic) (right, wrong int) {
 	t.Helper()
 	list := wants(t, fset, files)

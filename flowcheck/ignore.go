@@ -11,14 +11,15 @@ import (
 
 const ignorePrefix = "//flow:ignore"
 
-// An ignore is a comment that silences a rule on its own line, on the next line, or in the function
-// whose doc comment contains it.
+// An ignore is a comment that silences a rule. It applies to its own line if that line contains
+// code, and otherwise to the next line. In the doc comment of a function, it applies to the whole
+// function.
 type ignore struct {
 	pos, end token.Pos
 	rule     Rule
-	fault    string // the mistake in the comment itself
+	fault    string // mistake in the comment itself
 	file     *token.File
-	from, to int // lines
+	from, to int // first and last line to which the comment applies
 	used     bool
 }
 
@@ -27,7 +28,7 @@ type ignores struct {
 	list []*ignore
 }
 
-// cut reports whether a report of rule at pos is silenced.
+// cut reports whether a comment silences reports of rule at pos. It marks the comment as used.
 func (s *ignores) cut(pos token.Pos, rule Rule) bool {
 	cut := false
 	for _, i := range s.list {
@@ -44,7 +45,7 @@ func (s *ignores) cut(pos token.Pos, rule Rule) bool {
 
 // read records the ignore comments of a file.
 func (s *ignores) read(file *ast.File) {
-	var code map[int]bool // lines with code before the comment
+	var code map[int]bool // whether a line contains code
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			rest, ok := strings.CutPrefix(c.Text, ignorePrefix)
@@ -87,12 +88,12 @@ func (s *ignores) parse(file *ast.File, group *ast.CommentGroup, c *ast.Comment,
 		i.fault = fmt.Sprintf("gives no reason: write why %s is wrong here", name)
 	}
 	if i.fault != "" {
-		i.rule = "" // silences nothing
+		i.rule = "" // A faulty comment silences no rule.
 	}
 	return i
 }
 
-// codeLines returns the lines on which something other than a comment begins or ends.
+// codeLines returns the lines on which a node other than a comment begins or ends.
 func codeLines(fset *token.FileSet, file *ast.File) map[int]bool {
 	lines := make(map[int]bool)
 	f := fset.File(file.FileStart)
@@ -102,7 +103,7 @@ func codeLines(fset *token.FileSet, file *ast.File) map[int]bool {
 			return true
 		case *ast.CommentGroup, *ast.Comment:
 			return false
-		case *ast.FuncDecl, *ast.GenDecl, *ast.Field, *ast.ValueSpec, *ast.TypeSpec: // may begin with a comment
+		case *ast.FuncDecl, *ast.GenDecl, *ast.Field, *ast.ValueSpec, *ast.TypeSpec: // The position of this node may be the position of a comment.
 			return true
 		}
 		lines[f.Line(n.Pos())] = true
@@ -114,7 +115,7 @@ func codeLines(fset *token.FileSet, file *ast.File) map[int]bool {
 	return lines
 }
 
-// judge reports the comments that are faulty or silence nothing.
+// judge reports the comments that are faulty or silence no report.
 func (s *ignores) judge(report func(pos, end token.Pos, text string)) {
 	for _, i := range s.list {
 		switch {

@@ -8,14 +8,15 @@ import (
 
 var keyRule = rule{name: "key"}
 
-// keyEffects lists the effects that can change a key between an execution and its replay.
+// keyEffects lists the rules whose violation can make a key differ between an execution and its
+// replay.
 var keyEffects = []Rule{"clock", "random", "io", "env", "global"}
 
 // A keyPart is an expression that determines the name of an operation in the log.
 type keyPart struct {
 	pos, end token.Pos
 	what     string
-	report   token.Pos // the position of the report, if not that of the operation
+	report   token.Pos // position for the report; if it is not valid, the position of the operation
 }
 
 // keyParts returns the expressions in a unit that determine keys.
@@ -51,7 +52,7 @@ func (p *packagePass) keyParts(u *unit) []keyPart {
 	return parts
 }
 
-// keyAt reports an effect that influences a key. The result is whether pos is inside a key
+// keyAt reports an effect at pos that influences a key. The result is true if pos is inside a key
 // expression.
 func (p *packagePass) keyAt(parts []keyPart, e Effect, pos, end token.Pos) bool {
 	for _, part := range parts {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// look records the operations of a single node.
+// look records the operations of the single node at c.
 func (p *packagePass) look(u *unit, c inspector.Cursor) {
 	switch n := c.Node().(type) {
 	case *ast.CallExpr:
@@ -42,8 +42,8 @@ func (p *packagePass) look(u *unit, c inspector.Cursor) {
 	}
 }
 
-// isComm reports whether a send or receive is the communication of a select case. The select
-// statement is reported instead.
+// isComm reports whether a send or receive is the communication of a select case. It is not
+// reported, because the select statement is.
 func isComm(c inspector.Cursor) bool {
 	for ; ; c = c.Parent() {
 		switch c.ParentEdgeKind() {
@@ -57,8 +57,8 @@ func isComm(c inspector.Cursor) bool {
 	}
 }
 
-// isClockCall reports whether e is a call of a function such as time.After, which is reported by
-// the clock rule.
+// isClockCall reports whether e is a call of a function such as time.After. The clock rule reports
+// the call.
 func (p *packagePass) isClockCall(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -90,7 +90,8 @@ func (p *packagePass) lookWrite(u *unit, left ast.Expr, stmt ast.Node) {
 	}
 }
 
-// mutate records that the variable v of this package is not constant.
+// mutate records that the variable v of this package is written at where. A written variable is not
+// constant.
 func (p *packagePass) mutate(u *unit, v *types.Var, where ast.Node) {
 	outer := u.outermost()
 	if v.Pkg() != p.pass.Pkg || outer.isInit || u.isOnce || ownAffair(v.Type()) || p.ignores.cut(where.Pos(), "global") {
@@ -105,14 +106,14 @@ func (p *packagePass) mutate(u *unit, v *types.Var, where ast.Node) {
 	}
 }
 
-// ownAffair reports whether variables of type t are safe for concurrent use or are covered by other
-// rules, such as those of package sync.
+// ownAffair reports whether variables of type t are safe for concurrent use, or other rules cover
+// them. This applies to the types of packages sync and sync/atomic.
 func ownAffair(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && named.Obj().Pkg() != nil && slices.Contains([]string{"sync", "sync/atomic"}, named.Obj().Pkg().Path())
 }
 
-// displayVar returns the name of a variable as reports show it.
+// displayVar returns the name of a variable in the form used in reports.
 func displayVar(v *types.Var) string {
 	if v.Pkg() == nil {
 		return v.Name()
@@ -144,8 +145,8 @@ func (p *packagePass) lookIdent(u *unit, c inspector.Cursor, n *ast.Ident) {
 	}
 }
 
-// addressed reports whether the address of a variable, or of one of its fields, is taken. The
-// address of an element does not count, because it is the usual way to read large tables.
+// addressed reports whether code takes the address of a variable or of one of its fields. The
+// address of an element does not count, because it is commonly used to read large tables.
 func addressed(c inspector.Cursor) (ast.Node, bool) {
 	for {
 		switch c.ParentEdgeKind() {
@@ -160,14 +161,14 @@ func addressed(c inspector.Cursor) (ast.Node, bool) {
 	}
 }
 
-// A read is a use of a package variable. It is judged after all writes are known.
+// A read is a use of a package variable. It is judged when all writes in the package are known.
 type read struct {
 	u     *unit
 	v     *types.Var
 	where ast.Expr
 }
 
-// judgeReads records the reads of variables that are not constant.
+// judgeReads records the reads of variables that are not constant as violations of the rule global.
 func (p *packagePass) judgeReads() {
 	for _, r := range p.reads {
 		m := p.mutated[r.v]
@@ -215,7 +216,7 @@ func (p *packagePass) lookCall(u *unit, n *ast.CallExpr) {
 	}
 }
 
-// use records a call of fn at n.
+// use records a use of the function fn at n.
 func (p *packagePass) use(u *unit, fn *types.Func, n ast.Node) {
 	path := fn.Pkg().Path()
 	if standard().has(path) {

@@ -28,7 +28,8 @@ func isEndless(info *types.Info, loop *ast.ForStmt) bool {
 	return loop.Cond == nil || info.Types[loop.Cond].Value != nil && info.Types[loop.Cond].Value.String() == "true"
 }
 
-// leaves reports whether the loop body may leave the loop by return, break, goto or a panic.
+// leaves reports whether the body of a loop contains a return, break, goto or panic that leaves the
+// loop.
 func leaves(loop *ast.ForStmt) bool {
 	found := leavesByBranch(loop)
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -71,8 +72,9 @@ func leavesByBranch(loop *ast.ForStmt) bool {
 	return found
 }
 
-// standsStill reports whether the condition of a loop cannot change while the loop runs, because it
-// depends only on the time, on futures and on variables that the loop does not assign.
+// standsStill reports whether the condition of a loop cannot change while the loop runs. This is
+// the case if the condition depends only on the time, on futures and on variables that the loop
+// does not assign.
 func (p *packagePass) standsStill(loop *ast.ForStmt) bool {
 	info := p.pass.TypesInfo
 	if loop.Post != nil {
@@ -104,7 +106,7 @@ func (p *packagePass) standsStill(loop *ast.ForStmt) bool {
 		switch n := n.(type) {
 		case *ast.Ident:
 			if vars[info.Uses[n]] && !isFlowContext(info.Uses[n].Type()) {
-				still = false // the body may assign it
+				still = false // The body may assign the variable.
 			}
 		case *ast.CallExpr:
 			if fn := callee(info, n); fn == nil || fn.Pkg() == nil || !isEngine(fn.Pkg().Path()) && !standard().has(fn.Pkg().Path()) {
@@ -118,7 +120,7 @@ func (p *packagePass) standsStill(loop *ast.ForStmt) bool {
 
 var deafRule = rule{name: "deaf"}
 
-// checkDeaf finds loops that wait and never end, not even after the run is canceled.
+// checkDeaf finds loops that wait and never end, even after the run is canceled.
 func checkDeaf(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -136,8 +138,8 @@ func (p *packagePass) isDeaf(loop *ast.ForStmt) bool {
 
 var endlessRule = rule{name: "endless", advice: true}
 
-// checkEndless finds loops of durable operations that only an error can end, in functions that do
-// not continue as new.
+// checkEndless finds loops of durable operations that only an error ends. It ignores loops in
+// functions that continue as new.
 func checkEndless(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -160,7 +162,7 @@ func checkEndless(p *packagePass, u *unit) {
 	})
 }
 
-// ends reports whether the loop may end without an error.
+// ends reports whether a loop may end without an error.
 func (p *packagePass) ends(loop *ast.ForStmt) bool {
 	failing := true
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -196,8 +198,8 @@ func (p *packagePass) isFailure(e ast.Expr) bool {
 
 var rearmRule = rule{name: "rearm", advice: true}
 
-// checkRearm finds timers that a loop creates in each iteration before its Select, so that each
-// time another case wins the timer starts from zero.
+// checkRearm finds timers that a loop creates in each iteration before its Select. Whenever another
+// case wins, such a timer restarts from zero.
 func checkRearm(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -211,7 +213,7 @@ func checkRearm(p *packagePass, u *unit) {
 		ast.Inspect(loop.Body, func(n ast.Node) bool {
 			switch n.(type) {
 			case *ast.FuncLit, *ast.ForStmt, *ast.RangeStmt:
-				return false // a nested loop is checked on its own
+				return false // A nested loop is checked separately.
 			}
 			assign, isAssign := n.(*ast.AssignStmt)
 			if !isAssign || len(assign.Rhs) != 1 {
@@ -266,8 +268,8 @@ func (p *packagePass) isTimer(e ast.Expr, made map[types.Object]bool) bool {
 	return isIdent && made[p.pass.TypesInfo.Uses[id]]
 }
 
-// staysWithout reports whether the loop ends when one of its own timers wins the Select. Such a
-// timer is an intended deadline for each iteration.
+// staysWithout reports whether the loop ends when one of the timers in made wins the Select. Such a
+// timer is not a mistake, because it is a deadline for each iteration.
 func (p *packagePass) staysWithout(loop *ast.ForStmt, won types.Object, made map[types.Object]bool) bool {
 	info, met := p.pass.TypesInfo, false
 	is := func(e ast.Expr, obj func(types.Object) bool) bool {

@@ -70,7 +70,7 @@ func (p *packagePass) isUnsorted(e ast.Expr) bool {
 		isFunc(fn, "slices", "Values", "All") && len(call.Args) == 1 && p.isCollected(call.Args[0])
 }
 
-// isCollected reports whether e is a slice or text built from an iterator over a map.
+// isCollected reports whether e is a slice or text that was built from an iterator over a map.
 func (p *packagePass) isCollected(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -89,8 +89,8 @@ func (p *packagePass) isCollected(e ast.Expr) bool {
 	}
 }
 
-// isFirst reports whether e is a call of a function that returns the first entry of an iteration
-// over a map.
+// isFirst reports whether e is a call of a function that returns the first entry that an iteration
+// over a map yields.
 func (p *packagePass) isFirst(e ast.Expr) bool {
 	call, isCall := ast.Unparen(e).(*ast.CallExpr)
 	if !isCall {
@@ -100,7 +100,8 @@ func (p *packagePass) isFirst(e ast.Expr) bool {
 	return u != nil && u.First
 }
 
-// gathered returns the variables declared outside of a loop to which the loop body appends.
+// gathered returns the slices to which the body of a loop appends and that are declared outside of
+// the loop.
 func (p *packagePass) gathered(loop *ast.RangeStmt) []*types.Var {
 	var list []*types.Var
 	ast.Inspect(loop.Body, func(n ast.Node) bool {
@@ -129,8 +130,8 @@ func (p *packagePass) gathered(loop *ast.RangeStmt) []*types.Var {
 	return list
 }
 
-// joined returns the text declared outside of the loop to which an assignment adds an entry of the
-// map.
+// joined returns the string variable to which an assignment appends an entry of the map. The
+// variable must be declared outside of the loop. joined returns nil if there is none.
 func (p *packagePass) joined(loop *ast.RangeStmt, assign *ast.AssignStmt) *types.Var {
 	left, isName := assign.Lhs[0].(*ast.Ident)
 	if !isName || assign.Tok != token.ADD_ASSIGN {
@@ -152,7 +153,7 @@ func (p *packagePass) joined(loop *ast.RangeStmt, assign *ast.AssignStmt) *types
 }
 
 // getsUnsorted reports whether a durable operation after pos receives the slice v or its elements
-// in order, and no code in between may have sorted v.
+// in order. It returns false if code in between may have sorted v.
 func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
 	gets, sorted := false, false
 	ast.Inspect(u.body, func(n ast.Node) bool {
@@ -184,7 +185,8 @@ func (p *packagePass) getsUnsorted(u *unit, v *types.Var, pos token.Pos) bool {
 	return gets && !sorted
 }
 
-// joins returns the text that an assignment builds from the elements of v in their order.
+// joins returns the string variable that an assignment builds from the elements of v in their
+// order, or nil.
 func (p *packagePass) joins(assign *ast.AssignStmt, v *types.Var) *types.Var {
 	if len(assign.Lhs) != 1 || len(assign.Rhs) != 1 {
 		return nil
@@ -202,7 +204,7 @@ func (p *packagePass) joins(assign *ast.AssignStmt, v *types.Var) *types.Var {
 	return text
 }
 
-// mentionsOrder reports whether one of the expressions uses v other than for its length.
+// mentionsOrder reports whether one of the expressions uses v for more than its length.
 func (p *packagePass) mentionsOrder(list []ast.Expr, v types.Object) bool {
 	found := false
 	for _, e := range list {
@@ -222,7 +224,7 @@ func (p *packagePass) mentionsOrder(list []ast.Expr, v types.Object) bool {
 	return found
 }
 
-// leavesOrder reports whether a call certainly does not sort its arguments.
+// leavesOrder reports whether a call certainly leaves the order of its arguments unchanged.
 func (p *packagePass) leavesOrder(call *ast.CallExpr) bool {
 	tv := p.pass.TypesInfo.Types[call.Fun]
 	if tv.IsBuiltin() || tv.IsType() {
@@ -247,7 +249,7 @@ func (p *packagePass) mentions(list []ast.Expr, v types.Object) bool {
 	return found
 }
 
-// fixMapOrder replaces the loop by one over the sorted keys.
+// fixMapOrder replaces a loop over a map by a loop over its sorted keys.
 func (p *packagePass) fixMapOrder(u *unit, n *ast.RangeStmt) []analysis.SuggestedFix {
 	m, isMap := p.pass.TypesInfo.TypeOf(n.X).Underlying().(*types.Map)
 	id, isIdent := ast.Unparen(n.X).(*ast.Ident)
@@ -269,7 +271,7 @@ func (p *packagePass) fixMapOrder(u *unit, n *ast.RangeStmt) []analysis.Suggeste
 	if !ok || !also {
 		return nil
 	}
-	if len(edits) > 0 && len(more) > 0 { // combine them, because both insert at the same position
+	if len(edits) > 0 && len(more) > 0 { // Combine both edits, because they insert at the same position.
 		edits[0].NewText = append(edits[0].NewText, more[0].NewText...)
 		more = nil
 	}
@@ -281,7 +283,7 @@ func (p *packagePass) fixMapOrder(u *unit, n *ast.RangeStmt) []analysis.Suggeste
 	return suggest("Range over the sorted keys", edits...)
 }
 
-// nameOf returns the name of a range variable, or "".
+// nameOf returns the name of the range variable e, or "".
 func nameOf(e ast.Expr) string {
 	if id, isIdent := e.(*ast.Ident); isIdent && id.Name != "_" {
 		return id.Name

@@ -18,10 +18,10 @@ const (
 	stepPath     = modulePath + "/runtime/step"
 )
 
-// isEngine reports whether a package is part of the runtime. It is not analyzed, because its
-// effects in workflow code are durable or harmless.
+// isEngine reports whether a package is part of the runtime. Such packages are not analyzed,
+// because their effects in workflow code are durable or harmless.
 func isEngine(path string) bool {
-	path, _, _ = strings.Cut(path, " [") // variant of a package for its tests
+	path, _, _ = strings.Cut(path, " [") // Remove the suffix of a package variant for tests.
 	rest, ok := strings.CutPrefix(path, modulePath+"/runtime/")
 	return ok && !strings.HasPrefix(rest, "promises/")
 }
@@ -31,7 +31,7 @@ func isFrom(obj types.Object, path string, names ...string) bool {
 	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == path && slices.Contains(names, obj.Name())
 }
 
-// isNamed reports whether t is the named type path.name, not a pointer to it.
+// isNamed reports whether t is the named type path.name. A pointer to it does not count.
 func isNamed(t types.Type, path string, names ...string) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && isFrom(named.Obj(), path, names...)
@@ -41,7 +41,7 @@ func isFlowContext(t types.Type) bool { return isNamed(t, workflowPath, "Context
 
 func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
 
-// takes returns the first parameter whose type satisfies is, or nil.
+// takes returns the first parameter whose type satisfies is, or nil if there is none.
 func takes(sig *types.Signature, is func(types.Type) bool) *types.Var {
 	for v := range sig.Params().Variables() {
 		if is(v.Type()) {
@@ -69,7 +69,7 @@ func isMethod(fn *types.Func, path, t string, names ...string) bool {
 	return methodOf(fn, path) == t && slices.Contains(names, fn.Name())
 }
 
-// callee returns the function or interface method that a call calls, or nil.
+// callee returns the function or interface method that a call names, or nil.
 func callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	fn, _ := typeutil.Callee(info, call).(*types.Func)
 	return fn
@@ -108,7 +108,7 @@ func rootVar(info *types.Info, e ast.Expr) *types.Var {
 			return v
 		case *ast.SelectorExpr:
 			if v, isVar := info.Uses[x.Sel].(*types.Var); isVar && !v.IsField() {
-				return v // a variable of another package
+				return v // The variable belongs to another package.
 			}
 			e = x.X
 		case *ast.IndexExpr:
@@ -132,7 +132,7 @@ func isTestFile(fset *token.FileSet, f *ast.File) bool {
 	return strings.HasSuffix(fset.File(f.FileStart).Name(), "_test.go")
 }
 
-// at returns a position as reports show it.
+// at returns a position in the form used in reports.
 func at(fset *token.FileSet, pos token.Pos) string {
 	p := fset.Position(pos)
 	p.Filename = filepath.Base(p.Filename)
@@ -156,8 +156,8 @@ func isMap(t types.Type) bool {
 	})
 }
 
-// eachTerm reports whether is holds for t, or for each term of its constraint if t is a type
-// parameter.
+// eachTerm reports whether is(t) is true. For a type parameter, it reports whether is is true for
+// each term of its constraint.
 func eachTerm(t types.Type, is func(types.Type) bool) bool {
 	p, isParam := types.Unalias(t).(*types.TypeParam)
 	if !isParam {

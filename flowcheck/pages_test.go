@@ -11,7 +11,8 @@ import (
 
 const rulesPage = "../docs/use/rules.md"
 
-// The table of the documentation lists all rules with the first sentence of their pages.
+// The test proves that the table in the documentation lists all rules, with the first sentences of
+// their pages.
 func TestPages_AreListedByTheDocumentation(t *testing.T) {
 	got, err := os.ReadFile(rulesPage)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 var recordRule = rule{name: "record"}
 
-// checkRecord finds operations that the function of a Record must not use.
+// checkRecord finds operations that a function passed to Record must not use.
 func checkRecord(p *packagePass, u *unit) {
 	if !u.isRecord {
 		return

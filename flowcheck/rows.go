@@ -1,14 +1,15 @@
 package flowcheck
 
-// standardRows classifies the standard library. Each line is for a package and a rule:
+// standardRows classifies the standard library. Each line assigns a rule to a package or to some of
+// its objects:
 //
-//	path rule                   path.*: its functions and methods
+//	path rule                   all functions and methods of the package
 //	path rule F (T).M (T).*     functions, variables, methods and all methods of a type
 //
-// The most specific row applies: that of the method, of its type, or of the package. Interface
-// methods are listed only if every implementation has the effect. An operation whose effect cannot
-// be determined from the call, such as a write to an [io.Writer], is pure, because every report
-// must be correct.
+// The most specific line applies: first the line for the method, then for its type, then for the
+// package. An interface method is listed only if every implementation has the effect. An operation
+// is pure if its effect cannot be determined from the call, such as a write to an [io.Writer],
+// because every report must be correct.
 const standardRows = `
 archive/tar pure
 archive/zip pure
@@ -266,8 +267,8 @@ unsafe pure
 weak pure
 `
 
-// otherRows overrides the effects that the analysis of other modules would find. The format is the
-// same.
+// otherRows classifies functions of other modules. These entries override the effects that the
+// analysis finds. The format is the same as in standardRows.
 const otherRows = `
 github.com/gofrs/uuid random Must NewV1 NewV4 NewV6 NewV7
 github.com/google/uuid random New NewString NewRandom NewUUID NewV6 NewV7 NewDCEGroup NewDCEPerson NewDCESecurity

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// A rule contains the texts of the reports of one rule.
+// A rule contains the texts for the reports of one rule.
 type rule struct {
 	name   Rule
-	does   string            // follows the name of the operation: "reads the wall clock, …"
-	mend   string            // the suggestion: "use workflow.Now, …"
-	of     map[string]string // replaces does and mend for single operations
-	advice bool              // reported only on request
+	does   string            // text after the name of the operation, such as "reads the wall clock, …"
+	mend   string            // suggested fix, such as "use workflow.Now, …"
+	of     map[string]string // replacements of does and mend for single operations
+	advice bool              // the rule is advisory and applies only on request
 }
 
 // rules contains all rules in the order of the documentation.
@@ -27,20 +27,20 @@ var rules = []*rule{
 	&ignoreRule,
 }
 
-// checks contains the checks of a unit that need more than a single operation.
+// checks contains the checks of a unit that consider more than a single operation.
 var checks = []func(*packagePass, *unit){
 	checkMapOrder, checkContext, checkBranch, checkRecord, checkCapture, checkDropped, checkVersion, checkCase, checkSpin, checkArgument,
 	checkDeaf, checkSleep, checkSentinel, checkTwice,
 	checkEndless, checkCleanup, checkUndo, checkRearm, checkMixed, checkGoStep,
 }
 
-// fixes maps rules to the functions that suggest edits for their operations.
+// fixes contains the functions that suggest edits for operations, by rule.
 var fixes = map[Rule]func(*packagePass, *unit, prim) []analysis.SuggestedFix{
 	"clock": fixClock, "random": fixRandom, "env": fixEnv, "log": fixLog, "raw": fixRaw,
 }
 
-// durable is the effect of a function that certainly executes a durable operation. It is not a
-// rule.
+// durable marks the effect of a function that certainly executes a durable operation. It is not a
+// rule for users.
 const durable Rule = "durable"
 
 func ruleOf(name Rule) *rule {
@@ -61,7 +61,7 @@ func Names() []string {
 	return list
 }
 
-// say returns the text that follows the name of the operation in a report.
+// say returns the text that follows the name of the operation what in a report.
 func (r *rule) say(what string) string {
 	if text, ok := r.of[what]; ok {
 		return text
@@ -75,7 +75,8 @@ func (r *rule) say(what string) string {
 //go:embed pages
 var pageFiles embed.FS
 
-// Explain returns the page of a rule in Markdown. For an unknown name the error lists the rules.
+// Explain returns the page of a rule in Markdown. For an unknown name it returns an error that
+// lists the rules.
 func Explain(name string) (string, error) {
 	page, err := pageFiles.ReadFile("pages/" + name + ".md")
 	if err != nil {
@@ -87,8 +88,8 @@ func Explain(name string) (string, error) {
 // Analyzers returns an analyzer for each mandatory rule.
 func Analyzers() []*analysis.Analyzer { return analyzers(false) }
 
-// Advice returns an analyzer for each advisory rule. Its reports need a review and are not
-// necessarily mistakes.
+// Advice returns an analyzer for each advisory rule. The reports of these rules are not necessarily
+// mistakes and need a review.
 func Advice() []*analysis.Analyzer { return analyzers(true) }
 
 func analyzers(advice bool) []*analysis.Analyzer {

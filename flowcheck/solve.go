@@ -8,21 +8,23 @@ import (
 // A graph contains the functions of a package with their direct effects and their calls.
 type graph[F comparable] struct {
 	name   func(F) string
-	direct map[F][]Effect // with an empty Path
+	direct map[F][]Effect // direct effects, with an empty Path
 	calls  map[F][]arc[F]
 }
 
-// An arc is a call. Effects of rules for which cut returns true do not propagate along it.
+// An arc is a call of a function. Effects of rules for which cut returns true do not propagate from
+// the called function to the caller.
 type arc[F comparable] struct {
 	to  F
-	cut func(Rule) bool // if nil, all effects propagate
+	cut func(Rule) bool // nil if all effects propagate
 }
 
-// solve returns the direct and inherited effects of each function. For each rule it keeps the
-// effect with the shortest path, and the first in text order if several are equally short.
+// solve returns the direct and inherited effects of each function. For each rule it keeps only the
+// effect with the shortest path. If several paths are equally short, it keeps the first one in text
+// order.
 //
-// It relaxes reversed calls from a work list until no path gets shorter. An effect is derived only
-// from a smaller one in a well-founded order. Therefore it terminates, even for recursive
+// It relaxes reversed calls from a work list until no path becomes shorter. An effect is derived
+// only from a smaller effect in a well-founded order. Therefore solve terminates even for recursive
 // functions, and the result does not depend on the order of functions and calls.
 func (g graph[F]) solve(imported func(F) []Effect) map[F][]Effect {
 	type item struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// all returns the effects of each function by an exhaustive search of all paths without a cycle.
+// all returns the effects of each function. It finds them by an exhaustive search of all paths
+// without a cycle.
 func (g graph[F]) all() map[F][]Effect {
 	best := make(map[F]map[Rule]Effect)
 	var walk func(f F, way []F)
@@ -49,7 +50,7 @@ func (g graph[F]) all() map[F][]Effect {
 	return list
 }
 
-// randomGraph returns a graph with at most nine functions, which may contain cycles.
+// randomGraph returns a graph with at most nine functions. The graph may contain cycles.
 func randomGraph(r *rand.Rand) graph[int] {
 	g := graph[int]{
 		name:   func(f int) string { return fmt.Sprint("f", f) },

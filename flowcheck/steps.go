@@ -12,8 +12,8 @@ var twiceRule = rule{name: "twice"}
 
 const sqlstepPath = stepPath + "/sqlstep"
 
-// checkTwice finds steps that begin a second transaction of package sqlstep after one has
-// committed.
+// checkTwice finds steps that begin a second transaction of package sqlstep after a first one has
+// been committed.
 func checkTwice(p *packagePass, u *unit) {
 	if u.fn == nil || p.annotated[u.fn] == nil || p.annotated[u.fn].Kind != "step" {
 		return
@@ -36,8 +36,9 @@ func checkTwice(p *packagePass, u *unit) {
 	}
 }
 
-// follows reports whether the code certainly reaches second after first has succeeded: both are in
-// the same statement list, second is unconditional, and only returns of an error are between them.
+// follows reports whether the code certainly reaches second after first has succeeded. This is the
+// case if both are in the same statement list, second is unconditional, and there are only returns
+// of errors between them.
 func follows(first, second inspector.Cursor) bool {
 	a, aList := statement(first)
 	b, bList := statement(second)
@@ -67,8 +68,8 @@ func statement(c inspector.Cursor) (stmt, block ast.Node) {
 
 var mixedRule = rule{name: "mixed", advice: true}
 
-// writes maps the functions of the standard library that certainly modify an external system to the
-// kind of the system.
+// writes contains the functions of the standard library that certainly modify an external system.
+// The value is the kind of the system.
 var writes = map[string]string{
 	"sql.DB.Exec": "a database", "sql.DB.ExecContext": "a database", "sql.Tx.Commit": "a database", "sql.Stmt.Exec": "a database", "sql.Stmt.ExecContext": "a database",
 	"http.Post": "a server", "http.PostForm": "a server", "http.Client.Post": "a server", "http.Client.PostForm": "a server",

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A table maps functions, methods and variables of packages to the rule that they violate. Keys
-// have the forms "path.F", "path.(T).M", "path.(T).*" and "path.*".
+// A table maps functions, methods and variables of packages to the rules that they violate. A key
+// has the form "path.F", "path.(T).M", "path.(T).*" or "path.*".
 type table struct {
 	rows     map[string]Rule
 	packages map[string]bool
@@ -59,10 +59,10 @@ func parseTable(rows string) (*table, error) {
 	return t, nil
 }
 
-// has reports whether the table has entries for a package.
+// has reports whether the table contains an entry for the package at path.
 func (t *table) has(path string) bool { return t.packages[path] }
 
-// rule returns the entry of a function, a method or a package variable, or "" if there is none.
+// rule returns the entry for a function, a method or a package variable, or "" if there is none.
 func (t *table) rule(obj types.Object) Rule {
 	if obj.Pkg() == nil || !t.has(obj.Pkg().Path()) {
 		return ""
@@ -75,7 +75,7 @@ func (t *table) rule(obj types.Object) Rule {
 			keys = []string{of + fn.Name(), of + "*", path + ".*"}
 		}
 	} else {
-		keys = keys[:1] // path.* applies only to functions and methods
+		keys = keys[:1] // The key "path.*" applies only to functions and methods.
 	}
 	for _, key := range keys {
 		if rule, ok := t.rows[key]; ok {

@@ -32,7 +32,7 @@ func standardPackages(t *testing.T) []*packages.Package {
 			paths = append(paths, path)
 		}
 	}
-	// Only declarations are parsed, because type-checking all function bodies takes a minute.
+	// Parse only declarations, because type-checking all function bodies takes a minute.
 	list, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps,
 		Env:  append(os.Environ(), "CGO_ENABLED=0"), ParseFile: declarations,
@@ -56,8 +56,8 @@ func declarations(fset *token.FileSet, path string, src []byte) (*ast.File, erro
 	return file, err
 }
 
-// exported returns the functions, methods and variables that users can refer to, keyed as in the
-// table.
+// exported returns the functions, methods and variables to which users can refer, by their keys in
+// a table.
 func exported(pkg *types.Package) map[string]types.Object {
 	found := make(map[string]types.Object)
 	for _, name := range pkg.Scope().Names() {
@@ -90,8 +90,9 @@ func exported(pkg *types.Package) map[string]types.Object {
 	return found
 }
 
-// The golden file contains the classification of each function in a package that is not pure as a
-// whole. A new release of Go therefore shows the functions that need a decision.
+// standardFile is a golden file. It contains the classification of each function in a package of
+// which not all functions are pure. After an update to a new release of Go, the difference shows
+// the functions to classify.
 const standardFile = "testdata/standard.txt"
 
 func TestGEN4_TheTableDecidesAboutTheWholeStandardLibrary(t *testing.T) {

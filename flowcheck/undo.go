@@ -7,8 +7,8 @@ import (
 
 var undoRule = rule{name: "undo", advice: true}
 
-// checkUndo finds undos that are registered only after further operations. If one of these fails,
-// the preceding operation is not undone.
+// checkUndo finds undo functions that are registered only after further operations. If one of these
+// operations fails, the operation to undo is not undone.
 func checkUndo(p *packagePass, u *unit) {
 	if !u.isFlow {
 		return
@@ -32,8 +32,8 @@ func checkUndo(p *packagePass, u *unit) {
 	})
 }
 
-// compensates returns the call if the statement is a call of Compensate with a function literal, or
-// nil.
+// compensates returns the call if stmt calls Compensate with a function literal. Otherwise it
+// returns nil.
 func (p *packagePass) compensates(stmt ast.Stmt) *ast.CallExpr {
 	var call *ast.CallExpr
 	switch stmt := stmt.(type) {
@@ -54,7 +54,7 @@ func (p *packagePass) compensates(stmt ast.Stmt) *ast.CallExpr {
 }
 
 // madeBefore returns the last durable operation before an undo whose result the undo uses, and an
-// operation between the two that may fail.
+// operation between the two that may fail. It returns nil if there is none.
 func (p *packagePass) madeBefore(list []ast.Stmt, undo *ast.CallExpr) (made, between *ast.CallExpr) {
 	for i := len(list) - 1; i >= 0; i-- {
 		if p.compensates(list[i]) != nil {

@@ -8,40 +8,41 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// A unit is a body that is judged on its own: that of a function or method, or of a literal that
-// takes a [workflow.Context] or is passed to [workflow.Record]. Other literals belong to the unit
-// around them, except for literals that take a context.Context, which run elsewhere, and literals
-// passed to a sync.Once, which are initialization code.
+// A unit is a body that is judged separately. It is the body of a function or method, or of a
+// literal that takes a [workflow.Context] or is passed to [workflow.Record]. Two other kinds of
+// literals are separate units: a literal that takes a context.Context, because it runs elsewhere,
+// and a literal passed to a sync.Once, because it is initialization code. All other literals belong
+// to the unit around them.
 type unit struct {
-	fn       *types.Func // nil for a literal
+	fn       *types.Func // function or method; nil for a literal
 	lit      *ast.FuncLit
 	sig      *types.Signature
 	body     *ast.BlockStmt
 	file     *ast.File
-	cursor   inspector.Cursor // the FuncDecl or FuncLit
-	ctx      *types.Var       // the parameter of type workflow.Context, or nil
-	parent   *unit            // the unit around a literal, or nil
-	isFlow   bool             // workflow code
-	isRecord bool             // passed to workflow.Record
-	ignored  bool             // runs elsewhere
-	isOnce   bool             // passed to a sync.Once
-	isInit   bool             // an init function
+	cursor   inspector.Cursor // position of the FuncDecl or FuncLit
+	ctx      *types.Var       // parameter of type workflow.Context; nil if there is none
+	parent   *unit            // unit around a literal; nil for a declaration
+	isFlow   bool             // the unit is workflow code
+	isRecord bool             // the literal is passed to workflow.Record
+	ignored  bool             // the literal runs elsewhere
+	isOnce   bool             // the literal is passed to a sync.Once
+	isInit   bool             // the unit is an init function
 
 	prims []prim
 	calls []call
 }
 
-// A prim is an occurrence of an operation that a rule forbids.
+// A prim is a use of an operation that a rule forbids.
 type prim struct {
 	rule     Rule
 	what     string
 	pos, end token.Pos
 	node     ast.Node
-	fn       *types.Func // the called or mentioned function, or nil
+	fn       *types.Func // called or mentioned function; nil if there is none
 }
 
-// A call is a call of a function whose effects are computed by solve, or its use as an argument of
-// a function that calls it before returning.
+// A call is a call of a function whose effects solve computes. It may also be a use of the function
+// as an argument of another function that calls its argument before it returns.
 type call struct {
 	fn       *types.Func
 	pos, end token.Pos
@@ -79,7 +80,7 @@ func (p *packagePass) collect() {
 	}
 }
 
-// add scans a unit and adds it to the package.
+// add scans a unit and adds it to p.units.
 func (p *packagePass) add(u *unit) {
 	if !u.ignored {
 		p.units = append(p.units, u)
@@ -90,7 +91,7 @@ func (p *packagePass) add(u *unit) {
 	}
 }
 
-// literal returns the unit of a literal, or nil if the literal belongs to the unit around it.
+// literal returns a new unit for a literal, or nil if the literal belongs to the unit around it.
 func (p *packagePass) literal(around *unit, c inspector.Cursor, lit *ast.FuncLit) *unit {
 	sig, ok := p.pass.TypesInfo.TypeOf(lit).(*types.Signature)
 	if !ok {
@@ -129,17 +130,17 @@ func (p *packagePass) scan(u *unit, c inspector.Cursor) {
 	})
 }
 
-// note records a forbidden operation.
+// note records a forbidden operation at n.
 func (u *unit) note(rule Rule, what string, n ast.Node, fn *types.Func) {
 	u.prims = append(u.prims, prim{rule: rule, what: what, pos: n.Pos(), end: n.End(), node: n, fn: fn})
 }
 
-// contains reports whether pos is inside of the unit.
+// contains reports whether pos is inside the unit.
 func (u *unit) contains(pos token.Pos) bool {
 	return u.cursor.Node().Pos() <= pos && pos < u.cursor.Node().End()
 }
 
-// outermost returns the unit of the declaration that contains u.
+// outermost returns the unit of the declaration in which u is contained.
 func (u *unit) outermost() *unit {
 	for u.parent != nil {
 		u = u.parent
@@ -147,7 +148,7 @@ func (u *unit) outermost() *unit {
 	return u
 }
 
-// inspect calls f for each node of a unit, except for nodes of nested units.
+// inspect calls f for each node of a unit. It omits the nodes of nested units.
 func (p *packagePass) inspect(u *unit, f func(ast.Node)) {
 	ast.Inspect(u.body, func(n ast.Node) bool {
 		if n == nil || p.own[n] {

@@ -5,15 +5,15 @@ import (
 	"go/types"
 )
 
-// Unsorted is the fact of a function that returns entries of a map in iteration order.
+// Unsorted is the fact of a function that returns entries of a map in the order of iteration.
 type Unsorted struct {
-	First bool // only the first entry
+	First bool // the function returns only the first entry
 }
 
 // AFact implements [analysis.Fact].
 func (*Unsorted) AFact() {}
 
-// String describes the result of the function.
+// String returns a description of the result.
 func (u *Unsorted) String() string {
 	if u.First {
 		return "returns the first entry of a map"
@@ -21,7 +21,7 @@ func (u *Unsorted) String() string {
 	return "returns the entries of a map in their order"
 }
 
-// unsortedResult returns the fact of a function of any package, or nil.
+// unsortedResult returns the Unsorted fact of a function of any package, or nil.
 func (p *packagePass) unsortedResult(fn *types.Func) *Unsorted {
 	if fn == nil || fn.Pkg() == nil || standard().has(fn.Pkg().Path()) || isEngine(fn.Pkg().Path()) {
 		return nil
@@ -36,8 +36,9 @@ func (p *packagePass) unsortedResult(fn *types.Func) *Unsorted {
 	return nil
 }
 
-// findUnsorted finds the functions of the package that return map entries in iteration order. It
-// repeats the search until it finds no further function that calls one of them.
+// findUnsorted finds the functions of the package that return map entries in the order of
+// iteration. A function that returns the result of such a function counts as well, so the search is
+// repeated until it finds no further function.
 func (p *packagePass) findUnsorted() {
 	p.unsorted = make(map[*types.Func]*Unsorted)
 	for more := true; more; {
@@ -87,7 +88,7 @@ func (p *packagePass) returnsUnsorted(u *unit) (found *Unsorted) {
 	return found
 }
 
-// returnsFirst reports whether the first statement of a range over a map returns an entry.
+// returnsFirst reports whether the first statement in a loop over a map returns an entry.
 func (p *packagePass) returnsFirst(loop *ast.RangeStmt) bool {
 	if !isMap(p.pass.TypesInfo.TypeOf(loop.X)) && !p.isUnsorted(loop.X) || len(loop.Body.List) == 0 {
 		return false
@@ -104,8 +105,8 @@ func (p *packagePass) returnsFirst(loop *ast.RangeStmt) bool {
 	return false
 }
 
-// isFilledUnsorted reports whether a function fills a local slice or text from a map and passes it
-// to no function that may sort it.
+// isFilledUnsorted reports whether a function fills the local slice or string v from a map, without
+// passing it to a function that may sort it.
 func (p *packagePass) isFilledUnsorted(u *unit, v *types.Var) bool {
 	if isPackageVar(v) {
 		return false
@@ -128,7 +129,7 @@ func (p *packagePass) isFilledUnsorted(u *unit, v *types.Var) bool {
 			sorted = sorted || p.mentionsOrder(n.Args, v) && !p.leavesOrder(n)
 		case *ast.UnaryExpr, *ast.IndexExpr:
 			if assigned, isIndex := n.(*ast.IndexExpr); isIndex && rootVar(p.pass.TypesInfo, assigned) == v {
-				sorted = true // may be sorted by assignments
+				sorted = true // Assignments to elements may sort the slice.
 			}
 		}
 		return true

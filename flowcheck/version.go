@@ -7,11 +7,11 @@ import (
 
 var versionRule = rule{name: "version"}
 
-// checkVersion finds change names that are not constant, and functions with two different latest
-// versions of the same change.
+// checkVersion finds change names that are not constant. It also finds functions that name two
+// different latest versions of the same change.
 func checkVersion(p *packagePass, u *unit) {
 	if !u.isFlow || u.parent != nil && u.parent.isFlow {
-		return // checked with the unit around it
+		return // The literal is checked together with the unit around it.
 	}
 	type use struct {
 		call   *ast.CallExpr
@@ -53,7 +53,7 @@ func checkVersion(p *packagePass, u *unit) {
 	}
 }
 
-// hasEffect reports whether the rule key applies to an expression.
+// hasEffect reports whether an effect that a key must not have influences an expression.
 func (p *packagePass) hasEffect(u *unit, e ast.Expr) bool {
 	for _, pr := range u.prims {
 		if e.Pos() <= pr.pos && pr.end <= e.End() {

@@ -21,12 +21,12 @@ func init() { register.Plugin(Name, New) }
 
 // Settings contains the settings of the linter in .golangci.yml.
 type Settings struct {
-	Advice bool `json:"advice"` // report the advisory rules, like flowgen vet -advice
+	Advice bool `json:"advice"` // report the advisory rules as well, like flowgen vet -advice
 }
 
 type plugin struct{ settings Settings }
 
-// New returns the plugin for the settings, which may be nil.
+// New returns the plugin for the settings. settings may be nil.
 func New(settings any) (register.LinterPlugin, error) {
 	s, err := register.DecodeSettings[Settings](settings)
 	if err != nil {
@@ -44,5 +44,5 @@ func (p *plugin) BuildAnalyzers() ([]*analysis.Analyzer, error) {
 	return list, nil
 }
 
-// GetLoadMode returns the load mode with type information, which the rules need.
+// GetLoadMode returns the load mode with type information, because the rules need it.
 func (p *plugin) GetLoadMode() string { return register.LoadModeTypesInfo }

@@ -14,8 +14,8 @@ import (
 	"github.com/golangci/plugin-module-register/register"
 )
 
-// reported returns the reports of the linter about the sample, in the way golangci-lint obtains
-// them.
+// reported returns the reports of the linter about the sample. It calls the plugin in the same way
+// as golangci-lint.
 func reported(t *testing.T, settings any) []string {
 	t.Helper()
 	build, err := register.GetPlugin(golangci.Name)
