@@ -1,5 +1,5 @@
-// Package others_test proves the promises about runs that read from other runs, through clients and
-// workers, on every store.
+// Package others_test proves the promises about runs that read values and streams of other runs.
+// Its tests use clients and workers on every store.
 package others_test
 
 import (

@@ -24,7 +24,8 @@ var (
 	absent = event.RunID("wrun_01JGFJJZ00000000000000000A")
 )
 
-// show sets the level to each received number, until it is negative.
+// show writes n lines to two streams. Then it sets the value level to each number that it receives,
+// until it receives a negative number.
 func show(ctx workflow.Context, n int) (int, error) {
 	for range n {
 		lines.Write(ctx, strings.Repeat("x", 1000))

@@ -23,7 +23,7 @@ var (
 	work   = flowtest.AStep[string, string]("others.work", shim.Policy{})
 )
 
-// outcome describes the outcome of a wait.
+// outcome returns the outcome of a wait for a value as text.
 func outcome(v int, err error) string {
 	switch {
 	case err == nil:
@@ -40,7 +40,7 @@ func outcome(v int, err error) string {
 	return err.Error()
 }
 
-// waits is a workflow that waits for the level of another run.
+// waits binds a workflow that waits for the value level of another run.
 func waits() flowtest.Binding {
 	return flowtest.As(reads, func(ctx workflow.Context, id workflow.RunID) ([]string, error) {
 		v, err := level.WaitFrom(ctx, workflow.Other(id))
@@ -48,8 +48,8 @@ func waits() flowtest.Binding {
 	})
 }
 
-// awaiting waits until a run has requested a notice and is parked, and the other run has recorded
-// the request.
+// awaiting waits until run is parked while it waits for a value of the run other, and other has
+// recorded the request for a notice.
 func awaiting(w *flowtest.World, run, other flowtest.Follows) {
 	w.T.Helper()
 	w.Eventually("the run waits and is parked", func() bool {
@@ -71,13 +71,13 @@ func TestRUN19_AWaitForAValueHoldsNothingAndEndsWhenItIsSet(t *testing.T) {
 		other := flowtest.Start(w, shows, 0)
 		run := flowtest.Start(w, reads, other.ID())
 		awaiting(w, run, other)
-		first.Stop() // later workers read only the logs
+		first.Stop() // the next workers have only the logs of the runs
 		w.Work(worker.Config{}, waits(), flowtest.As(shows, show))
 		send(t, w, other, 7)
 		if got := flowtest.Result(w, run); got[0] != "7" {
 			t.Errorf("got %q", got)
 		}
-		// A value that is already set is found without a request.
+		// If the value is set, the run finds it without a request.
 		again := flowtest.Start(w, reads, other.ID())
 		if got := flowtest.Result(w, again); got[0] != "7" || len(flowtest.Filter(w.Log(again), event.MessageSent)) != 0 {
 			t.Errorf("got %q", got)
@@ -101,7 +101,8 @@ func TestRUN19_ARunThatEndsWithoutTheValueIsATypedError(t *testing.T) {
 		if got := flowtest.Result(w, run); got[0] != "ended" {
 			t.Errorf("got %q", got)
 		}
-		// The same if the run ended before, is canceled, or is canceled while no worker serves it.
+		// The wait also ends if the other run has ended before, or is canceled, with and without a
+		// worker that serves it.
 		if got := flowtest.Result(w, flowtest.Start(w, reads, other.ID())); got[0] != "ended" {
 			t.Errorf("after the end: got %q", got)
 		}
@@ -185,7 +186,7 @@ func TestRUN19_AChildHandleWaitsForAValueAlsoOfWhatTheChildContinuesAs(t *testin
 		run := flowtest.Start(w, parent, 3)
 		created := w.Reach(run, event.ChildStarted, 1)
 		for n := range 3 {
-			if n == 1 { // the second run got the request, and the third one must still send the notice
+			if n == 1 { // so the second run has the request, and the third run must send the notice
 				w.Eventually("the parent waits", func() bool { return w.Parked(run) })
 			}
 			send(t, w, w.Client.Run(created.Next), n)
@@ -225,7 +226,8 @@ func TestRUN19_EachOfManyWaitersIsToldHoweverItRacesWithTheEnd(t *testing.T) {
 	})
 }
 
-// family is a parent that waits for two values of its child, which sets the first one after a step.
+// family binds a parent that waits for two values of its child. The child sets the first value
+// after a step.
 func family(e *workflowtest.Env) {
 	work.As(func(_ context.Context, s string) (string, error) { return s, nil })(e)
 	shim.BindWorkflow(e, loops, func(ctx workflow.Context, n int) (int, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// calls returns the commands that the run itself answers, or that are sent to a hook: an ask has an
-// answer only when the run has handled it.
+// calls returns the commands that the code of a run answers, and the commands that are sent to a
+// hook. An ask is answered only when the code of the run has handled it.
 func calls() []command {
 	return []command{
 		{"ask", verbAsk, false, func(ctx context.Context, s *stage, c *cell) answer {
@@ -37,8 +37,8 @@ func calls() []command {
 	}
 }
 
-// tokenOf returns the token of a cell's hook, or a token that does not exist if its run has no
-// hook.
+// tokenOf returns the token of the hook of a cell's run. If the run has no hook, it returns a token
+// that does not exist.
 func (s *stage) tokenOf(c *cell) string {
 	if c.facts.Kind == kindToken {
 		return "token-" + c.key
@@ -58,15 +58,15 @@ func (s *stage) tokenOf(c *cell) string {
 func hooked(f *facts)     { f.Hook = true }
 func hookedStep(f *facts) { f.Hook, f.OfStep = true, true }
 
-// handles reports whether the code of a run handles questions and payloads: it has begun, and is
-// not suspended.
+// handles reports whether the code of a run answers asks now: the code has begun and is not
+// suspended.
 func (f *facts) handles() bool {
 	return f.Begun && !f.kept() && !f.Paused && !f.gated() && !f.Delayed
 }
 
-// callRules are the rules for calls.
+// callRules are the rules for the commands of calls.
 var callRules = []rule{
-	// R5: every open state accepts asks, and the code answers them when it continues.
+	// R5: A run in every open state accepts asks. Its code answers them when it continues.
 	{"R5", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case verb != verbAsk || f.Gone || f.Kind.own():
@@ -78,15 +78,15 @@ var callRules = []rule{
 		}
 		return refuses, true
 	}},
-	// FLOW6: an item sent to a token arrives at its hook, whatever the run does, until the run has
-	// ended. Only hooks of steps can fail.
+	// FLOW6: An item that is sent to a token arrives at the hook of the token until the run has
+	// ended, whatever the run does. Only hooks of steps can be failed.
 	{"FLOW6", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case !in(verb, verbHook, verbFailing):
 			return outcome{}, false
 		case !f.Hook:
 			return missing, true
-		case !f.open(): // its hook is closed
+		case !f.open(): // the end of the run has closed its hook
 			return refuses, true
 		case verb == verbFailing && !f.OfStep:
 			return outcome{admin.CodeInput, unchanged}, true
@@ -95,7 +95,8 @@ var callRules = []rule{
 	}},
 }
 
-// answered reports whether the command of a cell has been answered, and records the answer.
+// answered reports whether the command of a cell has been answered. It records the answer in the
+// cell.
 func (c *cell) answered() bool {
 	select {
 	case c.got = <-c.answers:
@@ -105,7 +106,7 @@ func (c *cell) answered() bool {
 	}
 }
 
-// unanswered judges that no run has given an answer that it must not give.
+// unanswered fails cells whose command was answered although the run could not have handled it.
 func unanswered(cells []*cell) {
 	for _, c := range cells {
 		if c.want.Answer == waits && c.got.Code == waits && c.answered() {
@@ -114,7 +115,7 @@ func unanswered(cells []*cell) {
 	}
 }
 
-// answered judges that a command that waited for its answer has one when the run has ended.
+// answered fails cells whose command waits for an answer although the run has ended.
 func answered(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, decided, func(c *cell) string {

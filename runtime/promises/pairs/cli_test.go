@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// buildFlowctl builds flowctl, which is a separate module. It returns "" if that module is not
-// available.
+// buildFlowctl builds the command flowctl and returns its path. Flowctl is a separate module; if
+// this module is not available, buildFlowctl returns "".
 func buildFlowctl(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -40,15 +40,16 @@ func buildFlowctl(t *testing.T) string {
 	return path
 }
 
-// faceOfCLI is a command of flowctl with JSON output, and the value to compare the output with.
+// faceOfCLI is a command of flowctl with JSON output, and the value that the output must equal.
 type faceOfCLI struct {
 	args []string
-	into func() any // returns a pointer to decode the output into
+	into func() any // returns a pointer to a new value for the decoded output
 	want func() (any, error)
 }
 
-// cliAgrees judges that flowctl shows the same state of a scene's runs as the service, over the
-// HTTP API of the stage. It checks one cell, selected by the seed, and the cell without a command.
+// cliAgrees fails a cell if flowctl and the service show different states of the runs of a scene.
+// Flowctl uses the HTTP API of the stage. cliAgrees checks the cell without a command and one cell
+// that the seed selects.
 func cliAgrees(s *stage, cells []*cell) {
 	s.T.Helper()
 	if s.flowctl == "" {
@@ -79,7 +80,7 @@ func cliAgrees(s *stage, cells []*cell) {
 	}
 }
 
-// shown returns the output of flowctl for a run, without the run's events.
+// shown returns the command of flowctl that shows a run without its events.
 func (s *stage) shown(run event.RunID) faceOfCLI {
 	return faceOfCLI{[]string{"show", string(run)}, func() any { return &admin.Run{} }, func() (any, error) {
 		r, err := s.direct.Run(s.Ctx, string(run))
@@ -87,8 +88,9 @@ func (s *stage) shown(run event.RunID) faceOfCLI {
 	}}
 }
 
-// differs returns the difference between the output of flowctl and the view of the service; empty:
-// none. A run that continues in the meantime changes its state, so callers repeat the call.
+// differs returns the difference between the output of flowctl and the view of the service, or ""
+// if there is none. If a run changes between the two reads, they may differ, so callers repeat the
+// call.
 func (s *stage) differs(server string, f *faceOfCLI) string {
 	cmd := exec.CommandContext(s.Ctx, s.flowctl, append([]string{"--server", server, "--json"}, f.args...)...)
 	cmd.Env = append(os.Environ(), "FLOWGEN_STORE=", "FLOWGEN_SERVER=", "FLOWGEN_TOKEN_FILE=")

@@ -13,28 +13,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A command is a request that concerns a run.
+// A command is a request about a run.
 type command struct {
 	name string
-	verb string // the requested operation, independent of the requester and the interface
-	bulk bool   // it is a bulk action, whose response does not contain the runs that it makes
+	verb string // the requested operation, whoever requests it through whichever interface
+	bulk bool   // a bulk action, whose answer does not name new runs
 	do   func(ctx context.Context, s *stage, c *cell) answer
 }
 
-// answer is the response to a command.
+// answer is the answer to a command.
 type answer struct {
-	Code string      // done, or the code of the problem, or waits: there was no response yet
-	Made event.RunID // the run that it has made or found
+	Code string      // done, the code of a problem, or waits if there is no answer yet
+	Made event.RunID // the run that the command has created or found
 	Err  error
 }
 
-// The answers other than the codes of problems.
+// The answers that are not the code of a problem.
 const (
 	done  = "done"
 	waits = "waits"
 )
 
-// answeredWith returns the answer for an error, which may be nil.
+// answeredWith returns the answer for err. If err is nil, the answer is done.
 func answeredWith(made event.RunID, err error) answer {
 	if p := admin.ProblemOf(err); p != nil {
 		return answer{Code: p.Code, Err: err}
@@ -42,7 +42,7 @@ func answeredWith(made event.RunID, err error) answer {
 	return answer{Code: done, Made: made}
 }
 
-// The verbs in addition to [admin.Actions].
+// The verbs that are not in [admin.Actions].
 const (
 	verbNothing = "nothing"
 	verbSend    = "send"
@@ -54,7 +54,7 @@ const (
 	verbReject  = "start: reject if one has ended"
 )
 
-// commands returns all commands for runs.
+// commands returns all commands about runs.
 func commands() []command {
 	all := []command{{verbNothing, verbNothing, false, func(context.Context, *stage, *cell) answer { return answer{Code: done} }}}
 	for _, verb := range admin.Actions() {
@@ -86,7 +86,7 @@ func actionOf(verb string, c *cell) admin.Action {
 	return a
 }
 
-// starts returns a start with the workflow ID of the run.
+// starts returns a function that starts another run with the workflow ID of the cell's run.
 func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cell) answer {
 	return func(ctx context.Context, s *stage, c *cell) answer {
 		run, err := c.def.Start(ctx, s.Client, work{Do: "message", Key: c.key, By: "/started"}, workflow.WithID(c.id), workflow.WithIDPolicy(policy),
@@ -98,7 +98,7 @@ func starts(policy workflow.IDPolicy) func(ctx context.Context, s *stage, c *cel
 	}
 }
 
-// bulks returns each action as a bulk action that matches only the run.
+// bulks returns, for each action, a bulk action whose filter matches only the cell's run.
 func bulks() (all []command) {
 	for _, verb := range admin.Actions() {
 		all = append(all, command{"bulk " + verb, verb, true, func(ctx context.Context, s *stage, c *cell) answer {
@@ -110,7 +110,7 @@ func bulks() (all []command) {
 				select {
 				case <-ctx.Done():
 					return answer{Code: waits, Err: ctx.Err()}
-				case <-time.After(2 * time.Millisecond): // virtual time passes meanwhile
+				case <-time.After(2 * time.Millisecond): // gives virtual time the opportunity to pass
 				}
 				b, err = s.direct.Bulk(ctx, b.ID)
 			}

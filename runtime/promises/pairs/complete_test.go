@@ -19,7 +19,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// TestComplete_EachStatusAndPlaceHasAScene detects a new state of runs.
+// TestComplete_EachStatusAndPlaceHasAScene proves that every status and every queue state of runs
+// has a scene. It fails if one is added without a scene.
 func TestComplete_EachStatusAndPlaceHasAScene(t *testing.T) {
 	statuses, places := map[event.Status]bool{}, map[store.QueueState]bool{}
 	for _, sc := range scenes {
@@ -37,7 +38,8 @@ func TestComplete_EachStatusAndPlaceHasAScene(t *testing.T) {
 	}
 }
 
-// TestComplete_EachVerbIsDecidedInEachState detects a new action, and contradictory rules.
+// TestComplete_EachVerbIsDecidedInEachState proves that the rules determine a result for every verb
+// in every state, without contradiction. It fails if an action is added without a rule.
 func TestComplete_EachVerbIsDecidedInEachState(t *testing.T) {
 	for _, sc := range scenes {
 		for _, cmd := range commands() {
@@ -51,14 +53,14 @@ func TestComplete_EachVerbIsDecidedInEachState(t *testing.T) {
 	}
 }
 
-// The kinds of methods.
+// The kinds of methods in the table methods.
 const (
-	commanding = "command" // it changes a run, a limit or a schedule: it has cells
+	commanding = "command" // the method changes a run, a limit or a schedule, so it needs cells
 	reading    = "read"
 	neither    = "neither"
 )
 
-// methods are the methods of the types with which programs command and read.
+// methods contains the kind of each method of the types with which programs send commands and read.
 var methods = map[string]map[string]string{
 	"Handle": {
 		"Cancel": commanding, "Fork": commanding, "Pause": commanding, "Release": commanding, "Restart": commanding,
@@ -85,7 +87,8 @@ var methods = map[string]map[string]string{
 	"NamedLimit": {"Pause": commanding, "Reset": commanding, "Resume": commanding, "Set": commanding},
 }
 
-// TestComplete_EachMethodIsACommandOrARead detects a new method.
+// TestComplete_EachMethodIsACommandOrARead proves that every method of these types has a kind. It
+// fails if a method is added to a type without a row.
 func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
 		"Handle": reflect.TypeFor[*workflow.Handle](), "Client": reflect.TypeFor[*workflow.Client](), "Operators": reflect.TypeFor[*ops.Client](), "Schedules": reflect.TypeFor[*ops.Schedules](),
@@ -106,8 +109,8 @@ func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 	}
 }
 
-// reserved contains the workflows of the runtime, and other names with its prefix. A workflow has
-// the kind of its runs.
+// reserved contains the names of the workflows of the runtime, and prefixes of such names. The
+// value is the kind of the runs of the workflow.
 var reserved = map[string]kind{
 	"flowgen.step/": kindStep, "flowgen.permit": kindPermit, "flowgen.hook": kindToken, "flowgen.schedule": kindSchedule, "flowgen.bulk": kindBulk,
 }
@@ -115,8 +118,8 @@ var reserved = map[string]kind{
 // reservedName matches the names of workflows that only the runtime may use.
 var reservedName = regexp.MustCompile(`^flowgen\.[a-z]+/?$`)
 
-// TestComplete_EachReservedWorkflowHasAKind detects a new workflow of the runtime, in the constants
-// and the declarations of the source.
+// TestComplete_EachReservedWorkflowHasAKind proves that every workflow of the runtime has a kind of
+// runs. It finds the names of the workflows in the constants and declarations of the source.
 func TestComplete_EachReservedWorkflowHasAKind(t *testing.T) {
 	found := map[string]bool{}
 	for _, dir := range []string{"../../event", "../../workflow", "../../../admin"} {
@@ -147,8 +150,8 @@ func TestComplete_EachReservedWorkflowHasAKind(t *testing.T) {
 	}
 }
 
-// workflowNames returns the reserved names in a file that are constants named after runs, or first
-// arguments of declarations of workflows.
+// workflowNames returns the reserved names in a file. They are values of constants whose names
+// contain Run, or first arguments of NewWorkflow.
 func workflowNames(f *ast.File) (names []string) {
 	add := func(e ast.Expr) {
 		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {

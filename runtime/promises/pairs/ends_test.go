@@ -14,14 +14,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ends waits for the ends of all runs, and judges them.
+// ends waits until all runs of the cells have ended. It fails cells whose runs do not end, or end
+// in another way than the rules determine.
 func ends(s *stage, cells []*cell) {
 	s.T.Helper()
 	s.pass(120 * time.Hour)
 	urged := map[*cell]time.Time{}
 	await(s, cells, decided, func(c *cell) string {
 		what := s.goesOn(c)
-		if what != "" && time.Since(urged[c]) > 20*time.Millisecond { // it has begun to wait after all obstacles were removed
+		if what != "" && time.Since(urged[c]) > 20*time.Millisecond { // the run may have begun to wait after all obstacles were removed
 			s.urge(c)
 			s.resume(c)
 			s.skip(c)
@@ -57,7 +58,8 @@ func ends(s *stage, cells []*cell) {
 	}
 }
 
-// goesOn returns an open run of a cell, or "" if all have ended.
+// goesOn describes a run of a cell that has not ended. It returns "" if all runs of the cell have
+// ended.
 func (s *stage) goesOn(c *cell) string {
 	s.T.Helper()
 	runs := []event.RunID{c.run}
@@ -67,7 +69,7 @@ func (s *stage) goesOn(c *cell) string {
 	if c.follower != "" {
 		runs = append(runs, c.follower)
 	}
-	if c.cmd.bulk && c.want.Effect == reran || c.turned { // the answer does not contain all new runs
+	if c.cmd.bulk && c.want.Effect == reran || c.turned { // the answer of the last command does not name all new runs
 		for _, r := range s.runsOf(c) {
 			runs = append(runs, r.ID)
 		}
@@ -80,8 +82,8 @@ func (s *stage) goesOn(c *cell) string {
 	return ""
 }
 
-// skip advances time by the duration for which a run of a cell, or a run below it, sleeps or is
-// delayed.
+// skip advances time to the due times of the runs of a cell and of their children, if these sleep
+// or are delayed.
 func (s *stage) skip(c *cell) {
 	s.T.Helper()
 	now := s.Store.Clock().Now()
@@ -99,8 +101,8 @@ func (s *stage) skip(c *cell) {
 	}
 }
 
-// once judges the executions: no completed step again, each with its own idempotency key, and one
-// entry for the command in the journal.
+// once fails cells that have executed a completed step again, or several executions with one
+// idempotency key. It also fails cells whose command is not in the journal exactly once.
 func once(s *stage, cells []*cell) {
 	s.T.Helper()
 	page, err := s.direct.Journal(s.Ctx, admin.JournalFilter{Limit: 1000})
@@ -113,7 +115,7 @@ func once(s *stage, cells []*cell) {
 	}
 	for _, c := range cells {
 		steps, keys := s.marks(c)
-		lost := 0 // number of attempts that the killed worker may have left without an outcome
+		lost := 0 // attempts that the killed worker may have left without an outcome
 		if s.fleet != nil {
 			lost = 1
 		}
@@ -139,10 +141,12 @@ func once(s *stage, cells []*cell) {
 	}
 }
 
-// repeats reports whether the command has made a run that executes the steps of the run again.
+// repeats reports whether the command has created a run that executes the steps of the cell's run
+// again.
 func (c *cell) repeats() bool { return in(c.cmd.verb, "restart", "fork") && c.got.Code == done }
 
-// marks returns how often the steps of a cell's run were executed, by step and by idempotency key.
+// marks returns the number of executions of the steps of a cell's run, by step and by idempotency
+// key.
 func (s *stage) marks(c *cell) (steps, keys map[string]int) {
 	steps, keys = map[string]int{}, map[string]int{}
 	for _, m := range s.executions(cmp.Or(c.plays, c.key)) {
@@ -154,8 +158,8 @@ func (s *stage) marks(c *cell) (steps, keys map[string]int) {
 	return steps, keys
 }
 
-// sound judges the store when all runs have ended: nothing is damaged, nothing is held, and no
-// error was logged.
+// sound checks the store after all runs have ended. It fails cells if data is damaged, a limit is
+// held, or an error was logged.
 func sound(s *stage, cells []*cell) {
 	s.T.Helper()
 	blame := func(run event.RunID, rule, what string) {
@@ -185,12 +189,12 @@ func sound(s *stage, cells []*cell) {
 	}
 	for line := range strings.Lines(s.Logs.String()) {
 		if strings.Contains(line, `msg="run is blocked"`) && strings.HasPrefix(cells[0].scene.name, "blocked") {
-			continue // by the scene
+			continue // the scene has blocked the run
 		}
 		if s.fleet != nil && strings.Contains(line, `error="store is closed"`) {
-			continue // of the killed worker
+			continue // logged by the killed worker
 		}
-		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="run failed"`) && !strings.Contains(line, `msg="step failed"`) { // these are not errors of the runtime
+		if strings.Contains(line, "level=ERROR") && !strings.Contains(line, `msg="run failed"`) && !strings.Contains(line, `msg="step failed"`) { // failures of runs and steps are not errors of the runtime
 			blame("", "logs", strings.TrimSpace(line))
 		}
 	}

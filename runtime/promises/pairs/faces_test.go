@@ -14,14 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// face is the view of a run by one interface. Fields that an interface does not show are copied:
-// see faces.
+// face is the state of a run as one interface shows it. Fields that the interface does not show are
+// copied from the service.
 type face struct {
 	admin.Run
 }
 
-// faces returns the view of a run by each interface, by the name of the interface. "log" is the
-// view derived from its log.
+// faces returns the face of a run for each interface, by the name of the interface. The face "log"
+// is derived from the log of the run.
 func faces(ctx context.Context, s *stage, c *cell) (map[string]face, error) {
 	run, err := s.direct.Run(ctx, string(c.run))
 	if err != nil {
@@ -52,7 +52,7 @@ func faces(ctx context.Context, s *stage, c *cell) (map[string]face, error) {
 	return all, nil
 }
 
-// tagsOf returns the tags by which the run is searched for.
+// tagsOf returns the tags with which a list finds the run.
 func tagsOf(r *admin.Run) map[string]string {
 	if cell := r.Tags[tagCell]; cell != "" {
 		return map[string]string{tagCell: cell}
@@ -60,7 +60,8 @@ func tagsOf(r *admin.Run) map[string]string {
 	return nil
 }
 
-// infoShown returns the fields of a run that the client shows, and the others from the service.
+// infoShown returns the fields of a run that Info of the client contains. The other fields are
+// copied from rest.
 func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
 	r := *rest
 	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = string(i.ID), i.WorkflowID, i.Workflow, i.Queue, i.Tags
@@ -70,7 +71,7 @@ func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
 	return r
 }
 
-// rowShown returns the fields of a run that a list shows, and the others from the service.
+// rowShown returns the fields of a run that a list contains. The other fields are copied from rest.
 func rowShown(row admin.Run, rest *admin.Run) admin.Run {
 	r := *rest
 	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = row.ID, row.WorkflowID, row.Workflow, row.Queue, row.Tags
@@ -79,8 +80,8 @@ func rowShown(row admin.Run, rest *admin.Run) admin.Run {
 	return r
 }
 
-// logShown returns the fields that follow from the log, and the others from the service. A blocked
-// run, and a run stopped in debug mode, cannot be recognized from the log.
+// logShown returns the fields of a run that follow from its log. The other fields are copied from
+// rest. The log does not show that a run is blocked or is stopped in debug mode.
 func logShown(s *stage, rest *admin.Run, debug bool) admin.Run {
 	r := *rest
 	l := s.load(event.RunID(r.ID))
@@ -107,8 +108,9 @@ var (
 	pageAct    = regexp.MustCompile(`/act/([a-z-]+)\?run=`)
 )
 
-// pageShown returns the fields of a run that a page of the console shows, and the others from the
-// service. The page shows each action except fork, which it shows with the steps.
+// pageShown returns the fields of a run that its page in the console shows. The other fields are
+// copied from rest. The page has a button for each action except fork, which it shows beside the
+// steps.
 func pageShown(page string, rest admin.Run) admin.Run {
 	one := func(re *regexp.Regexp) string {
 		if m := re.FindStringSubmatch(page); m != nil {
@@ -118,7 +120,7 @@ func pageShown(page string, rest admin.Run) admin.Run {
 	}
 	r := rest
 	r.ID, r.Status, r.Queue = one(pageID), one(pageStatus), one(pageQueue)
-	if r.Status == "retrying" && len(r.Retries) > 0 { // a page has a separate word for that
+	if r.Status == "retrying" && len(r.Retries) > 0 { // the page shows a status that the service does not have
 		r.Status = rest.Status
 	}
 	r.Events, _ = strconv.ParseUint(one(pageEvents), 10, 64)
@@ -141,8 +143,8 @@ func pageShown(page string, rest admin.Run) admin.Run {
 
 var sameFaces = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(0)}
 
-// facesAgree judges that all interfaces show the same state of each run. A run that changes while
-// it is read is read again.
+// facesAgree fails cells of which two interfaces show different states of the run. It reads again
+// if the run has changed between two reads.
 func facesAgree(s *stage, cells []*cell) {
 	s.T.Helper()
 	for _, c := range cells {

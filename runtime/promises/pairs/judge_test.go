@@ -23,7 +23,7 @@ func (c *cell) breaks(rule, format string, args ...any) {
 	}
 }
 
-// judge executes the cells of one scene concurrently, and records the rules that they violate.
+// judge executes the cells of one scene concurrently. It records the rules that they violate.
 func judge(s *stage, cells []*cell) {
 	s.T.Helper()
 	if prepare := cells[0].prepare; prepare != nil {
@@ -51,7 +51,7 @@ func judge(s *stage, cells []*cell) {
 		complete(s, cells)
 	}
 	setUp(s, cells)
-	s.pass(time.Second) // a bulk action applies to runs that are older than it
+	s.pass(time.Second) // a bulk action applies only to runs that are older than the action
 	ctx, end := context.WithCancel(s.Ctx)
 	var commands sync.WaitGroup
 	defer commands.Wait()
@@ -79,7 +79,7 @@ func judge(s *stage, cells []*cell) {
 	ends(s, cells)
 	answered(s, cells)
 	await(s, cells[:1], only("R4"), func(*cell) string { return s.unended(neighbor) })
-	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // the end of a run is delivered to the run that holds its permits; sound judges it
+	s.until(patience(cells), func() bool { return len(s.held()) == 0 }) // the ends of runs must reach their permit runs, which sound requires
 	s.StopWorkers()
 	if s.fleet != nil {
 		s.fleet.Stop()
@@ -88,8 +88,8 @@ func judge(s *stage, cells []*cell) {
 	sound(s, cells)
 }
 
-// inTurn executes the second commands, and judges them by the states after the first ones. A cell
-// that violates a rule gets no second command.
+// inTurn sends the second commands of cells, and judges them by the states that the first commands
+// have left. A cell that has violated a rule gets no second command.
 func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	s.T.Helper()
 	var again []*cell
@@ -97,7 +97,7 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 		if c.second == nil || len(c.broken) > 0 || c.facts.kept() || c.want.Answer == waits || c.got.Code != c.want.Answer {
 			continue
 		}
-		if c.want.Effect == canceled && !c.facts.Asked { // it ends without help, unless it cleans up
+		if c.want.Effect == canceled && !c.facts.Asked { // the run ends by itself, unless it cleans up
 			await(s, []*cell{c}, decided, func(c *cell) string { return s.unended(c.run) })
 		}
 		if s.settled(c); len(c.broken) > 0 {
@@ -140,7 +140,7 @@ func inTurn(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	}
 }
 
-// setUp waits until each run is in the state of its scene.
+// setUp waits until each run is in the state that its scene declares.
 func setUp(s *stage, cells []*cell) {
 	s.T.Helper()
 	for _, c := range cells {
@@ -158,7 +158,7 @@ func setUp(s *stage, cells []*cell) {
 	}
 }
 
-// notes records the state that a command finds.
+// notes records the state of a cell's run before a command.
 func (s *stage) notes(c *cell) {
 	s.T.Helper()
 	c.marks, _ = s.marks(c)
@@ -172,8 +172,8 @@ func (s *stage) notes(c *cell) {
 	}
 }
 
-// takes returns the run to which commands for the cell's run apply: the last run of its chain if it
-// has continued, otherwise the run itself.
+// takes returns the run to which commands for the cell's run apply. This is the last run of the
+// chain if the cell's run was continued, and the cell's run otherwise.
 func (c *cell) takes() event.RunID {
 	if c.facts.Status == event.StatusContinued {
 		return c.first
@@ -181,7 +181,8 @@ func (c *cell) takes() event.RunID {
 	return c.run
 }
 
-// settled waits until the run of a cell has done what the first command allows.
+// settled waits until the runs of a cell have processed the first command as far as the state
+// permits.
 func (s *stage) settled(c *cell) {
 	s.T.Helper()
 	await(s, []*cell{c}, decided, func(c *cell) string {
@@ -197,12 +198,12 @@ func (s *stage) settled(c *cell) {
 	})
 }
 
-// busy describes what a run still has to do before it waits, or returns "".
+// busy describes why a run is not at rest, or returns "" if it is.
 func (s *stage) busy(c *cell, run event.RunID) string {
 	l := s.load(run)
 	at := l.Record.QueueState
 	if at == store.StateOwned && c.facts.Place == at {
-		return "" // a step of it is running: an item without effect stays in the inbox until the step ends
+		return "" // a step of the run is executing, and an item without effect stays in the inbox until the step ends
 	}
 	if l.Err == nil && !l.Record.Waits() && (len(l.Inbox) > 0 || at == store.StateReady || at == store.StateOwned) {
 		return fmt.Sprintf("run %s is still %s, with %d items in its inbox", run, at, len(l.Inbox))
@@ -210,12 +211,13 @@ func (s *stage) busy(c *cell, run event.RunID) string {
 	return ""
 }
 
-// ask sends all commands, and waits for the answers.
+// ask sends the commands of all cells and waits for their answers. It fails cells with wrong
+// answers.
 func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	s.T.Helper()
 	for _, c := range cells {
 		if !c.facts.open() {
-			s.open(c.key) // the runs that it makes succeed
+			s.open(c.key) // the runs that the command creates succeed
 		}
 	}
 	for _, c := range cells {
@@ -242,7 +244,7 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	}
 }
 
-// refusal judges the text of a refusal: it contains the run, its state and the fix.
+// refusal fails a cell if the text of its refusal does not contain the run and a fix.
 func refusal(c *cell) {
 	p := admin.ProblemOf(c.got.Err)
 	if p == nil || p.Code != admin.CodeRefused || c.cmd.bulk {
@@ -256,7 +258,8 @@ func refusal(c *cell) {
 	}
 }
 
-// offers judges that the actions offered before the command contain it exactly if it has an effect.
+// offers fails a cell if the run offered an action that was refused, or did not offer an action
+// that had an effect.
 func offers(c *cell, verb string) {
 	offered := slices.Contains(c.offered, verb)
 	switch {
@@ -279,8 +282,8 @@ func effects(s *stage, cells []*cell) {
 	standStill(s, cells)
 }
 
-// standStill waits until the pause of each run has reached its step runs, which begin no attempt
-// from then on. Attempts that began before that continue.
+// standStill waits until the pauses of runs have reached their step runs. From then on, the step
+// runs must begin no attempt. Attempts that began before may continue.
 func standStill(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, only("R1"), func(c *cell) string {
@@ -300,8 +303,8 @@ func standStill(s *stage, cells []*cell) {
 	})
 }
 
-// pauseComes reports whether a run has a pause in its inbox, which it will record before it begins:
-// it waits in a limiter queue.
+// pauseComes reports whether a run has a pause in its inbox and waits in a limiter queue. Such a
+// run will record the pause before it begins.
 func pauseComes(l *store.Loaded) bool {
 	return l.Record.Waits() && slices.ContainsFunc(l.Inbox, func(i store.Item) bool {
 		e, err := event.DecodeItem(i.Body)
@@ -309,7 +312,7 @@ func pauseComes(l *store.Loaded) bool {
 	})
 }
 
-// shows describes the missing effect of a command, or returns "".
+// shows describes the effect of a command that is missing, or returns "".
 func (s *stage) shows(c *cell) string {
 	o, there := observe(s.World, c.run)
 	switch c.want.Effect {
@@ -325,14 +328,14 @@ func (s *stage) shows(c *cell) string {
 			return fmt.Sprintf("it has not ended: %+v", o)
 		}
 	case paused:
-		if !o.Paused && !c.facts.kept() { // otherwise a worker records the pause before the run begins
+		if !o.Paused && !c.facts.kept() { // a kept run records the pause later, before it begins
 			return fmt.Sprintf("it is not paused: %+v", o)
 		}
 	case resumed:
 		if o.Paused || c.facts.gated() && o.Status == event.StatusPaused {
 			return fmt.Sprintf("it is still paused: %+v", o)
 		}
-		if c.facts.Delayed && o.Delayed != c.facts.Paused && !(c.facts.Full && o.Waits) { // a pause ends before the delay, or later in a limiter queue
+		if c.facts.Delayed && o.Delayed != c.facts.Paused && !(c.facts.Full && o.Waits) { // the pause ends before the delay, or afterwards in a limiter queue
 			return fmt.Sprintf("its delay is not as before: %+v", o)
 		}
 	case reran, started:
@@ -357,7 +360,7 @@ func (s *stage) shows(c *cell) string {
 	return ""
 }
 
-// found returns the run that the command must find.
+// found returns the run that a command with the effect found must return.
 func (c *cell) found() event.RunID {
 	if c.first != "" {
 		return c.first
@@ -365,7 +368,8 @@ func (c *cell) found() event.RunID {
 	return c.run
 }
 
-// neighborPasses judges that runs with another key do not wait for those of the scene.
+// neighborPasses starts a run with another key. It fails the control cell unless this run completes
+// while the runs of the scene are not free.
 func neighborPasses(s *stage, control *cell) event.RunID {
 	s.T.Helper()
 	neighbor := flowtest.Start(s.World, pooled, work{Do: "complete", Key: control.key + "/neighbor"}, kept)
@@ -378,7 +382,7 @@ func neighborPasses(s *stage, control *cell) event.RunID {
 	return neighbor.ID()
 }
 
-// free removes the obstacles of a cell's runs, except pauses.
+// free removes the obstacles of a cell's runs, except their pauses.
 func (s *stage) free(c *cell) {
 	s.T.Helper()
 	s.open(c.key)
@@ -388,7 +392,8 @@ func (s *stage) free(c *cell) {
 	}
 }
 
-// urge sends the open runs of a cell what they currently wait for, each message once.
+// urge sends the open runs of a cell the messages and payloads for which they wait, each message
+// once.
 func (s *stage) urge(c *cell) {
 	s.T.Helper()
 	s.mu.Lock()
@@ -396,7 +401,7 @@ func (s *stage) urge(c *cell) {
 	s.mu.Unlock()
 	for _, r := range s.runsOf(c) {
 		h := s.Client.Run(r.ID)
-		_ = h.Release(s.Ctx) // has no effect on a run that is not held
+		_ = h.Release(s.Ctx) // without effect unless the run is held
 		if !c.freed[r.ID] {
 			c.freed[r.ID] = goOn.Send(s.Ctx, h, "freed") == nil
 		}
@@ -407,15 +412,15 @@ func (s *stage) urge(c *cell) {
 		}
 	}
 	for _, token := range open {
-		_ = approved.Send(s.Ctx, s.Client, token, "freed") // if such a hook exists, and was not used
+		_ = approved.Send(s.Ctx, s.Client, token, "freed") // without effect unless the hook is open
 	}
 }
 
-// resume ends the pauses of a cell's runs, but not the delay of a rerun.
+// resume ends the pauses of a cell's runs. It does not end the delay of a rerun.
 func (s *stage) resume(c *cell) {
 	for _, r := range s.runsOf(c) {
 		if r.Status != event.StatusSleeping {
-			_ = s.Client.Run(r.ID).Resume(s.Ctx) // has no effect on a run that is not paused
+			_ = s.Client.Run(r.ID).Resume(s.Ctx) // without effect unless the run is paused
 		}
 	}
 }
@@ -436,8 +441,8 @@ func (s *stage) runsOf(c *cell) (all []workflow.RunInfo) {
 	return all
 }
 
-// settle lets hours pass, in which attempts are retried and runs without obstacles continue, even
-// while another run is paused.
+// settle lets four hours pass. In this time, failed attempts are retried, and runs without
+// obstacles continue even if another run is paused.
 func (s *stage) settle(cells []*cell) {
 	s.T.Helper()
 	for range 4 {
@@ -451,7 +456,8 @@ func (s *stage) settle(cells []*cell) {
 	}
 }
 
-// staysPaused judges that a pause requested before a worker started was recorded, and lasts.
+// staysPaused fails cells whose run is not paused, although it was paused before the start of its
+// worker.
 func staysPaused(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, decided, func(c *cell) string {
@@ -463,8 +469,8 @@ func staysPaused(s *stage, cells []*cell) {
 	})
 }
 
-// followersPass judges that a run that is paused in a limiter queue, or has left it, does not delay
-// the run behind it.
+// followersPass fails cells whose run delays the run behind it in a limiter queue, although it is
+// paused or has left the queue.
 func followersPass(s *stage, cells []*cell) {
 	s.T.Helper()
 	await(s, cells, only("R3"), func(c *cell) string {
@@ -475,7 +481,7 @@ func followersPass(s *stage, cells []*cell) {
 	})
 }
 
-// unended describes a run that has not ended, or returns "" if it has ended or does not exist.
+// unended describes a run that has not ended. It returns "" if the run has ended or does not exist.
 func (s *stage) unended(run event.RunID) string {
 	if o, there := observe(s.World, run); there && o.Place != store.StateEnded {
 		return fmt.Sprintf("run %s does not end once nothing holds it up: it is %+v", run, o)
@@ -483,10 +489,11 @@ func (s *stage) unended(run event.RunID) string {
 	return ""
 }
 
-// began are the types of events with which an operation begins.
+// began contains the types of events with which an operation begins.
 var began = []event.Type{event.RunStarted, event.StepCreated, event.StepStarted, event.WaitCreated, event.ChildCreated, event.MessageSent}
 
-// nothingStarted judges that nothing has begun since the pause, in the run and in its step runs.
+// nothingStarted fails cells if an operation has begun during a pause, in the run or in its step
+// runs.
 func nothingStarted(s *stage, cells []*cell) {
 	s.T.Helper()
 	for _, c := range cells {
@@ -509,7 +516,7 @@ func nothingStarted(s *stage, cells []*cell) {
 	}
 }
 
-// pausedAt returns the number of the event that last paused a run; 0: there is none.
+// pausedAt returns the number of the last run_paused event of a run, or 0 if there is none.
 func (s *stage) pausedAt(run event.RunID) (seq uint64) {
 	for _, e := range eventsOf(s.load(run).Frames) {
 		if e.Type == event.RunPaused {
@@ -533,8 +540,9 @@ func (s *stage) stepRuns(c *cell) (all []event.RunID) {
 	return all
 }
 
-// permitsFit judges that each limit is held exactly by the runs that have begun, with the weight
-// that it shows. A run that a worker is about to begin briefly holds permits.
+// permitsFit waits until each limit is held only by runs that have begun, with the total weight
+// that the limit shows. It records permits that do not fit. A run holds permits for a short time
+// before its worker begins it.
 func permitsFit(s *stage, cells []*cell, rule string) {
 	s.T.Helper()
 	var found []func()
@@ -544,7 +552,7 @@ func permitsFit(s *stage, cells []*cell, rule string) {
 	}
 }
 
-// misfits returns functions that record each permit that does not fit.
+// misfits returns a function for each permit that does not fit. The function records the violation.
 func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 	s.T.Helper()
 	snap := s.snapshot()
@@ -574,7 +582,7 @@ func misfits(s *stage, cells []*cell, rule string) (found []func()) {
 	return found
 }
 
-// held returns the limits that are held or waited for, sorted.
+// held describes the limits that are held or waited for, sorted.
 func (s *stage) held() (all []string) {
 	s.T.Helper()
 	for id, l := range s.snapshot().Limits {

@@ -13,17 +13,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/ops"
 )
 
-// part is a limit as a whole, or its key "a", as described by rule R22. A pause is independent of
-// the configuration.
+// part is the state of a limit, or of its key "a", that rule R22 determines. A pause is independent
+// of the configuration.
 type part struct {
-	AtOnce int // the configured value; 0: none
+	AtOnce int // the configured value; 0 if there is none
 	Paused bool
 }
 
-// limitModel is a limit with the key "a", and any other key.
+// limitModel is the expected state of a limit and of its key "a". Other keys have no state of their
+// own.
 type limitModel struct{ Whole, Key part }
 
-// act applies an action to a part.
+// act applies an action to the limit or to the key.
 func (m *limitModel) act(a admin.PoolAction) error {
 	p := &m.Whole
 	if a.Key != "" {
@@ -47,12 +48,12 @@ func (m *limitModel) act(a admin.PoolAction) error {
 // limitCell is the observable state of a limit.
 type limitCell struct {
 	Whole    part
-	ABegins  bool // a run with the key "a" begins
-	BBegins  bool // a run with another key begins
-	KeyShown bool // an unpaused row of the key without a configuration is only a trace
+	ABegins  bool // whether a run with the key "a" begins
+	BBegins  bool // whether a run with another key begins
+	KeyShown bool // whether the key "a" is listed
 }
 
-// poolActions returns each action on each part.
+// poolActions returns each action, on the limit and on the key "a".
 func poolActions() (all []admin.PoolAction) {
 	for _, verb := range admin.PoolActions() {
 		for _, key := range []string{"", "a"} {
@@ -73,7 +74,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 	cells, broken := 0, 0
 	for _, first := range poolActions() {
 		if !*long && in(first.Verb, "reset", "resume") {
-			continue // these have no effect on a limit as declared
+			continue // without effect on a limit that only has its declaration
 		}
 		for _, second := range poolActions() {
 			name := fmt.Sprintf("%s %s, %s %s", first.Verb, first.Key, second.Verb, second.Key)
@@ -107,7 +108,8 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 	t.Logf("%d cells: %d do not follow the rules", cells, broken)
 }
 
-// limitCell returns the observable state of the limit.
+// limitCell returns the observed state of the limit. want determines how long it waits for runs to
+// begin.
 func (s *stage) limitCell(want limitCell) (got limitCell) {
 	s.T.Helper()
 	page, err := s.service.Pools(s.Ctx, admin.PoolFilter{Name: perKey.All().Name()})
@@ -128,7 +130,7 @@ func (s *stage) limitCell(want limitCell) (got limitCell) {
 		run := flowtest.Start(s.World, pooled, work{Do: "complete", Key: key})
 		most := most
 		if !want {
-			most = 20 * time.Millisecond // the rows above show a run that does not begin by then
+			most = 20 * time.Millisecond // a run that must not begin is observed for a short time only
 		}
 		return s.until(most, func() bool { o, _ := observe(s.World, run.ID()); return o.Status == event.StatusCompleted })
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// table counts the cells of a test, for the flag -pairs.table.
+// table counts and describes the cells of a test. The flag -pairs.table prints the descriptions.
 type table struct {
 	mu                     sync.Mutex
 	cells, refused, broken int
 	lines                  []string
 }
 
-// add counts a judged cell.
+// add adds a judged cell.
 func (n *table) add(c *cell) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,10 +43,10 @@ func (n *table) print(t *testing.T) {
 	t.Logf("%d cells: %d are refusals, %d do not follow the rules", n.cells, n.refused, n.broken)
 }
 
-// inPartitions is the number of partitions of stores that have several.
+// inPartitions is the number of partitions of the stores that have several.
 const inPartitions = 4
 
-// cellsOf returns the cells of a scene, each with the result that the rules predict.
+// cellsOf returns the cells of a scene, each with the result that the rules determine.
 func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 	t.Helper()
 	for i, cmd := range commands() {
@@ -59,7 +59,7 @@ func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 		}
 		c.freed = map[event.RunID]bool{}
 		for n := 0; (sc.full || sc.filled) && c.id != "" && event.SlotOf(c.id)%inPartitions != event.SlotOf("flowgen.limits")%inPartitions; n++ {
-			c.id = fmt.Sprintf("%s-%d", c.key, n) // in another partition, a separate run would wait for its permits
+			c.id = fmt.Sprintf("%s-%d", c.key, n) // finds a workflow ID in the partition of the limits, where the run itself waits for its permits
 		}
 		var err error
 		if c.want, c.by, err = expect(&sc.facts, cmd.verb); err != nil {
@@ -77,13 +77,13 @@ func cellsOf(t *testing.T, sc *scene) (all []*cell) {
 	return all
 }
 
-// rows returns the keys of the rows of owed that apply to the cell.
+// rows returns the keys in owed that apply to the cell.
 func (c *cell) rows() [][2]string {
 	return [][2]string{{c.scene.name, c.cmd.name}, {c.scene.name, "*"}, {"*", c.cmd.name}, {"*", "*"}}
 }
 
-// compare fails the test if a cell violates other rules than the known ones. It records which rules
-// of the rows of owed were violated.
+// compare fails the test if a cell violates rules that owed does not list for it. It adds the
+// violated rules to seen.
 func compare(t *testing.T, c *cell, seen map[[2]string][]string) {
 	t.Helper()
 	for _, b := range c.broken {

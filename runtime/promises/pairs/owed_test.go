@@ -1,6 +1,6 @@
 package pairs_test
 
-// owed lists the cells that do not follow the rules, as scene and command, with the rules that each
-// violates. A row whose cell follows the rules fails the test and must be removed. A star stands
-// for any scene, or any command.
+// owed lists cells that violate rules, with the rules that each of them violates. The key consists
+// of the scene and the command; a star means all scenes or all commands. If a listed cell follows
+// the rules, the test fails and the row must be removed.
 var owed = map[[2]string][]string{}

@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// reruns contains the states of reruns, including those whose time has not come.
+// reruns contains the states of reruns, with reruns whose delay has not passed.
 var reruns = []scene{
 	{
 		name: "a rerun", facts: user(parked(event.StatusWaiting, true)), alone: true, noID: true, end: event.StatusCompleted,
@@ -15,7 +15,7 @@ var reruns = []scene{
 			s.reaches(c, c.run, "ended", isEnded)
 			c.plays = c.key + "/other"
 			old := c.other(s, plain, "message")
-			s.reaches(c, old, "waiting", isWaiting) // its executions count before those of the rerun
+			s.reaches(c, old, "waiting", isWaiting) // so that the executions of this run precede those of the rerun
 			s.call(c, "restart", func() error {
 				again, err := s.Client.Run(old).Restart(s.Ctx)
 				if err == nil {
@@ -61,8 +61,8 @@ var reruns = []scene{
 func delayed(f *facts) { f.Delayed = true }
 func full(f *facts)    { f.Full = true }
 
-// triedAgain starts a run that fails, and uses the automatic rerun, which does not fail, as the
-// cell's run.
+// triedAgain starts a run that fails. Its automatic rerun becomes the run of the cell, and does not
+// fail.
 func triedAgain(d workflow.Definition[work, string]) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, d, "fail")
@@ -78,7 +78,7 @@ func triedAgain(d workflow.Definition[work, string]) func(*stage, *cell) {
 	}
 }
 
-// again contains the states of runs that have failed and were retried.
+// again contains the states of failed runs that have a rerun.
 var again = []scene{
 	{
 		name: "failed, its rerun is open", facts: user(ended(event.StatusFailed), rerun(event.StatusWaiting), func(f *facts) { f.Taken = true }), alone: true, noStarts: true, end: event.StatusFailed,
@@ -110,7 +110,8 @@ var again = []scene{
 
 func rerun(status event.Status) func(*facts) { return func(f *facts) { f.Rerun = status } }
 
-// retried starts a run that fails, retries it, and waits until the rerun has a status.
+// retried starts a run that fails, retries it, calls do with the rerun, and waits until the rerun
+// has the status until. If open is set, the rerun does not fail.
 func retried(open bool, do func(*stage, *cell, *workflow.Handle) error, until event.Status) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		begins(plain, "fail")(s, c)

@@ -9,26 +9,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// outcome is the predicted result of a command.
+// outcome is the result of a command that the rules determine.
 type outcome struct {
-	Answer string // done, or the code of the problem
+	Answer string // done, the code of a problem, or waits
 	Effect effect
 }
 
-// effect is the state that must be observed after a command, including after everything has ended.
+// effect is the state that must be observable after a command, and after all runs have ended.
 type effect string
 
 // The effects.
 const (
-	unchanged  effect = "unchanged"  // the run continues and ends as without the command
-	canceled   effect = "cancelled"  // it ends canceled; without its code if it has not begun
-	terminated effect = "terminated" // it has ended when the command returns
-	paused     effect = "paused"     // it starts nothing until it is resumed, then continues as without the command
-	resumed    effect = "resumed"    // it is not paused, or its delay is over, and it continues as without the command
-	reran      effect = "rerun"      // a new run exists and completes; the old one does not change
-	found      effect = "found"      // the answer is the run itself, or its existing rerun
-	started    effect = "started"    // a new run with its workflow ID exists and completes
-	deleted    effect = "deleted"    // it does not exist any more
+	unchanged  effect = "unchanged"  // the run continues and ends as it would without the command
+	canceled   effect = "cancelled"  // the run ends as canceled; its code is not executed if it had not begun
+	terminated effect = "terminated" // the run has ended when the command is answered
+	paused     effect = "paused"     // the run begins no operation before it is resumed; then it is unchanged
+	resumed    effect = "resumed"    // the run is not paused or delayed, and otherwise unchanged
+	reran      effect = "rerun"      // a new run is created and completes; the old run does not change
+	found      effect = "found"      // the answer is the run itself or its existing rerun
+	started    effect = "started"    // a new run with the same workflow ID is created and completes
+	deleted    effect = "deleted"    // the run does not exist
 )
 
 var (
@@ -37,21 +37,21 @@ var (
 	missing = outcome{admin.CodeNotFound, unchanged}
 )
 
-// A rule determines the results of commands in some states. Its ID is the ID in the document of the
-// oracle.
+// A rule determines the results of some commands in some states. id names the rule in violations.
 type rule struct {
 	id      string
 	decides func(f *facts, verb string) (outcome, bool)
 }
 
-// rules contains all rules. Each applies independently, and at least one applies to each cell.
+// rules contains all rules. Each rule applies independently of the others. At least one rule
+// applies to each cell.
 var rules = append(callRules, []rule{
 	{"control", func(_ *facts, verb string) (outcome, bool) { return does(unchanged), verb == verbNothing }},
-	// R5: every open state accepts items.
+	// R5: A run in every open state accepts items.
 	{"R5", func(f *facts, verb string) (outcome, bool) {
 		return does(unchanged), verb == verbSend && f.open() && !f.Kind.own() && !f.Gone
 	}},
-	// R1: a run that has not been asked to cancel can be paused, whatever it waits for.
+	// R1: A run that was not asked to cancel can be paused, whatever it waits for.
 	{"R1", func(f *facts, verb string) (outcome, bool) {
 		if verb != "pause" || !f.going() || f.Asked {
 			return outcome{}, false
@@ -61,7 +61,7 @@ var rules = append(callRules, []rule{
 		}
 		return does(paused), true
 	}},
-	// R7: every open state accepts cancel, after which pause is refused.
+	// R7: A run in every open state accepts a cancel. After a cancel it refuses a pause.
 	{"R7", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case !f.going():
@@ -73,9 +73,9 @@ var rules = append(callRules, []rule{
 		}
 		return outcome{}, false
 	}},
-	// R8: terminate ends every open state.
+	// R8: Terminate ends a run in every open state.
 	{"R8", func(f *facts, verb string) (outcome, bool) { return does(terminated), verb == "terminate" && f.going() }},
-	// R9: repeating a command that had its effect succeeds.
+	// R9: A command that is repeated after it had its effect succeeds.
 	{"R9", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case f.Kind.own() || f.Gone:
@@ -83,7 +83,7 @@ var rules = append(callRules, []rule{
 		case f.open():
 			return f.again(verb)
 		case f.Status == event.StatusContinued && f.Last.Place != store.StateEnded && in(verb, "cancel", "terminate", "pause", "resume", "release", verbSend):
-			return does(unchanged), true // it applies to the last run of the chain
+			return does(unchanged), true // the command applies to the last run of the chain
 		case f.Status == event.StatusContinued && verb == "cancel" && f.Last.Asked && !f.Terminated:
 			return does(unchanged), true
 		case verb == "cancel" && f.Asked && !f.Terminated, verb == "terminate" && f.Terminated:
@@ -93,7 +93,7 @@ var rules = append(callRules, []rule{
 		}
 		return outcome{}, false
 	}},
-	// R11: a rerun is one new root.
+	// R11: A rerun is one new run without a parent.
 	{"R11", func(f *facts, verb string) (outcome, bool) {
 		if f.Kind.own() || f.Gone || f.Singleton && f.open() && in(verb, "restart", "fork") || f.forbids(verb) {
 			return outcome{}, false
@@ -110,15 +110,15 @@ var rules = append(callRules, []rule{
 		}
 		return outcome{}, false
 	}},
-	// R14: internal runs refuse commands.
+	// R14: Internal runs refuse commands.
 	{"R14", func(f *facts, verb string) (outcome, bool) {
 		return refuses, f.Kind.own() && !f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk)
 	}},
-	// R20: a singleton has one active run, however it is started.
+	// R20: A singleton has one active run, however its runs are started.
 	{"R20", func(f *facts, verb string) (outcome, bool) {
 		return refuses, f.Singleton && f.open() && in(verb, "restart", "fork")
 	}},
-	// R25: delete applies to runs that have ended, and hides them everywhere.
+	// R25: Delete applies to runs that have ended. A deleted run is not found anywhere.
 	{"R25", func(f *facts, verb string) (outcome, bool) {
 		switch {
 		case f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk):
@@ -128,7 +128,7 @@ var rules = append(callRules, []rule{
 		}
 		return when(f.open(), refuses, does(deleted)), true
 	}},
-	// RUN2: one run of a workflow ID is active.
+	// RUN2: A workflow ID has one active run.
 	{"RUN2", func(f *facts, verb string) (outcome, bool) {
 		if f.forbids(verb) {
 			return refuses, true
@@ -154,15 +154,15 @@ var rules = append(callRules, []rule{
 
 const verbDelete = "delete"
 
-// going reports whether a user's run has not ended.
+// going reports whether the run is a user's run that has not ended.
 func (f *facts) going() bool { return f.open() && !f.Kind.own() && !f.Gone }
 
-// gated reports whether a run in debug mode is stopped between two operations, so that a resume
-// lets it continue freely.
+// gated reports whether a run in debug mode is stopped between two operations. A resume ends the
+// debug mode of such a run.
 func (f *facts) gated() bool { return f.Debug && f.Status == event.StatusPaused }
 
-// again applies to the commands for open runs that end a state, and have no effect without that
-// state.
+// again determines the results of commands that end a state of an open run. They have no effect on
+// a run that is not in this state.
 func (f *facts) again(verb string) (outcome, bool) {
 	switch verb {
 	case "resume":
@@ -170,23 +170,24 @@ func (f *facts) again(verb string) (outcome, bool) {
 	case "step":
 		return when(f.Debug, does(unchanged), refuses), true
 	case "release":
-		return when(f.Status == event.StatusHeld, does(unchanged), refuses), true // the scenes of held runs release them at the end
+		return when(f.Status == event.StatusHeld, does(unchanged), refuses), true // unchanged, because the scenes of held runs also release them
 	}
 	return outcome{}, false
 }
 
-// forbids reports whether the active run of the workflow ID prevents a rerun. The absence of the
-// step to fork from is detected earlier.
+// forbids reports whether a restart or fork is refused because another run is active for the
+// workflow ID. If the step of a fork does not exist, this is reported first.
 func (f *facts) forbids(verb string) bool {
 	return f.Taken && !f.Gone && (verb == "restart" || verb == "fork" && f.Step)
 }
 
-// reruns applies to retry and resume-new, which continue a run that has ended in the matching way.
+// reruns determines the results of retry and resume-new. fits reports whether the run has ended in
+// the way that the command requires.
 func (f *facts) reruns(fits bool) (outcome, bool) {
 	switch {
 	case !fits:
 		return refuses, true
-	case f.Rerun != "" && f.Rerun != event.StatusFailed: // a failed rerun is retried, a deleted one is made again
+	case f.Rerun != "" && f.Rerun != event.StatusFailed: // a failed rerun is retried, and a deleted one is replaced
 		return does(found), true
 	case f.Undone || f.Taken:
 		return refuses, true
@@ -210,19 +211,19 @@ func in(s string, list ...string) bool {
 	return false
 }
 
-// inBulk derives the result of a bulk action for one run from the result of the command alone. A
-// bulk action takes the runs that the command would change, and refuses all others with the reason:
-// R18.
+// inBulk returns the result of a bulk action on a run, given the result of the same command alone.
+// By rule R18, a bulk action includes the runs that the command would change, and refuses the
+// others with a reason.
 func inBulk(f *facts, verb string, alone outcome) outcome {
-	goesOn := verb == "step" && f.Debug || verb == "release" && f.Status == event.StatusHeld // the scenes do this at the end as well
+	goesOn := verb == "step" && f.Debug || verb == "release" && f.Status == event.StatusHeld // effects that the rules call unchanged only because the scenes also cause them
 	if alone == missing && !f.Gone || alone == does(found) || alone == does(unchanged) && !goesOn {
 		return refuses
 	}
 	return alone
 }
 
-// expect returns the result of a command in a state, and the rules that determine it. It returns an
-// error if no rule applies, or if two rules differ.
+// expect returns the result of a command in a state, and the IDs of the rules that determine it. It
+// returns an error if no rule applies, or if two rules determine different results.
 func expect(f *facts, verb string) (o outcome, by string, err error) {
 	var ids []string
 	for _, r := range rules {

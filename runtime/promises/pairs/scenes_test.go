@@ -17,29 +17,30 @@ import (
 type scene struct {
 	name  string
 	facts facts
-	// play starts what the scene needs. The cell's run then reaches the state without further
-	// action.
+	// play starts the runs of a cell. The cell's run then reaches the state without further calls.
 	play func(s *stage, c *cell)
-	// prepare and complete are called before and after all cells of the scene are played; nil:
-	// there is nothing to do.
+	// prepare is called before all cells of the scene are played, and complete afterwards. Both may
+	// be nil.
 	prepare, complete func(s *stage, cells []*cell)
-	// everywhere makes the scene run on each store, even in short tests.
+	// everywhere marks scenes that are executed on every store, even in short tests.
 	everywhere bool
-	// end is how the run ends without a command when its obstacles are removed.
+	// end is the status with which the run ends if there is no command and its obstacles are
+	// removed.
 	end event.Status
-	// noID reports that the run has no workflow ID. noStarts reports that starts with its workflow
-	// ID concern another run.
+	// noID reports that the run has no workflow ID. noStarts reports that a start with its workflow
+	// ID would not find the run.
 	noID, noStarts bool
-	// full reports that another run holds the limit key of each cell before the scene is played,
-	// filled that another run holds it afterwards.
+	// full reports that another run holds the limit of each cell before the cell is played. filled
+	// reports that another run holds it afterwards.
 	full, filled bool
-	// alone reports that other runs have the tags of the run, so that bulk actions would not apply
-	// to it alone. If those have another status, among contains the statuses of the run.
+	// alone reports that other runs have the tags of the run, so that no bulk action can select the
+	// run alone. among contains the statuses that select the run, if the others have other
+	// statuses.
 	alone bool
 	among []string
 }
 
-// tagCell marks all runs of a cell, and tagSubject the run to which the command applies.
+// tagCell marks all runs of a cell. tagSubject marks the run to which the command applies.
 const (
 	tagCell    = "cell"
 	tagSubject = "subject"
@@ -50,39 +51,39 @@ type cell struct {
 	*scene
 	cmd      *command
 	key      string
-	id       string                            // workflow ID of the run; empty: none
+	id       string                            // workflow ID of the run; empty if it has none
 	run      event.RunID                       // the run to which the command applies
-	def      workflow.Definition[work, string] // definition of the run
-	follower event.RunID                       // queued behind it
-	first    event.RunID                       // the run that the scene has made of it
-	plays    string                            // key of the executions of the run; empty: key of the cell
-	start    func()                            // completes the play of the scene when all cells were played; nil: it is complete
-	unblock  func()                            // removes obstacles that free does not remove; nil: none
+	def      workflow.Definition[work, string] // definition of the run's workflow
+	follower event.RunID                       // the run behind it in a limiter queue
+	first    event.RunID                       // the run that the scene has made from it
+	plays    string                            // key of the run's executions; if empty, key
+	start    func()                            // completes the play after all cells were played; may be nil
+	unblock  func()                            // removes obstacles that free does not remove; may be nil
 	want     outcome
-	second   *command // sent when the first one had its effect; nil: none
-	turned   bool     // the second command was sent
-	again    int      // how often a step may be executed again because of commands before the last one
-	by       string   // the rules that apply
+	second   *command // sent after the first command had its effect; may be nil
+	turned   bool     // whether the second command was sent
+	again    int      // how often earlier commands permit that a step is executed again
+	by       string   // IDs of the rules that determine want
 	owed     []string
-	step     string         // ID of the step "first"; empty: the log does not contain it
-	marks    map[string]int // executions of its steps before the command
+	step     string         // ID of the step "first"; empty if the log does not contain it
+	marks    map[string]int // executions of the run's steps before the command, by step
 	executed int            // number of attempts before the command
 	length   uint64         // length of the log before the command
 	offered  []string
 	got      answer
 	answers  chan answer
 	broken   []breach
-	stands   map[event.RunID]uint64 // lengths of the logs of its step runs when they are suspended
-	freed    map[event.RunID]bool   // runs whose messages were sent
+	stands   map[event.RunID]uint64 // lengths of the logs of the step runs at the pause
+	freed    map[event.RunID]bool   // runs to which urge has sent a message
 }
 
-// breach is a rule that a cell violates.
+// breach is a rule that a cell has violated.
 type breach struct{ rule, what string }
 
-// kept keeps runs until the end of the test, regardless of virtual time.
+// kept is an option that keeps runs until the end of the test, however much virtual time passes.
 var kept = workflow.WithRetention(100_000 * time.Hour)
 
-// begin starts the run of the cell.
+// begin starts the run of the cell with the work do.
 func (c *cell) begin(s *stage, d workflow.Definition[work, string], do string, opts ...workflow.StartOption) *workflow.Run[string] {
 	s.T.Helper()
 	opts = append(opts, workflow.WithTags(map[string]string{tagCell: c.key, tagSubject: c.key}), kept)
@@ -94,20 +95,20 @@ func (c *cell) begin(s *stage, d workflow.Definition[work, string], do string, o
 	return run
 }
 
-// other starts another run of the cell.
+// other starts another run of the cell with the work do.
 func (c *cell) other(s *stage, d workflow.Definition[work, string], do string, opts ...workflow.StartOption) event.RunID {
 	s.T.Helper()
 	opts = append(opts, workflow.WithTags(map[string]string{tagCell: c.key}), kept)
 	return flowtest.Start(s.World, d, work{Do: do, Key: c.key, By: "/other"}, opts...).ID()
 }
 
-// begins returns the play of a scene that only starts a run.
+// begins returns the play of a scene that only starts the run.
 func begins(d workflow.Definition[work, string], do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	return func(s *stage, c *cell) { c.begin(s, d, do, opts...) }
 }
 
-// inQueue starts the cell's run behind the one that holds its limit, and another run behind that.
-// The scene must be full.
+// inQueue returns a play that starts the cell's run behind the run that holds its limit, and a
+// third run behind the cell's run. The scene must be full.
 func inQueue(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, pooled, do, opts...)
@@ -116,7 +117,7 @@ func inQueue(do string, opts ...workflow.StartOption) func(*stage, *cell) {
 	}
 }
 
-// atGate starts a run, and waits until one of its steps waits at its door.
+// atGate starts the cell's run, and waits until a step of the run waits for its door.
 func atGate(s *stage, c *cell) {
 	c.begin(s, plain, "gate")
 	s.needs(c, "the run is at its gate", func() bool {
@@ -124,7 +125,8 @@ func atGate(s *stage, c *cell) {
 	})
 }
 
-// then plays a scene, waits until the run is in its state, and performs an operation on it.
+// then returns a play that executes another play, waits until the run has the status at, and calls
+// do.
 func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, h *workflow.Handle) error) func(*stage, *cell) {
 	return func(s *stage, c *cell) {
 		play(s, c)
@@ -133,12 +135,12 @@ func then(play func(*stage, *cell), at event.Status, do func(s *stage, c *cell, 
 	}
 }
 
-// comesTo waits until a cell's run has the status for which its scene has started it. If its limit
-// is in another partition the run first waits for its permits.
+// comesTo waits until a cell's run is at rest with the status at. A run whose limit is in another
+// partition waits for its permits first.
 func (s *stage) comesTo(c *cell, at event.Status) {
 	s.T.Helper()
 	s.needs(c, "the run is "+string(at), func() bool {
-		s.notes(c) // before the status, which may belong to an earlier wait
+		s.notes(c) // before the status is read, because the status may belong to an earlier wait
 		o, _ := observe(s.World, c.run)
 		switch at {
 		case event.StatusRunning:
@@ -159,7 +161,7 @@ func remove(s *stage, _ *cell, h *workflow.Handle) error {
 	return ops.New(s.Client).Delete(s.Ctx, h.ID())
 }
 
-// user returns the facts of a user's run.
+// user returns the facts of a user's run, changed by more.
 func user(o Observed, more ...func(*facts)) facts {
 	f := facts{Kind: kindUser, Observed: o, Step: o.Begun}
 	for _, m := range more {
@@ -168,7 +170,7 @@ func user(o Observed, more ...func(*facts)) facts {
 	return f
 }
 
-// parked returns the facts of a parked run.
+// parked returns the observed facts of a parked run.
 func parked(status event.Status, begun bool) Observed {
 	return Observed{Place: store.StateParked, Status: status, Begun: begun}
 }
@@ -182,10 +184,10 @@ func isWaiting(o Observed) bool {
 }
 func isEnded(o Observed) bool { return o.Place == store.StateEnded }
 
-// scenes contains all states that the matrix judges.
+// scenes contains all scenes of the matrix.
 var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, over, again)
 
-// fresh contains the states before the code of a run begins.
+// fresh contains the states of runs whose code has not begun.
 var fresh = []scene{
 	{
 		name: "ready, unserved", facts: user(Observed{Place: store.StateReady, Status: event.StatusPending}, func(f *facts) { f.Unserved = true }),
@@ -219,7 +221,7 @@ var fresh = []scene{
 	},
 }
 
-// begun contains the states of running code.
+// begun contains the states of runs whose code has begun.
 var begun = []scene{
 	{name: "running", everywhere: true, facts: user(Observed{Place: store.StateOwned, Status: event.StatusRunning, Begun: true}), play: atGate, end: event.StatusCompleted},
 	{name: "backoff", facts: user(parked(event.StatusSleeping, true)), play: begins(plain, "backoff"), end: event.StatusCompleted},
@@ -296,7 +298,7 @@ func childFacts(o Observed) facts {
 	return f
 }
 
-// childOf starts a parent, and uses its child as the cell's run.
+// childOf returns a play that starts a parent. The child of the parent becomes the run of the cell.
 func childOf(do string) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		parent := c.other(s, plain, do)
@@ -305,8 +307,8 @@ func childOf(do string) func(s *stage, c *cell) {
 	}
 }
 
-// withStep starts a run with a step that another run executes, and completes the play when the
-// step's run is in the state.
+// withStep returns a play that starts a run with a step in a step run. The play is complete when
+// the step run has the facts at.
 func withStep(do string, at Observed) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		c.begin(s, plain, do)
@@ -322,7 +324,8 @@ func (s *stage) stepRun(c *cell, parent event.RunID) event.RunID {
 	return s.below(c, parent, event.StepRunPrefix)
 }
 
-// below waits for a run below another one whose workflow name has a given prefix.
+// below waits until a run has a child whose workflow name begins with workflowName, and returns the
+// child.
 func (s *stage) below(c *cell, parent event.RunID, workflowName string) (id event.RunID) {
 	s.T.Helper()
 	s.needs(c, "there is a run of "+workflowName+" below "+string(parent), func() bool {
@@ -339,7 +342,7 @@ func (s *stage) below(c *cell, parent event.RunID, workflowName string) (id even
 	return id
 }
 
-// isPaused returns the observed facts of a run that is paused in another state.
+// isPaused returns o, changed to the observed facts of a paused run.
 func isPaused(o Observed) Observed {
 	o.Paused = true
 	if o.Status != event.StatusHeld {
@@ -348,7 +351,7 @@ func isPaused(o Observed) Observed {
 	return o
 }
 
-// atRest contains the states of runs that were stopped by request.
+// atRest contains the states of runs that a command has stopped.
 var atRest = []scene{
 	{
 		name: "paused, delayed", facts: user(isPaused(parked(event.StatusPending, false))), end: event.StatusCompleted,
@@ -428,7 +431,8 @@ var ofTheRuntime = []scene{
 	},
 }
 
-// scheduled creates a schedule, which is deleted at the end.
+// scheduled returns a play that creates a schedule and calls and. The schedule is deleted in the
+// end.
 func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		s.call(c, "the schedule", func() error {
@@ -468,7 +472,7 @@ var over = []scene{
 				s.pass(2 * time.Hour)
 				for _, r := range s.runsOf(c) {
 					if r.ID != c.run {
-						_ = goOn.Send(s.Ctx, s.Client.Run(r.ID), "freed") // the run behind it waits for nothing
+						_ = goOn.Send(s.Ctx, s.Client.Run(r.ID), "freed") // the run behind the cell's run waits for no message
 					}
 				}
 			}

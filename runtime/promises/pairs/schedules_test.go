@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scheduleStates contains the states of schedules, with functions that bring a schedule into them.
+// scheduleStates contains the states of schedules. The functions bring a schedule into the state.
 var scheduleStates = map[string]func(s *stage, name string) error{
 	"active": func(*stage, string) error { return nil },
 	"paused": func(s *stage, name string) error {
@@ -20,7 +20,7 @@ var scheduleStates = map[string]func(s *stage, name string) error{
 	"deleted": func(s *stage, name string) error { return ops.New(s.Client).Schedules().Delete(s.Ctx, name) },
 }
 
-// owedSchedules lists the states and verbs that do not follow R23.
+// owedSchedules lists pairs of a state and a verb that violate rule R23.
 var owedSchedules = []string{}
 
 func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
@@ -48,7 +48,8 @@ func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
 	}
 }
 
-// scheduleBreaks sends a command to a schedule, and describes the missing effect; empty: none.
+// scheduleBreaks sends a command to a schedule. It describes the effect that is missing, or returns
+// "".
 func (s *stage) scheduleBreaks(name, state, verb string) string {
 	now := s.Store.Clock().Now()
 	a := admin.ScheduleAction{Verb: verb}

@@ -26,15 +26,16 @@ import (
 
 // work is the input of the runs of all scenes.
 type work struct {
-	Do  string `json:"do"`  // see play
+	Do  string `json:"do"`  // selects the wait of the run: see wait
 	Key string `json:"key"` // key of the cell
-	By  string `json:"by"`  // identifies another run of the cell; empty: the run to which the command applies
+	By  string `json:"by"`  // identifies another run of the cell; empty for the run to which the command applies
 }
 
 // name identifies the run in the records of executed steps.
 func (in work) name() string { return in.Key + in.By }
 
-// The limits of the runs. Each cell has its own key; the limit "pairs.all" has capacity for all.
+// The limits of the runs. Each cell has its own key of the limit perKey. The limit "pairs.all" has
+// capacity for all runs.
 var (
 	perKey = limit.NewKeyed[string]("pairs.key", limit.Config{AtOnce: 1})
 	forAll = limit.New("pairs.all", limit.Config{AtOnce: 10_000})
@@ -51,20 +52,20 @@ var (
 		Singleton: shim.Singleton(func(in work) string { return shim.Key(in.Key) }),
 	})
 
-	mark    = flowtest.AStep[string, string]("pairs.mark", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // is executed at once
-	gate    = flowtest.AStep[string, string]("pairs.gate", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // waits for its door
+	mark    = flowtest.AStep[string, string]("pairs.mark", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // returns at once
+	gate    = flowtest.AStep[string, string]("pairs.gate", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})                       // waits until its door is open
 	hourly  = flowtest.AStep[string, string]("pairs.hourly", shim.Policy{Timeout: 10_000 * time.Hour, Retry: everyHour})                          // fails until its door is open
-	fragile = flowtest.AStep[string, string]("pairs.fragile", shim.Policy{Timeout: 10_000 * time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}}) // the same, with one attempt
+	fragile = flowtest.AStep[string, string]("pairs.fragile", shim.Policy{Timeout: 10_000 * time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}}) // fails until its door is open, and has one attempt
 	later   = flowtest.AStep[string, string]("pairs.later", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour})
 
-	// Steps with limits or queues are executed by separate runs.
+	// Separate step runs execute the steps with limits or queues.
 	gateUsing   = flowtest.AStep[string, string]("pairs.gate.using", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Uses: shim.Uses(stepUses)})
 	hourlyUsing = flowtest.AStep[string, string]("pairs.hourly.using", shim.Policy{Timeout: 10_000 * time.Hour, Retry: everyHour, Uses: shim.Uses(stepUses)})
 	laterUsing  = flowtest.AStep[string, string]("pairs.later.using", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Uses: shim.Uses(stepUses)})
 	gateAway    = flowtest.AStep[string, string]("pairs.gate.away", shim.Policy{Retry: flowtest.Quick, Timeout: 10_000 * time.Hour, Queue: "away"})
 
 	everyHour = workflow.RetryPolicy{Initial: time.Hour, Max: time.Hour}
-	days      = workflow.RetryPolicy{Attempts: 2, Initial: 100 * time.Hour, Max: 100 * time.Hour} // of failed runs: one rerun
+	days      = workflow.RetryPolicy{Attempts: 2, Initial: 100 * time.Hour, Max: 100 * time.Hour} // the policy of workflows whose failed runs have one rerun
 	goOn      = workflow.NewTopic[string]("pairs.on")
 	double    = workflow.NewAsk[int, int]("pairs.double")
 	approved  = workflow.NewHook[string]("pairs.approved")
@@ -77,8 +78,8 @@ func uses(in work) []limit.Use {
 
 func stepUses(a flowtest.StepArgs[string]) []limit.Use { return uses(work{Key: a.In}) }
 
-// play is the code of all workflows: it executes the step "first", waits as its input requires, and
-// executes the step "last".
+// play is the code of all workflows. It executes the step "first", waits in the way that its input
+// selects, and executes the step "last".
 func (s *stage) play(ctx workflow.Context, in work) (string, error) {
 	double.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return 2 * n, nil })
 	first := "first"
@@ -97,7 +98,7 @@ func (s *stage) play(ctx workflow.Context, in work) (string, error) {
 	return in.Key, nil
 }
 
-// wait waits as the input requires, until the scene lets it continue.
+// wait waits in the way that the input selects, until the scene lets it continue.
 func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 	switch in.Do {
 	case "", "complete":
@@ -185,25 +186,26 @@ func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 	return err
 }
 
-// stage is a world with all interfaces of its store, in which the cells of one scene are executed.
+// stage is a world with all interfaces to its store. The cells of one scene are executed on a
+// stage.
 type stage struct {
 	*flowtest.World
 	direct  *admin.Service
-	service *admin.Service    // as used by an operator
-	remote  *remote.Service   // the same over HTTP
-	api     http.Handler      // what remote is a client of
+	service *admin.Service    // the service as the operator of the tests uses it
+	remote  *remote.Service   // the same service over HTTP
+	api     http.Handler      // the handler that remote calls
 	pages   http.Handler      // the console
-	flowctl string            // path of the command; empty: it is no face here
-	serve   func()            // starts the worker of the queue "nobody"
-	before  *flowtest.Running // a worker of the scene
-	mend    func()            // makes the code fit all logs
-	fleet   *flowtest.Fleet   // the second worker, and its replacement; nil: there is one worker
+	flowctl string            // path of flowctl; empty if flowctl is not tested
+	serve   func()            // starts the worker of the queue "nobody", once
+	before  *flowtest.Running // a worker that the scene has started
+	mend    func()            // makes the code fit all logs, once
+	fleet   *flowtest.Fleet   // the second worker and its replacement; nil if there is only one worker
 
 	mu     sync.Mutex
-	die    func() // ends the second worker as os.Exit does
+	die    func() // ends the second worker like os.Exit
 	doors  map[string]chan struct{}
-	tokens map[string][]string  // tokens of pending attempts
-	odd    map[event.RunID]bool // runs whose logs the code does not fit
+	tokens map[string][]string  // tokens of pending attempts, by the key of the cell
+	odd    map[event.RunID]bool // runs whose code does not fit their logs
 	marked []marked
 }
 
@@ -213,7 +215,7 @@ type marked struct {
 	At              time.Time
 }
 
-// served are the queues that have a worker from the beginning.
+// served contains the queues that have a worker from the beginning.
 var served = []string{workflow.DefaultQueue, "away", admin.AdminQueue}
 
 func newStage(w *flowtest.World) *stage {
@@ -230,16 +232,16 @@ func newStage(w *flowtest.World) *stage {
 	s.serve = sync.OnceFunc(func() { s.Work(worker.Config{Queues: []string{"nobody"}}, s.bindings()...) })
 	s.mend = sync.OnceFunc(func() {
 		s.setOdd(nil)
-		other := append(s.bindings(), flowtest.As(mended, s.play)) // makes it another build, which retries blocked runs
+		other := append(s.bindings(), flowtest.As(mended, s.play)) // the additional workflow changes the build, so that the worker gets blocked runs
 		s.Work(worker.Config{Queues: []string{"odd"}}, other...)
 	})
 	return s
 }
 
-// withMortal starts a second worker, which kill ends. Another worker replaces it.
+// withMortal starts a second worker that kill can end. Another worker then replaces it.
 func (s *stage) withMortal() {
 	cfg := worker.Config{
-		Queues: served, Concurrency: 4000, Runs: 4000, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour, // the clock jumps
+		Queues: served, Concurrency: 4000, Runs: 4000, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour, // long enough for the jumps of the clock
 	}
 	s.fleet = s.Keep(1, cfg, func(die func()) []flowtest.Binding {
 		s.mu.Lock()
@@ -249,7 +251,7 @@ func (s *stage) withMortal() {
 	})
 }
 
-// kill ends the second worker, if there is one, whatever it is doing.
+// kill ends the second worker, if there is one, whatever this worker is doing.
 func (s *stage) kill() {
 	s.T.Helper()
 	if s.fleet == nil {
@@ -265,7 +267,7 @@ func (s *stage) kill() {
 	s.mu.Lock()
 	die := s.die
 	s.mu.Unlock()
-	go die() // it does not return
+	go die() // die blocks for ever
 }
 
 func (s *stage) isOdd(run event.RunID) bool {
@@ -323,7 +325,7 @@ func (s *stage) bindings() []flowtest.Binding {
 	return all
 }
 
-// executed returns the code of a step that records each execution before it does anything else.
+// executed returns the code of a step. The code records each execution before it calls do.
 func (s *stage) executed(name string, do func(ctx context.Context, key string) error) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, key string) (string, error) {
 		call, _ := step.Current(ctx)
@@ -343,7 +345,7 @@ func (s *stage) door(key string) chan struct{} {
 	return s.doors[key]
 }
 
-// open opens the door of a cell. Opening it again has no effect.
+// open opens the door of a cell. It has no effect if the door is open.
 func (s *stage) open(key string) {
 	door := s.door(key)
 	s.mu.Lock()
@@ -355,7 +357,7 @@ func (s *stage) open(key string) {
 	}
 }
 
-// executions returns the step executions of a cell.
+// executions returns the step executions of a cell, in order.
 func (s *stage) executions(key string) (all []marked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,7 +379,7 @@ func (s *stage) load(run event.RunID) store.Loaded {
 	return loaded[0]
 }
 
-// through is a transport that calls a handler of this process.
+// through is a transport that calls a handler in the same process.
 type through struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.
@@ -404,7 +406,7 @@ func (s *stage) page(path string) string {
 	return rec.Body.String()
 }
 
-// onMemory returns an in-memory stage whose time the test controls.
+// onMemory returns a stage on an in-memory store whose time the test advances.
 func onMemory(t *testing.T) *stage {
 	t.Helper()
 	return newStage(flowtest.NewVirtual(t))

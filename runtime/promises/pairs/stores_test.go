@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// sampled is the number of scenes that run on every store without a flag.
+// sampled is the number of scenes that are executed on every store if no flag is set.
 const sampled = 4
 
-// TestPairs_EveryStoreDoesWhatTheRulesDecide judges one cell for each rule that applies in some
-// scenes, which the seed selects; with -pairs.stores in all scenes marked for every store. With
-// -pairs.long it judges all cells, including on a Redis Cluster, and sends a second command after
-// each.
+// TestPairs_EveryStoreDoesWhatTheRulesDecide proves that every store follows the rules. By default
+// it judges one cell for each rule and outcome, in a few scenes that the seed selects. With
+// -pairs.stores it judges all scenes that are marked for every store. With -pairs.long it judges
+// all cells, also on a Redis Cluster, and sends a second command to each cell.
 func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 	for _, sc := range scenesOnStores() {
 		if !strings.Contains(sc.name, *onlyScene) {
@@ -43,8 +43,9 @@ func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 	}
 }
 
-// TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled judges all cells of all scenes, with
-// -pairs.long: a second worker is killed while the commands are being processed.
+// TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled proves that commands have their effects if one
+// of two workers is killed while it processes them. The test needs -pairs.long and judges all cells
+// of all scenes.
 func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 	if !*long {
 		t.Skip("it needs minutes: make pairs")
@@ -69,7 +70,8 @@ func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 	}
 }
 
-// scenesOnStores returns the scenes that run on every store, and with flowctl.
+// scenesOnStores returns the scenes that are executed on every store. They are also executed with
+// flowctl.
 func scenesOnStores() (some []*scene) {
 	for i := range scenes {
 		if *long || scenes[i].everywhere {
@@ -84,7 +86,8 @@ func scenesOnStores() (some []*scene) {
 	return some[:sampled]
 }
 
-// onePerRule returns the first cell for each rule and outcome, and cells with their own rows.
+// onePerRule returns the first cell for each rule and outcome, and all cells that owed lists by
+// scene and command.
 func onePerRule(cells []*cell) (some []*cell) {
 	seen := map[string]bool{}
 	for _, c := range cells {
@@ -98,24 +101,24 @@ func onePerRule(cells []*cell) (some []*cell) {
 	return some
 }
 
-// turns selects a second command for each cell, by the seed.
+// turns selects a second command for each cell. The seed determines the selection.
 func turns(cells []*cell) {
 	chance := rand.New(rand.NewPCG(uint64(*seed), 35))
 	all := commands()
 	for _, c := range cells {
 		of := all
 		if c.id == "" || c.noStarts || c.alone || in(string(c.want.Effect), string(reran), string(started), string(deleted)) {
-			of = bare(all) // a start or a bulk action may apply to another run, or none
+			of = bare(all) // another start or bulk action may apply to another run or to no run
 		}
 		for c.second == nil ||
-			c.want.Effect == deleted && c.second.name == "cancel many" || // it would repeat the first cancel, whose answer is remembered
-			c.facts.OfStep && in(string(c.want.Effect), string(canceled), string(terminated)) && in(c.second.verb, verbHook, verbFailing) { // a step elsewhere accepts an outcome until the end of its run reaches it
+			c.want.Effect == deleted && c.second.name == "cancel many" || // this command would repeat the first cancel and get its remembered answer
+			c.facts.OfStep && in(string(c.want.Effect), string(canceled), string(terminated)) && in(c.second.verb, verbHook, verbFailing) { // the step run accepts an outcome until the end of the first run reaches it
 			c.second = &of[chance.IntN(len(of))]
 		}
 	}
 }
 
-// bare returns the commands before the starts and the bulk actions.
+// bare returns the commands without the starts and the bulk actions. In all, they precede these.
 func bare(all []command) []command {
 	for i := range all {
 		if all[i].verb == verbUse {
@@ -125,8 +128,8 @@ func bare(all []command) []command {
 	return all
 }
 
-// next returns the facts of a run after a command had its effect: the observed ones, and those that
-// the command has changed.
+// next returns the facts of a run after a command had its effect: the observed facts, and the facts
+// that the command has changed.
 func (c *cell) next(s *stage) facts {
 	f := c.facts
 	o, there := observe(s.World, c.run)
@@ -151,7 +154,8 @@ func (c *cell) next(s *stage) facts {
 	return f
 }
 
-// lastRerun returns the last rerun of a run, or the run itself if there is none.
+// lastRerun returns the last run in the chain of reruns of a run. It returns the run itself if
+// there is no rerun.
 func (s *stage) lastRerun(run event.RunID) event.RunID {
 	s.T.Helper()
 	for {

@@ -10,21 +10,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 )
 
-// Every wait of a cell ends by a condition, or fails the cell with a description of the condition.
+// Each wait of a cell ends when a condition holds. Otherwise the cell fails with a description of
+// the condition.
 const (
-	// most is the maximum real time for a condition of a cell. grace is the maximum for cells that
-	// are known to violate rules, or were seen to violate them.
+	// grace is the maximum real time for conditions of cells that violate rules, or are known to do
+	// so. For other cells, the maximum is most.
 	grace = time.Second
-	// leap is the longest virtual time between two checks of a condition, even if the test itself
-	// was not executed for longer.
+	// leap is the maximum virtual time between two checks of a condition, even if the test was not
+	// executed for a longer time.
 	leap = time.Second
 )
 
 var most = flowtest.Patience / 2
 
-// until waits until cond holds, while virtual time passes ten times as fast as real time; a request
-// that takes more than a minute of virtual time is refused. It returns false after the real time
-// most.
+// until waits until cond holds. Meanwhile, virtual time passes ten times as fast as real time, but
+// slowly enough that no request takes a minute of virtual time and is refused. until returns false
+// if cond does not hold within the real time most.
 func (s *stage) until(most time.Duration, cond func() bool) bool {
 	begin := time.Now()
 	for last := begin; !cond(); {
@@ -39,14 +40,15 @@ func (s *stage) until(most time.Duration, cond func() bool) bool {
 	return true
 }
 
-// pass advances virtual time. If the time of the store is real it does nothing.
+// pass advances virtual time by d. It does nothing if the store uses the real clock.
 func (s *stage) pass(d time.Duration) {
 	if s.Clock != nil && d > 0 {
 		s.Clock.Advance(d)
 	}
 }
 
-// needs waits until cond holds, and ends the test otherwise: the cell cannot be judged.
+// needs waits until cond holds. If cond does not hold in time, it ends the test, because the cell
+// cannot be judged.
 func (s *stage) needs(c *cell, what string, cond func() bool) {
 	s.T.Helper()
 	if !s.until(flowtest.Patience, cond) {
@@ -54,14 +56,14 @@ func (s *stage) needs(c *cell, what string, cond func() bool) {
 	}
 }
 
-// reaches waits until the observed facts of a run fulfill a condition.
+// reaches waits until the observed facts of a run satisfy a condition.
 func (s *stage) reaches(c *cell, run event.RunID, what string, is func(Observed) bool) {
 	s.T.Helper()
 	s.needs(c, fmt.Sprintf("run %s is %s", run, what), func() bool { o, _ := observe(s.World, run); return is(o) })
 }
 
-// call calls a method of the client while virtual time passes, because some methods wait for time
-// before they recheck a condition.
+// call calls f while virtual time passes. Some methods of the client wait for time before they
+// check a condition again.
 func (s *stage) call(c *cell, what string, f func() error) {
 	s.T.Helper()
 	done := make(chan error, 1)
@@ -80,13 +82,13 @@ func (s *stage) call(c *cell, what string, f func() error) {
 	}
 }
 
-// await waits until nothing is missing in any cell. After the real time most it records what is
-// missing as a breach of a rule. Cells with a known breach are awaited as long as there are others,
-// and for grace after that.
+// await waits until missing returns "" for all cells. After the real time most, it records the
+// result of missing as a violation of the rule. If only cells with known violations are left, await
+// waits for grace.
 func await(s *stage, cells []*cell, rule func(*cell) string, missing func(*cell) string) {
 	s.T.Helper()
 	left := slices.Clone(cells)
-	var graceful time.Time // when only cells with breaches are left
+	var graceful time.Time // since when only cells with known violations are left; zero if others are left
 	s.until(most, func() bool {
 		before := len(left)
 		left = slices.DeleteFunc(left, func(c *cell) bool { return missing(c) == "" })
@@ -104,16 +106,16 @@ func await(s *stage, cells []*cell, rule func(*cell) string, missing func(*cell)
 	}
 }
 
-// decided returns the rules that apply to a cell.
+// decided returns the IDs of the rules that determine the result of a cell.
 func decided(c *cell) string { return c.by }
 
-// only returns the same rule for each cell.
+// only returns a function that returns the same rule for each cell.
 func only(rule string) func(*cell) string { return func(*cell) string { return rule } }
 
-// known reports whether the cell is known to violate rules, or was seen to violate them.
+// known reports whether the cell is known to violate rules, or has violated a rule.
 func (c *cell) known() bool { return len(c.owed) > 0 || len(c.broken) > 0 }
 
-// patience is the maximum time for a condition that involves several cells.
+// patience returns the maximum real time for a condition that concerns several cells.
 func patience(cells []*cell) time.Duration {
 	if slices.ContainsFunc(cells, (*cell).known) {
 		return grace
@@ -121,10 +123,10 @@ func patience(cells []*cell) time.Duration {
 	return most
 }
 
-// String returns the names of the scene and the command.
+// String returns the names of the scene and of the command.
 func (c *cell) String() string { return c.scene.name + " × " + c.cmd.name }
 
-// all describes the runs of a cell, one per line, with the types of their events.
+// all describes the runs of a cell, each on its own line with the types of its events.
 func (s *stage) all(c *cell) (text string) {
 	runs := map[event.RunID]string{c.run: "the run", c.first: "the run made by the scene", c.follower: "the run behind it", c.got.Made: "the run made by the command"}
 	if s.Ctx.Err() == nil {
