@@ -51,7 +51,7 @@ var reasoned = []string{"cancel", "terminate", "pause", "resume", "step", "relea
 // TakesReason reports whether the log of a run records the reason of an action.
 func TakesReason(verb string) bool { return slices.Contains(reasoned, verb) }
 
-// verb describes an action.
+// verb contains the name and the implementation of an action.
 type verb struct {
 	name string
 	do   func(ctx context.Context, c *ops.Client, h *workflow.Handle, a Action) (*workflow.Handle, error)
@@ -317,7 +317,7 @@ func (s *Service) Act(ctx context.Context, ref string, a Action) (Acted, error) 
 		func(done Acted, e *JournalEntry) { e.Run, e.New = done.Run, done.New })
 }
 
-// act is [Service.Act] without the journal.
+// act is like [Service.Act], but does not write the journal.
 func (s *Service) act(ctx context.Context, ref string, a Action) (Acted, error) {
 	if err := s.who.Need(roleFor(a.Verb), "to "+a.Verb+" runs"); err != nil {
 		return Acted{}, err

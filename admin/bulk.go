@@ -25,7 +25,7 @@ const PreviewLasts = time.Hour
 
 // Limits of a bulk action and their defaults.
 const (
-	DefaultBulkRate     = 100 // runs per second
+	DefaultBulkRate     = 100 // default of NewBulk.Rate, in runs per second
 	DefaultBulkFailures = 100
 	maxBulkRate         = 1_000_000
 	maxBulkFailures     = 20 // maximum number of entries in Bulk.Failures
@@ -42,11 +42,11 @@ type BulkRequest struct {
 	Action Action `json:"action,omitzero"`
 }
 
-// BulkPreview describes what a bulk action would do.
+// BulkPreview describes the effect that a bulk action would have.
 type BulkPreview struct {
 	Token    string      `json:"token"` // Token is passed to [NewBulk]. It contains the filter, the action, the time and the number of runs.
 	At       time.Time   `json:"at"`
-	Count    int         `json:"count"`              // runs that match
+	Count    int         `json:"count"`              // number of matching runs
 	Refused  int         `json:"refused"`            // number of matching runs that would refuse the action
 	Statuses []BulkCount `json:"statuses"`           // matching runs by status, the largest count first
 	Groups   []BulkCount `json:"groups,omitempty"`   // the 20 largest failure groups of the matching runs
@@ -139,7 +139,7 @@ type BulkFilter struct {
 	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 20, the maximum is 1,000
 }
 
-// BulkPage is a part of the list of bulk actions.
+// BulkPage is a page of bulk actions.
 type BulkPage struct {
 	Bulks  []Bulk `json:"bulks"`
 	Cursor string `json:"cursor,omitempty"` // cursor of the next page; empty on the last page
@@ -255,7 +255,7 @@ func (s *Service) StartBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 		func(got Bulk, e *JournalEntry) { e.Target, e.Run, e.New = got.ID, got.Run, got.Run })
 }
 
-// startBulk is [Service.StartBulk] without the journal.
+// startBulk is like [Service.StartBulk], but does not write the journal.
 func (s *Service) startBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	if b.Token == "" {
 		if s.who.Owner != "" && !b.All && b.Filter.isZero() {
@@ -287,7 +287,7 @@ func (s *Service) startBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	return s.createBulk(ctx, b)
 }
 
-// createBulk is startBulk without the check of the principal's rights.
+// createBulk is like startBulk, but does not check the rights of the principal.
 func (s *Service) createBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 	id := bulkID + strings.ToLower(rand.Text()[:16])
 	if b.Key != "" {
@@ -367,7 +367,7 @@ func (s *Service) Bulk(ctx context.Context, id string) (Bulk, error) {
 	return b, err
 }
 
-// bulk is [Service.Bulk] without the check of the principal's rights.
+// bulk is like [Service.Bulk], but does not check the rights of the principal.
 func (s *Service) bulk(ctx context.Context, id string) (Bulk, error) {
 	h, info, err := s.findBulk(ctx, id)
 	if err != nil {
@@ -461,7 +461,7 @@ func (s *Service) Bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	return page, err
 }
 
-// bulks is [Service.Bulks] without the check of the principal's rights.
+// bulks is like [Service.Bulks], but does not check the rights of the principal.
 func (s *Service) bulks(ctx context.Context, f BulkFilter) (BulkPage, error) {
 	runs := Filter{Workflow: BulkRuns.Name(), Cursor: f.Cursor, Limit: cmp.Or(f.Limit, bulkPageSize)}
 	for _, s := range Statuses() {
@@ -504,7 +504,7 @@ func (s *Service) StopBulk(ctx context.Context, id string, why Because) (Bulk, e
 		func(got Bulk, e *JournalEntry) { e.Run = got.Run })
 }
 
-// stopBulk is [Service.StopBulk] without the journal.
+// stopBulk is like [Service.StopBulk], but does not write the journal.
 func (s *Service) stopBulk(ctx context.Context, id string, why Because) (Bulk, error) {
 	if err := s.who.Need(RoleOperator, "to stop bulk actions"); err != nil {
 		return Bulk{}, err

@@ -61,7 +61,7 @@ func (s *Service) Preview(ctx context.Context, r BulkRequest) (BulkPreview, erro
 	return p, err
 }
 
-// preview is [Service.Preview] without the check of the principal's rights.
+// preview is like [Service.Preview], but does not check the rights of the principal.
 func (s *Service) preview(ctx context.Context, r BulkRequest) (BulkPreview, error) {
 	v, err := r.check()
 	if err != nil {

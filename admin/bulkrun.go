@@ -24,10 +24,10 @@ const AdminQueue = "flowgen.admin"
 // These limits bound the log of each run of a bulk action, and the work that is repeated after a
 // crash.
 const (
-	bulkListed = 1000 // runs per page
-	bulkPages  = 10   // pages before the action continues in a new run
-	bulkPart   = 250  // maximum of runs per step
-	bulkAtOnce = 16   // runs in progress at a time in a step
+	bulkListed = 1000 // number of runs per page
+	bulkPages  = 10   // number of pages after which the action continues in a new run
+	bulkPart   = 250  // maximum number of runs per step
+	bulkAtOnce = 16   // maximum number of concurrent actions in a step
 	bulkTries  = 4    // attempts of a step after which an error is a failure of the run and not an outage of the store
 )
 
@@ -106,7 +106,7 @@ func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
 			}
 		}
 		if s.Cursor = page.Cursor; s.Cursor == "" {
-			s.Skipped += max(0, o.Total-s.seen()) // runs that did not match when they were listed
+			s.Skipped += max(0, o.Total-s.seen()) // adds the runs that did not match when the action listed them
 			s.At = workflow.Now(ctx)
 			bulkProgress.Set(ctx, s)
 			return s, nil

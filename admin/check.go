@@ -17,7 +17,7 @@ type Exam struct {
 	Findings  []ExamFinding `json:"findings"`  // grouped by server, in the order of the servers
 }
 
-// ExamFinding is the result of one check of one server, see [store.Finding].
+// ExamFinding is the result of one check of one server. See [store.Finding].
 type ExamFinding struct {
 	Check    string `json:"check"`
 	Severity string `json:"severity"` // ok, info, warn or fail
@@ -27,14 +27,14 @@ type ExamFinding struct {
 	Fix      string `json:"fix,omitempty"`
 }
 
-// Checked is the report of a check or a repair, see [fsck.Report].
+// Checked is the report of a check or a repair. See [fsck.Report].
 type Checked struct {
 	Repair  bool      `json:"repair"`  // false if the report is of a check, which changes nothing
 	Runs    int       `json:"runs"`    // number of runs in the store
 	Planned int       `json:"planned"` // number of fixes that a repair would make
 	Done    int       `json:"done"`    // number of fixes that were made
 	Left    int       `json:"left"`    // number of findings that remain
-	Total   int       `json:"total"`   // number of fixes with any outcome
+	Total   int       `json:"total"`   // total number of fixes, whatever their outcomes are
 	Fixes   []Mending `json:"fixes"`   // in the order of execution; a [Service] returns the first 1,000
 }
 
@@ -120,7 +120,7 @@ func (s *Service) Repair(ctx context.Context, why Because) (Checked, error) {
 	return got, err
 }
 
-// repair is [Service.Repair] without the journal.
+// repair is like [Service.Repair], but does not write the journal.
 func (s *Service) repair(ctx context.Context, why Because) (Checked, error) {
 	if err := s.all(RoleAdmin, "repair the store", ownRuns); err != nil {
 		return Checked{}, err

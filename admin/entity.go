@@ -73,7 +73,7 @@ func (s *Service) Entities(ctx context.Context, ref string, f EntityFilter) (Ent
 	return page, err
 }
 
-// entities is [Service.Entities] without the check of the principal's rights.
+// entities is like [Service.Entities], but does not check the rights of the principal.
 func (s *Service) entities(ctx context.Context, ref string, f EntityFilter) (EntityPage, error) {
 	if err := checkPage("entities", f.Limit, 0, nil); err != nil {
 		return EntityPage{}, err

@@ -150,7 +150,7 @@ func (s *Service) Follow(ctx context.Context, ref string, f EventFilter) iter.Se
 	}
 }
 
-// follow is [Service.Follow] without the check of the principal's rights.
+// follow is like [Service.Follow], but does not check the rights of the principal.
 func (s *Service) follow(ctx context.Context, ref string, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		types, err := f.types()
@@ -191,7 +191,7 @@ type about struct {
 	known map[uint64]bool // whether an operation is selected, by the Seq of its first event
 }
 
-// means reports whether an event is selected.
+// means reports whether the filter selects an event.
 func (a *about) means(ctx context.Context, e *event.Event) (bool, error) {
 	if a.f.Name == "" && a.f.Key == "" && a.f.Entity == "" {
 		return true, nil

@@ -96,7 +96,7 @@ func (s *Service) Failures(ctx context.Context, f FailureFilter) (FailurePage, e
 	return page, err
 }
 
-// failures is [Service.Failures] without the check of the principal's rights.
+// failures is like [Service.Failures], but does not check the rights of the principal.
 func (s *Service) failures(ctx context.Context, f FailureFilter) (FailurePage, error) {
 	asked, err := f.filter()
 	if err != nil {

@@ -21,7 +21,7 @@ type FleetFilter struct {
 	Limit  int    `json:"limit,omitempty"`  // entries per page; 0 means 100, the maximum is 1,000
 }
 
-// Worker describes a worker from the records of the store.
+// Worker is the state of a worker, from the records of the store.
 type Worker struct {
 	Name  string `json:"name"`
 	Build string `json:"build,omitempty"` // fingerprint of the code that the worker executes

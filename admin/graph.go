@@ -185,7 +185,7 @@ func (s *Service) Graph(ctx context.Context, ref, path string) (Graph, error) {
 	return g, err
 }
 
-// graph is [Service.Graph] without the check of the principal's rights.
+// graph is like [Service.Graph], but does not check the rights of the principal.
 func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
 	h, info, err := s.find(ctx, ref)
 	if err != nil {

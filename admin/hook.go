@@ -82,7 +82,7 @@ func (s *Service) Hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	return page, err
 }
 
-// hooks is [Service.Hooks] without the check of the principal's rights.
+// hooks is like [Service.Hooks], but does not check the rights of the principal.
 func (s *Service) hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	page := HookPage{Hooks: []Hook{}}
 	const most = 100
@@ -173,7 +173,7 @@ func (s *Service) Hook(ctx context.Context, token string) (Hook, error) {
 	return h, nil
 }
 
-// hook is [Service.Hook] without the check of the principal's rights.
+// hook is like [Service.Hook], but does not check the rights of the principal.
 func (s *Service) hook(ctx context.Context, token string) (Hook, error) {
 	info, err := s.client.Hook(ctx, token)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Service) ResumeHook(ctx context.Context, token string, m Message) (Sent
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
-// resumeHook is [Service.ResumeHook] without the journal.
+// resumeHook is like [Service.ResumeHook], but does not write the journal.
 func (s *Service) resumeHook(ctx context.Context, token string, m Message) (Sent, error) {
 	if err := s.who.Need(RoleOperator, "to resume hooks"); err != nil {
 		return Sent{}, err
@@ -267,7 +267,7 @@ func (s *Service) Inbox(ctx context.Context, ref string) (Inbox, error) {
 	return in, err
 }
 
-// inbox is [Service.Inbox] without the check of the principal's rights.
+// inbox is like [Service.Inbox], but does not check the rights of the principal.
 func (s *Service) inbox(ctx context.Context, ref string) (Inbox, error) {
 	_, info, err := s.find(ctx, ref)
 	if err != nil {

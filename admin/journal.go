@@ -106,7 +106,7 @@ func (s *Service) Journal(ctx context.Context, f JournalFilter) (JournalPage, er
 	return page, err
 }
 
-// readJournal is [Service.Journal] without the check of the principal's rights.
+// readJournal is like [Service.Journal], but does not check the rights of the principal.
 func (s *Service) readJournal(ctx context.Context, f JournalFilter) (JournalPage, error) {
 	q, err := f.query()
 	if err != nil {

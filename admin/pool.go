@@ -22,10 +22,10 @@ type PoolConfig struct {
 	PerMs   int64 `json:"perMs,omitempty"`   // length of the period of Rate; 0 means one second
 	Burst   int   `json:"burst,omitempty"`   // weights that the rate admits at once; 0 means the amount of 50 ms, but at least 1
 	Waiting int   `json:"waiting,omitempty"` // maximum sum of the weights that wait; further starts are refused; 0 means any number
-	Refuse  bool  `json:"refuse,omitempty"`  // refuse starts that would have to wait
+	Refuse  bool  `json:"refuse,omitempty"`  // whether starts that would have to wait are refused
 }
 
-// Pool is the state of a limit or of one of its keys, see [ops.Limits].
+// Pool is the state of a limit or of one of its keys. See [ops.Limits].
 type Pool struct {
 	Name string `json:"name"`
 	Key  string `json:"key,omitempty"` // empty for a limit without keys, and for the configuration that applies to keys without their own
@@ -79,7 +79,7 @@ type PoolPage struct {
 type PoolAction struct {
 	Verb string `json:"verb"`          // one of [PoolActions]
 	Key  string `json:"key,omitempty"` // empty for the limit as a whole
-	// Config is the complete new configuration for the verb set.
+	// Config is the complete new configuration. Only the verb set uses it.
 	Config *PoolConfig `json:"config,omitempty"`
 	Reason string      `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 }
@@ -267,7 +267,7 @@ func (s *Service) ActOnPool(ctx context.Context, name string, a PoolAction) (Poo
 	}, func(PoolActed, *JournalEntry) {})
 }
 
-// actOnPool is [Service.ActOnPool] without the journal.
+// actOnPool is like [Service.ActOnPool], but does not write the journal.
 func (s *Service) actOnPool(ctx context.Context, name string, a PoolAction) (PoolActed, error) {
 	if err := s.all(RoleOperator, a.Verb+" limits", ownRuns); err != nil {
 		return PoolActed{}, err

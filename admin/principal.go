@@ -189,7 +189,8 @@ func (s *Service) ownBranches(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// ownStream is own for methods that return the contents of streams.
+// ownStream is like own, but for methods that return the contents of streams. It requires the role
+// payloads.
 func (s *Service) ownStream(ctx context.Context, ref string) (string, error) {
 	if err := s.who.Need(RolePayloads, "to read streams"); err != nil {
 		return "", err

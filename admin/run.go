@@ -295,7 +295,7 @@ func (s *Service) Tree(ctx context.Context, ref string) (Tree, error) {
 	return t, err
 }
 
-// tree is [Service.Tree] without the check of the principal's rights.
+// tree is like [Service.Tree], but does not check the rights of the principal.
 func (s *Service) tree(ctx context.Context, ref string) (Tree, error) {
 	_, top, err := s.find(ctx, ref)
 	if err != nil {

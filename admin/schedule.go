@@ -282,7 +282,7 @@ func (s *Service) PutSchedule(ctx context.Context, n NewSchedule) (ScheduleActed
 	}, actedOnSchedule)
 }
 
-// putSchedule is [Service.PutSchedule] without the journal.
+// putSchedule is like [Service.PutSchedule], but does not write the journal.
 func (s *Service) putSchedule(ctx context.Context, n NewSchedule) (ScheduleActed, error) {
 	if err := s.all(RoleOperator, "make schedules", ownRuns); err != nil {
 		return ScheduleActed{}, err
@@ -321,7 +321,7 @@ func (s *Service) ActOnSchedule(ctx context.Context, name string, a ScheduleActi
 	}, actedOnSchedule)
 }
 
-// actOnSchedule is [Service.ActOnSchedule] without the journal.
+// actOnSchedule is like [Service.ActOnSchedule], but does not write the journal.
 func (s *Service) actOnSchedule(ctx context.Context, name string, a ScheduleAction) (ScheduleActed, error) {
 	role := RoleOperator
 	if a.Verb == verbDelete {

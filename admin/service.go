@@ -121,7 +121,7 @@ func (s *Service) Runs(ctx context.Context, f Filter) (RunPage, error) {
 	return page, err
 }
 
-// runs is [Service.Runs] without the check of the principal's rights.
+// runs is like [Service.Runs], but does not check the rights of the principal.
 func (s *Service) runs(ctx context.Context, f Filter) (RunPage, error) {
 	asked, err := f.filter()
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Service) Run(ctx context.Context, ref string) (Run, error) {
 	return r, err
 }
 
-// run is [Service.Run] without the check of the principal's rights.
+// run is like [Service.Run], but does not check the rights of the principal.
 func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	h, info, err := s.find(ctx, ref)
 	r := runOf(&info)
@@ -380,7 +380,7 @@ func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int
 	return page, err
 }
 
-// events is [Service.Events] without the check of the principal's rights.
+// events is like [Service.Events], but does not check the rights of the principal.
 func (s *Service) events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
 	if limit < 0 || limit > maxLimit {
 		return EventPage{}, &InputError{What: fmt.Sprintf("a page of %d events", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}

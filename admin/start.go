@@ -20,10 +20,10 @@ import (
 )
 
 // Start describes a new run of a workflow that is known only by name. The directive of the workflow
-// is part of the programs that link the workflow, and it does not apply to such a run. It sets the
-// queue, timeouts, retention, priority, limits, the fairness key, and the options by which starts
-// share a run or a workflow ID. Set the necessary fields here, or start the workflow from a program
-// that links it.
+// does not apply to the run, because it is part of the programs that link the workflow. It
+// determines the queue, timeouts, retention, priority, limits, the fairness key, and the options by
+// which starts share a run or a workflow ID. Set the necessary fields here, or start the workflow
+// from a program that links it.
 type Start struct {
 	Workflow string `json:"workflow"` // stored name
 	// Input is JSON in its stored form, an object with the parameters by name. It is empty for a
@@ -34,7 +34,7 @@ type Start struct {
 	Policy   string            `json:"policy,omitempty"`   // one of [Policies], for an ID with an active run; empty means use
 	Finished string            `json:"finished,omitempty"` // one of [FinishedPolicies], for an ID whose run has ended; empty means allow
 	Queue    string            `json:"queue,omitempty"`    // empty means workflow.DefaultQueue
-	DelayMs  int64             `json:"delayMs,omitempty"`  // delay of the start
+	DelayMs  int64             `json:"delayMs,omitempty"`  // time after which the run begins
 	Hold     bool              `json:"hold,omitempty"`     // whether the run begins only after an operator releases it
 	Tags     map[string]string `json:"tags,omitempty"`
 	Reason   string            `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
@@ -43,7 +43,7 @@ type Start struct {
 	Key string `json:"-"`
 }
 
-// Started identifies the new or existing run.
+// Started is the result of a start. It identifies the new run or the existing run.
 type Started struct {
 	Run     string `json:"run"`
 	Created bool   `json:"created"` // false if the run existed before
@@ -135,7 +135,7 @@ func (s *Service) Start(ctx context.Context, in Start) (Started, error) {
 	})
 }
 
-// start is [Service.Start] without the journal.
+// start is like [Service.Start], but does not write the journal.
 func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	if err := s.who.Need(RoleOperator, "to start runs"); err != nil {
 		return Started{}, err
@@ -172,7 +172,7 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 	return got, nil
 }
 
-// create is start without the check of the principal's rights.
+// create is like start, but does not check the rights of the principal.
 func (s *Service) create(ctx context.Context, in Start) (Started, error) {
 	policy, err := in.policy()
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *Service) Wait(ctx context.Context, ref string, most time.Duration) (Run
 	return r, err
 }
 
-// wait is [Service.Wait] without the check of the principal's rights.
+// wait is like [Service.Wait], but does not check the rights of the principal.
 func (s *Service) wait(ctx context.Context, ref string, most time.Duration) (Run, error) {
 	_, info, err := s.find(ctx, ref)
 	if err != nil {

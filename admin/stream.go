@@ -161,7 +161,7 @@ func (s *Service) FollowStream(ctx context.Context, ref, name string, from uint6
 	}
 }
 
-// followStream is [Service.FollowStream] without the check of the principal's rights.
+// followStream is like [Service.FollowStream], but does not check the rights of the principal.
 func (s *Service) followStream(ctx context.Context, ref, name string, from uint64) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		err := checkName("stream", name)

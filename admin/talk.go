@@ -44,7 +44,7 @@ func (s *Service) Send(ctx context.Context, ref, topic string, m Message) (Sent,
 		func(got Sent, e *JournalEntry) { e.Run = got.Run })
 }
 
-// send is [Service.Send] without the journal.
+// send is like [Service.Send], but does not write the journal.
 func (s *Service) send(ctx context.Context, ref, topic string, m Message) (Sent, error) {
 	if err := s.who.Need(RoleOperator, "to send messages"); err != nil {
 		return Sent{}, err
@@ -71,7 +71,7 @@ func (s *Service) Ask(ctx context.Context, ref, name string, m Message) (Answer,
 		func(got Answer, e *JournalEntry) { e.Run = got.Run })
 }
 
-// ask is [Service.Ask] without the journal.
+// ask is like [Service.Ask], but does not write the journal.
 func (s *Service) ask(ctx context.Context, ref, name string, m Message) (Answer, error) {
 	if err := s.who.Need(RoleOperator, "to ask runs"); err != nil {
 		return Answer{}, err

@@ -86,7 +86,7 @@ func (s *Service) SaveView(ctx context.Context, name string, v NewView) (ViewAct
 	}, func(ViewActed, *JournalEntry) {})
 }
 
-// saveView is [Service.SaveView] without the journal.
+// saveView is like [Service.SaveView], but does not write the journal.
 func (s *Service) saveView(ctx context.Context, name string, v NewView) (ViewActed, error) {
 	if err := s.all(RoleOperator, "save shared views", ownRuns); err != nil {
 		return ViewActed{}, err
@@ -105,7 +105,7 @@ func (s *Service) DeleteView(ctx context.Context, name string, why Because) (Vie
 	}, func(ViewActed, *JournalEntry) {})
 }
 
-// deleteView is [Service.DeleteView] without the journal.
+// deleteView is like [Service.DeleteView], but does not write the journal.
 func (s *Service) deleteView(ctx context.Context, name string, why Because) (ViewActed, error) {
 	if err := s.all(RoleOperator, "delete shared views", ownRuns); err != nil {
 		return ViewActed{}, err

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// export returns a complete export.
+// export returns the counts and the contents of an export.
 func (s *Scene) export(r admin.ExportRequest) (n admin.ExportCount, file string) {
 	s.Helper()
 	var b bytes.Buffer

@@ -15,7 +15,7 @@ import (
 // hostileViews are names that must be treated as text in every interface.
 var hostileViews = []string{"a/b", "//", ".", "..", "../../etc", "a//b", "%2F", "a%", "a b", "a+b", "ü/β\u202e", "<script>", "?x=1#y", `"><b>'`, `\`, "a;b,c", "~", "delete", "{name}", strings.Repeat("é", admin.MaxViewName)}
 
-// save saves a view.
+// save saves a filter as a view.
 func (s *Scene) save(name, filter string) {
 	s.Helper()
 	got, err := s.Service.SaveView(s.ctx(), name, admin.NewView{Filter: filter})
@@ -45,7 +45,7 @@ func (s *Scene) views() map[string]string {
 	return all
 }
 
-// savesViews saves and deletes views.
+// savesViews checks that views can be saved, replaced and deleted.
 func savesViews(s *Scene) {
 	none, err := s.Service.Views(s.ctx())
 	if err != nil {
@@ -124,7 +124,8 @@ func refusesViews(s *Scene) {
 	same(s, "views", s.views(), map[string]string{})
 }
 
-// boundsViews saves the maximum number of views concurrently, and deletes them.
+// boundsViews checks that concurrent saves cannot exceed the maximum number of views, and that the
+// saved views can be replaced and deleted.
 func boundsViews(s *Scene) {
 	const most, more = 100, 4
 	var all sync.WaitGroup

@@ -20,7 +20,7 @@ import (
 const Prefix = route.Prefix
 
 // Config configures a Handler. With the zero value, the handler answers only programs on the same
-// machine. These have all rights.
+// machine, which have all rights.
 type Config struct {
 	// Auth authenticates bearer tokens. If Auth, Session and Proxy are nil, authentication is
 	// disabled, and requests from other machines and forwarded requests are refused.
@@ -221,7 +221,7 @@ func fail(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	if p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusRequestTimeout {
-		w.Header().Set("Connection", "close") // the rest of the body is not read
+		w.Header().Set("Connection", "close") // closes the connection, because the server does not read the rest of the body
 	}
 	answer(w, "application/problem+json", p.Status, encode(p))
 }

@@ -71,7 +71,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
 // loginView is the login form.
 type loginView struct{ Problem *admin.Problem }
 
-// logout ends the login of a browser.
+// logout logs a browser out.
 func (h *Handler) logout(w http.ResponseWriter, r *http.Request) {
 	if h.cfg.Session != nil {
 		if err := h.cfg.Session.Logout(w, r); err != nil {

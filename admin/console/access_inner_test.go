@@ -40,13 +40,13 @@ import (
 // Changes have no effect in this test. Package runtime/promises/pairs tests the effects of commands
 // on runs in each state, and that runs of the runtime refuse commands.
 
-// object is the kind of object of a request.
+// object is the kind of object that a request concerns.
 type object string
 
 const (
 	oneRun    object = "a run"
 	allOwners object = "the runs of all owners"
-	noRun     object = "no run, or those of the owner" // each principal has its own
+	noRun     object = "no run, or those of the owner" // every principal may send the request, because it concerns only the principal's own runs
 )
 
 // permission is the expectation for a route. It consists of the lowest role and the kind of object.
@@ -114,7 +114,7 @@ type credential struct {
 // checked without having an effect, and none of them blocks.
 type still struct{ store.Store }
 
-// unchanged is the error of refused changes.
+// unchanged is the error that the store still returns for refused changes.
 type unchanged struct{}
 
 func (unchanged) Error() string   { return "nothing is changed here" }

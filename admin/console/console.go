@@ -24,12 +24,12 @@ import (
 )
 
 // Config configures a Handler. With the zero value, the handler is mounted at / and answers only
-// browsers on the same machine. These have all rights.
+// browsers on the same machine, which have all rights.
 type Config struct {
 	// Prefix is the path under which the handler is mounted, such as /flows/; empty means /.
 	Prefix string
-	// Session enables login with a token. Without Session and Proxy, requests from other machines
-	// and forwarded requests are refused.
+	// Session enables login with a token. If Session and Proxy are nil, authentication is disabled,
+	// and requests from other machines and forwarded requests are refused.
 	Session *httpauth.Session
 	// Proxy configures a trusted proxy that authenticates requests. If it is nil, the headers of
 	// proxies are ignored.

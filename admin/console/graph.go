@@ -153,7 +153,7 @@ func (q *request) graph(v *runView) *graphView {
 	return view
 }
 
-// graphViewOf draws a graph.
+// graphViewOf returns the drawing of a graph.
 func graphViewOf(q *request, v *runView, g *admin.Graph) *graphView {
 	view := &graphView{Path: g.Path, Total: g.Total, Build: g.Build, Why: visible(g.Why)}
 	if g.Build != "" && g.Code != g.Build {

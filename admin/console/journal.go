@@ -66,7 +66,7 @@ func (j *journalView) filter(q *request) (admin.JournalFilter, error) {
 	return f, err
 }
 
-// oneLine trims a text and replaces line breaks by spaces.
+// oneLine trims a text and replaces each sequence of white space with a space.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // targetOf returns the URL of the target of an entry. It returns the empty string if the target has

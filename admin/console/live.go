@@ -127,7 +127,7 @@ func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 
 // feed draws a page while it has readers.
 func (l *live) feed(ctx context.Context, f *feed) {
-	var drawn []byte // last drawing, without times, which scripts update
+	var drawn []byte // last drawing without its times, which scripts update
 	run := runOfPage(f.key.page)
 	events := l.events(ctx, f.key.who, run)
 	every := listEvery
@@ -212,7 +212,7 @@ func (l *live) draw(ctx context.Context, key feedKey) []byte {
 	return page.Bytes()
 }
 
-// memory records a response.
+// memory is an http.ResponseWriter that keeps the response in memory.
 type memory struct {
 	bytes.Buffer
 	header http.Header

@@ -156,7 +156,7 @@ func nowhere(*request) (*view, error) {
 	return nil, admin.NewProblem(admin.CodeNotFound, "there is no such page", "go to the list of runs")
 }
 
-// page serves a page.
+// page returns a handler that serves a page.
 func (h *Handler) page(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
@@ -182,7 +182,7 @@ func (r *redirection) Error() string { return "it is at " + r.to }
 // formTime is the time limit for reading the body of a form.
 const formTime = 30 * time.Second
 
-// form serves a request that changes something.
+// form returns a handler for a request that changes something.
 func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
@@ -207,7 +207,7 @@ func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler 
 	})
 }
 
-// file serves a download.
+// file returns a handler that serves a download.
 func (h *Handler) file(do func(q *request, w http.ResponseWriter) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := h.request(r, principalOf(r.Context()))
@@ -268,7 +268,7 @@ func newTemplates(h *Handler) *templates {
 	return t
 }
 
-// drawn is the argument of the templates.
+// drawn contains the data for the templates.
 type drawn struct {
 	*view
 	Prefix  string
@@ -282,7 +282,7 @@ type drawn struct {
 	Notice  string // message about the preceding action
 }
 
-// menuItem is a part of the console.
+// menuItem is an item of the menu. It refers to a part of the console.
 type menuItem struct {
 	At, Name string
 	Role     admin.Role // minimum role

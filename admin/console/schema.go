@@ -211,7 +211,7 @@ func isNumber(s string) bool {
 	return json.Valid([]byte(s)) && d.Decode(&n) == nil && !strings.HasPrefix(s, `"`)
 }
 
-// put sets the value at a pointer.
+// put sets the value at a JSON pointer.
 func put(in map[string]any, parts []string, value any) {
 	name := pointerParts.Replace(parts[0])
 	if len(parts) == 1 {
@@ -252,7 +252,7 @@ func fillIn(fields []field, input []byte) bool {
 	return equalJSON(got, input)
 }
 
-// dig returns the value at a pointer.
+// dig returns the value at a JSON pointer. It returns false if there is none.
 func dig(v any, parts []string) (any, bool) {
 	for _, part := range parts {
 		in, ok := v.(map[string]any)

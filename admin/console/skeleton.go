@@ -41,7 +41,7 @@ type named struct {
 	name uint32 // index of the name in the texts
 }
 
-// note contains the latest data of an operation.
+// note contains the due time, the run and the failure of an operation, from its latest events.
 type note struct {
 	due  int64  // due time as Unix time in milliseconds; 0 if there is none
 	next string // the run that the operation started or addressed
@@ -216,7 +216,7 @@ func (s *skeleton) named(most int, kinds ...string) map[string]bool {
 	return names
 }
 
-// operation is an operation of a run.
+// operation is the cached state of an operation of a run.
 type operation struct {
 	seq      uint64
 	kind     string // step, wait, child, hook, send or ask
@@ -244,7 +244,7 @@ func (o *operation) size() int64 {
 	return int64(cap(o.attempts))*attemptBytes + int64(len(o.note.text)+len(o.note.next))
 }
 
-// attempt is an attempt of a step.
+// attempt is the cached state of an attempt of a step.
 type attempt struct {
 	begin, end int64 // end is 0 while the attempt is in progress
 	state      string

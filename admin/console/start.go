@@ -160,7 +160,7 @@ func start(q *request) (string, *view, error) {
 	return "", q.starting(s), nil
 }
 
-// start returns the start that the form describes.
+// start returns the parameters of the run that the form describes.
 func (s *startView) start() (admin.Start, error) {
 	a := admin.Start{Workflow: s.Workflow, ID: s.ID, Queue: s.Queue, Hold: s.Hold, Reason: s.Reason}
 	if s.ID != "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// asked counts the reads of the console.
+// asked is a service that counts the reads of the console.
 type asked struct {
 	console.Service
 	questions atomic.Int64
@@ -65,7 +65,7 @@ func (a *asked) Follow(ctx context.Context, ref string, f admin.EventFilter) ite
 	return a.Service.Follow(ctx, ref, f)
 }
 
-// tabs reads pages of a console.
+// tabs is a console whose pages a test opens.
 type tabs struct {
 	*admintest.Scene
 	url   string
@@ -82,7 +82,7 @@ func newTabs(t *testing.T) *tabs {
 	return &tabs{s, server.URL, counted}
 }
 
-// page returns a page.
+// page returns the page at a path.
 func (s *tabs) page(path string) string {
 	s.Helper()
 	answer, err := http.Get(s.url + path)

@@ -66,7 +66,7 @@ func (q *request) viewTabs(line string) *viewTabs {
 
 // readShared adds the stored views, and reports whether the view of the page is one of them.
 func (t *viewTabs) readShared(q *request, line, given string) (found bool) {
-	if q.who.Owner != "" { // filters contain data of other owners
+	if q.who.Owner != "" { // filters may contain data of other owners
 		return false
 	}
 	list, err := q.service.Views(q.ctx())

@@ -219,7 +219,7 @@ func reach(t *testing.T, run *workflow.Run[int64], typ event.Type) {
 	}
 }
 
-// logOf returns the present events of a type in the log of a run.
+// logOf returns the events of a type that the log of a run contains at present.
 func logOf[T any](t *testing.T, run *workflow.Run[T], typ event.Type) (all []event.Event) {
 	t.Helper()
 	info, err := run.Info(t.Context())

@@ -314,7 +314,7 @@ func (h *Handler) write(w http.ResponseWriter, r workflow.HookResponse) {
 func fail(w http.ResponseWriter, err error) {
 	p := admin.ProblemOf(err)
 	if p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusRequestTimeout {
-		w.Header().Set("Connection", "close") // the rest of the body is not read
+		w.Header().Set("Connection", "close") // closes the connection, because the server does not read the rest of the body
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -37,7 +37,7 @@ func (c *CORS) Allows(r *http.Request) bool {
 }
 
 // Answer writes the headers of the response to a request from an allowed origin. It reports whether
-// the request was a preflight, in which case the response is complete.
+// the request was a preflight. The response to a preflight is complete.
 func (c *CORS) Answer(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	h := w.Header()
 	h.Add("Vary", "Origin")

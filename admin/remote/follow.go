@@ -186,7 +186,7 @@ func (s *Service) connect(ctx context.Context, c *call, to reader) (end bool, er
 			continue
 		}
 		switch kind {
-		case "": // a comment
+		case "": // the message is a comment
 		case "end":
 			return true, nil
 		default:
