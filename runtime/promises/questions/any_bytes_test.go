@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Keys and tokens come from outside, for example from a header of a request, and may be any bytes.
+// TestFLOW16_AnIdempotencyKeyMayBeAnyBytes proves that the idempotency key of a question may
+// contain any bytes. Keys can come from outside, for example from a request header.
 func TestFLOW16_AnIdempotencyKeyMayBeAnyBytes(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Account, flowtest.Slowly)

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// At whatever moment a question arrives: it is answered and counts, or is refused and does not
-// count.
+// TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd proves that each question is
+// either answered and has an effect, or refused and has none. The test asks while runs end.
 func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.T) {
 	raceAsks(t, 1500, func(ctx workflow.Context, n int, sum *int) (int, error) {
 		if n%4 > 0 {
@@ -30,8 +30,9 @@ func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.
 	})
 }
 
-// raceAsks asks runs while they end as determined by end, which gets the number of requests to add
-// one. The result of a run is the part of the sum that no answer has contained.
+// raceAsks asks runs while they end in the way that end determines. end gets the input of a run and
+// the number of additions, and returns the result of the run. The test fails unless the log of each
+// run contains exactly the answers that its callers have received.
 func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n int, sum *int) (int, error)) {
 	t.Helper()
 	racing := flowtest.Flow[int, int]("racing-asks")
@@ -89,7 +90,8 @@ func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n 
 	}
 }
 
-// Four callers ask while the run continues as new: each question counts once, and all are answered.
+// TestFLOW16_NoQuestionIsLostWhenARunContinuesAsNew proves that no question is lost while a run
+// continues as new again and again. Four callers ask. Each question is answered and counted once.
 func TestFLOW16_NoQuestionIsLostWhenARunContinuesAsNew(t *testing.T) {
 	type state struct{ Sum, Round int }
 	counter := flowtest.Flow[state, state]("counter")

@@ -22,7 +22,7 @@ func TestFLOW16_ARunAnswersWhatItIsAsked(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run := flowtest.Start(w, flowtest.Accounts, 1)
 		early := make(chan int, 1)
-		go func() { // before the run handles it
+		go func() { // asks before the run has a handler
 			v, err := flowtest.Add.Ask(w.Ctx, run, 2)
 			if err != nil {
 				t.Error(err)
@@ -126,7 +126,7 @@ func TestFLOW16_AQuestionThatHadToWaitIsRefusedLater(t *testing.T) {
 		t.Errorf("got %v, want a *RefusedError", err)
 	}
 	first.Stop()
-	w.Work(worker.Config{}, flowtest.Account, flowtest.Slowly) // replays the refusal
+	w.Work(worker.Config{}, flowtest.Account, flowtest.Slowly) // the worker replays the refusal
 	w.Send(run, 1)
 	if got := flowtest.Result(w, run); got != 100 {
 		t.Errorf("got %d", got)
@@ -151,7 +151,7 @@ func TestFLOW16_AKeyAsksOnceAndAllAreToldTheSame(t *testing.T) {
 		if got := flowtest.Result(w, run); got != 5 {
 			t.Errorf("result: got %d, want 5", got)
 		}
-		ask(run) // after the end
+		ask(run) // asks after the end of the run
 	})
 }
 
@@ -272,7 +272,7 @@ func TestFLOW16_AnswersBeyondThoseThatAreKeptAreReadFromTheLog(t *testing.T) {
 	if _, err := flowtest.Add.Ask(w.Ctx, run, -1, no); !errors.As(err, new(*flowtest.LimitError)) {
 		t.Errorf("got %v, want a *limitError", err)
 	}
-	// All of these are published in the stream of the first one.
+	// The answers to all these questions are published in the stream that contains the refusal.
 	const questions = 70
 	ids := func(n int) event.ItemID { return event.ItemID(fmt.Sprintf("key:%q:%d", "ask add", n)) }
 	var keys []int

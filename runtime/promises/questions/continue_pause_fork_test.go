@@ -53,10 +53,10 @@ func TestFLOW16_ContinueAsNewAnswersFirstWhatItHasAccepted(t *testing.T) {
 		}
 		first := ask(1)
 		<-begun
-		w.Send(run, 1) // the code returns
+		w.Send(run, 1) // the code of the run returns
 		w.Reach(run, event.WaitCompleted, 1)
 		second := ask(2)
-		w.Reach(run, event.AskReceived, 1) // it is not accepted any more
+		w.Reach(run, event.AskReceived, 1) // the ended code cannot answer this question
 		close(release)
 		if got := <-first; got != 1 {
 			t.Errorf("what was accepted: got %d, want 1", got)
@@ -96,7 +96,7 @@ func TestRUN12_WhatAPausedRunIsToldAndAskedComesIntoEffectWhenItIsResumed(t *tes
 	w.Reach(run, event.WaitCreated, 1)
 	flowtest.Order(t, run.Pause(w.Ctx))
 	w.Reach(run, event.RunPaused, 1)
-	w.Send(run, 1) // makes the code close the hook
+	w.Send(run, 1) // the code then closes the hook
 	w.Resume(tok, 7)
 	w.Reach(run, event.HookReceived, 1)
 	asked := make(chan int, 1)
@@ -257,8 +257,8 @@ func TestVER1_ACodeThatSaysSomethingElseIsBlocked(t *testing.T) {
 			run := flowtest.Start(w, changed, 1)
 			w.Reach(run, event.WaitCreated, 1)
 			first.Stop()
-			// One more step makes the programs differ: without inlining, both would have the same
-			// fingerprint.
+			// The additional step gives the second worker another fingerprint. Without inlining,
+			// the two programs would have the same one.
 			second := w.Work(worker.Config{}, code(codes[1]), flowtest.DoWork1)
 			w.Send(run, 4)
 			w.Status(run, workflow.StatusBlocked)

@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// At whatever moment a payload arrives: if it was accepted, the run has received it, or its last
-// event lists it as unread.
+// TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook proves that a run has received
+// each accepted payload, or its last event lists the payload as unread. The test sends payloads
+// while hooks are closed and runs end.
 func TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook(t *testing.T) {
 	racing := flowtest.Flow[int, int]("racing-hook")
 	const interleavings = 1500

@@ -31,7 +31,7 @@ func TestFLOW6_PayloadsAreKeptInOrderAlsoBeforeAnybodyWaits(t *testing.T) {
 		for n := range 30 {
 			switch n {
 			case 10:
-				first.Stop() // no worker serves the run
+				first.Stop() // from here to 19, no worker serves the run
 			case 20:
 				w.Work(worker.Config{}, flowtest.Bill)
 			}
@@ -68,7 +68,8 @@ func TestFLOW6_AnIdempotencyKeyDeliversOnceWhoeverSends(t *testing.T) {
 		if diff := cmp.Diff([]int{7, 8}, flowtest.Result(w, run)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		// An accepted payload stays accepted after the hook is closed.
+		// A repeated payload is accepted after the hook was closed, because the hook has accepted
+		// it before.
 		w.Resume(tok, 7, workflow.IdempotencyKey("call-1"))
 		if err := flowtest.Paid.Send(w.Ctx, w.Client, tok, 7, workflow.IdempotencyKey("call-3")); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("a new payload: got %v, want ErrHookDisposed", err)
@@ -88,7 +89,7 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 				return 0, err
 			}
 			hook.Dispose(ctx)
-			hook.Dispose(ctx) // has no effect
+			hook.Dispose(ctx) // the second Dispose has no effect
 			if _, err := hook.Receive(ctx); !errors.Is(err, workflow.ErrHookDisposed) {
 				t.Errorf("Receive from a closed hook: got %v, want ErrHookDisposed", err)
 			}
@@ -103,7 +104,7 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 		run := flowtest.Start(w, closing, 1)
 		tok := w.Reach(run, event.HookCreated, 1).Token
 		w.Resume(tok, 1, workflow.IdempotencyKey("call"))
-		w.TokenOf(run) // it is closed
+		w.TokenOf(run) // the value is set after the hook was closed
 		refused := func(what, tok string, want error) {
 			t.Helper()
 			if err := flowtest.Paid.Send(w.Ctx, w.Client, tok, 1); !errors.Is(err, want) {
@@ -114,7 +115,7 @@ func TestFLOW6_AnUnknownOrClosedTokenIsATypedError(t *testing.T) {
 			}
 		}
 		refused("a closed hook", tok, workflow.ErrHookDisposed)
-		w.Resume(tok, 1, workflow.IdempotencyKey("call")) // it was accepted
+		w.Resume(tok, 1, workflow.IdempotencyKey("call")) // repeats a payload that was accepted
 		w.Send(run, 1)
 		flowtest.Result(w, run)
 		refused("a run that has ended", tok, workflow.ErrHookDisposed)
@@ -274,7 +275,7 @@ func TestFLOW6_HooksEndWhenARunContinuesAsNew(t *testing.T) {
 		if err := flowtest.Paid.Send(w.Ctx, w.Client, tok, 2); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("got %v, want ErrHookDisposed", err)
 		}
-		w.Resume(tok, 1, workflow.IdempotencyKey("call")) // it was accepted
+		w.Resume(tok, 1, workflow.IdempotencyKey("call")) // repeats a payload that was accepted
 		w.Send(run, 2)
 		if got := flowtest.Result(w, run); got != 2 {
 			t.Errorf("got %d", got)

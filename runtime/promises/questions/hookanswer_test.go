@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// doubles answers this many payloads with their doubles, and stays open until a number arrives.
+// double answers n payloads of a hook with twice their value. After that it waits for a number.
 var (
 	doubles = flowtest.Flow[int, int]("doubles")
 	double  = flowtest.As(doubles, func(ctx workflow.Context, n int) (int, error) {
@@ -39,7 +39,8 @@ var (
 	})
 )
 
-// call sends a request to a hook and returns the response; empty: there was none.
+// call sends a request to a hook and returns the body of the answer. The body is empty if the hook
+// gives no answer.
 func call(w *flowtest.World, c *workflow.Client, token, body string, opts ...workflow.SendOption) (string, error) {
 	got, err := c.CallHook(w.Ctx, token, workflow.HookRequest{Body: []byte(body)}, opts...)
 	if err != nil {
@@ -59,7 +60,7 @@ func TestOPS3_ARequestToAHookGetsTheAnswerOfTheWorkflow(t *testing.T) {
 		token := w.TokenOf(run)
 		other := workflow.NewClient(w.Store, workflow.ClientConfig{})
 		var callers sync.WaitGroup
-		for n := range 10 { // two for each key, and without a key
+		for n := range 10 { // for each key, two concurrent requests
 			for range 2 {
 				callers.Go(func() {
 					if got, err := call(w, other, token, fmt.Sprint(n), workflow.IdempotencyKey(fmt.Sprint(n))); got != fmt.Sprint(2*n) || err != nil {
@@ -71,7 +72,7 @@ func TestOPS3_ARequestToAHookGetsTheAnswerOfTheWorkflow(t *testing.T) {
 		callers.Wait()
 		first.Stop()
 		late := make(chan string, 1)
-		go func() { // no worker serves the run
+		go func() { // asks while no worker serves the run
 			got, err := call(w, other, token, "50", workflow.IdempotencyKey("late"))
 			late <- fmt.Sprint(got, err)
 		}()
@@ -173,7 +174,7 @@ func TestOPS3_EachBranchAnswersWhatItHasReceived(t *testing.T) {
 					return 0, err
 				}
 				all = append(all, workflow.Go(ctx, func(ctx workflow.Context) (int, error) {
-					if err := workflow.Sleep(ctx, time.Duration(c.Value())*10*time.Millisecond); err != nil { // in another order than they arrived
+					if err := workflow.Sleep(ctx, time.Duration(c.Value())*10*time.Millisecond); err != nil { // answers in another order than the payloads arrived
 						return 0, err
 					}
 					return c.Value(), hook.Answer(ctx, -c.Value())
@@ -209,7 +210,7 @@ func TestOPS3_EachBranchAnswersWhatItHasReceived(t *testing.T) {
 func TestOPS3_AnOldAnswerIsFoundInTheLog(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, double)
-	const n = 64*64 + 1000 // more than the streams of responses keep
+	const n = 64*64 + 1000 // more answers than the streams of answers keep
 	run := flowtest.Start(w, doubles, n+1)
 	token := w.TokenOf(run)
 	if got, err := call(w, w.Client, token, "21", workflow.IdempotencyKey("first")); got != "42" || err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// approval describes the hook of one order.
+// approval describes the hook of an order.
 func approval(order string) workflow.HookMeta {
 	return workflow.HookMeta{
 		Title: "Approve " + order, Description: "It is above the limit.\nLook at the customer, too: <Grüße>",
@@ -27,7 +27,8 @@ func approval(order string) workflow.HookMeta {
 	}
 }
 
-// approves opens a hook, possibly with a user-defined token, and takes a payload.
+// approves is a workflow that opens a described hook, takes a payload from it and closes it. The
+// token of the hook is the input if the input begins with "own".
 var approves = flowtest.Flow[string, int]("approves")
 
 func approving(describe func(order string) workflow.HookMeta) flowtest.Binding {
@@ -55,7 +56,7 @@ func approving(describe func(order string) workflow.HookMeta) flowtest.Binding {
 	})
 }
 
-// sinceOpened ignores the time, which a test cannot predict.
+// sinceOpened is an option of cmp that ignores the time at which a hook was opened.
 var sinceOpened = cmpopts.IgnoreFields(workflow.HookInfo{}, "OpenedAt")
 
 func TestFLOW18_OperatorsAndWhoeverHasTheTokenReadWhatAHookSaysOfItself(t *testing.T) {
@@ -170,7 +171,9 @@ func TestFLOW18_WhatCannotBeKeptIsRefusedWithATypedErrorBeforeAnythingIsOpened(t
 	})
 }
 
-// A changed title must not block a run: VER1 only requires that the operations are the same.
+// TestFLOW18_CodeThatDescribesAHookOtherwiseGoesOnWithTheOldDescription proves that a changed
+// description of a hook does not block open runs. VER1 requires only that the operations are the
+// same. The hook keeps its old description.
 func TestFLOW18_CodeThatDescribesAHookOtherwiseGoesOnWithTheOldDescription(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		first := w.Work(worker.Config{Parked: 1}, approving(approval))
@@ -179,7 +182,7 @@ func TestFLOW18_CodeThatDescribesAHookOtherwiseGoesOnWithTheOldDescription(t *te
 		first.Stop()
 		w.Work(worker.Config{}, countStep, approving(func(string) workflow.HookMeta { return workflow.HookMeta{Title: "Sign"} }))
 		w.Resume(tok, 1)
-		w.Reach(run, event.HookDisposed, 1) // by the new code
+		w.Reach(run, event.HookDisposed, 1) // the new code closes the hook
 		info, err := w.Client.Hook(w.Ctx, tok)
 		if diff := cmp.Diff(approval("order-7"), info.Meta); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -191,11 +194,12 @@ func TestFLOW18_CodeThatDescribesAHookOtherwiseGoesOnWithTheOldDescription(t *te
 	})
 }
 
-// countStep changes the program of the worker that registers it.
+// countStep is a step. A worker that registers it has another fingerprint.
 var countStep = flowtest.AStep[int, int]("count-hooks", shim.Policy{}).As(func(_ context.Context, n int) (int, error) { return n, nil })
 
-// A run that continues as new opens its own hooks, with the description of its code at that time:
-// descriptions are never carried over, and the hooks of the old run keep theirs.
+// TestFLOW18_ANewRunDescribesItsHooksAnew proves that a run that continues as new, or is rerun,
+// opens its own hooks with the description that its code gives. The hooks of the old run keep their
+// descriptions.
 func TestFLOW18_ANewRunDescribesItsHooksAnew(t *testing.T) {
 	turns := flowtest.Flow[int, int]("turns")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -232,7 +236,7 @@ func TestFLOW18_ANewRunDescribesItsHooksAnew(t *testing.T) {
 			t.Errorf("the hook of the run that continued: got %v, %v", info, err)
 		}
 
-		say = "again" // no worker executes code now
+		say = "again" // no code is executing, so this is no data race
 		again, err := second.Restart(w.Ctx)
 		if err != nil {
 			t.Fatal(err)

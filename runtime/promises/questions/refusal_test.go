@@ -15,7 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// telltale records refusals that are published by commits which leave the questions in the inbox.
+// telltale is a store that counts the refusals in commits. early is the number of refusals in
+// commits that do not consume their question.
 type telltale struct {
 	store.Store
 	mu          sync.Mutex
@@ -42,8 +43,9 @@ func (s *telltale) Commit(ctx context.Context, commits []store.Commit) ([]store.
 	return s.Store.Commit(ctx, commits)
 }
 
-// If a refusal were published earlier, a worker that dies in between would leave the question to
-// the next worker, which may accept it although the caller got a refusal.
+// TestFLOW16_ARefusalIsToldTogetherWithTheEndOfTheQuestion proves that a refusal is published by
+// the commit that consumes the question. If it were published earlier and the worker died, the next
+// worker could accept the question although the caller has received a refusal.
 func TestFLOW16_ARefusalIsToldTogetherWithTheEndOfTheQuestion(t *testing.T) {
 	st := &telltale{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
@@ -57,7 +59,7 @@ func TestFLOW16_ARefusalIsToldTogetherWithTheEndOfTheQuestion(t *testing.T) {
 		}
 		return flowtest.Numbers.Receive(ctx)
 	})
-	run := flowtest.Start(w, flowtest.Accounts, 3000) // more than one commit takes
+	run := flowtest.Start(w, flowtest.Accounts, 3000) // more writes than one commit takes
 	first := w.Work(worker.Config{}, busy)
 	w.Reach(run, event.WaitCreated, 1)
 	first.Stop()

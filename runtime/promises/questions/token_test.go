@@ -41,7 +41,7 @@ func TestFLOW6_ATokenOfTheUsersOwnIsUniqueWhileItsHookIsOpen(t *testing.T) {
 		if err := flowtest.Paid.Send(w.Ctx, w.Client, "order-7", 1); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("after the end: got %v, want ErrHookDisposed", err)
 		}
-		again := flowtest.Start(w, flowtest.Holds, "order-7") // the end has freed it
+		again := flowtest.Start(w, flowtest.Holds, "order-7") // the end of the first run has freed the token
 		w.Opened(again)
 		w.Resume("order-7", 3)
 		if got := flowtest.Result(w, again); got != 3 {
@@ -74,7 +74,7 @@ func TestFLOW6_OfManyRunsThatWantATokenOneGetsIt(t *testing.T) {
 			})
 		}
 		for range runs - 1 {
-			<-first // all but one have lost
+			<-first // all runs except one fail with a conflict
 		}
 		w.Resume("one", 9)
 		all.Wait()

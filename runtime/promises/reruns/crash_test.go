@@ -14,8 +14,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A worker dies before or after each commit and each creation of a run that fails once and of its
-// rerun. Another worker continues: there is one chain of reruns, whose last run completes.
+// TestRUN17_ThereIsOneRerunWhereverAWorkerDies proves that a failed run has exactly one rerun
+// wherever its worker dies. The worker dies before or after each of its commits and creates, and
+// another worker continues. The chain of reruns must be linear, and its last run must complete.
 func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 	patient := workflow.RetryPolicy{Attempts: 6, Initial: time.Millisecond, Max: time.Second}
 	d := rerun[int, int]("mortal", patient)
@@ -30,7 +31,7 @@ func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 				t.Fatal("the worker writes more than 100 times for a run")
 			}
 		}
-		if point < 5 { // two creations, two ends, and the begin of the rerun
+		if point < 5 { // two creates, two ends, and the beginning of the rerun
 			t.Errorf("a worker died at %d points only", point-1)
 		}
 		for _, f := range w.Check() {
@@ -39,7 +40,8 @@ func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 	})
 }
 
-// dies makes a worker die at its write number point, and reports whether it got that far.
+// dies executes a run whose worker dies at its write with the number point, before the write or
+// after it if executed is set. It returns false if the worker makes fewer writes.
 func dies(w *flowtest.World, d workflow.Definition[int, int], point int, executed bool) bool {
 	w.T.Helper()
 	var s shop
@@ -105,7 +107,8 @@ func dies(w *flowtest.World, d workflow.Definition[int, int], point int, execute
 	return true
 }
 
-// die ends a worker at its write number n.
+// die kills the worker if n is the number of the write at which it must die. It returns an error
+// for the write in any case.
 func die(n int64, point int, first **flowtest.Running, made <-chan struct{}, dead chan struct{}) error {
 	<-made
 	if n == int64(point) {

@@ -18,7 +18,7 @@ import (
 
 var greets = rerun[int, string]("greets", hourly)
 
-// greeting is order, followed by a message.
+// greeting calls order and then receives a message.
 func greeting(ctx workflow.Context, n int) (string, error) {
 	n, err := order(ctx, n)
 	if err != nil {
@@ -28,7 +28,7 @@ func greeting(ctx workflow.Context, n int) (string, error) {
 	return fmt.Sprint(n, word), err
 }
 
-// delayed starts a run that fails, and returns its rerun, which waits for an hour.
+// delayed starts a run that fails, and returns its rerun, which is delayed for an hour.
 func delayed(w *flowtest.World, s *shop) *workflow.Run[string] {
 	w.T.Helper()
 	s.fails.Store(1)
@@ -38,7 +38,7 @@ func delayed(w *flowtest.World, s *shop) *workflow.Run[string] {
 	return again
 }
 
-// waits waits until a rerun is parked until its time.
+// waits waits until a rerun is parked until its due time.
 func waits(w *flowtest.World, run flowtest.Follows) {
 	w.T.Helper()
 	w.Eventually("the rerun waits for its time", func() bool {
@@ -137,7 +137,7 @@ func TestRUN17_ARunIsEndedInTheDelayWithoutItsSteps(t *testing.T) {
 				if n := s.charged.Load(); n != 1 {
 					t.Errorf("charged %d times", n)
 				}
-				if name == "cancel" { // the continuing run keeps what it took over
+				if name == "cancel" { // the run that continues this one keeps the steps that this one took over
 					more, err := again.RetryCanceled(w.Ctx)
 					flowtest.Order(t, err)
 					flowtest.Order(t, flowtest.Wake.Send(w.Ctx, more, " hello"))
@@ -191,7 +191,8 @@ func TestRUN17_TheDelayHoldsNoPermits(t *testing.T) {
 	}
 }
 
-// whileFull runs a test with a rerun in its delay while another run holds its limit.
+// whileFull executes a test with a rerun that is delayed and a run that holds the limit of the
+// rerun.
 func whileFull(t *testing.T, test func(t *testing.T, w *flowtest.World, s *shop, again, holder *workflow.Run[string])) {
 	t.Helper()
 	uses := shim.Uses(func(int) []limit.Use { return []limit.Use{lane.Use(1)} })
@@ -215,8 +216,9 @@ func whileFull(t *testing.T, test func(t *testing.T, w *flowtest.World, s *shop,
 	}
 }
 
-// An item that arrives during the delay makes the rerun wait in the queue of its limit, and a
-// worker gets it only when it is admitted: a pause must not wait for that.
+// TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull proves that a pause of a delayed rerun has
+// its effect while the limit of the rerun is full. A message makes the rerun wait in the queue of
+// the limit, and only an admitted run is given to a worker. The pause must not wait for that.
 func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
 	whileFull(t, func(t *testing.T, w *flowtest.World, s *shop, again, holder *workflow.Run[string]) {
 		due := w.Record(again).Due
@@ -241,8 +243,9 @@ func TestRUN17_APauseInTheDelayIsSeenWhileTheLimitIsFull(t *testing.T) {
 	})
 }
 
-// The rerun in that queue is still delayed: resume is among its actions, and continues it when it is
-// admitted.
+// TestRUN17_ARerunIsShownAsDelayedWhileItWaitsInLineWithAMessage proves that a delayed rerun that
+// waits in the queue of its limit because of a message is shown as delayed. A resume ends its
+// delay, and the rerun continues when it is admitted.
 func TestRUN17_ARerunIsShownAsDelayedWhileItWaitsInLineWithAMessage(t *testing.T) {
 	whileFull(t, func(t *testing.T, w *flowtest.World, s *shop, again, holder *workflow.Run[string]) {
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, again, " hello"))

@@ -1,5 +1,5 @@
-// Package reruns_test proves the promises about workflows whose failed runs are rerun by their
-// policy, on every store.
+// Package reruns_test proves the promises about workflows whose failed runs are rerun by a policy.
+// Its tests use clients and workers on every store.
 package reruns_test
 
 import (

@@ -43,7 +43,7 @@ func TestRUN17_ATickOfAScheduleThatFailsIsTriedAgain(t *testing.T) {
 		first := ticks.Get(w.Client, runs[0])
 		again := next(w, ticks, first)
 		waits(w, again)
-		if _, err := schedules.Trigger(w.Ctx, "daily"); err != nil { // the rerun is the active run of the schedule
+		if _, err := schedules.Trigger(w.Ctx, "daily"); err != nil { // triggers a tick while the rerun is the active run of the schedule
 			t.Fatal(err)
 		}
 		w.Eventually("a tick in the delay is skipped", func() bool {
@@ -62,13 +62,14 @@ func TestRUN17_ATickOfAScheduleThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A deployment changes the policy while a rerun waits: the rerun begins at the time decided
-// earlier, and the new policy applies to its own failure.
+// TestRUN17_APolicyThatIsChangedInTheDelayIsForTheNextFailure proves that a deployment with another
+// policy does not change a delayed rerun. The rerun begins at the time that the old policy
+// determined. The new policy applies to the failure of the rerun.
 func TestRUN17_APolicyThatIsChangedInTheDelayIsForTheNextFailure(t *testing.T) {
 	before := rerun[int, int]("changed", hourly)
 	for name, tt := range map[string]struct {
 		policy workflow.RetryPolicy
-		delay  time.Duration // of the second rerun; 0: there is none
+		delay  time.Duration // delay of the second rerun; 0 if there is none
 		reason string
 	}{
 		"more and later": {workflow.RetryPolicy{Attempts: 5, Initial: 10 * time.Hour, Max: 10 * time.Hour}, 10 * time.Hour, "rerun 2 of 4 by the policy of its workflow"},
@@ -114,8 +115,9 @@ func TestRUN17_APolicyThatIsChangedInTheDelayIsForTheNextFailure(t *testing.T) {
 	}
 }
 
-// One of two live workers is killed while messages arrive for many reruns that wait. The other
-// worker and the replacement execute each of them once, when its time has come.
+// TestRUN17_TheDelayOutlivesOneOfTwoWorkers proves that one of two workers can die while many
+// reruns are delayed and receive messages. The other worker and a replacement execute each rerun
+// once, at its due time.
 func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 	const runs = 20
 	d := rerun[int, int]("outlives", hourly)
@@ -124,7 +126,7 @@ func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 		s.fails.Store(runs)
 		var mu sync.Mutex
 		var dies []func()
-		cfg := worker.Config{Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour} // the clock jumps
+		cfg := worker.Config{Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour} // long enough for the jumps of the clock
 		fleet := w.Keep(2, cfg, func(die func()) []flowtest.Binding {
 			mu.Lock()
 			defer mu.Unlock()
@@ -146,9 +148,9 @@ func TestRUN17_TheDelayOutlivesOneOfTwoWorkers(t *testing.T) {
 		mu.Lock()
 		die := dies[0]
 		mu.Unlock()
-		for i, run := range reruns { // which wakes them
+		for i, run := range reruns { // the messages wake the reruns
 			if i == runs/2 {
-				go die() // it does not return
+				go die() // die blocks for ever
 			}
 			flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "up"))
 		}

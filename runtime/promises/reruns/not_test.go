@@ -25,8 +25,8 @@ var (
 	distant = flowtest.AStep[int, int]("distant", shim.Policy{NonIdempotent: true, Timeout: 20 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}, Queue: "far"})
 )
 
-// Each of these runs fails in a way that a rerun cannot fix, or ends in a way to which its policy
-// does not apply.
+// TestRUN17_WhatAnotherRunWouldNotMendIsNotTriedAgain proves that a run is not rerun if another run
+// could not succeed, or if its policy does not apply to the way in which it ended.
 func TestRUN17_WhatAnotherRunWouldNotMendIsNotTriedAgain(t *testing.T) {
 	late := shim.NewWorkflow[int, int]("test.late", "in", shim.WorkflowPolicy{Rerun: often, StartWithin: time.Millisecond})
 	tests := map[string]struct {
@@ -86,8 +86,8 @@ func TestRUN17_WhatAnotherRunWouldNotMendIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// stays checks that a run has failed and is not rerun: its last event, whose commit decides that,
-// announces no rerun.
+// stays fails the test unless a run has failed without a rerun. The last event of the run, whose
+// commit decides about the rerun, must not announce one.
 func stays(w *flowtest.World, run flowtest.Follows) {
 	w.T.Helper()
 	sound(w)
@@ -142,7 +142,8 @@ func TestRUN17_ARetryByACallerBeginsTheCountAnew(t *testing.T) {
 	})
 }
 
-// before calls happens when the failure is durable, before the first rerun is made.
+// before returns a store that calls happens once, when the failure of a run is durable and its
+// rerun has not been created.
 func before(w *flowtest.World, happens func(failed event.RunID)) *flowtest.Between {
 	done := false
 	return &flowtest.Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
@@ -182,7 +183,7 @@ func TestRUN17_ARerunWhoseWorkflowIDIsTakenIsGivenUpWithAWarning(t *testing.T) {
 		if w.Record(run).Rerun != "" {
 			t.Errorf("it was tried again as %s", w.Record(run).Rerun)
 		}
-		if again, err := run.Retry(w.Ctx); err != nil || w.Record(again).Rerun != "" { // manually, when the ID is free
+		if again, err := run.Retry(w.Ctx); err != nil || w.Record(again).Rerun != "" { // a manual retry succeeds after the workflow ID has become free
 			t.Errorf("retry by hand: %v", err)
 		}
 	})
@@ -200,7 +201,7 @@ func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) 
 		st := before(w, func(event.RunID) {
 			active = flowtest.Start(w, alone, 1, workflow.WithHold())
 		})
-		st.Answers = func(_ []store.Commit, got []store.Committed) { // a record read by the relay may also come from its writer
+		st.Answers = func(_ []store.Commit, got []store.Committed) { // the relay may get a record both from the commit and from the outbox
 			for i := range got {
 				got[i].Sent = append(got[i].Sent, got[i].Sent...)
 			}
@@ -213,7 +214,7 @@ func TestRUN17_ARerunBesideAnActiveSingletonIsGivenUpWithAWarning(t *testing.T) 
 		if got := flowtest.Result(w, active); got != 20 {
 			t.Errorf("the active run: %d", got)
 		}
-		other := flowtest.Start(w, alone, 7) // with another key; when it has ended, the relay has read the outbox again
+		other := flowtest.Start(w, alone, 7) // a run of another key; while it is executed, the relay reads the outbox again
 		if got := flowtest.Result(w, other); got != 80 {
 			t.Errorf("a run of another key: %d", got)
 		}
@@ -282,8 +283,8 @@ func TestRUN17_ThePolicyIsThatOfTheWorkerThatTheRunFailsOn(t *testing.T) {
 	})
 }
 
-// earlier is the store of a worker of an earlier release: it returns outbox records with a word
-// that the worker does not have.
+// earlier is the store of a worker of an earlier release. Its outbox returns records of reruns in a
+// form that the worker cannot read.
 type earlier struct{ store.Store }
 
 func (s earlier) Unwrap() store.Store { return s.Store }
@@ -305,8 +306,7 @@ func TestRUN17_AWorkerOfAnEarlierReleaseLeavesTheRerunToOthers(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var s shop
 		s.fails.Store(1)
-		// The worker of this release dies, or stops, when the failure is durable: it delivers
-		// nothing.
+		// The worker of this release fails to create the rerun and is stopped.
 		failed := make(chan struct{})
 		silent := &flowtest.Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
 			if all, ok := req.([]store.Create); ok && len(all) == 1 && all[0].RerunOf != "" {

@@ -18,13 +18,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// often is the policy of these tests: two reruns, after 10 and 20 milliseconds.
+// often is a policy with two reruns, after 10 and 20 milliseconds.
 var often = workflow.RetryPolicy{Attempts: 3, Initial: 10 * time.Millisecond, Max: time.Second, Factor: 2}
 
-// hourly has delays longer than the real duration of a test.
+// hourly is a policy whose delays are longer than the test takes in real time.
 var hourly = workflow.RetryPolicy{Attempts: 3, Initial: time.Hour, Max: 2 * time.Hour, Factor: 2}
 
-// rerun declares a workflow whose failed runs are rerun.
+// rerun declares a workflow with a policy for reruns of its failed runs.
 func rerun[In, Out any](name string, p workflow.RetryPolicy) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{Rerun: p})
 }
@@ -36,7 +36,7 @@ var (
 
 var errBusy = errors.New("the bank is busy")
 
-// order is a workflow of two steps, the second of which may fail.
+// order is a workflow with two steps, of which the second may fail.
 func order(ctx workflow.Context, n int) (int, error) {
 	n, err := reserve.Call(ctx, n)
 	if err != nil {
@@ -45,7 +45,8 @@ func order(ctx workflow.Context, n int) (int, error) {
 	return charge.Call(ctx, n)
 }
 
-// shop counts the executions of the steps of order. Its charge fails a given number of times.
+// shop counts the executions of the steps of order. The step charge fails as often as fails
+// requires.
 type shop struct {
 	reserved, charged atomic.Int64
 	fails             atomic.Int64
@@ -65,7 +66,7 @@ func (s *shop) steps() []flowtest.Binding {
 	}
 }
 
-// next waits for the rerun of a run.
+// next waits for the rerun of a run, and returns it.
 func next[T any](w *flowtest.World, d workflow.Definition[int, T], run flowtest.Follows) *workflow.Run[T] {
 	w.T.Helper()
 	var id workflow.RunID
@@ -76,7 +77,7 @@ func next[T any](w *flowtest.World, d workflow.Definition[int, T], run flowtest.
 	return d.Get(w.Client, id)
 }
 
-// sound checks the store when no worker serves it.
+// sound stops all workers and checks the store.
 func sound(w *flowtest.World) {
 	w.T.Helper()
 	w.StopWorkers()

@@ -17,10 +17,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// charge is a step of these tests that must not be executed twice.
+// charge is a step that these tests must not execute twice for the same input.
 var charge = flowtest.AStep[string, string]("charge", shim.Policy{Retry: flowtest.Quick})
 
-// charging binds charge, and records its executions by input and idempotency key.
+// charging binds charge. It records the inputs of all executions, and fails for inputs for which
+// fails returns true. The result contains the idempotency key.
 func charging(executed *flowtest.Seen[string], fails func(string) bool) flowtest.Binding {
 	return charge.As(func(ctx context.Context, what string) (string, error) {
 		executed.Add(what)
@@ -31,7 +32,7 @@ func charging(executed *flowtest.Seen[string], fails func(string) bool) flowtest
 	})
 }
 
-// count returns how often a step was executed with each input.
+// count returns the number of executions for each input.
 func count(executed *flowtest.Seen[string]) map[string]int {
 	times := map[string]int{}
 	for _, what := range executed.Get() {
@@ -40,8 +41,9 @@ func count(executed *flowtest.Seen[string]) map[string]int {
 	return times
 }
 
-// One branch fails; the other one continues with steps that begin and complete only after that,
-// with inputs from all sources available to a branch: random numbers, the time, recorded values.
+// TestRUN10_WhatAnotherBranchDidAfterTheFailureIsNotDoneAgain proves that a retry does not repeat
+// steps of another branch that began and completed after the failure. The inputs of these steps
+// come from all sources that a branch has: random numbers, the time and recorded values.
 func TestRUN10_WhatAnotherBranchDidAfterTheFailureIsNotDoneAgain(t *testing.T) {
 	splits := flowtest.Flow[int, []string]("splits")
 	kids := flowtest.Flow[string, string]("splits.kid")
@@ -113,14 +115,15 @@ func TestRUN10_WhatAnotherBranchDidAfterTheFailureIsNotDoneAgain(t *testing.T) {
 		if len(keys) != 7 {
 			t.Errorf("results: got %q, want 7 different ones", got)
 		}
-		log := w.Log(again) // another worker gets the same log
+		log := w.Log(again) // a worker that replays the log must get the same results
 		if diff := cmp.Diff(got, flowtest.Result(w, flowtest.AfterCrash(w, splits, log[:len(log)-1]))); diff != "" {
 			t.Errorf("replayed (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// A second retry also has the work of the first run.
+// TestRUN10_ARetryOfARetryKeepsWhatBothRunsDid proves that a second retry takes over the completed
+// steps of both earlier runs.
 func TestRUN10_ARetryOfARetryKeepsWhatBothRunsDid(t *testing.T) {
 	pairs := flowtest.Flow[int, int]("pairs")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -168,8 +171,9 @@ func TestRUN10_ARetryOfARetryKeepsWhatBothRunsDid(t *testing.T) {
 	})
 }
 
-// A hook without a payload belongs to the old run: steps completed after it was opened are not
-// repeated.
+// TestRUN10_WhatWasDoneBehindAnOpenHookIsNotDoneAgain proves that a retry does not repeat a step
+// that was completed after a hook was opened. The hook has no payload, and it belongs to the old
+// run.
 func TestRUN10_WhatWasDoneBehindAnOpenHookIsNotDoneAgain(t *testing.T) {
 	flows := flowtest.Flow[int, int]("behindhook")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -197,7 +201,8 @@ func TestRUN10_WhatWasDoneBehindAnOpenHookIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-// A call with the same key and other contents is another operation.
+// TestRUN10_AStepWithAnotherInputIsExecutedInTheNewRun proves that a call with the same key as a
+// completed step, but with another input, is executed in the new run.
 func TestRUN10_AStepWithAnotherInputIsExecutedInTheNewRun(t *testing.T) {
 	notes := flowtest.Flow[int, string]("notes")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {

@@ -32,7 +32,7 @@ func TestRUN10_ARunThatEndedBeforeItBeganCanBeContinued(t *testing.T) {
 		}
 		again, err = late.Retry(w.Ctx)
 		flowtest.Order(t, err)
-		if len(flowtest.Filter(w.Log(late), event.MessageReceived)) == 0 { // it arrived too late for the log
+		if len(flowtest.Filter(w.Log(late), event.MessageReceived)) == 0 { // if the message arrived too late for the log, it is sent again
 			words(t, w, again, "heard while it was held")
 		}
 		if got := flowtest.Result(w, again); got != "heard while it was held" {

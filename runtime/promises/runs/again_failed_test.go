@@ -18,8 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// openFailures returns the number of runs in failure groups, from the groups and from the list of
-// runs.
+// openFailures returns the number of failing runs that the failure groups count, and the number
+// that the list of runs contains.
 func openFailures(w *flowtest.World) (inGroups, listed int) {
 	w.T.Helper()
 	page, err := ops.New(w.Client).FailureGroups(w.Ctx, ops.FailureFilter{})
@@ -74,7 +74,7 @@ func TestRUN10_ARetriedRunIsNoOpenFailureAndNamesTheNewRun(t *testing.T) {
 			t.Errorf("retried as, in the list: got %v, want %v", listed, want)
 		}
 		broken.Store(false)
-		third := retry(run) // follows to the last one
+		third := retry(run) // this retry applies to the last run of the chain
 		if got := flowtest.Result(w, paid.Get(w.Client, third)); got != "a" || resumedFrom(w, paid.Get(w.Client, third)) != second.ID() {
 			t.Errorf("the last run: got %q, made of %s", got, resumedFrom(w, paid.Get(w.Client, third)))
 		}
@@ -95,7 +95,8 @@ func TestRUN10_ARetriedRunIsNoOpenFailureAndNamesTheNewRun(t *testing.T) {
 
 var paid = flowtest.Flow[string, string]("paid")
 
-// A rerun would be a second active run of the key.
+// TestRUN11_AnOpenRunOfASingletonIsNotRepeated proves that an open run of a singleton cannot be
+// restarted or forked, because the new run would be a second active run of the key.
 func TestRUN11_AnOpenRunOfASingletonIsNotRepeated(t *testing.T) {
 	single := shim.NewWorkflow[int, int]("test.single", "in", shim.WorkflowPolicy{Singleton: shim.Singleton(func(int) string { return shim.Key(7) })})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -129,7 +130,9 @@ func TestRUN11_AnOpenRunOfASingletonIsNotRepeated(t *testing.T) {
 	})
 }
 
-// On a store with partitions a separate run takes the permits of a run with a workflow ID.
+// TestRUN10_AFailedRunWithLimitsAndAWorkflowIDIsRetriedInEachPartition proves that a failed run
+// with limits and a workflow ID can be retried in each partition. On a store with several
+// partitions, such a run gets its permits through another run.
 func TestRUN10_AFailedRunWithLimitsAndAWorkflowIDIsRetriedInEachPartition(t *testing.T) {
 	room := limit.New("test.retryroom", limit.Config{AtOnce: 1})
 	limited := flowtest.LimitedFlow[int, int]("limitedretry", func(int) []limit.Use { return []limit.Use{room.Use(1)} })
@@ -249,14 +252,15 @@ func TestRUN18_OfManyRetriesWithTheSameKeyOneMakesARun(t *testing.T) {
 	})
 }
 
-// A retry that finds an open rerun does not associate its key with that rerun: the key makes a run
-// when that rerun has failed.
+// TestRUN18_AKeyOfARetryThatFindsAnOpenRerunNamesNone proves that a retry that finds an open rerun
+// does not bind its idempotency key to this rerun. When the rerun has failed, the same key creates
+// a run.
 func TestRUN18_AKeyOfARetryThatFindsAnOpenRerunNamesNone(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var calls atomic.Int64
 		decline := make(chan struct{})
 		w.Work(worker.Config{}, flowtest.As(paid, charge.Call), charge.As(func(ctx context.Context, _ string) (string, error) {
-			if calls.Add(1) == 2 { // of the rerun
+			if calls.Add(1) == 2 { // the call of the rerun
 				select {
 				case <-decline:
 				case <-ctx.Done():

@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// made is the result of the workflow of these tests: the values that it has read and produced.
+// made is the result of the workflow of these tests. It contains the values that the workflow has
+// received and produced.
 type made struct {
 	Steps []int    `json:"steps"`
 	Words []string `json:"words"`
@@ -25,8 +26,8 @@ type made struct {
 
 var makes = flowtest.Flow[int, made]("makes")
 
-// making is a workflow with three steps, with a message, a random number and a recorded value in
-// between, which waits at the end.
+// making is a workflow with three steps. Between the steps it draws random numbers and receives
+// messages. Then it records a value and sleeps.
 func making(ctx workflow.Context, _ int) (made, error) {
 	var m made
 	for n := range 3 {
@@ -83,7 +84,7 @@ func TestRUN10_AResumedRunCarriesOverWhatACancelledOneHadDone(t *testing.T) {
 		if again.ID() == run.ID() || twice.ID() != again.ID() || resumedFrom(w, again) != run.ID() {
 			t.Errorf("new runs %s and %s of %s, resumed from %s", again.ID(), twice.ID(), run.ID(), resumedFrom(w, again))
 		}
-		words(t, w, workflow.Target(makes.GetByID(w.Client, "made")), "b") // it has the workflow ID
+		words(t, w, workflow.Target(makes.GetByID(w.Client, "made")), "b") // the new run is the active run of this workflow ID
 		first.Stop()
 		w.Work(worker.Config{}, flowtest.Noting(&executed), flowtest.As(makes, making))
 		words(t, w, again, "c")
@@ -108,8 +109,9 @@ func isStatusError(err error) bool {
 	return ok
 }
 
-// A step that is running is asked to stop, but succeeds, while messages arrive; another step in
-// another branch does stop.
+// TestRUN10_WhatWasCompletedAfterTheCancelIsCarriedOverToo proves that a retry of a canceled run
+// takes over results that were completed after the cancel. One step succeeds although it is
+// canceled, and messages arrive at the same time. The step of another branch ends with the cancel.
 func TestRUN10_WhatWasCompletedAfterTheCancelIsCarriedOverToo(t *testing.T) {
 	both := flowtest.Flow[int, []string]("both")
 	code := func(step func(context.Context, int) (int, error)) []flowtest.Binding {
@@ -286,14 +288,14 @@ func TestRUN11_AForkKeepsEverythingInFrontOfTheStep(t *testing.T) {
 		original := flowtest.Result(w, run)
 		ended, err := run.Fork(w.Ctx, steps[2].Key)
 		flowtest.Order(t, err)
-		first.Stop() // nothing is left in memory
+		first.Stop() // so that the next worker has only the logs
 		w.Work(worker.Config{}, flowtest.Noting(&executed), flowtest.As(makes, making))
 		words(t, w, live, "x", "y")
 		words(t, w, ended, "z")
 		for _, tt := range []struct {
 			run   *workflow.Run[made]
 			words []string
-			ids   int // IDs equal to those of the original
+			ids   int // number of IDs equal to those of the original
 			wid   string
 		}{{live, []string{"a", "x", "y"}, 2, ""}, {ended, []string{"a", "b", "z"}, 3, "original"}} {
 			got := flowtest.Result(w, tt.run)
@@ -322,7 +324,8 @@ func TestRUN11_AForkKeepsEverythingInFrontOfTheStep(t *testing.T) {
 	})
 }
 
-// The fork of a fork, in the middle of operations that the code issued without waiting.
+// TestRUN11_AForkOfAForkInTheMiddleOfAReaction proves that a fork can be forked at a step that the
+// code began together with others, without waiting between them.
 func TestRUN11_AForkOfAForkInTheMiddleOfAReaction(t *testing.T) {
 	bursts := flowtest.Flow[int, []string]("bursts")
 	w := flowtest.NewMemory(t)
@@ -358,7 +361,7 @@ func TestRUN11_AForkOfAForkInTheMiddleOfAReaction(t *testing.T) {
 	}
 	worker1.Stop()
 	w.Work(worker.Config{}, flowtest.Noting(&executed), code)
-	for _, r := range []*workflow.Run[[]string]{one, two} { // each log could have been written by the code
+	for _, r := range []*workflow.Run[[]string]{one, two} { // a replay of each fork must give the same result
 		log := w.Log(r)
 		if diff := cmp.Diff(flowtest.Result(w, r), flowtest.Result(w, flowtest.AfterCrash(w, bursts, log[:len(log)-1]))); diff != "" {
 			t.Errorf("replayed (-want +got):\n%s", diff)

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// by returns the types of the events in a log that were requested with the name who.
+// by returns the types of the events in a log that contain the name who as the requester.
 func by(w *flowtest.World, run flowtest.Follows, who string) (all []string) {
 	w.T.Helper()
 	for _, e := range w.Log(run) {
@@ -36,7 +36,7 @@ func wantBy(w *flowtest.World, run flowtest.Follows, who string, want ...string)
 	}
 }
 
-// gated is a payload that only its own method can refuse.
+// gated is a payload type. Only its own method can refuse a payload.
 type gated int
 
 func (g *gated) UnmarshalJSON(b []byte) error {
@@ -54,8 +54,10 @@ var (
 	outside  = flowtest.AStep[int, int]("outside", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}})
 )
 
-// A step is failed and then completed from outside, a hook gets one payload that its code cannot
-// decode and one that it can, and a run is executed step by step.
+// TestBehalf_TheLogSaysOnWhoseBehalfSomethingWasAsked proves that events contain the name on whose
+// behalf they were requested. A step is failed and then completed from outside. A hook gets a
+// payload that its code cannot decode, and one that it can. A run is executed step by step and
+// forked.
 func TestBehalf_TheLogSaysOnWhoseBehalfSomethingWasAsked(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		ada := workflow.OnBehalfOf(w.Ctx, "ada")
@@ -101,7 +103,8 @@ func TestBehalf_TheLogSaysOnWhoseBehalfSomethingWasAsked(t *testing.T) {
 	})
 }
 
-// A client ends a run itself if no worker serves it.
+// TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog proves that the log of a run that no worker
+// serves contains the name of the requester. A client ends such a run itself.
 func TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		bob := workflow.OnBehalfOf(w.Ctx, "bob")
@@ -120,7 +123,8 @@ func TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog(t *testing.T) {
 	})
 }
 
-// Consequences of a request, such as the end of a child, carry no name.
+// TestBehalf_ANameGoesNoFurtherThanTheRun proves that only the events that a request causes
+// directly contain the name of the requester. Consequences, such as the end of a child, do not.
 func TestBehalf_ANameGoesNoFurtherThanTheRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		child := flowtest.Flow[int, int]("behalf-child")

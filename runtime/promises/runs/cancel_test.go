@@ -17,21 +17,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// untilCanceled is a step that ends when its context does.
+// untilCanceled is a step that runs until its context ends.
 func untilCanceled(ctx context.Context, _ int) (int, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
 }
 
-// suspension is a place where a run may be when it is canceled.
+// suspension is a place in the code of a run. The tests cancel runs that wait at this place.
 type suspension struct {
 	name  string
 	code  func(workflow.Context) error
-	ready event.Type // event that is in the log when the run has reached the place
+	ready event.Type // the n-th event of this type shows that the run is at the place
 	n     int
 }
 
-// The steps and workflows that suspended code calls.
+// Steps and workflows that the code of suspensions calls.
 var (
 	obeys     = flowtest.AStep[int, int]("obeys", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
 	objects   = flowtest.AStep[int, int]("objects", shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Hour}})
@@ -107,7 +107,8 @@ func TestRUN8_CancelIsHonouredAtEverySuspensionPoint(t *testing.T) {
 	})
 }
 
-// checkCancel cancels a run twice and checks its outcome.
+// checkCancel cancels a run twice, and fails the test unless the run ends as canceled with the
+// first reason.
 func checkCancel(t *testing.T, w *flowtest.World, run *workflow.Run[int]) {
 	t.Helper()
 	for _, reason := range []string{"changed my mind", "again"} {
@@ -178,7 +179,8 @@ func TestRUN8_AStepInLineForASlotIsCanceledWithoutRunning(t *testing.T) {
 	}
 }
 
-// Runs end while their steps are about to start: each step releases its slot.
+// TestRUN8_NoSlotIsLostWhenRunsEndWhileStepsBegin proves that no slot of a worker is lost when runs
+// end while their steps are about to start.
 func TestRUN8_NoSlotIsLostWhenRunsEndWhileStepsBegin(t *testing.T) {
 	races := flowtest.Flow[int, int]("races")
 	w := flowtest.NewMemory(t)
@@ -270,7 +272,8 @@ func TestRUN8_CleanupRunsUnderADetachedContext(t *testing.T) {
 	})
 }
 
-// The step completes although it is asked to stop: its result counts.
+// TestRUN8_AStepThatSucceedsAllTheSameKeepsItsResult proves that the result of a step counts if the
+// step completes after it was canceled.
 func TestRUN8_AStepThatSucceedsAllTheSameKeepsItsResult(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	begun := make(chan struct{})
@@ -283,7 +286,7 @@ func TestRUN8_AStepThatSucceedsAllTheSameKeepsItsResult(t *testing.T) {
 		return n, nil
 	}))
 	run := flowtest.Start(w, flowtest.One, 9)
-	<-begun // it would not begin after the cancel
+	<-begun // a step that has not begun would not begin after the cancel
 	if err := run.Cancel(w.Ctx, "x"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// An operator whose response was lost repeats the command. Unlike a pause, each step counts.
+// TestRUN18_CommandsTakeAReasonAndAreCarriedOutOnceForAKey proves that a repeated command with the
+// same idempotency key is executed once, and that the log contains its reason. An operator repeats
+// a command if its answer was lost. Unlike a repeated pause, a repeated step would have another
+// effect.
 func TestRUN18_CommandsTakeAReasonAndAreCarriedOutOnceForAKey(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.DoSteps, flowtest.DoWork1)
@@ -24,7 +27,7 @@ func TestRUN18_CommandsTakeAReasonAndAreCarriedOutOnceForAKey(t *testing.T) {
 		w.Reach(run, event.StepCompleted, 1)
 		flowtest.Order(t, run.Step(w.Ctx, workflow.IdempotencyKey("second")))
 		w.Reach(run, event.StepCompleted, 2)
-		flowtest.Order(t, run.Resume(w.Ctx, workflow.IdempotencyKey("first"))) // a key of another command
+		flowtest.Order(t, run.Resume(w.Ctx, workflow.IdempotencyKey("first"))) // keys of different commands do not collide
 		flowtest.Result(w, run)
 		if steps := flowtest.Filter(w.Log(run), event.RunStepped); len(steps) != 2 || steps[0].Reason != "look at it" || steps[1].Reason != "" {
 			t.Errorf("the log has the commands %+v, want one for each key, the first with its reason", steps)

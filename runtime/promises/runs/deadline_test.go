@@ -12,10 +12,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The deadline of a step is the earliest of its own, the run's and its caller's deadline.
+// TestSTEP4_DeadlineIsTheEarliestOfAttemptRunAndCaller proves that a step has the earliest of three
+// deadlines: its own, that of the run and that of its caller.
 func TestSTEP4_DeadlineIsTheEarliestOfAttemptRunAndCaller(t *testing.T) {
 	for name, tt := range map[string]struct {
-		attempt, run, caller time.Duration // 0: none
+		attempt, run, caller time.Duration // 0 means no deadline
 		want                 time.Duration
 	}{
 		"attempt":          {time.Minute, time.Hour, 2 * time.Hour, time.Minute},

@@ -24,7 +24,7 @@ func TestRUN13_DeleteForgetsOneRunAtOnce(t *testing.T) {
 		run, other := flowtest.Start(w, flowtest.Echo, "x", workflow.WithID("order-1")), flowtest.Start(w, flowtest.Echo, "y")
 		flowtest.Result(w, run)
 		flowtest.Result(w, other)
-		for range 2 { // the second time has no effect
+		for range 2 { // the second delete has no effect
 			if err := ops.New(w.Client).Delete(w.Ctx, run.ID()); err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +210,8 @@ func TestRUN13_DeleteByFilterPassesOverWhatOthersHaveDeleted(t *testing.T) {
 	}
 }
 
-// brokenDelete is a store with its own response to Delete; nil: the response of the inner store.
+// brokenDelete is a store that returns the next of answers from Delete. If the answer is nil, it
+// calls the inner store.
 type brokenDelete struct {
 	store.Store
 	answers []error
@@ -251,8 +252,9 @@ func TestRUN13_AClosedClientDeletesNothing(t *testing.T) {
 	}
 }
 
-// A run keeps the IDs of accepted items until its purge, so a store accepts a repeated request
-// again.
+// TestRUN13_ADeletedRunThatWasAskedToEndIsNotFound proves that commands to a deleted run return
+// ErrRunNotFound, even if they repeat a command that the run has accepted. The store keeps the IDs
+// of accepted items until the purge of the run, so it accepts repeated items.
 func TestRUN13_ADeletedRunThatWasAskedToEndIsNotFound(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Parks)

@@ -53,7 +53,7 @@ func TestRUN16_OrdersTellThatARunWasAskedToEndAndWhy(t *testing.T) {
 			if _, err := flowtest.Wake.Receive(ctx); err == nil {
 				return n, nil
 			}
-			_, err := flowtest.Wake.Receive(workflow.Detached(ctx)) // the cleanup
+			_, err := flowtest.Wake.Receive(workflow.Detached(ctx)) // cleans up after the cancel
 			return n, err
 		}))
 		run := flowtest.Start(w, cleans, 1)

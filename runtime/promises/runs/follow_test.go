@@ -29,7 +29,7 @@ func TestRUN6_FollowersMissNothingAndSeeNothingTwiceWhileTheRunIsWriting(t *test
 				switch i % 3 {
 				case 0:
 					got[i] = w.Seqs(run)
-				case 1: // resumes every few events
+				case 1: // reads a few events at a time
 					for next := uint64(1); ; {
 						before := next
 						for e := range run.Events(w.Ctx, workflow.From(next)) {
@@ -42,7 +42,7 @@ func TestRUN6_FollowersMissNothingAndSeeNothingTwiceWhileTheRunIsWriting(t *test
 							return
 						}
 					}
-				default: // starts late
+				default: // begins after some events exist
 					w.Reach(run, event.StepCompleted, 10*i)
 					got[i] = w.Seqs(run)
 				}
@@ -62,7 +62,7 @@ func TestRUN6_OptionsSelectWhatIsDelivered(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.DoSteps, flowtest.DoWork1)
 	run := flowtest.Start(w, flowtest.Steps, 3)
-	_ = flowtest.Result(w, run) // 12 events: created, started, 3 × (created, started, completed), completed
+	_ = flowtest.Result(w, run) // 12 events: created, started, completed, and 3 for each of 3 steps
 	for name, tt := range map[string]struct {
 		opts []workflow.ReadOption
 		want []uint64
@@ -110,12 +110,12 @@ func TestRUN6_FromTheEndFollowsLive(t *testing.T) {
 
 func TestRUN6_BreakingOutReleasesEverythingAndAnErrorIsTheLastPair(t *testing.T) {
 	w := flowtest.NewMemory(t)
-	run := flowtest.Start(w, flowtest.Steps, 3) // no worker serves it: a follower waits after the first event
+	run := flowtest.Start(w, flowtest.Steps, 3) // no worker serves the run, so a follower waits after the first event
 	for e, err := range run.Events(w.Ctx) {
 		if e.Seq != 1 || err != nil {
 			t.Errorf("got %d, %v", e.Seq, err)
 		}
-		break // goleak and the race detector check the rest
+		break // goleak and the race detector check that everything is released
 	}
 	ctx, cancel := context.WithCancel(w.Ctx)
 	var last error
@@ -163,8 +163,8 @@ func TestEV6_EveryEventCarriesWhatATimelineNeeds(t *testing.T) {
 	})
 }
 
-// A log contains an event that this release cannot process: the run is blocked, with an error that
-// names the event.
+// TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt proves that a run is blocked if its log
+// contains an event that the code does not consume. The reason names the event.
 func TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		now := w.Store.Clock().Now()
@@ -195,7 +195,8 @@ func TestEV7_AnEventThatNothingConsumesIsAnErrorThatNamesIt(t *testing.T) {
 	})
 }
 
-// One frame contains the end of a run and its cause.
+// TestEV8_WhatEndsARunIsWrittenTogetherWithItsCause proves that the end of a run and the cause of
+// the end are in the same frame.
 func TestEV8_WhatEndsARunIsWrittenTogetherWithItsCause(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Calls, flowtest.Work1.As(func(_ context.Context, n int) (int, error) {
@@ -273,7 +274,7 @@ func TestRUN5_StatusesTellWhatARunIsDoing(t *testing.T) {
 	})
 }
 
-// reading records which frames of a log are read.
+// reading is a store that counts the frames that are read.
 type reading struct {
 	store.Store
 	frames atomic.Int64
@@ -319,8 +320,8 @@ func TestRUN6_AFollowerReadsFromWhereItBegins(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
-			// The worst case is each event in a separate frame; in addition, one page and the
-			// frames examined by the search may be read.
+			// In the worst case each event has its own frame. In addition, the reader may read one
+			// page, and the frames that it examines to find the first event.
 			if frames, most := counted.frames.Load(), int64(len(want)+130); frames > most {
 				t.Errorf("%s: %d frames were read of about %d, want at most %d", name, frames, 600, most)
 			}

@@ -46,7 +46,7 @@ func TestRUN9_AHeldRunBeginsWhenItIsReleasedAndItsFollowersMissNothing(t *testin
 		if err := flowtest.Wake.Send(w.Ctx, run, "early"); err != nil {
 			t.Fatal(err)
 		}
-		w.Reach(run, event.MessageReceived, 1) // a worker has had it
+		w.Reach(run, event.MessageReceived, 1) // a worker has claimed the held run to record the message
 		w.Status(run, workflow.StatusHeld)
 		for range 2 {
 			if err := run.Release(w.Ctx); err != nil {
@@ -60,7 +60,7 @@ func TestRUN9_AHeldRunBeginsWhenItIsReleasedAndItsFollowersMissNothing(t *testin
 		if diff := cmp.Diff(want, <-followed); diff != "" {
 			t.Errorf("followed (-want +got):\n%s", diff)
 		}
-		if err := run.Release(w.Ctx); err != nil { // it was accepted before
+		if err := run.Release(w.Ctx); err != nil { // repeats a release that was accepted
 			t.Errorf("released a third time: %v", err)
 		}
 	})

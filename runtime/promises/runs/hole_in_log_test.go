@@ -16,10 +16,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// holed is a store that has lost frames of logs: it returns the others.
+// holed is a store that has lost some frames of each log. It returns the other frames.
 type holed struct {
 	store.Store
-	from, to uint64 // frames that are lost
+	from, to uint64 // the lost frames are those from from to to
 	loads    int
 }
 
@@ -52,8 +52,9 @@ func (s *holed) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, e
 	return answers, nil
 }
 
-// A log has a hole. Every reader gets an error with the run and the frame, all events before the
-// hole once, and no event after it.
+// TestRUN6_AReaderOfALogWithAHoleIsToldSo proves that a reader of a log with a hole gets an error
+// that names the run and the first lost frame. Before the error, it gets each event before the hole
+// once. It gets no event after the hole.
 func TestRUN6_AReaderOfALogWithAHoleIsToldSo(t *testing.T) {
 	for _, hole := range []struct{ from, to uint64 }{{1, 1000}, {1, 1}, {2, 2}, {5, 7}, {8, 1000}} {
 		t.Run(fmt.Sprintf("frames %d to %d", hole.from, hole.to), func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// commands are all commands of a handle.
+// commands contains all commands that a handle or an operator can send to a run.
 var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workflow.Handle) error{
 	"cancel":  func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Cancel(ctx, "") },
 	"pause":   func(ctx context.Context, _ *workflow.Client, h *workflow.Handle) error { return h.Pause(ctx) },
@@ -54,9 +54,10 @@ var commands = map[string]func(ctx context.Context, c *workflow.Client, h *workf
 	},
 }
 
-// An internal run belongs to a run, a schedule or a bulk action, which accepts the commands
-// instead. A rerun of it would repeat the effects of a step, fire the ticks of a schedule that
-// cannot be deleted, or hold a token forever.
+// TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress proves that internal runs refuse
+// commands, and that the error names the run, schedule or bulk action to which the command should
+// be sent. A rerun of an internal run would do harm: it could repeat the effects of a step, start
+// ticks of a schedule that cannot be deleted, or hold a token for ever.
 func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 	bulk := shim.NewWorkflow[int, int](event.BulkRun, "n", shim.WorkflowPolicy{})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -92,7 +93,7 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 		if err := flowtest.Holds.Schedule(w.Ctx, w.Client, "yearly", workflow.Schedule{When: "0 0 1 1 *"}, "x"); err != nil {
 			t.Fatal(err)
 		}
-		many := flowtest.Start(w, bulk, 1, workflow.WithID("bulk-7")) // no worker has its code
+		many := flowtest.Start(w, bulk, 1, workflow.WithID("bulk-7")) // no worker has the code of this run
 		step := func(of workflow.RunID) *workflow.Handle {
 			return w.Client.Run(w.List(workflow.Filter{Parent: of, Workflow: event.StepRun("test.gpu")})[0])
 		}
@@ -160,8 +161,9 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 	})
 }
 
-// A message with a topic of the runtime could start runs, release a token or grant permits in the
-// name of the runtime.
+// TestRUN6_TopicsOfTheRuntimeTakeNoMessages proves that topics of the runtime cannot be used to
+// send messages. Such a message could start runs, release a token or grant permits in the name of
+// the runtime.
 func TestRUN6_TopicsOfTheRuntimeTakeNoMessages(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		topic := workflow.NewTopic[string](event.ScheduleRun)

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// selects reports whether a filter selects a run.
+// selects is the expected result of a filter for a run.
 func selects(f workflow.Filter, i *workflow.RunInfo) bool {
 	for key, value := range f.Tags {
 		if got, ok := i.Tags[key]; !ok || got != value {
@@ -48,7 +48,7 @@ func TestRUN7_ListFiltersNewestFirst(t *testing.T) {
 		if got, want := slices.Compact(kinds), []string{"child", "other", "parent"}; !slices.Equal(got, want) {
 			t.Errorf("the runs are, newest first, %v, want %v", got, want)
 		}
-		const some = -1 // the number depends on what was created in one millisecond
+		const some = -1 // the wanted number depends on how many runs were created in one millisecond
 		completed, pending := workflow.StatusCompleted, workflow.StatusPending
 		for name, tt := range map[string]struct {
 			filter workflow.Filter
@@ -102,8 +102,9 @@ func TestRUN7_ListFiltersNewestFirst(t *testing.T) {
 	})
 }
 
-// With any budget per page, all pages together are the list, including with the filters for roots
-// and workflow IDs, and with the oldest first.
+// TestRUN7_APageKeepsToItsBudgetAndTheNextGoesOn proves that no page examines more runs than its
+// budget, and that all pages together are the complete list. It tests filters for roots, tags and
+// workflow IDs, with the newest and the oldest runs first.
 func TestRUN7_APageKeepsToItsBudgetAndTheNextGoesOn(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		all := w.Family()
@@ -162,9 +163,9 @@ func TestRUN7_APageKeepsToItsBudgetAndTheNextGoesOn(t *testing.T) {
 	})
 }
 
-// While other runs are started, end or are deleted, pages contain every existing run once, and no
-// run that is started later. The concurrent starts put several runs into one millisecond, and each
-// group of them spans many pages.
+// TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers proves that pages contain every
+// existing run once, and no run that was started later, while other runs start, end and are
+// deleted. Several runs have the same creation time, and these runs span several pages.
 func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		const unserved, served, page = 300, 60, 25
@@ -188,7 +189,7 @@ func TestRUN7_PagesNeitherSkipNorRepeatRunsWhileThereAreOthers(t *testing.T) {
 		slices.Sort(want)
 		full := w.Store.Clock().Now()
 		w.Eventually("what is started later is newer", func() bool { return w.Store.Clock().Now().Sub(full) > 10*time.Millisecond })
-		w.Work(worker.Config{}, flowtest.Runs) // runs of the default queue, while pages are read
+		w.Work(worker.Config{}, flowtest.Runs) // the worker executes runs of the default queue while the pages are read
 		got := w.Paged(workflow.Filter{}, page, func(ids []workflow.RunID) {
 			for _, id := range ids {
 				err := ops.New(w.Client).Delete(w.Ctx, id)

@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A run has not received the messages that it has sent, nor those taken over from an older run.
+// TestREC8_AMessageIsReceivedByTheRunThatItWasSentTo proves that the messages received by a run do
+// not include messages that it has sent, or that it took over from an older run.
 func TestREC8_AMessageIsReceivedByTheRunThatItWasSentTo(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {

@@ -41,7 +41,7 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 		flowtest.Order(t, run.Pause(w.Ctx))
 		w.Reach(run, event.RunPaused, 1)
 		close(release)
-		w.Reach(run, event.StepCompleted, 1) // its result is recorded
+		w.Reach(run, event.StepCompleted, 1) // the result of the step is recorded during the pause
 		flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "heard"))
 		w.Reach(run, event.MessageReceived, 1)
 		w.Status(run, workflow.StatusPaused)
@@ -54,7 +54,7 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 			t.Errorf("the log of the paused run is %v", types(log))
 		}
 		flowtest.Order(t, run.Resume(w.Ctx))
-		if err := run.Resume(w.Ctx); err != nil && !errors.Is(err, workflow.ErrRunTerminal) { // the run may have ended
+		if err := run.Resume(w.Ctx); err != nil && !errors.Is(err, workflow.ErrRunTerminal) { // the first resume may have ended the run
 			t.Errorf("resume again: %v", err)
 		}
 		if diff := cmp.Diff([]string{"step", "step", "heard"}, flowtest.Result(w, run)); diff != "" {
@@ -66,8 +66,9 @@ func TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed(t *testing
 	})
 }
 
-// The step waits for the only slot of the worker. When the slot becomes free the run is paused: the
-// step does not take it, and the idle run occupies no capacity of the worker.
+// TestRUN12_APausedRunBeginsNoStepThatWaitsForASlot proves that a paused run does not begin a step
+// that has waited for the only slot of its worker. When the slot becomes free, the step does not
+// take it. The parked run uses no capacity of the worker.
 func TestRUN12_APausedRunBeginsNoStepThatWaitsForASlot(t *testing.T) {
 	both := flowtest.Flow[int, int]("both")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -182,7 +183,8 @@ func TestRUN12_ARunThatIsPausedBeforeItBeginsStaysThere(t *testing.T) {
 	}
 }
 
-// The pause outlives the workers: the log of a paused run is cut after each event.
+// TestRUN12_KilledAnywhereThePauseHoldsAndNothingIsLost proves that a pause and all messages
+// survive a crash. It cuts the log of a paused run after each event and continues from there.
 func TestRUN12_KilledAnywhereThePauseHoldsAndNothingIsLost(t *testing.T) {
 	pausing := flowtest.Flow[int, []string]("pausing")
 	code := flowtest.As(pausing, func(ctx workflow.Context, _ int) ([]string, error) {
@@ -233,7 +235,7 @@ func TestRUN12_KilledAnywhereThePauseHoldsAndNothingIsLost(t *testing.T) {
 	}
 }
 
-// operations counts the operations that the code has requested.
+// operations returns the number of operations that the code has begun.
 func operations(log []event.Event) int {
 	return len(flowtest.Filter(log, event.StepCreated, event.WaitCreated, event.ValueRecorded))
 }
@@ -302,14 +304,14 @@ func TestRUN12_TwoStepCommandsAllowTwoOperationsAndPauseTakesThemBack(t *testing
 	flowtest.Order(t, run.Step(w.Ctx))
 	w.Eventually("two steps were done", func() bool { return got.Len() == 2 })
 	w.Status(run, workflow.StatusPaused)
-	for range 3 { // the receive, and two that are not used before the pause
+	for range 3 { // one for the receive, and two that the pause discards
 		flowtest.Order(t, run.Step(w.Ctx))
 	}
 	w.Reach(run, event.WaitCreated, 1)
 	flowtest.Order(t, run.Pause(w.Ctx))
 	flowtest.Order(t, flowtest.Wake.Send(w.Ctx, run, "go"))
 	w.Reach(run, event.MessageReceived, 1)
-	flowtest.Order(t, run.Step(w.Ctx)) // ends the pause, and allows one
+	flowtest.Order(t, run.Step(w.Ctx)) // ends the pause and permits one operation
 	w.Eventually("the third step was done", func() bool { return got.Len() == 3 })
 	w.Status(run, workflow.StatusPaused)
 	if n := len(flowtest.Filter(w.Log(run), event.StepCreated)); n != 3 {

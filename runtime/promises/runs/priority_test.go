@@ -14,7 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ranked is a workflow whose directive uses its input as the priority.
+// ranked is a workflow whose priority is its input.
 var ranked = shim.NewWorkflow[int, int]("test.ranked", "in", shim.WorkflowPolicy{Priority: shim.Priority(func(n int) int { return n })})
 
 func TestRUN3_TheInputDecidesAboutThePriorityUnlessTheStartDoes(t *testing.T) {
@@ -75,7 +75,7 @@ func TestRUN3_AChildHasThePriorityOfItsParentUnlessItHasItsOwn(t *testing.T) {
 	})
 }
 
-// late waits until a run must not begin any more.
+// late waits until the time by which a run must begin has passed.
 func late(w *flowtest.World, run workflow.RunID) {
 	w.T.Helper()
 	info, err := w.Client.Run(run).Info(w.Ctx)
@@ -117,14 +117,15 @@ func TestRUN3_ARunThatNoWorkerHasBegunInTimeFailsWithoutItsCode(t *testing.T) {
 		if got := flowtest.Result(w, good); got != 4 {
 			t.Errorf("got %d", got)
 		}
-		again := flowtest.Start(w, timed, 5, workflow.WithID("timed"), workflow.WithStartBy(time.Hour)) // the ID is free
+		again := flowtest.Start(w, timed, 5, workflow.WithID("timed"), workflow.WithStartBy(time.Hour)) // the failed run has freed the workflow ID
 		if got := flowtest.Result(w, again); got != 5 || !again.Created() {
 			t.Errorf("got %d, created %v", got, again.Created())
 		}
 	})
 }
 
-// No worker serves the workflow: another worker ends its run.
+// TestRUN3_ARunThatNobodyServesAndIsTooLateIsEndedByAnyWorker proves that a worker ends a run whose
+// time to begin has passed, even if no worker serves the workflow of the run.
 func TestRUN3_ARunThatNobodyServesAndIsTooLateIsEndedByAnyWorker(t *testing.T) {
 	nobodys := flowtest.Flow[int, int]("timed.nobodys")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -159,7 +160,7 @@ func TestRUN3_TheTimeToBeginCountsFromWhenTheRunMay(t *testing.T) {
 	w.Clock.Advance(time.Minute - time.Millisecond)
 	w.Work(worker.Config{}, flowtest.Runs)
 	for _, run := range []*workflow.Run[string]{plain, free} {
-		_ = flowtest.Result(w, run) // a millisecond before the limit
+		_ = flowtest.Result(w, run) // these runs begin a millisecond before the limit
 	}
 	w.Clock.Advance(time.Hour)
 	_ = flowtest.Result(w, delayed)

@@ -32,7 +32,7 @@ func TestRUN9_TheReasonOfACancelIsInTheErrorAndAskingAgainIsFine(t *testing.T) {
 			if err := flowtest.Failure(w, run); err.Status != workflow.StatusCanceled || !strings.Contains(err.Reason, "the customer has left") || !errors.Is(err, workflow.ErrCanceled) {
 				t.Errorf("got %v, want a cancelled run that says why", err)
 			}
-			if err := run.Cancel(w.Ctx, "again"); err != nil { // the response to the first one may have been lost
+			if err := run.Cancel(w.Ctx, "again"); err != nil { // the answer to the first cancel may have been lost
 				t.Errorf("asking again: %v", err)
 			}
 		})
@@ -53,7 +53,7 @@ func TestRUN2_NamesThatAreTooLongAreRefusedByName(t *testing.T) {
 				}
 			}
 			run := flowtest.Start(w, flowtest.Parker, "", workflow.WithID(long[1:]))
-			for range 2 { // a long key works like a short one
+			for range 2 { // the second message repeats the long key and has no effect
 				if err := flowtest.Wake.Send(w.Ctx, run, "x", workflow.IdempotencyKey(strings.Repeat("k", 1<<20))); err != nil {
 					t.Error(err)
 				}
@@ -114,7 +114,7 @@ func TestRUN11_TheRetentionOfAParentHoldsForItsChildren(t *testing.T) {
 	}
 }
 
-// fenced is a store whose runs belong to another worker at the time of a heartbeat.
+// fenced is a store that refuses every heartbeat of a step, as if another worker owned the run.
 type fenced struct {
 	*memstore.Store
 }

@@ -34,7 +34,8 @@ func TestRUN4_ResultIsWokenByTheStoreAndDoesNotPoll(t *testing.T) {
 	if v := <-got; v != "up" {
 		t.Errorf("got %q", v)
 	}
-	// One read at the beginning, one after each commit that woke it, one for the last event.
+	// There is one read at the beginning, one after each commit that wakes the caller, and one for
+	// the last event.
 	if n := watched.loads.Load(); n > 4 {
 		t.Errorf("the store was read %d times, want at most 4", n)
 	}
@@ -97,7 +98,7 @@ func TestRUN4_AWorkflowIdInPlaceOfARunIdSaysWhatToUse(t *testing.T) {
 
 func TestRUN4_AWaitEndsWithItsContext(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		run := flowtest.Start(w, flowtest.Parker, "x") // no worker serves it
+		run := flowtest.Start(w, flowtest.Parker, "x") // no worker serves the run
 		ctx, cancel := context.WithCancel(w.Ctx)
 		got := make(chan error)
 		go func() {

@@ -193,7 +193,7 @@ func TestRUN3_StartOptionsReachTheRun(t *testing.T) {
 		ID: run.ID(), WorkflowID: "o-1", Workflow: "test.info", Queue: "bulk", Tags: map[string]string{"a": "1", "b": "2"},
 		Root: run.ID(), CreatedAt: outside.CreatedAt,
 	}
-	if got.CreatedAt.After(outside.CreatedAt) { // the first event of the log is older than the run
+	if got.CreatedAt.After(outside.CreatedAt) { // the first event may be older than the record, but not newer
 		t.Errorf("inside it was created at %v, after %v", got.CreatedAt, outside.CreatedAt)
 	}
 	got.CreatedAt = outside.CreatedAt
@@ -322,7 +322,7 @@ func TestRUN14_StartManyAsksTheStoreOnceForAllRuns(t *testing.T) {
 	})
 }
 
-// counting counts the requests to a store.
+// counting is a store that counts requests.
 type counting struct {
 	store.Store
 	loads, watches atomic.Int64

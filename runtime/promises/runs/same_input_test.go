@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// differs returns the *InputDiffersError in err, or fails the test.
+// differs returns the *InputDiffersError in err. It fails the test if there is none.
 func differs(t *testing.T, err error) workflow.InputDiffersError {
 	t.Helper()
 	found, ok := errors.AsType[*workflow.InputDiffersError](err)

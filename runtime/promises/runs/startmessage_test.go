@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	// tries takes the messages that exist when its code begins, and then waits for n numbers.
+	// triesFlow receives the messages that exist when its code begins. Then it waits for n numbers.
 	triesFlow = flowtest.Flow[int, []int]("tries")
 	tries     = flowtest.As(triesFlow, func(ctx workflow.Context, n int) (all []int, err error) {
 		for {
@@ -49,7 +49,7 @@ func numbered(n int, opts ...workflow.SendOption) workflow.StartOption {
 
 func TestFLOW5_AStartHasItsMessagesBeforeTheCodeBegins(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		w.Near = true // a run that is handed over would begin before it has read anything
+		w.Near = true // with a local start, the code could begin before the messages are read
 		w.Work(worker.Config{}, tries)
 		for n := range 20 {
 			run := flowtest.Start(w, triesFlow, 0, numbered(n), numbered(-n), numbered(100))
@@ -122,7 +122,7 @@ func TestFLOW5_ARunForLaterIsNotWokenByTheMessagesOfItsStart(t *testing.T) {
 	w.Work(worker.Config{}, tries)
 	later := flowtest.Start(w, triesFlow, 0, workflow.WithDelay(time.Hour), numbered(1))
 	held := flowtest.Start(w, triesFlow, 0, workflow.WithHoldFor(24*time.Hour), numbered(2))
-	// A run that was woken would begin before this one, which was started last.
+	// A woken run would begin before this run, which was started last.
 	if diff := cmp.Diff([]int{3}, flowtest.Result(w, flowtest.Start(w, triesFlow, 0, numbered(3)))); diff != "" {
 		t.Errorf("received (-want +got):\n%s", diff)
 	}
@@ -169,7 +169,7 @@ func TestFLOW5_StartManyGivesEachRunItsMessages(t *testing.T) {
 			requests = append(requests, workflow.StartRequest[int]{Input: 1, Options: []workflow.StartOption{numbered(n)}})
 		}
 		requests[2].Options = nil
-		for _, n := range []int{1, 4} { // the same run, in this order
+		for _, n := range []int{1, 4} { // these two starts have the same workflow ID
 			requests[n].Options = append(requests[n].Options, workflow.WithID("there"))
 		}
 		started, err := flowtest.Collects.StartMany(w.Ctx, w.Client, requests)
@@ -201,7 +201,7 @@ func TestFLOW5_ARunThatEndsBeforeItHasTheMessageOfAStartIsFollowedByANewOne(t *t
 			if deliveries++; deliveries != 2 {
 				return false
 			}
-			w.Work(worker.Config{}, flowtest.Collect) // the first message ends the run before the second one arrives
+			w.Work(worker.Config{}, flowtest.Collect) // the worker ends the run with the first message, before the second one is delivered
 			return true
 		})
 		second, err := flowtest.Collects.Start(w.Ctx, c, 2, workflow.WithID("collector"), numbered(1), numbered(2), numbered(3))
@@ -229,7 +229,7 @@ func TestFLOW5_AStartWithAMessageThatFindsNoRunEndsWithItsContext(t *testing.T) 
 			return do()
 		}
 		cancel()
-		return &store.TerminalError{Run: run.ID(), Status: event.StatusCompleted} // although it is active
+		return &store.TerminalError{Run: run.ID(), Status: event.StatusCompleted} // claims that the run has ended, although it is active
 	}}
 	_, err := flowtest.Collects.Start(ctx, workflow.NewClient(st, workflow.ClientConfig{}), 1, workflow.WithID("collector"), numbered(1))
 	if !errors.Is(err, context.Canceled) {
@@ -237,8 +237,9 @@ func TestFLOW5_AStartWithAMessageThatFindsNoRunEndsWithItsContext(t *testing.T) 
 	}
 }
 
-// Responses and requests get lost, and runs end at any moment. If a start succeeded, exactly one
-// run has accepted its message, once; the message of any other start was accepted at most once.
+// TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice proves that exactly one run accepts the message
+// of each successful start, once. The message of a start that fails is accepted at most once.
+// Requests and answers are lost, and runs end at any time.
 func TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice(t *testing.T) {
 	const senders, each = 6, 15
 	errLost := errors.New("lost")
@@ -257,14 +258,14 @@ func TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice(t *testing.T) {
 				return do()
 			}
 			if d, ok := req.(store.Deliver); ok && chance(30) {
-				_, _ = flowtest.Collects.Get(w.Client, d.Run).Result(ctx) // each run has a message, so it ends
+				_, _ = flowtest.Collects.Get(w.Client, d.Run).Result(ctx) // waits until the run has ended, which its first message causes
 			}
 			if chance(10) {
 				return errLost
 			}
 			err := do()
 			if chance(10) {
-				_ = do() // retried by an intermediary
+				_ = do() // as if an intermediary had repeated the request
 			}
 			if chance(10) {
 				return errLost

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// terminated fails the test unless the run was ended without its code, by one event.
+// terminated fails the test unless the run was ended by a single event, without executing its code.
 func terminated(w *flowtest.World, run *workflow.Run[int], reason string) {
 	w.T.Helper()
 	e := flowtest.Failure(w, run)
@@ -47,7 +47,8 @@ func childOf(w *flowtest.World, run *workflow.Run[int]) workflow.RunID {
 	return child
 }
 
-// A worker that serves the run exists, but cannot continue it.
+// TestRUN8_TerminateEndsABlockedRun proves that Terminate ends a blocked run. A worker serves the
+// run, but cannot continue it.
 func TestRUN8_TerminateEndsABlockedRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var run *workflow.Run[int]
@@ -69,7 +70,8 @@ func TestRUN8_TerminateEndsABlockedRun(t *testing.T) {
 	})
 }
 
-// The code of the run neither cleans up nor undoes anything, and the running step is asked to stop.
+// TestRUN8_TerminateEndsARunThatAWorkerHas proves that Terminate ends a run that a worker has in
+// memory. The code of the run neither cleans up nor compensates, and the running step is canceled.
 func TestRUN8_TerminateEndsARunThatAWorkerHas(t *testing.T) {
 	slow := flowtest.AStep[int, int]("terminate.slow", shim.Policy{})
 	flow := flowtest.Flow[int, int]("terminate.flow")
@@ -105,7 +107,8 @@ func TestRUN8_TerminateEndsARunThatAWorkerHas(t *testing.T) {
 	})
 }
 
-// No worker serves the run. Its children and its parent are notified as at any other end.
+// TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily proves that Terminate ends a run that no worker
+// serves. The children and the parent of the run are notified, as after any other end.
 func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 	parent, middle, leaf := flowtest.Flow[int, int]("terminate.parent"), flowtest.Flow[int, int]("terminate.middle"), flowtest.Flow[int, int]("terminate.leaf")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -130,7 +133,7 @@ func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 		if log := w.Log(of); len(log[len(log)-1].Unread) != 1 {
 			t.Errorf("the end names %v as unread, want the message that nobody has read", log[len(log)-1].Unread)
 		}
-		w.Work(worker.Config{}, ofParent, ofLeaf) // no worker for the middle one
+		w.Work(worker.Config{}, ofParent, ofLeaf) // no worker has the code of the middle run
 		if got := flowtest.Result(w, run); got != 17 {
 			t.Errorf("the parent returned %d, want 17: it was told what the end of its child was", got)
 		}
@@ -146,7 +149,8 @@ func TestRUN8_TerminateNeedsNoWorkerAndTellsTheFamily(t *testing.T) {
 	})
 }
 
-// The log has lost frames in the middle, so that no worker can read it.
+// TestRUN8_TerminateEndsARunWhoseLogIsDamaged proves that Terminate ends a run whose log has lost
+// frames in the middle, so that no worker can read it.
 func TestRUN8_TerminateEndsARunWhoseLogIsDamaged(t *testing.T) {
 	parent := flowtest.Flow[int, int]("terminate.above")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -185,7 +189,8 @@ func TestRUN8_TerminateEndsARunWhoseLogIsDamaged(t *testing.T) {
 	})
 }
 
-// The client dies when its request is durable: the next worker or client that takes the run
+// TestRUN8_ARequestToTerminateOutlivesItsClient proves that a request to terminate is executed if
+// the client dies after the request is durable. The next worker or client that claims the run
 // executes it.
 func TestRUN8_ARequestToTerminateOutlivesItsClient(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -199,7 +204,7 @@ func TestRUN8_ARequestToTerminateOutlivesItsClient(t *testing.T) {
 		flowtest.Order(t, err)
 		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: run.ID(), Item: store.Item{ID: "terminate", Body: body}, Urgent: true})
 		flowtest.Order(t, err)
-		w.Send(run, 1) // too late
+		w.Send(run, 1) // arrives after the request
 		w.Work(worker.Config{}, code...)
 		terminated(w, run, "died")
 		if undone.Len() > 0 {
@@ -212,7 +217,8 @@ func TestRUN8_ARequestToTerminateOutlivesItsClient(t *testing.T) {
 	})
 }
 
-// Several operators terminate the run concurrently, while a worker continues it.
+// TestRUN8_TerminateByManyAtOnceEndsTheRunOnce proves that a run ends once if several operators
+// terminate it concurrently while a worker executes it.
 func TestRUN8_TerminateByManyAtOnceEndsTheRunOnce(t *testing.T) {
 	endless := flowtest.Flow[int, int]("terminate.endless")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -292,7 +298,8 @@ func TestRUN8_TerminateRefusesWhatItCannotDo(t *testing.T) {
 	})
 }
 
-// The code of the run never returns control to its worker.
+// TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps proves that Terminate ends a run whose
+// code never returns control to its worker.
 func TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps(t *testing.T) {
 	stuck := flowtest.Flow[int, int]("terminate.stuck")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -314,8 +321,8 @@ func TestRUN8_TerminateNeedsNothingOfAWorkerThatTheCodeKeeps(t *testing.T) {
 	})
 }
 
-// Code that ignores the end of its context is ended: otherwise it would occupy its worker, with the
-// status sleeping.
+// TestRUN7_CodeThatIgnoresACancelForEverFails proves that a run fails if its code ignores a cancel
+// for ever. Otherwise the run would keep its worker busy while it has the status sleeping.
 func TestRUN7_CodeThatIgnoresACancelForEverFails(t *testing.T) {
 	heedless := flowtest.Flow[int, int]("terminate.heedless")
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
@@ -333,8 +340,9 @@ func TestRUN7_CodeThatIgnoresACancelForEverFails(t *testing.T) {
 	})
 }
 
-// No worker serves the runs, and the first run of the workflow ID has not ended: canceled runs
-// behind it end at once, and the others keep their order.
+// TestRUN8_ARunThatIsQueuedAfterAnotherEndsAtOnce proves that canceled runs end at once if they are
+// queued behind another run of their workflow ID. No worker serves the runs, and the first run has
+// not ended. The other queued runs keep their order.
 func TestRUN8_ARunThatIsQueuedAfterAnotherEndsAtOnce(t *testing.T) {
 	line := flowtest.Flow[int, int]("terminate.line")
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {

@@ -102,7 +102,7 @@ func TestRUN3_ARunTimeoutEndsTheRunAsTimedOut(t *testing.T) {
 		if ctx.Err() != workflow.ErrTimeout {
 			t.Errorf("the context says %v, want ErrTimeout", ctx.Err())
 		}
-		if n == 1 { // clean up, and return a result
+		if n == 1 { // this run cleans up and returns a result
 			return n, workflow.Sleep(workflow.Detached(ctx), time.Hour)
 		}
 		return n, err

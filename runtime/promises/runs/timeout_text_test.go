@@ -14,7 +14,7 @@ import (
 func TestTimeout_AnErrorOfATimeLimitSaysWhichAndHowLong(t *testing.T) {
 	waits := flowtest.Flow[time.Duration, string]("limited-wait")
 	w := flowtest.NewVirtual(t)
-	w.Clock.Advance(300 * time.Microsecond) // real clocks have a finer resolution than milliseconds
+	w.Clock.Advance(300 * time.Microsecond) // real clocks also show parts of a millisecond
 	w.Work(worker.Config{Parked: 1}, flowtest.As(waits, func(ctx workflow.Context, d time.Duration) (string, error) {
 		if d > 0 {
 			limited, cancel := workflow.WithTimeout(ctx, d)

@@ -31,7 +31,7 @@ var Doubling = flowtest.Doubles
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// onTime runs a test on stores with virtual time, which begins at the given time.
+// onTime executes a test on stores whose virtual time begins at begin.
 func onTime(t *testing.T, begin time.Time, test func(t *testing.T, w *flowtest.World)) {
 	t.Helper()
 	for name, open := range map[string]func(t *testing.T, c store.Clock) store.Store{
@@ -53,15 +53,16 @@ func onTime(t *testing.T, begin time.Time, test func(t *testing.T, w *flowtest.W
 	}
 }
 
-// passTo advances time to the given time.
+// passTo advances time to the time to. It does nothing if that time has passed.
 func passTo(w *flowtest.World, to time.Time) {
 	if d := to.Sub(w.Store.Clock().Now()); d > 0 {
 		w.Clock.Advance(d)
 	}
 }
 
-// The table of clock changes: of three workers, one is killed at each tick when its start is
-// durable and the worker has not been notified of that.
+// TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies proves that each tick starts exactly
+// one run when clocks change between standard and daylight saving time. At each tick, one of three
+// workers is killed after the start is durable and before the worker is notified of that.
 func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 	for _, tt := range []struct {
 		when, from string
@@ -76,7 +77,7 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(tt.when, "/", "-")+" "+tt.from[:10], func(t *testing.T) {
 			onTime(t, at(t, tt.from), func(t *testing.T, w *flowtest.World) {
-				var victim atomic.Bool // the next worker that starts a tick is killed
+				var victim atomic.Bool // if set, the next worker that starts a tick is killed
 				f := newFleet(w, &victim)
 				for range 3 {
 					f.work()
@@ -96,7 +97,7 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 					victim.Store(true)
 					passTo(w, tick)
 					eventually(w, "a worker has died", func() bool { return f.deaths.Load() == int64(i)+1 })
-					f.work() // a replacement; heartbeats are too rare here for the other workers to recover its runs
+					f.work() // heartbeats are so rare that only a replacement recovers the run of the dead worker
 					ran(w, tick)
 				}
 				got := started(w, Nightly.Name())
@@ -114,10 +115,10 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 	}
 }
 
-// fleet is a set of workers that may be killed when they have started a tick.
+// fleet is a set of workers that can be killed when they have started a tick.
 type fleet struct {
 	w      *flowtest.World
-	victim *atomic.Bool // the next worker that starts a tick is killed
+	victim *atomic.Bool // if set, the next worker that starts a tick is killed
 	deaths atomic.Int64
 	ctx    context.Context
 	end    context.CancelFunc
@@ -131,8 +132,8 @@ func newFleet(w *flowtest.World, victim *atomic.Bool) *fleet {
 	return f
 }
 
-// work starts a worker, and waits until it has claimed once: it must find the run for which a dead
-// worker was woken.
+// work starts a worker and waits for its first claim. The worker must find the run of the schedule,
+// because the wake of this run may have gone to a dead worker.
 func (f *fleet) work() {
 	var dead atomic.Bool
 	looked := make(chan struct{})
@@ -163,7 +164,7 @@ func (f *fleet) work() {
 	nightly(wk)
 	f.all.Go(func() {
 		defer end()
-		_ = wk.Run(ctx) // it was killed or stopped
+		_ = wk.Run(ctx) // returns when the worker was killed or stopped
 		if dead.Load() {
 			f.bury(name)
 		}
@@ -175,13 +176,13 @@ func (f *fleet) work() {
 	}
 }
 
-// stop ends all live workers.
+// stop stops all workers.
 func (f *fleet) stop() {
 	f.end()
 	f.all.Wait()
 }
 
-// starts reports whether a commit starts a run.
+// starts reports whether one of the commits starts a run.
 func starts(commits []store.Commit) bool {
 	return slices.ContainsFunc(commits, func(c store.Commit) bool {
 		f, err := event.DecodeFrame(c.Frame)
@@ -189,7 +190,8 @@ func starts(commits []store.Commit) bool {
 	})
 }
 
-// bury closes the sessions of a dead worker, so that no worker waits for the expiry of its lease.
+// bury closes the sessions of a dead worker, so that the other workers need not wait until its
+// leases expire.
 func (f *fleet) bury(name string) {
 	inspector, _ := store.As[store.Inspector](f.w.Store)
 	snap, err := inspector.Inspect(background)
@@ -212,7 +214,7 @@ func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
 		s                        workflow.Schedule
-		ticks                    []string // ticks of the six hours without a worker
+		ticks                    []string // hours whose ticks are started after six hours without a worker
 		started, skipped, missed int
 	}{
 		{"each if they may overlap", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow},
@@ -246,7 +248,8 @@ func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
 	}
 }
 
-// An order to a schedule takes effect at the time when it was given, even if a worker starts later.
+// TestPOOL6_AnOrderCountsFromWhenItWasGiven proves that a command to a schedule has its effect from
+// the time when it was given, even if a worker executes it later.
 func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
@@ -273,7 +276,8 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 	})
 }
 
-// Before an order, more ticks were missed than one run of the schedule starts.
+// TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt proves that a command to a schedule loses no tick
+// before it, even if more ticks were missed than one run of the schedule starts.
 func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:00:00Z")
 	seconds := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
@@ -325,7 +329,8 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	}
 }
 
-// The log of the run begins with more events than a run of a schedule may have.
+// TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt proves that a schedule executes any number of
+// commands. More commands wait for the schedule than one of its runs may have events.
 func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 	onTime(t, at(t, "2027-01-01T00:30:00Z"), func(t *testing.T, w *flowtest.World) {
 		s := ops.New(w.Client).Schedules()
@@ -349,12 +354,13 @@ func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 	})
 }
 
-// A pause that ends before a delayed tick is due does not skip the tick.
+// TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt proves that a pause skips only ticks that are due
+// during the pause. A tick that jitter delays until after the pause is started.
 func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	jittered := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 50 * time.Minute}
 	for name, tt := range map[string]struct {
-		pause, resume time.Duration // relative to the due time of the first tick
+		pause, resume time.Duration // relative to the due time of the first tick, which jitter delays
 		want          []string
 	}{
 		"before it": {-time.Second, -time.Millisecond, []string{"01", "02"}},
@@ -399,12 +405,12 @@ func TestPOOL6_JitterDelaysATickAlwaysByTheSame(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
-		// Jitter does not make a tick late.
+		// The delay by jitter does not count for CatchUp.
 		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 30 * time.Minute, CatchUp: 10 * time.Minute})
 		delays := map[time.Duration]bool{}
 		for hour := 1; hour <= 3; hour++ {
 			tick := at(t, "2027-01-01T00:00:00Z").Add(time.Duration(hour) * time.Hour)
-			var due time.Time // recorded earlier: the end of a run wakes the schedule, which then has no due time
+			var due time.Time // read before the tick, because the end of a run wakes the schedule and removes its due time
 			eventually(w, "the schedule sleeps", func() bool {
 				info, err := own(w).Info(w.Ctx)
 				due = info.Due

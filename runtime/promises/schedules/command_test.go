@@ -45,7 +45,9 @@ func TestPOOL6_TheRunOfATriggerCanBeAwaitedAtOnce(t *testing.T) {
 	})
 }
 
-// It makes no difference whether the orders were processed or wait in the inbox.
+// TestPOOL6_AScheduleThatIsCreatedAgainAsItIsWritesNothing proves that creating an existing
+// schedule with the same definition writes nothing. It makes no difference whether earlier commands
+// were executed or wait in the inbox.
 func TestPOOL6_AScheduleThatIsCreatedAgainAsItIsWritesNothing(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		daily, hourly := workflow.Schedule{When: "0 0 * * *"}, workflow.Schedule{When: "0 * * * *"}

@@ -14,13 +14,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// declares binds a workflow whose directive has this schedule; empty: none.
+// declares binds a workflow whose directive declares a schedule. If when is empty, the directive
+// declares none.
 func declares(when string) flowtest.Binding {
 	d := shim.NewWorkflow[workflow.None, workflow.None]("nightly", "", shim.WorkflowPolicy{Schedule: when})
 	return flowtest.As(d, func(workflow.Context, workflow.None) (workflow.None, error) { return workflow.None{}, nil })
 }
 
-// whenIs waits until the schedule has the given expression.
+// whenIs waits until the schedule has the expression when.
 func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
 	w.T.Helper()
 	eventually(w, "the schedule exists", func() bool {
@@ -30,7 +31,7 @@ func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
 	return await(w, "it fires at "+when, func(i workflow.ScheduleInfo) bool { return i.When == when })
 }
 
-// heard waits until the run of the schedule has received n declarations of workers.
+// heard waits until the schedule has received n commands.
 func heard(w *flowtest.World, n int) {
 	w.T.Helper()
 	w.Reach(own(w), event.MessageReceived, n)
@@ -73,28 +74,28 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 		}
 		old := began("0 1 * * *")
 		whenIs(w, "0 1 * * *")
-		began("0 2 * * *") // a rolling deployment: the old worker still runs
+		began("0 2 * * *") // a rolling deployment, in which the old worker is running
 		info := whenIs(w, "0 2 * * *")
 		if !info.Next.Equal(at(t, "2027-01-01T02:00:00Z")) {
 			t.Errorf("next tick: got %v", info.Next)
 		}
 		heard(w, 2)
 
-		call(t, ops.New(w.Client).Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // manually
+		call(t, ops.New(w.Client).Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // changes the schedule manually
 		whenIs(w, "0 3 * * *")
 		call(t, ops.New(w.Client).Schedules().Pause(w.Ctx, "nightly", ""))
-		began("0 2 * * *") // repeats the earlier declaration
+		began("0 2 * * *") // declares the same expression again
 		heard(w, 5)
 		if info := get(w, "nightly"); info.When != "0 3 * * *" || !info.Paused {
 			t.Errorf("after a restart: got %+v", info)
 		}
 		old.Stop()
-		began("0 1 * * *") // the old code is deployed again
+		began("0 1 * * *") // deploys the old code again
 		if info := whenIs(w, "0 1 * * *"); !info.Paused {
 			t.Error("a declaration has ended the pause")
 		}
 		w.StopWorkers()
-		w.Work(worker.Config{}, declares("")) // the directive was removed, the schedule remains
+		w.Work(worker.Config{}, declares("")) // without the directive, the schedule remains
 		call(t, ops.New(w.Client).Schedules().Resume(w.Ctx, "nightly"))
 		await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
 	})

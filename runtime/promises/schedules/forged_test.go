@@ -13,8 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Otherwise any sender of orders could start internal workflows with its own input, and a schedule
-// without a queue would continue as new forever.
+// TestPOOL6_AScheduleRefusesOrdersThatNoClientGives proves that a schedule refuses commands that no
+// client creates. Such a command could start internal workflows with any input, or make the
+// schedule continue as new for ever because it has no queue.
 func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
@@ -32,7 +33,7 @@ func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 		} {
 			w.Forge(own(w), event.ScheduleRun, fmt.Sprintf(`{"at":"2020-01-01T00:00:00Z",%s}`, order))
 		}
-		_, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly") // after the forged orders
+		_, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly") // a valid command after the forged ones
 		call(t, err)
 		after := await(w, "the next trigger", func(i workflow.ScheduleInfo) bool { return i.Started == 2 })
 		if len(w.Lines("schedule refuses what it is asked for")) != 7 {

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Workflows started by schedules: nightly returns its tick; stays records its tick, and waits until
-// it gets a message or is canceled.
+// Workflows that schedules start. Nightly returns its input and its tick. Stays waits for a message
+// or a cancel.
 var (
 	Nightly = flowtest.Flow[string, string]("nightly")
 	nightly = flowtest.As(Nightly, func(ctx workflow.Context, in string) (string, error) {
@@ -30,7 +30,7 @@ var (
 	stays = flowtest.As(Stays, func(ctx workflow.Context, _ string) (string, error) { return leave.Receive(ctx) })
 )
 
-// clock shows another time than the clock that the test advances.
+// clock is ahead of another clock by a constant duration.
 type clock struct {
 	store.Clock
 	by time.Duration
@@ -45,7 +45,7 @@ func schedule(w *flowtest.World, s workflow.Schedule) {
 	}
 }
 
-// own returns the run of the schedule.
+// own returns the run of the schedule nightly.
 func own(w *flowtest.World) *workflow.Handle {
 	w.T.Helper()
 	return w.Client.Run(get(w, "nightly").Run)
@@ -60,9 +60,9 @@ func get(w *flowtest.World, name string) workflow.ScheduleInfo {
 	return info
 }
 
-// eventually waits until cond holds. Code that computes a wait from virtual time while the time
-// jumps sets a timer that is too late: therefore, if cond does not hold, a little more time passes.
-// Tests must tolerate six minutes of it.
+// eventually waits until cond holds. If cond does not hold for a second, it advances time by six
+// seconds. This is necessary because code may compute a timer just before the clock jumps, and the
+// timer is then too late. Tests must tolerate six minutes of additional time.
 func eventually(w *flowtest.World, what string, cond func() bool) {
 	w.T.Helper()
 	nudge := time.NewTicker(time.Second)
@@ -82,7 +82,8 @@ func eventually(w *flowtest.World, what string, cond func() bool) {
 	}
 }
 
-// await waits until the published state of a schedule fulfills a condition.
+// await waits until the published state of the schedule nightly satisfies a condition, and returns
+// the state.
 func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) bool) (info workflow.ScheduleInfo) {
 	w.T.Helper()
 	defer func() {
@@ -97,8 +98,8 @@ func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) boo
 	return info
 }
 
-// trigger makes a schedule that has started nothing start a run, and waits for the result of the
-// run.
+// trigger makes the schedule nightly start a run outside of its ticks, and waits for the result.
+// The schedule must have started no run before.
 func trigger(w *flowtest.World) {
 	w.T.Helper()
 	run, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly")
@@ -113,12 +114,12 @@ func trigger(w *flowtest.World) {
 	}
 }
 
-// tickRun returns the run of a tick.
+// tickRun returns the run of a tick of the schedule nightly.
 func tickRun(w *flowtest.World, tick time.Time) *workflow.Run[string] {
 	return Nightly.Get(w.Client, event.TickRunID("nightly", tick.UTC().Format(time.RFC3339Nano), tick))
 }
 
-// ran waits for the result of the run of a tick.
+// ran waits for the result of the run of a tick, and checks it.
 func ran(w *flowtest.World, tick time.Time) {
 	w.T.Helper()
 	eventually(w, "the run of tick "+tick.String()+" exists", func() bool {
@@ -130,8 +131,7 @@ func ran(w *flowtest.World, tick time.Time) {
 	}
 }
 
-// started returns the ticks of the runs that the schedule has started, with the number of runs of
-// each.
+// started returns the number of runs that schedules have started for each tick.
 func started(w *flowtest.World, workflowName string) map[string]int {
 	w.T.Helper()
 	found := map[string]int{}
@@ -153,7 +153,7 @@ func call(t *testing.T, err error) {
 	}
 }
 
-// at parses a time.
+// at parses a time in RFC 3339 format.
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	v, err := time.Parse(time.RFC3339, text)

@@ -1,5 +1,5 @@
-// Package schedules_test proves the promises about schedules, through clients and workers, on every
-// store.
+// Package schedules_test proves the promises about schedules. Its tests use clients and workers on
+// every store.
 package schedules_test
 
 import (

@@ -35,7 +35,7 @@ func TestPOOL6_EveryWorkerTogetherStartEachTickOnce(t *testing.T) {
 		ticks := slices.Sorted(maps.Keys(found))
 		first := at(t, ticks[0])
 		want := map[string]int{}
-		for i := range ticks { // without a gap
+		for i := range ticks { // the ticks have no gap
 			want[first.Add(time.Duration(i)*time.Second).Format(time.RFC3339)] = 1
 		}
 		if diff := cmp.Diff(want, found); diff != "" {
@@ -50,13 +50,13 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		w.Work(worker.Config{}, nightly)
 		s := ops.New(w.Client).Schedules()
 		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"})
-		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // repeated: no effect
+		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // the same schedule again has no effect
 
 		call(t, s.Pause(w.Ctx, "nightly", "stocktaking"))
 		if info := await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused }); info.Note != "stocktaking" || !info.Next.IsZero() {
 			t.Errorf("paused: got %+v", info)
 		}
-		trigger(w) // despite the pause
+		trigger(w) // a trigger works during a pause
 		call(t, s.Resume(w.Ctx, "nightly"))
 		info := await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Paused })
 		if got := info.Next; got.Month() != time.January || got.Day() != 1 || got.Hour() != 0 || !got.After(time.Now()) {
@@ -70,7 +70,7 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		}
 
 		noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		for range 2 { // the second time each tick already has a run
+		for range 2 { // in the second round, each tick already has a run
 			call(t, s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: noon, To: noon.AddDate(0, 0, 120)}))
 		}
 		await(w, "the backfills are done", func(i workflow.ScheduleInfo) bool { return i.Started == 1+2*120 && len(i.Backfills) == 0 })
@@ -93,7 +93,7 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		if _, err := s.Get(w.Ctx, "nightly"); !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Errorf("Get after Delete: got %v", err)
 		}
-		schedule(w, workflow.Schedule{When: "every 24h"}) // the name is free
+		schedule(w, workflow.Schedule{When: "every 24h"}) // the name of the deleted schedule is free
 		if info := get(w, "nightly"); info.When != "every 24h" || info.Started != 0 {
 			t.Errorf("a new one: got %+v", info)
 		}
@@ -102,8 +102,8 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 	})
 }
 
-// An operator who moves a workflow to another queue may stop the workers of the old queue when the
-// schedule has moved.
+// TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue proves that a schedule moves to the new queue
+// of its workflow. When it has moved, the operator may stop the workers of the old queue.
 func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		old := w.Work(worker.Config{}, nightly)
@@ -259,7 +259,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 			t.Errorf("%s of a schedule that is not there: got %v", what, err)
 		}
 	}
-	// Without a worker the schedule is shown, accepts orders, and can be deleted.
+	// Without a worker, the schedule is listed and can be deleted.
 	if info := get(w, "nightly"); info.When != "every 1h" || !info.Unserved {
 		t.Errorf("without a worker: got %+v", info)
 	}
@@ -275,8 +275,8 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	}
 }
 
-// A schedule that never fires because no worker serves it reports that, and the log of the other
-// workers contains one warning.
+// TestPOOL6_AScheduleThatNobodyServesIsShownWithOneWarning proves that a schedule that no worker
+// serves is shown as unserved. The log of the other workers contains one warning.
 func TestPOOL6_AScheduleThatNobodyServesIsShownWithOneWarning(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Echoes)
@@ -351,8 +351,9 @@ func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
 	})
 }
 
-// After a failover a schedule may have lost the record of its starts; one that was created again
-// has lost all of it.
+// TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain proves that a schedule starts no tick
+// twice, even if it has lost the record of its starts. A failover may cause such a loss. Here the
+// schedule is deleted and created again.
 func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
@@ -361,7 +362,7 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 			schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: overlap})
 			call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
 			info := await(w, "the ticks are done", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
-			if info.Skipped != 0 { // the existing run of the tick must not count as an overlapping run
+			if info.Skipped != 0 { // the run that a tick already has does not overlap with itself
 				t.Errorf("round %d: %d ticks were skipped", round, info.Skipped)
 			}
 			for day := range 20 {
@@ -382,8 +383,8 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 	})
 }
 
-// A failed run of a schedule starts nothing any more: this must not look as if the schedule had
-// never existed.
+// TestPOOL6_AScheduleThatHasFailedSaysSo proves that the error for a schedule whose run has failed
+// names this run. Otherwise the schedule would appear never to have existed.
 func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, nightly)

@@ -95,7 +95,7 @@ func TestSTEP4_AStepThatIgnoresItsContextIsLeftBehindAfterTheGracePeriod(t *test
 	if logs := w.Logs.String(); !flowtest.ContainsAll(logs, "ignores its context", "test.deaf", "attempt_test.go") {
 		t.Errorf("the log does not say where the step hangs:\n%s", logs)
 	}
-	close(release) // what follows is too late, and has no effect
+	close(release) // the step returns too late, without effect
 	wk.Stop()
 	if n := len(flowtest.Filter(w.Log(run), event.StepCompleted)); n != 0 {
 		t.Errorf("the log has %d step_completed", n)
@@ -108,7 +108,7 @@ func TestSTEP7_ANonIdempotentStepThatTimesOutIsNotRepeated(t *testing.T) {
 	w := flowtest.NewVirtual(t)
 	begun := make(chan struct{})
 	w.Work(worker.Config{}, flowtest.As(waits, once.Call), once.As(func(ctx context.Context, _ int) (int, error) {
-		close(begun) // a second attempt would panic
+		close(begun) // panics in a second attempt
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}))
@@ -129,14 +129,14 @@ func TestSTEP8_TheContextTellsWhichAttemptThisIs(t *testing.T) {
 			if !ok || c.Attempt != step.Attempt(ctx) {
 				t.Errorf("Current: %v, %v; Attempt: %d", c, ok, step.Attempt(ctx))
 			}
-			c.Tags["mine"] = "changed" // no other code may see the change
+			c.Tags["mine"] = "changed" // the change must not affect other code
 			got.Add(c)
 			keys.Add(step.IdempotencyKey(ctx))
 			switch c.Attempt {
 			case 1:
 				return 0, flowtest.ErrBusy
 			case 2:
-				<-ctx.Done() // this worker stops
+				<-ctx.Done() // ends when the first worker stops
 				return 0, ctx.Err()
 			}
 			return n, nil
@@ -230,7 +230,7 @@ func TestSTEP8_TheNextAttemptReadsTheLastHeartbeat(t *testing.T) {
 				return 0, flowtest.ErrBusy
 			case 2:
 				<-ctx.Done()
-				return 0, step.Heartbeat(ctx, 1) // the context has ended: it is not stored
+				return 0, step.Heartbeat(ctx, 1) // fails because the context has ended
 			}
 			return last.Done, nil
 		})
@@ -257,8 +257,8 @@ func TestSTEP8_AHeartbeatThatCannotBeStoredIsAnError(t *testing.T) {
 	_ = flowtest.Result(w, flowtest.Start(w, flowtest.One, 1))
 }
 
-// The step occupies one processor and makes no calls; its worker's lease would have expired several
-// times.
+// TestSTEP9_ACPUBoundStepKeepsItsClaim proves that a worker keeps its claim while a step uses one
+// processor and makes no calls. The step takes several times as long as the lease.
 func TestSTEP9_ACPUBoundStepKeepsItsClaim(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		cfg := worker.Config{Heartbeat: 40 * time.Millisecond, ClaimExpiry: 160 * time.Millisecond}
@@ -271,7 +271,7 @@ func TestSTEP9_ACPUBoundStepKeepsItsClaim(t *testing.T) {
 			return step.Attempt(ctx), ctx.Err()
 		})
 		w.Work(cfg, impl, flowtest.Calls)
-		w.Work(cfg, impl, flowtest.Calls) // would take the run
+		w.Work(cfg, impl, flowtest.Calls) // this worker would take over the run
 		if got := flowtest.Result(w, flowtest.Start(w, flowtest.One, 1)); got != 1 || executed.Load() != 1 {
 			t.Errorf("attempt %d completed the step after %d executions, want 1 and 1", got, executed.Load())
 		}

@@ -22,17 +22,18 @@ var (
 	errPrivate = errors.New("nobody registered this")
 )
 
-// outageError is registered, and implements its own stored form although its field is not exported.
+// outageError is a registered error type with an exported field.
 type outageError struct{ Region string }
 
 func (e *outageError) Error() string { return "outage in " + e.Region }
 
-// outageCopyError is the type that a client package declares in its place.
+// outageCopyError is registered under the same name as outageError. A client package can declare
+// such a type instead of importing the original.
 type outageCopyError struct{ Region string }
 
 func (e *outageCopyError) Error() string { return fmt.Sprintf("%+v", *e) }
 
-// listError cannot be compared.
+// listError is an error type whose values are not comparable.
 type listError []string
 
 func (e listError) Error() string { return fmt.Sprint([]string(e)) }
@@ -44,7 +45,7 @@ func init() {
 	shim.RegisterError[listError]("test.listError")
 }
 
-// raised are errors returned by a step, with the expected matches for callers.
+// raised contains errors that a step returns, and checks that callers of the step can make.
 var raised = []struct {
 	name  string
 	err   error
@@ -131,7 +132,9 @@ func TestRUN4_ARunErrorSaysWhatHappenedToWhichRun(t *testing.T) {
 	}
 }
 
-// An error of a callee about its own timeout must not look like the caller's timeout.
+// TestRUN4_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun proves that the errors ErrTimeout and
+// ErrCanceled of a run do not match for the caller of the run. Otherwise the caller would take them
+// for its own timeout or cancel.
 func TestRUN4_ErrTimeoutAndErrCanceledStopAtTheBoundaryOfARun(t *testing.T) {
 	inner := flowtest.Flow[string, int]("inner")
 	w := flowtest.NewMemory(t)

@@ -1,4 +1,5 @@
-// Package steps_test proves the promises of steps, through clients and workers, on every store.
+// Package steps_test proves the promises about steps. Its tests use clients and workers on every
+// store.
 package steps_test
 
 import (

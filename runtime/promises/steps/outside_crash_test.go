@@ -24,8 +24,8 @@ import (
 
 var declined = workflow.NewHook[int]("declined")
 
-// settles has three steps whose attempts are pending: one is completed, one is failed, and one gets
-// no outcome.
+// settles returns a workflow with three steps whose attempts are pending. One step is completed
+// from outside, one is failed, and one gets no outcome.
 func settles(timeout time.Duration) (flow workflow.Definition[int, string], setup func(*workflowtest.Env)) {
 	flow = flowtest.Flow[int, string]("settles")
 	good := flowtest.AStep[int, int]("settles.good", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 9}})
@@ -39,7 +39,7 @@ func settles(timeout time.Duration) (flow workflow.Definition[int, string], setu
 				case err == nil:
 					return "done"
 				case errors.As(err, &failed) && (failed.Code == event.CodeTimeout || failed.Code == event.CodeInterrupted):
-					return "nobody" // the step timed out, or a crash interrupted it: it is not idempotent
+					return "nobody" // a timeout or a crash has ended the step, which is not idempotent
 				case errors.Is(err, workflow.ErrCanceled):
 					return "canceled"
 				}
@@ -111,7 +111,9 @@ func TestSTEP13_OutcomesFromOutsideMayComeInEveryOrder(t *testing.T) {
 	workflowtest.Interleave(t, flow, 1, setup, 100)
 }
 
-// A step on another queue or with limits has a separate run, to which its token belongs.
+// TestSTEP13_AStepOnAnotherQueueIsFinishedFromOutside proves that a step on another queue can be
+// completed, failed and canceled from outside. Such a step has its own run, to which its token
+// belongs.
 func TestSTEP13_AStepOnAnotherQueueIsFinishedFromOutside(t *testing.T) {
 	render := flowtest.AStep[int, int]("charge.remote", shim.Policy{Queue: "gpu", Retry: flowtest.Quick})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -154,8 +156,9 @@ func TestSTEP13_AStepOnAnotherQueueIsFinishedFromOutside(t *testing.T) {
 	})
 }
 
-// Permits are for attempts that a worker executes: a pending attempt releases them, and takes them
-// again while its outcome is recorded.
+// TestSTEP13_AStepGivesItsPermitsBackWhileItIsLeftToOthers proves that a pending attempt holds no
+// permits. It releases them when the code has returned, and takes them again while its outcome is
+// recorded.
 func TestSTEP13_AStepGivesItsPermitsBackWhileItIsLeftToOthers(t *testing.T) {
 	one := limit.New("test.outside", limit.Config{AtOnce: 1})
 	charge := flowtest.AStep[int, int]("charge.limited", shim.Policy{Retry: flowtest.Quick, Uses: shim.Uses(func(flowtest.StepArgs[int]) []limit.Use {
@@ -165,7 +168,7 @@ func TestSTEP13_AStepGivesItsPermitsBackWhileItIsLeftToOthers(t *testing.T) {
 		w.Work(worker.Config{}, charge.As(leaves), flowtest.As(charges, charge.Call))
 		var runs []*workflow.Run[int]
 		var hooks []workflow.HookInfo
-		for n := range 3 { // all of them wait at the same time
+		for n := range 3 { // the limit of one permit does not prevent three pending attempts
 			run := flowtest.Start(w, charges, n)
 			runs = append(runs, run)
 			w.Eventually("the hook of the step is listed", func() bool {

@@ -17,7 +17,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// over checks that err reports that the attempt is over, and whether it was answered.
+// over fails the test unless err reports that the attempt is over. answered is the expected result
+// of matching ErrHookAnswered.
 func over(t *testing.T, what string, err error, answered bool) {
 	t.Helper()
 	if !errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookAnswered) != answered {
@@ -28,7 +29,7 @@ func over(t *testing.T, what string, err error, answered bool) {
 func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policy   shim.Policy
-		attempts int // attempts that time out
+		attempts int // number of attempts that time out
 		code     string
 		text     string
 	}{
@@ -87,7 +88,8 @@ func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
 	}
 }
 
-// An accepted outcome counts, even if it arrives when the attempt times out.
+// TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout proves that an accepted outcome of a
+// step counts, even if it arrives at the same time as the timeout of the attempt.
 func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.races", shim.Policy{Timeout: 300 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}})
 	w := flowtest.NewMemory(t)
@@ -98,7 +100,7 @@ func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 		run := flowtest.Start(w, charges, n)
 		racers.Go(func() {
 			e := w.Reach(run, event.StepHookCreated, 1)
-			if n%4 > 0 { // the outcome races with the timeout
+			if n%4 > 0 { // send at about the time of the timeout
 				time.Sleep(time.Until(e.Due) + time.Duration(n%7-5)*time.Millisecond)
 			}
 			sent := charged.Send(w.Ctx, w.Client, e.Token, n)
@@ -120,8 +122,9 @@ func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithTheTimeout(t *testing.T) {
 	}
 }
 
-// The code of an attempt waits until the attempt times out, and the worker is not notified that the
-// token was used meanwhile.
+// TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow proves that an outcome accepted
+// before the timeout of an attempt counts, although the code of the attempt waits until the
+// timeout. The worker is not notified of the outcome before that.
 func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.slow", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
 	w := flowtest.NewVirtual(t)
@@ -161,8 +164,8 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) 
 	}
 }
 
-// The worker reads the outcome only after the attempt has timed out, although it was accepted in
-// time.
+// TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead proves that an outcome accepted before
+// the timeout of an attempt counts, although the worker reads it after the timeout.
 func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.unread", shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 1}})
 	holds := flowtest.AStep[int, int]("charge.holds", shim.Policy{Timeout: 100 * time.Hour})
@@ -171,7 +174,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 	var closed atomic.Bool
 	deaf.Around = func(_ context.Context, op string, _ any, do func() error) error {
 		err := do()
-		if op == "wait" && closed.Load() { // the worker is not notified of new items
+		if op == "wait" && closed.Load() { // keeps the worker from being notified of new items
 			return errors.New("no answer")
 		}
 		return err
@@ -181,7 +184,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	leave := make(chan struct{})
 	w.Work(worker.Config{}, charge.As(leaves), holds.As(func(context.Context, int) (int, error) {
-		<-leave // so that the worker keeps the run
+		<-leave // keeps the run on the worker
 		return 0, nil
 	}), flowtest.As(charges, func(ctx workflow.Context, n int) (int, error) {
 		other := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return holds.Call(ctx, n) })
@@ -239,8 +242,9 @@ func TestSTEP13_ACancelFreesAStepThatIsLeftToOthers(t *testing.T) {
 	})
 }
 
-// At whatever moment a cancel arrives: an accepted outcome has completed the step, or the log
-// records that it was too late.
+// TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithACancel proves that an outcome that races with a
+// cancel is not lost. If it was accepted, the step has completed, or the log lists the outcome as
+// unread.
 func TestSTEP13_NoAcceptedOutcomeIsLostWhenItRacesWithACancel(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.cancels", shim.Policy{})
 	w := flowtest.NewMemory(t)

@@ -20,13 +20,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// charged completes the steps of these tests from outside.
+// charged is the hook with which these tests complete steps from outside.
 var charged = workflow.NewHook[int]("charged")
 
 // charges calls a step and returns its result.
 var charges = flowtest.Flow[int, int]("charges")
 
-// leaves is a step that leaves the outcome of an attempt to the holder of its token.
+// leaves is the code of a step whose attempts are pending until their outcome is sent to the hook
+// charged.
 func leaves(ctx context.Context, _ int) (int, error) {
 	later, err := step.Later(ctx, charged)
 	if err != nil {
@@ -35,7 +36,7 @@ func leaves(ctx context.Context, _ int) (int, error) {
 	return later.Pending()
 }
 
-// left waits until attempt n of the step of a run is pending, and returns its token.
+// left waits until attempt n of the step of a run is pending, and returns the token of the attempt.
 func left(w *flowtest.World, run flowtest.Follows, n int) string {
 	w.T.Helper()
 	tok := w.Reach(run, event.StepHookCreated, n).Token
@@ -100,7 +101,7 @@ func TestSTEP13_WhoeverHasTheTokenCompletesTheStep(t *testing.T) {
 		if err := flowtest.Paid.Send(w.Ctx, w.Client, tok, 1); !errors.Is(err, workflow.ErrHookNotFound) {
 			t.Errorf("another hook: got %v, want ErrHookNotFound", err)
 		}
-		finish := func() { // before and after the run has taken it
+		finish := func() { // sends twice, before and after the run has received the outcome
 			t.Helper()
 			for i := range 2 {
 				if err := charged.Send(w.Ctx, w.Client, tok, 30, workflow.IdempotencyKey("call-1")); err != nil {
@@ -209,7 +210,7 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 		var running, overlaps atomic.Int64
 		leave := make(chan struct{})
 		w.Work(worker.Config{}, charge.As(func(ctx context.Context, n int) (int, error) {
-			if n > 0 { // the code of the first run may still be returning when the second one begins
+			if n > 0 { // not checked for n = 0, because this code may return while the next run begins
 				if running.Add(1) > 1 {
 					overlaps.Add(1)
 				}
@@ -220,9 +221,9 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 				v, pending := later.Pending()
 				return v, errors.Join(err, pending)
 			}
-			<-ctx.Done() // an outcome from outside ends it
+			<-ctx.Done() // the outcome from outside ends the context
 			if n > 0 {
-				<-leave // and it returns late
+				<-leave // the code returns late
 			}
 			return -1, nil
 		}), flowtest.As(charges, charge.Call))
@@ -241,7 +242,7 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Reach(run, event.StepRetrying, 1)
-		close(leave) // only now may the next attempt begin
+		close(leave) // the next attempt may begin only after this code has returned
 		if err := charged.Send(w.Ctx, w.Client, left(w, run, 1), 12); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("the first token: %v", err)
 		}
@@ -257,8 +258,9 @@ func TestSTEP13_WhatComesWhileTheCodeStillRunsIsItsOutcome(t *testing.T) {
 	})
 }
 
-// TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins runs a step that passes its token
-// on, on a worker that dies before the step has returned or does something else first.
+// TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins proves that the token of an attempt
+// remains valid if the worker of the attempt dies before the step returns. It is valid until the
+// next attempt begins.
 func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T) {
 	charge := flowtest.AStep[int, int]("charge.dies", shim.Policy{Retry: flowtest.Quick})
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
@@ -266,7 +268,7 @@ func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T)
 		first := true
 		w.Keep(1, worker.Config{}, func(die func()) []flowtest.Binding {
 			if !first {
-				<-next // no worker has the runs
+				<-next // until then, no worker has the runs
 			}
 			first = false
 			return []flowtest.Binding{flowtest.As(charges, charge.Call), charge.As(func(ctx context.Context, _ int) (int, error) {
@@ -296,7 +298,7 @@ func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T)
 		run = flowtest.Start(w, charges, 1)
 		tok = <-tokens
 		next <- struct{}{}
-		left(w, run, 1) // the first attempt was never pending
+		left(w, run, 1) // waits for the second attempt; the first one was never pending
 		if err := charged.Send(w.Ctx, w.Client, tok, 42); !errors.Is(err, workflow.ErrHookDisposed) {
 			t.Errorf("the token of the attempt that died: got %v, want ErrHookDisposed", err)
 		}
@@ -310,7 +312,7 @@ func TestSTEP13_ATokenOfADeadWorkerIsGoodUntilTheNextAttemptBegins(t *testing.T)
 		if got := flowtest.Result(w, run); got != 43 {
 			t.Errorf("got %d, want 43", got)
 		}
-		next <- struct{}{} // so that the fleet can end
+		next <- struct{}{} // lets the last worker of the fleet start, so that the fleet can stop
 	})
 }
 
@@ -325,7 +327,7 @@ func TestSTEP13_StreamsAreClosedWithTheCompletionFromOutside(t *testing.T) {
 				return 0, err
 			}
 			wrote <- struct{}{}
-			if n == 1 { // its outcome arrives while it runs
+			if n == 1 { // for n = 1, the outcome arrives while the code is executing
 				<-ctx.Done()
 			}
 			return later.Pending()
@@ -404,7 +406,7 @@ func TestSTEP13_AForkBeginsAStepAgainThatIsLeftToOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left(w, fork, 3) // it has taken over the first one
+		left(w, fork, 3) // the fork has taken over the first step
 		finish := func(run *workflow.Run[int], a, b int) {
 			t.Helper()
 			hooks, err := run.Hooks(w.Ctx)

@@ -51,7 +51,7 @@ func TestSTEP13_FailingItFromOutsideIsAnAttemptOfItsPolicy(t *testing.T) {
 				}
 				tokens = append(tokens, tok)
 				fail(tok, fmt.Errorf("gateway: %w", &flowtest.NegativeError{N: -n}))
-				fail(tok, fmt.Errorf("gateway: %w", &flowtest.NegativeError{N: -n})) // repeated
+				fail(tok, fmt.Errorf("gateway: %w", &flowtest.NegativeError{N: -n})) // repeating the failure has no effect
 			}
 			failed := failure(run, 3, event.CodeError)
 			var negative *flowtest.NegativeError
@@ -126,9 +126,9 @@ func TestSTEP13_MisuseIsATypedError(t *testing.T) {
 			if leaked, err = step.Later(ctx, charged); err != nil {
 				return 0, err
 			}
-			return 3, nil // its outcome is not pending
+			return 3, nil // the attempt returns a result instead of being pending
 		},
-		4: func(context.Context) (int, error) { return leaked.Pending() }, // of another attempt
+		4: func(context.Context) (int, error) { return leaked.Pending() }, // uses the token of another attempt
 	}
 	w.Work(worker.Config{}, charge.As(func(ctx context.Context, n int) (int, error) { return misuse[n](ctx) }), flowtest.As(charges, charge.Call))
 	for n := range 3 {
@@ -158,10 +158,10 @@ func TestSTEP13_MisuseIsATypedError(t *testing.T) {
 	flowtest.Result(w, bill)
 }
 
-// picky is a result that only its own code can decode.
+// picky is a type whose UnmarshalJSON method refuses some values.
 type picky struct{ N int }
 
-// UnmarshalJSON refuses negative numbers.
+// UnmarshalJSON refuses negative numbers, and panics for numbers below -100.
 func (p *picky) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &p.N); err != nil {
 		return err

@@ -16,13 +16,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// paidBody is the body of a callback of a payment service.
+// paidBody is the body of a callback from a payment service.
 type paidBody struct {
 	Cents int  `json:"cents"`
 	Card  card `json:"card"`
 }
 
-// card decodes JSON with its own method.
+// card is a type with its own UnmarshalJSON method, which refuses or panics for some values.
 type card string
 
 func (c *card) UnmarshalJSON(b []byte) error {
@@ -44,7 +44,8 @@ var (
 	sellStep = flowtest.AStep[int, int]("sell-work", shim.Policy{})
 )
 
-// sellTwice works, and then takes two payloads; its token is user-defined if own is not empty.
+// sellTwice opens a hook, calls a step and then takes two payloads. If own is not empty, it is the
+// token of the hook.
 var sellTwice = flowtest.As(selling, func(ctx workflow.Context, own string) ([]int, error) {
 	var opts []workflow.HookOption
 	if own != "" {
@@ -69,8 +70,8 @@ var sellTwice = flowtest.As(selling, func(ctx workflow.Context, own string) ([]i
 	return all, nil
 })
 
-// A payload of the wrong type is a mistake of its sender: the sender gets an error, and the run
-// continues with payloads that fit.
+// TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender proves that the sender of a payload of the
+// wrong type gets an error, and that the run continues with payloads that fit.
 func TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender(t *testing.T) {
 	for name, own := range map[string]string{"a random token": "", "a token of one's own": "order-7"} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +112,8 @@ func TestFLOW6_APayloadThatDoesNotFitIsRefusedToItsSender(t *testing.T) {
 	}
 }
 
-// A payload that only the type's own method can refuse is skipped, recorded and logged.
+// TestFLOW6_APayloadThatCannotBeReadIsSkippedAndRecorded proves that a payload is skipped, recorded
+// and logged if only the UnmarshalJSON method of its type can refuse it.
 func TestFLOW6_APayloadThatCannotBeReadIsSkippedAndRecorded(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work := sellStep.As(func(_ context.Context, n int) (int, error) { return n, nil })

@@ -19,7 +19,7 @@ var (
 	texts = flowtest.Flow[string, string]("texts")
 )
 
-// big is a text whose stored form is somewhat larger than n bytes.
+// big returns a text of n bytes. Its stored form is somewhat larger.
 func big(n int) string { return strings.Repeat("x", n) }
 
 const (
@@ -86,7 +86,7 @@ func TestSTEP11_LargePayloadsAreLoggedByNameOnceAndKeptWhole(t *testing.T) {
 	run := flowtest.Start(w, texts, big(warned))
 	w.Reach(run, event.WaitCreated, 1)
 	first.Stop()
-	w.Work(worker.Config{}, code...) // replays without another warning
+	w.Work(worker.Config{}, code...) // the replay logs no second warning
 	if err := flowtest.Wake.Send(w.Ctx, run, big(warned)); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestSTEP11_TheLimitsAreThoseOfTheClient(t *testing.T) {
 	if _, err := flowtest.Echo.Start(w.Ctx, w.Client, big(200)); err == nil || !flowtest.ContainsAll(err.Error(), "the limit is 100") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := flowtest.Echo.Start(w.Ctx, w.Client, big(92)); err == nil { // {"in":"…"} has 9 bytes more
+	if _, err := flowtest.Echo.Start(w.Ctx, w.Client, big(92)); err == nil { // the stored form {"in":"…"} is 9 bytes longer, and exceeds the limit of 100
 		t.Error("101 bytes were accepted")
 	}
 	_ = flowtest.Start(w, flowtest.Echo, big(91))
@@ -117,7 +117,7 @@ func TestSTEP11_TheLimitsAreThoseOfTheClient(t *testing.T) {
 	}
 }
 
-// explosive cannot be stored.
+// explosive is a type that panics when it is encoded or decoded.
 type explosive struct{ N int }
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
@@ -162,7 +162,9 @@ func TestSTEP11_ValuesThatCannotBeEncodedAreErrorsThatNameThem(t *testing.T) {
 	}
 }
 
-// The types of a step, a workflow and a result have changed since their values were stored.
+// TestSTEP11_WhatCannotBeDecodedIsAnErrorThatNamesIt proves that a value that cannot be decoded is
+// an error that names the value. The types of a step, a workflow and a result have changed since
+// the values were stored.
 func TestSTEP11_WhatCannotBeDecodedIsAnErrorThatNamesIt(t *testing.T) {
 	numeric := flowtest.AStep[int, int]("retyped", shim.Policy{})
 	worded := flowtest.AStep[string, string]("retyped", shim.Policy{})
@@ -200,7 +202,9 @@ func TestSTEP11_WhatCannotBeDecodedIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-// Package json would encode each as U+FFFD, and merge two keys.
+// TestSTEP11_StringsThatAreNotUTF8AreRefusedBySenderAndReceiver proves that senders and receivers
+// refuse strings that are not valid UTF-8. Package json would replace the invalid bytes by U+FFFD,
+// which would merge two keys of a map.
 func TestSTEP11_StringsThatAreNotUTF8AreRefusedBySenderAndReceiver(t *testing.T) {
 	type letter struct{ Names map[string]int }
 	keys := letter{map[string]int{"caf\xe9": 1, "caf\xe8": 2}}

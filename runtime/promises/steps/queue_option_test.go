@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// sited is a step whose result is the name of the worker that executed it.
+// sited is a step that returns the name of the worker that executes it.
 var (
 	sited  = flowtest.AStep[int, string]("sited", shim.Policy{Retry: flowtest.Quick})
 	siting = flowtest.Flow[int, []string]("siting")

@@ -34,7 +34,7 @@ func TestSTEP10_AStepRunsOnAWorkerOfItsQueueWithTheKeyOfTheCaller(t *testing.T) 
 		if got := flowtest.Result(w, run); got != "rtest.gpurenders/test.gpu#1v7" {
 			t.Errorf("the step was told %q", got)
 		}
-		// The key if the caller executed the step itself.
+		// The key must be the one that the step has if its caller executes it.
 		own := attempt.With(w.Ctx, &attempt.Attempt{Run: run.ID(), Key: "renders/test.gpu#1"})
 		if got, want := <-key, step.IdempotencyKey(own); got != want {
 			t.Errorf("the idempotency key is %s, want %s", got, want)
@@ -130,7 +130,7 @@ func TestSTEP10_WhatNobodyServesWaitsAndASlowWorkerIsReplaced(t *testing.T) {
 		return "", ctx.Err()
 	}))
 	<-begun
-	first.Stop() // in the middle of the attempt
+	first.Stop() // stops the worker during the attempt
 	w.Work(worker.Config{Queues: []string{"gpu"}}, flowtest.Gpu.As(func(ctx context.Context, _ int) (string, error) {
 		return fmt.Sprint(step.Attempt(ctx)), nil
 	}))
@@ -173,7 +173,9 @@ func TestSTEP10_ManyStepsOfOneRunAreNotLimitedAsChildrenAre(t *testing.T) {
 	}
 }
 
-// Cut after any event, the log leads to the same result.
+// TestSTEP10_KilledAnywhereTheCallerGetsTheResult proves that a caller gets the same results of
+// steps on another queue if its worker dies after any event. It cuts the log of the caller after
+// each event and continues from there.
 func TestSTEP10_KilledAnywhereTheCallerGetsTheResult(t *testing.T) {
 	two := flowtest.Flow[int, []string]("two")
 	code := flowtest.As(two, func(ctx workflow.Context, _ int) ([]string, error) {
@@ -191,7 +193,7 @@ func TestSTEP10_KilledAnywhereTheCallerGetsTheResult(t *testing.T) {
 	log := w.Log(run)
 	for cut := range log {
 		if cut == 0 || log[cut-1].Type == event.ChildCreated {
-			continue // its start was sent with that commit
+			continue // the commit of the last event has sent the start of the step run
 		}
 		if diff := cmp.Diff(want, flowtest.Result(w, flowtest.AfterCrash(w, two, log[:cut]))); diff != "" {
 			t.Errorf("cut behind event %d (-want +got):\n%s", cut, diff)

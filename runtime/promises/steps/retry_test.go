@@ -19,8 +19,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// delays runs a step that always fails and returns the times between the end of an attempt and the
-// next one: as planned, and the minimum of the actual ones.
+// delays executes a step that always fails. It returns the planned delays between the attempts, and
+// the error of the step. It fails the test if an attempt begins before its time.
 func delays(t *testing.T, p shim.Policy, opts ...workflow.StepOption) ([]time.Duration, *workflow.StepError) {
 	t.Helper()
 	broken := flowtest.AStep[int, int]("broken", p)
@@ -82,8 +82,9 @@ func TestSTEP4_PoliciesDecideWhenAnAttemptIsRepeated(t *testing.T) {
 	}
 }
 
-// The error of a step whose total time has passed reports that, in addition to the error of the
-// last attempt with all its properties, both in the workflow and in the outcome of the run.
+// TestSTEP4_AnErrorOfTheTotalTimeSaysHowLongItWas proves that the error of a step whose total time
+// has passed contains this reason and the error of the last attempt. The workflow and the outcome
+// of the run contain the same error.
 func TestSTEP4_AnErrorOfTheTotalTimeSaysHowLongItWas(t *testing.T) {
 	const total = "its total time of 35s leaves none for another attempt: "
 	for name, tt := range map[string]struct {
@@ -222,7 +223,9 @@ func TestSTEP5_ThePredicateOfTheDirectiveEndsTheStep(t *testing.T) {
 	}
 }
 
-// The error of another run has its own code, which does not apply to this step.
+// TestSTEP5_AStepThatReturnsAnotherRunsErrorIsTriedAgain proves that a step is retried if it
+// returns the error of another run. The code of that error concerns the other run and not this
+// step.
 func TestSTEP5_AStepThatReturnsAnotherRunsErrorIsTriedAgain(t *testing.T) {
 	for _, code := range []string{event.CodeCanceled, event.CodeTimeout, event.CodePanic} {
 		w := flowtest.NewMemory(t)

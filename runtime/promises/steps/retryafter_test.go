@@ -18,7 +18,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// A busy service is not a failure of the step, in place or on another queue.
+// TestSTEP5_RetryAfterUsesUpNoAttempt proves that attempts that return RetryAfter do not count, in
+// place and on another queue. A busy service is not a failure of the step.
 func TestSTEP5_RetryAfterUsesUpNoAttempt(t *testing.T) {
 	const busy = 7
 	asks := flowtest.AStep[string, int]("asks", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 2, Initial: time.Millisecond}})
@@ -32,7 +33,7 @@ func TestSTEP5_RetryAfterUsesUpNoAttempt(t *testing.T) {
 				switch n := step.Attempt(ctx); {
 				case n <= busy:
 					return 0, fmt.Errorf("ask: %w", step.RetryAfter(flowtest.ErrBusy, 0))
-				case n == busy+1: // the first that counts
+				case n == busy+1: // the first attempt that counts
 					return 0, flowtest.ErrBusy
 				default:
 					return n, nil
@@ -44,7 +45,7 @@ func TestSTEP5_RetryAfterUsesUpNoAttempt(t *testing.T) {
 				t.Errorf("%s: completed by attempt %d, want %d", where, got, busy+2)
 			}
 			if where != workflow.DefaultQueue {
-				continue // the attempts are in the log of the run that executes the step
+				continue // the log of the step run contains the attempts
 			}
 			var codes, want []string
 			for _, e := range flowtest.Filter(w.Log(run), event.StepRetrying) {
@@ -91,7 +92,8 @@ func TestSTEP5_RetryAfterBeyondItsBoundUsesUpAttempts(t *testing.T) {
 	}
 }
 
-// The number of RetryAfter errors and of remaining attempts is derived only from the log.
+// TestSTEP5_RetryAfterIsCountedTheSameWhereverAWorkerCrashes proves that a crash at any point does
+// not change the number of attempts that count. This number is derived from the log alone.
 func TestSTEP5_RetryAfterIsCountedTheSameWhereverAWorkerCrashes(t *testing.T) {
 	asks := flowtest.AStep[int, int]("asks", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 6, Initial: time.Millisecond}})
 	flow := flowtest.Flow[int, int]("crashes")

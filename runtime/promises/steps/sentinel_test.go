@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// lyingError claims a match with its Is method, and panics for one sentinel.
+// lyingError is an error whose Is method matches one sentinel and panics for another.
 type lyingError struct{}
 
 func (lyingError) Error() string { return "lying" }
@@ -38,7 +38,8 @@ func refusedDial() error {
 	return err
 }
 
-// A match by an error's own Is method is preserved in the log.
+// TestSTEP5_ErrorsMatchWhatTheySayTheyAre proves that the log keeps the matches of an error's own
+// Is method.
 func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "none")
 	errs := map[string]struct {
@@ -76,7 +77,7 @@ func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 		for name := range errs {
 			wrong, err := flowtest.Start(w, d, name).Result(w.Ctx)
 			if wrong == "" {
-				wrong = matches(err, name) // also after the end of the run
+				wrong = matches(err, name) // the error must also match after the end of the run
 			}
 			if wrong != "" || err == nil {
 				t.Errorf("%s: %s (%v)", name, wrong, err)
@@ -85,7 +86,8 @@ func TestSTEP5_ErrorsMatchWhatTheySayTheyAre(t *testing.T) {
 	})
 }
 
-// The run in which the failure began is found from the outermost error, with its stack.
+// TestFLOW9_TheRunErrorOfAFailedChildIsReachable proves that the error of the run in which a
+// failure began, with its stack, can be reached from the outermost error.
 func TestFLOW9_TheRunErrorOfAFailedChildIsReachable(t *testing.T) {
 	top, middle, bottom := flowtest.Flow[int, int]("top"), flowtest.Flow[int, int]("middle"), flowtest.Flow[int, int]("bottom")
 	call := func(d workflow.Definition[int, int], wrap string) func(ctx workflow.Context, n int) (int, error) {

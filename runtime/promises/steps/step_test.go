@@ -23,7 +23,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// shop has a step that is a method: its dependency lives in the receiver.
+// shop has a method that is a step. Its receiver contains the dependency of the step.
 type shop struct{ price int }
 
 func (s *shop) total(_ context.Context, n int) (int, error) { return s.price * n, nil }
@@ -75,7 +75,7 @@ func TestSTEP2_AnInterruptedStepRestartsFromItsBeginning(t *testing.T) {
 		var begun atomic.Int32
 		impl := flowtest.Work1.As(func(ctx context.Context, n int) (int, error) {
 			if begun.Add(1) == 1 {
-				<-ctx.Done() // until the worker abandons it
+				<-ctx.Done() // blocks until the worker stops
 				return 0, ctx.Err()
 			}
 			return n + step.Attempt(ctx), nil
@@ -94,7 +94,8 @@ func TestSTEP2_AnInterruptedStepRestartsFromItsBeginning(t *testing.T) {
 	})
 }
 
-// Steps get the same keys in whatever order they complete.
+// TestSTEP3_KeysAreTheSameInWhateverOrderStepsComplete proves that steps have the same keys in
+// whatever order they complete.
 func TestSTEP3_KeysAreTheSameInWhateverOrderStepsComplete(t *testing.T) {
 	fan := flowtest.Flow[int, workflow.None]("fan")
 	keys := func(t *testing.T, reverse bool) []string {
@@ -212,12 +213,12 @@ func TestSTEP6_APanicIsAFailedAttemptWithTheUsersLine(t *testing.T) {
 	})
 }
 
-// moody is an error whose methods may panic.
+// moody is an error whose methods panic. Unwrap panics only for a nil pointer.
 type moody struct{ inner error }
 
 func (m *moody) Error() string { return "moody" }
 
-func (m *moody) Unwrap() error { return m.inner } // panics for a nil pointer
+func (m *moody) Unwrap() error { return m.inner } // panics if m is nil
 
 func (m *moody) As(any) bool { panic("do not ask me") }
 
@@ -358,8 +359,8 @@ func TestSTEP2_StepsThatEveryWorkerLeavesUnendedUseUpTheirAttempts(t *testing.T)
 	}
 }
 
-// A step with a single attempt survives any number of shutdowns, because none of them is a failure
-// of the step.
+// TestSTEP2_StopsUseUpNoAttempts proves that the stop of a worker does not count as a failed
+// attempt. A step with a single attempt survives any number of stops.
 func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 	single := flowtest.AStep[int, int]("single", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}})
 	pay := flowtest.Flow[int, int]("pay")
@@ -373,7 +374,7 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 			case nth > stops:
 				return n, nil
 			case nth%3 == 0:
-				<-stuck // it ignores the end of its context, and is abandoned
+				<-stuck // this attempt ignores the end of its context, so the worker abandons it
 			}
 			<-ctx.Done()
 			return 0, ctx.Err()
@@ -382,7 +383,7 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 		run := flowtest.Start(w, pay, 7)
 		for n := int32(1); n <= stops; n++ {
 			bound := flowtest.ObeysWithin(flowtest.Patience)
-			if n%3 == 0 { // it never ends
+			if n%3 == 0 { // the attempt will not end
 				bound = flowtest.ObeysWithin(10 * time.Millisecond)
 			}
 			wk := w.Work(worker.Config{Grace: time.Millisecond}, impl, code, bound)
@@ -393,8 +394,8 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 		if got := flowtest.Result(w, run); got != 7 {
 			t.Errorf("got %d", got)
 		}
-		// A step that obeys is not logged; a step that hangs is logged with the line where it
-		// hangs.
+		// The worker logs nothing about an attempt that ends in time. For an attempt that hangs, it
+		// logs the line of code.
 		if n := w.Logs.Count("grace period is over: a step is still running"); n != stops/3 || !flowtest.ContainsAll(w.Logs.String(), "step_test.go") {
 			t.Errorf("%d steps are said to be running still, or not where, want %d", n, stops/3)
 		}
@@ -410,8 +411,9 @@ func TestSTEP2_StopsUseUpNoAttempts(t *testing.T) {
 	})
 }
 
-// The value that a step returns after the end of its context is its result, even if the step may
-// not run twice.
+// TestSTEP7_AResultThatAStopBroughtForthIsNoInterruption proves that the value which a step returns
+// after the end of its context is its result. This also holds for a step that must not be executed
+// twice.
 func TestSTEP7_AResultThatAStopBroughtForthIsNoInterruption(t *testing.T) {
 	once := flowtest.AStep[int, int]("once", shim.Policy{NonIdempotent: true, Retry: flowtest.Quick})
 	pay := flowtest.Flow[int, int]("pay")

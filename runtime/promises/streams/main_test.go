@@ -1,5 +1,5 @@
-// Package streams_test proves the promises of streams and published values, through clients and
-// workers, on every store.
+// Package streams_test proves the promises about streams and published values. Its tests use
+// clients and workers on every store.
 package streams_test
 
 import (

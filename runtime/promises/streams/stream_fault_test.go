@@ -77,7 +77,8 @@ func TestRUN3_ResultWaitsForAnOutageToEnd(t *testing.T) {
 	})
 }
 
-// A server is killed and restarted while readers follow.
+// TestRUN6_ReadersOfStreamsReconnectWhenTheServerIsBack proves that readers of streams continue
+// after the server was killed and restarted.
 func TestRUN6_ReadersOfStreamsReconnectWhenTheServerIsBack(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	st, err := redisstore.Open(server.URL())
@@ -125,7 +126,7 @@ func TestRUN6_ReadersOfStreamsReconnectWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// rewound shows a stream that has lost its end after it was read.
+// rewound is a store in which a stream loses its last two chunks after the first read.
 type rewound struct {
 	store.Store
 	lost atomic.Bool
@@ -158,7 +159,7 @@ func TestRUN15_AReaderIsToldThatTheStoreHasLostChunks(t *testing.T) {
 	}
 }
 
-// fenceless fences off the publications of steps from some moment on.
+// fenceless is a store that refuses the publications of steps with ErrFenced while lost is set.
 type fenceless struct {
 	store.Store
 	lost atomic.Bool
@@ -187,7 +188,7 @@ func TestFLOW8_AStepWhoseClaimIsLostIsToldSoAndStopped(t *testing.T) {
 		err := flowtest.Writes(ctx, 2)
 		select {
 		case <-ctx.Done():
-		case <-w.Ctx.Done(): // too late
+		case <-w.Ctx.Done(): // the test has run out of time
 		}
 		ended <- end{err, context.Cause(ctx)}
 		st.lost.Store(false)
@@ -222,7 +223,7 @@ func TestFLOW8_AStepIsToldThatTheRunHasClosedTheStream(t *testing.T) {
 			return n, step.Write(ctx, other, 3)
 		}))
 		run := flowtest.Start(w, flowtest.Streams, 1)
-		for range flowtest.Tokens.Read(w.Ctx, run) { // the chunk of the step exists
+		for range flowtest.Tokens.Read(w.Ctx, run) { // waits until the step has written its chunk
 			break
 		}
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 1))
@@ -233,10 +234,10 @@ func TestFLOW8_AStepIsToldThatTheRunHasClosedTheStream(t *testing.T) {
 	})
 }
 
-// deaf does not respond to publications until the test allows it.
+// deaf is a store that answers publications only after the test has closed hears.
 type deaf struct {
 	store.Store
-	asked chan int // number of chunks of each call
+	asked chan int // number of chunks in each call
 	hears chan struct{}
 }
 
@@ -266,7 +267,7 @@ func TestFLOW8_WhoWaitsForAWriteIsFreeWhenItsContextEnds(t *testing.T) {
 			t.Errorf("Write with a context that has ended returned %v", err)
 		}
 		left <- context.WithoutCancel(ctx)
-		return n, nil // requests in progress are abandoned
+		return n, nil // the worker abandons requests in progress
 	}))
 	run := flowtest.Start(w, flowtest.Streams, 1)
 	_ = flowtest.Result(w, run)

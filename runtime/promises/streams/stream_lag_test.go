@@ -68,7 +68,8 @@ func TestRUN15_AReaderIsToldThatItsNextChunkOfAStreamIsNotKept(t *testing.T) {
 	}
 }
 
-// A reader is slower than the writers of a stream that keeps few chunks.
+// TestRUN15_ASlowReaderIsToldThatItFellBehindAStream proves that a reader gets a LagError if it is
+// slower than the writers of a stream that keeps few chunks.
 func TestRUN15_ASlowReaderIsToldThatItFellBehindAStream(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {
@@ -93,7 +94,7 @@ func TestRUN15_ASlowReaderIsToldThatItFellBehindAStream(t *testing.T) {
 					return
 				}
 				flowtest.Order(t, err)
-				if got = append(got, c.Index); len(got) == 1 { // the first chunk takes long
+				if got = append(got, c.Index); len(got) == 1 { // while the reader processes the first chunk, the others are written
 					flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 1))
 					_ = flowtest.Result(w, run)
 				}
@@ -124,7 +125,7 @@ func TestRUN15_ThousandsOfReadersShareFewConnections(t *testing.T) {
 		runs[i] = flowtest.Start(w, flowtest.Streams, 3)
 	}
 	var readers sync.WaitGroup
-	var counts [10]sync.WaitGroup // readers that have not seen the first chunk
+	var counts [10]sync.WaitGroup // by run: readers that have not received the first chunk
 	for i := range counts {
 		counts[i].Add(n / len(counts))
 	}
@@ -157,7 +158,7 @@ func TestRUN15_ThousandsOfReadersShareFewConnections(t *testing.T) {
 		_, _ = fmt.Sscanf(line, "connected_clients:%d", &connected)
 	}
 	readers.Wait()
-	if connected == 0 || connected > 10+3 { // connections of the store, its listener, the worker's wait, and this query
+	if connected == 0 || connected > 10+3 { // 10 of the store, its listener, the wait of the worker, and the client of this query
 		t.Errorf("%d readers hold %d connections", n, connected)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// unwritable cannot be encoded.
+// unwritable is a type that cannot be encoded.
 type unwritable struct{ C chan int }
 
 func TestFLOW8_AValueThatCannotBeStoredEndsTheRun(t *testing.T) {
@@ -72,7 +72,8 @@ func TestFLOW8_AStepIsToldThatAValueCannotBeStored(t *testing.T) {
 	}
 }
 
-// greatest records the maximum published by one commit.
+// greatest is a store that records the number of publishing commits, and the largest number of
+// chunks in one commit.
 type greatest struct {
 	store.Store
 	commits, chunks atomic.Int64

@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// soak enables the full size of tests that otherwise run at a small scale.
+// soak makes tests of streams use their full size. By default they use a small one.
 var soak = flag.Bool("soak", false, "run the tests of streams with 100,000 chunks and thousands of readers")
 
 func scale(small, full int) int {
@@ -29,7 +29,7 @@ func scale(small, full int) int {
 	return small
 }
 
-// five writes 10, 20, … 50 and waits for a message.
+// five writes the values 10, 20, 30, 40 and 50 and then waits for a number.
 var five = flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {
 	for i := range 5 {
 		flowtest.Tokens.Write(ctx, 10*(i+1))
@@ -85,7 +85,7 @@ func TestFLOW8_FromTheEndFollowsLive(t *testing.T) {
 		for c, err := range flowtest.Tokens.Read(w.Ctx, run, workflow.FromEnd(1)) {
 			flowtest.Order(t, err)
 			got = append(got, flowtest.Chunk{Index: c.Index, Value: c.Value})
-			if c.Value < 5 { // the response to each chunk is the next one, and then the end
+			if c.Value < 5 { // each chunk makes the test send the next number; 0 ends the run
 				flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, (c.Value+1)%5))
 			}
 		}
@@ -114,7 +114,7 @@ func TestFLOW8_ReadersMissNothingAndSeeNothingTwice(t *testing.T) {
 					got[i] = w.Chunks(run)
 				case 1:
 					got[i] = w.InPieces(run, 7)
-				default: // starts late
+				default: // begins to read after the step has started
 					w.Reach(run, event.StepStarted, 1)
 					got[i] = w.Chunks(run)
 				}
@@ -131,8 +131,9 @@ func TestFLOW8_ReadersMissNothingAndSeeNothingTwice(t *testing.T) {
 	})
 }
 
-// Many goroutines of one step write to one stream, and three readers follow: one to the end, one in
-// pieces, one that starts in the middle.
+// TestFLOW8_ThreeReadersFollowAStepThatWritesVeryManyChunks proves that three readers get the same
+// chunks of a stream to which a hundred goroutines of one step write. One reader reads to the end,
+// one reads in pieces, and one begins in the middle.
 func TestFLOW8_ThreeReadersFollowAStepThatWritesVeryManyChunks(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		const writers = 100
@@ -173,7 +174,7 @@ func TestFLOW8_ThreeReadersFollowAStepThatWritesVeryManyChunks(t *testing.T) {
 		if diff := cmp.Diff(got[0], got[2]); diff != "" {
 			t.Error("the third reader saw other chunks than the first")
 		}
-		next := make([]int, writers) // the chunks of each writer are in order
+		next := make([]int, writers) // the next value of each writer, whose chunks must be in order
 		for i, c := range got[0] {
 			by := c.Value / n
 			if c.Index != uint64(i+1) || c.Value != by*n+next[by] {
@@ -195,7 +196,7 @@ func TestFLOW8_BreakingOutReleasesEverythingAndAnErrorIsTheLastPair(t *testing.T
 			if c.Index != 1 || err != nil {
 				t.Errorf("got %d, %v", c.Index, err)
 			}
-			break // goleak checks the rest
+			break // goleak checks that everything is released
 		}
 		ctx, cancel := context.WithCancel(w.Ctx)
 		var last error

@@ -64,13 +64,13 @@ func TestSTEP10_AStepOnAnotherQueueIsToldThatTheStreamIsClosedOrTheCallerHasEnde
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 7))
 		_ = flowtest.Result(w, run)
 		close(ended)
-		if err := <-errs; !errors.Is(err, workflow.ErrClaimLost) && !errors.Is(err, workflow.ErrCanceled) { // the cancel may be faster
+		if err := <-errs; !errors.Is(err, workflow.ErrClaimLost) && !errors.Is(err, workflow.ErrCanceled) { // the step may notice the cancel before the loss of the claim
 			t.Errorf("got %v, want ErrClaimLost", err)
 		}
 	})
 }
 
-// lateChunk puts a chunk into the inbox of a run just before the run ends.
+// lateChunk is a store that delivers a chunk to the inbox of a run just before the run ends.
 type lateChunk struct {
 	store.Store
 	item store.Item

@@ -33,12 +33,12 @@ func TestFLOW8_ReadersSeeWhatARunAndItsStepsWriteAndTheClose(t *testing.T) {
 			}
 			flowtest.Tokens.Write(ctx, 40)
 			flowtest.Tokens.Close(ctx)
-			flowtest.Tokens.Close(ctx) // has no effect
+			flowtest.Tokens.Close(ctx) // the second Close has no effect
 			return flowtest.Numbers.Receive(ctx)
 		}), flowtest.Work1.As(func(ctx context.Context, n int) (int, error) { return n, flowtest.Writes(ctx, 20, 30) }))
 		run := flowtest.Start(w, flowtest.Streams, 1)
 		want := join(flowtest.Written(1, 10), flowtest.By("streams/test.work1#1", 1, flowtest.Written(2, 20, 30)), flowtest.Written(4, 40))
-		flowtest.Same(t, "a reader that came with the run", w.Chunks(run), want) // ends with the close although the run continues
+		flowtest.Same(t, "a reader that came with the run", w.Chunks(run), want) // the reader ends with the stream, although the run continues
 		flowtest.Same(t, "a late reader", w.Chunks(run), want)
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 7))
 		if got := flowtest.Result(w, run); got != 7 {
@@ -66,7 +66,7 @@ func TestFLOW8_StreamsThatNobodyClosesEndWithTheRun(t *testing.T) {
 		run := flowtest.Start(w, flowtest.Streams, 5)
 		got := make(chan []flowtest.Chunk)
 		go func() { got <- w.Chunks(run) }()
-		for range flowtest.Tokens.Read(w.Ctx, run) { // the chunk exists
+		for range flowtest.Tokens.Read(w.Ctx, run) { // waits until the step has written its first chunk
 			break
 		}
 		flowtest.Order(t, flowtest.Numbers.Send(w.Ctx, run, 7))
@@ -88,7 +88,7 @@ func TestFLOW8_ChunksOfFailedAttemptsStayAndSayWhoseTheyAre(t *testing.T) {
 		}), flowtest.Work1.As(func(ctx context.Context, n int) (int, error) {
 			a := step.Attempt(ctx)
 			err := flowtest.Writes(ctx, 10*a+1, 10*a+2)
-			if a < 3 { // a stream closed by a failed attempt stays open
+			if a < 3 { // the Close of a failed attempt has no effect
 				return 0, errors.Join(err, step.Close(ctx, flowtest.Tokens), flowtest.ErrBusy)
 			}
 			return n, err
@@ -137,7 +137,8 @@ func stepRun(ctx context.Context) workflow.RunID {
 	return c.RunID
 }
 
-// A worker without the run in memory replays it after each message.
+// TestFLOW8_AReplayWritesNothingTwice proves that a replay publishes no chunk twice. Each message
+// is processed by a worker that must replay the run.
 func TestFLOW8_AReplayWritesNothingTwice(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		code := []flowtest.Binding{flowtest.As(flowtest.Streams, func(ctx workflow.Context, n int) (int, error) {
@@ -210,7 +211,9 @@ func TestFLOW8_ARunThatContinuesGoesOnWithTheStreams(t *testing.T) {
 	})
 }
 
-// A stream closed by one run of a chain, or by a step, is closed for all.
+// TestFLOW8_WritingToAClosedStreamIsAMistakeThatSaysSo proves that writing to a closed stream fails
+// with an error that explains the mistake. The stream may have been closed by the code, by a step,
+// or by an earlier run of the chain.
 func TestFLOW8_WritingToAClosedStreamIsAMistakeThatSaysSo(t *testing.T) {
 	for name, code := range map[string]func(ctx workflow.Context, n int) (int, error){
 		"closed by the code": func(ctx workflow.Context, n int) (int, error) {

@@ -103,7 +103,7 @@ func TestFLOW7_WatchSeesTheNewestValuesInOrderAndEndsWithTheRun(t *testing.T) {
 			}
 		}
 		for range flowtest.Level.Watch(w.Ctx, run) {
-			break // must not be called again
+			break // the iterator must not call the loop body again
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestFLOW7_AValueThatCannotBeStoredEndsTheRun(t *testing.T) {
 				_, err := undone.Call(ctx, in)
 				return err
 			})
-			defer flowtest.Level.Set(ctx, 7) // the code has ended
+			defer flowtest.Level.Set(ctx, 7) // has no effect, because the code has ended
 			defer func() { _ = recover() }()
 			if in == "large" {
 				text.Set(ctx, strings.Repeat("x", 101))
