@@ -16,20 +16,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Ask is a named request to a running run that may change the run and returns a result. Declare it
-// once as a package variable and use it on both sides:
+// Ask is a named request to a run that has not ended. The request may change the run and returns a
+// result. Declare an Ask once as a package variable, and use it in workflow code and in callers:
 //
 //	var SetLimit = workflow.NewAsk[int, int]("set-limit")
 type Ask[Q, A any] struct{ name string }
 
 // NewAsk returns the ask with the given name. Names are kebab-case, unique in a module and at most
-// 200 bytes long. NewAsk panics if the name is empty or longer.
+// 200 bytes long. NewAsk panics if the name is empty or longer than that.
 func NewAsk[Q, A any](name string) Ask[Q, A] {
 	checkName("NewAsk", name)
 	return Ask[Q, A]{name: name}
 }
 
-// Name returns the ask's name.
+// Name returns the name of the ask.
 func (a Ask[Q, A]) Name() string { return a.name }
 
 func (a Ask[Q, A]) question() string { return "question of ask " + a.name }
@@ -41,24 +41,22 @@ func (a Ask[Q, A]) declared() {
 	}
 }
 
-// Handle answers the questions that arrive from this call until the end of the run, and those that
-// arrived before. It does not wait. A second call for the same ask replaces the first handler.
+// Handle makes the run answer questions from this call until its end, including questions that
+// arrived earlier. Handle does not wait. A second call for the same ask replaces the first handler.
 //
 // validate returns the reason for refusing a question, or nil. A nil validate accepts all
-// questions. It is called when the question arrives, while no other code of the run executes; it
-// may read the variables of the workflow, but must neither change them nor wait. A refused question
-// leaves no trace in the log unless it arrived before the call of Handle: such a question had to be
-// recorded to be kept.
+// questions. It is called when a question arrives, while no other code of the run executes. It may
+// read the variables of the workflow, but must not change them or wait. A refused question is not
+// recorded, unless it arrived before the call of Handle.
 //
-// An accepted question is recorded, and answer runs as durable code in its own branch under ctx, so
-// several questions may be answered concurrently. It runs to its end despite crashes, and its
+// An accepted question is recorded. answer is durable code that runs in its own branch under ctx,
+// so several questions may be answered concurrently. It runs to its end despite crashes, and its
 // result is recorded and published in one atomic action. A panic of answer fails the run, as in
 // every branch.
 //
-// A run that continues as new first answers the accepted questions; the new run gets the questions
-// that arrive meanwhile. If answers change the state that is passed to the new run, call
-// [CloseAsks] first. If the run ends in another way, calls that wait for an answer return a
-// [RefusedError].
+// A run that continues as new first answers the accepted questions. Questions that arrive meanwhile
+// go to the new run. If answers change the state that is passed to the new run, call [CloseAsks]
+// first. If the run ends in another way, calls that wait for an answer return a [RefusedError].
 func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
 	a.declared()
 	b := ctx.branch()
@@ -89,7 +87,7 @@ func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Conte
 }
 
 // CloseAsks stops accepting questions and waits until the accepted ones are answered. Call it
-// before reading state that answers change and that the code returns or passes to
+// before the code reads state that answers change and that it returns or passes to
 // [Definition.ContinueAsNew]. Later questions go to the new run, or are refused when the run has
 // ended. [Ask.Handle] opens all asks again.
 func CloseAsks(ctx Context) {
@@ -98,7 +96,7 @@ func CloseAsks(ctx Context) {
 	b.CloseAsks()
 }
 
-// failureOf returns the stored form of an error, or nil for nil.
+// failureOf returns the stored form of err, or nil if err is nil.
 func failureOf(err error) *event.Failure {
 	if err == nil {
 		return nil
@@ -110,18 +108,20 @@ func failureOf(err error) *event.Failure {
 	return failure.Encode(err, code)
 }
 
-// Ask sends a question to a run, or to its continuation, and waits for the answer, including
-// through an outage of the store. ctx bounds the wait. A question that arrives before the run
-// handles this ask waits in the run. With an [IdempotencyKey] the run gets the question once,
-// however many callers send it, and all callers get the same answer. Use a key to repeat the call
-// after an error that does not determine the answer, such as the error of ctx, because the question
-// may have been accepted. The answers to at least the last 1,000 questions are available
-// immediately; older answers are searched for in the logs of the run after one second, and a key
-// may be forgotten after 24 hours.
+// Ask sends a question to a run, or to its continuation, and waits for the answer. During an outage
+// of the store it keeps waiting. It returns at the latest when ctx ends. If the run does not handle
+// this ask, the question waits in the run until it does.
 //
-// Errors: a *[RefusedError] if the question was not accepted, or the run has ended without
+// With an [IdempotencyKey], the run receives the question once, however many callers send it, and
+// all callers receive the same answer. If a call fails with an error that leaves the answer
+// unknown, such as the error of ctx, the question may have been accepted. Use a key to repeat such
+// a call. The answers to at least the last 1,000 questions are available immediately. Ask searches
+// the logs of the run for older answers after one second. The store may forget a key after 24
+// hours.
+//
+// Errors: a *[RefusedError] if the question was not accepted, or if the run has ended without
 // answering it; an *[AnswerError] if the run answered with an error; ErrRunNotFound; a
-// *[PayloadError]; the error of ctx.
+// *[PayloadError]; or the error of ctx.
 func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) (A, error) {
 	a.declared()
 	var v A
@@ -159,22 +159,22 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 type asking struct {
 	reader
 	id    event.ItemID
-	next  uint64    // next chunk to read; earlier ones were read or are gone
-	lost  bool      // some chunks were gone before they could be read
-	until time.Time // when the search in the logs begins
+	next  uint64    // next chunk to read; earlier ones were read or do not exist
+	lost  bool      // some chunks were removed before they were read
+	until time.Time // time at which the search in the logs begins
 	found *effects.Answer
 	ended bool // no chunk will follow
 }
 
-// askPatience is how long a caller waits for an answer that may have been given long ago before it
-// searches the logs.
+// askPatience is the time for which a caller waits for an answer before it searches the logs. It
+// applies only if chunks that may contain the answer were removed.
 const askPatience = time.Second
 
-// errUnanswered means that no answer will come.
+// errUnanswered means that the run has ended without answering the question.
 var errUnanswered = errors.New("the run has ended without answering")
 
-// ask delivers the question and waits for the answer. A question with a key may already have an
-// answer.
+// ask delivers the question and waits for the answer. If the question has a key, the answer may
+// exist.
 func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*effects.Answer, error) {
 	if err := a.begin(ctx, keyed); err != nil || a.found != nil {
 		return a.found, err
@@ -186,8 +186,8 @@ func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*e
 	return a.await(ctx, refused == nil)
 }
 
-// begin determines the chunk from which an answer can come. A question with a key may have been
-// answered before, so all chunks are read.
+// begin determines the first chunk that can contain the answer. A question with a key may have been
+// answered earlier, so all chunks are read.
 func (a *asking) begin(ctx context.Context, keyed bool) error {
 	if keyed {
 		a.next = 1
@@ -198,8 +198,8 @@ func (a *asking) begin(ctx context.Context, keyed bool) error {
 	return err
 }
 
-// await waits for the answer. refusable reports that the question was delivered; if no trace of it
-// is left, it was refused.
+// await waits for the answer. refusable reports that the question was delivered. If neither the
+// logs nor the inbox contain such a question, the run has refused it.
 func (a *asking) await(ctx context.Context, refusable bool) (*effects.Answer, error) {
 	for {
 		if err := a.read(ctx); err != nil || a.found != nil {
@@ -220,7 +220,8 @@ func (a *asking) await(ctx context.Context, refusable bool) (*effects.Answer, er
 	}
 }
 
-// wait waits for a new chunk, or until the search in the logs begins.
+// wait waits for a new chunk. If chunks were lost, it also returns when the search in the logs must
+// begin.
 func (a *asking) wait(ctx context.Context) error {
 	if !a.lost {
 		return a.hear(ctx, a.next-1)
@@ -236,14 +237,14 @@ func (a *asking) wait(ctx context.Context) error {
 	return err
 }
 
-// read reads the chunks that were not read before.
+// read reads the chunks that have not been read, until one contains the answer.
 func (a *asking) read(ctx context.Context) error {
 	for {
 		page, err := a.page(ctx, store.ReadStream{From: a.next})
 		if err != nil {
 			return err
 		}
-		if page.Last+1 < a.next { // the store has lost writes: later chunks have reused indexes
+		if page.Last+1 < a.next { // the store has lost writes, and later chunks have the same indexes as the lost ones
 			a.next = 1
 			continue
 		}
@@ -268,8 +269,8 @@ func (a *asking) read(ctx context.Context) error {
 	}
 }
 
-// lookBack searches the logs of the chain for an answer that is not published any more. A question
-// that was delivered and left no trace was refused.
+// lookBack searches the logs of the chain for an answer whose chunk was removed. If the question
+// was delivered and no log or inbox contains it, the run has refused it.
 func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 	known := false
 	run, err := a.first(ctx)
@@ -286,7 +287,7 @@ func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 		return err
 	}
 	if err := a.read(ctx); err != nil || a.found != nil {
-		return err // it was refused during the search
+		return err // the refusal may have been published during the search
 	}
 	a.found = &effects.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
 		Code: event.CodeRefused, Message: "the validation did, and why is not kept any more",
@@ -294,7 +295,7 @@ func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 	return nil
 }
 
-// first returns the oldest existing run of the chain.
+// first returns the oldest run of the chain that exists.
 func (a *asking) first(ctx context.Context) (RunID, error) {
 	var chain event.Loop
 	for run := a.run; ; {
@@ -320,8 +321,8 @@ func (a *asking) first(ctx context.Context) (RunID, error) {
 	}
 }
 
-// search looks for the answer in the log of a run. known reports that the question is in the log or
-// inbox; next is the run as which the run has continued.
+// search reads the log of a run and sets a.found if it contains the answer. known reports that the
+// log or the inbox contains the question. next is the run that continues this run.
 func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool, err error) {
 	l, err := a.c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
@@ -344,33 +345,34 @@ func (a *asking) search(ctx context.Context, run RunID) (next RunID, known bool,
 	return next, known || slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == a.id }), nil
 }
 
-// RefusedError reports that a run has refused a question, or has ended before answering it.
-// errors.Is and errors.As also match the error of the validation; if the run has ended, it matches
-// [ErrRunTerminal].
+// RefusedError reports that a run has refused a question, or has ended without answering it.
+// errors.Is and errors.As also match the error of the validation. If the run has ended, errors.Is
+// matches [ErrRunTerminal].
 type RefusedError struct {
 	Run    RunID
 	Ask    string
 	Reason string
-	// Ended reports that the run has ended. It may have accepted the question before.
+	// Ended reports that the run has ended without answering. It may have accepted the question.
 	Ended bool
 
 	failure *event.Failure
 }
 
-// Error returns a text with the ask, the run and the reason.
+// Error returns a text that contains the ask, the run and the reason.
 func (e *RefusedError) Error() string {
 	return e.head() + e.Reason
 }
 
 func (e *RefusedError) head() string { return fmt.Sprintf("ask %s: run %s refused: ", e.Ask, e.Run) }
 
-// Is reports whether the error of the validation matches target. ErrRunTerminal matches if the run
-// has ended.
+// Is reports whether the error of the validation matches target. If the run has ended, it also
+// reports true for ErrRunTerminal.
 func (e *RefusedError) Is(target error) bool {
 	return e.Ended && target == ErrRunTerminal || failure.Is(e.failure, target)
 }
 
-// As finds the error of the validation as the type of target.
+// As sets target to the error of the validation if it has the type of target. It reports whether it
+// did.
 func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
 
 // MarshalFailure returns the stored form of e.
@@ -378,7 +380,7 @@ func (e *RefusedError) MarshalFailure() *event.Failure {
 	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
 }
 
-// UnmarshalFailure restores e from the result of MarshalFailure.
+// UnmarshalFailure sets e from the result of MarshalFailure.
 func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
 	s, cause, err := storedIn(f)
 	*e = RefusedError{Run: s.Run, Ask: s.Ask, Ended: s.Ended, failure: cause}
@@ -386,8 +388,8 @@ func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
 	return err
 }
 
-// AnswerError reports that a run has accepted a question and answered with an error. errors.Is and
-// errors.As also match that error.
+// AnswerError reports that a run has accepted a question and answered it with an error. errors.Is
+// and errors.As also match that error.
 type AnswerError struct {
 	Run    RunID
 	Ask    string
@@ -397,7 +399,7 @@ type AnswerError struct {
 	failure *event.Failure
 }
 
-// Error returns a text with the ask, the run and the reason.
+// Error returns a text that contains the ask, the run and the reason.
 func (e *AnswerError) Error() string {
 	return e.head() + e.Reason
 }
@@ -407,7 +409,8 @@ func (e *AnswerError) head() string { return fmt.Sprintf("ask %s: run %s answere
 // Is reports whether the error in the answer matches target.
 func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, target) }
 
-// As finds the error in the answer as the type of target.
+// As sets target to the error in the answer if it has the type of target. It reports whether it
+// did.
 func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target) }
 
 // MarshalFailure returns the stored form of e.
@@ -415,7 +418,7 @@ func (e *AnswerError) MarshalFailure() *event.Failure {
 	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
 }
 
-// UnmarshalFailure restores e from the result of MarshalFailure.
+// UnmarshalFailure sets e from the result of MarshalFailure.
 func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
 	s, cause, err := storedIn(f)
 	*e = AnswerError{Run: s.Run, Ask: s.Ask, Code: s.Code, failure: cause}
@@ -423,8 +426,8 @@ func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
 	return err
 }
 
-// storedAnswer is the stored form of RefusedError and AnswerError. The reason is part of the
-// message.
+// storedAnswer is the stored form of RefusedError and AnswerError. The message of the failure
+// contains the reason.
 type storedAnswer struct {
 	Run   RunID  `json:"run"`
 	Ask   string `json:"ask"`
@@ -433,7 +436,7 @@ type storedAnswer struct {
 }
 
 func stored(wire, code, message string, data storedAnswer, cause *event.Failure) *event.Failure {
-	b, _ := json.Marshal(data) // strings always encode
+	b, _ := json.Marshal(data) // Marshal cannot fail for strings
 	f := &event.Failure{Code: code, Type: wire, Message: message, Data: b}
 	if cause != nil {
 		f.Causes = []*event.Failure{cause}

@@ -12,33 +12,33 @@ import (
 
 // The limits of children.
 const (
-	// DefaultChildren is the maximum number of open children of one run, unless the directive of
-	// its workflow sets another with children=N.
+	// DefaultChildren is the maximum number of open children of one run. The directive of a
+	// workflow may set another maximum with children=N.
 	DefaultChildren = 10
 	// MaxDepth is the maximum depth of a tree of runs.
 	MaxDepth = 100
-	// DefaultChildrenInAll is the maximum number of children that one run may start in total, or
-	// children=N if that is larger. A run that needs more children continues as new.
+	// DefaultChildrenInAll is the maximum number of children that one run may start in total. If
+	// children=N is larger, N is the maximum. A run that needs more children must continue as new.
 	//
-	// The count is kept for each parent in its own log, not for all runs below a root. The runs of
-	// a tree may be in any partition, so an exact count would have to be kept in the partition of
-	// the root, and each parent would have to reserve from it before it starts a child: one more
-	// round trip, and a protocol that survives lost writes on either side. The purpose of the
-	// limit, that no log and no outbox grows without bound, needs only a limit per parent; the size
-	// of a tree is bounded by this limit and MaxDepth.
+	// Each parent counts its children in its own log. There is no count for all runs below a root:
+	// the runs of a tree may be in any partition, so each parent would have to reserve from a count
+	// in the partition of the root before it starts a child. That would cost one more round trip
+	// for each child, and a protocol that survives lost writes on either side. The limit exists so
+	// that no log and no outbox grows without bound, for which a limit per parent is sufficient.
+	// This limit and MaxDepth bound the size of a tree.
 	DefaultChildrenInAll = 1000
 )
 
-// LimitError reports that a child was not started because a limit on children is reached. Nothing
+// LimitError reports that a child was not started because a limit of children is reached. Nothing
 // was recorded, so the caller may repeat the call later.
 type LimitError struct {
-	Workflow string // of the child
-	What     string // for example "children at once"
+	Workflow string // workflow of the child
+	What     string // the exceeded limit, for example "children at once"
 	Limit    int
 	Fix      string
 }
 
-// Error names the limit and how to raise it.
+// Error returns a text that contains the limit and how to raise it.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("start child %s: the limit of %d %s is reached: %s", e.Workflow, e.Limit, e.What, e.Fix)
 }
@@ -46,11 +46,11 @@ func (e *LimitError) Error() string {
 // Child is the future result of a run that this run has started.
 type Child[T any] struct {
 	*Future[T]
-	op *replay.Op // nil if it was not started
+	op *replay.Op // nil if the child was not started
 }
 
-// Child starts a run of this workflow from the code of another workflow, waits for it and returns
-// its result or error. The run is a child of the calling run: see [Definition.StartChild].
+// Child starts a child run of this workflow from the code of another workflow. It waits for the
+// child and returns its result or error. See [Definition.StartChild].
 func (d Definition[In, Out]) Child(ctx Context, in In) (Out, error) {
 	c := d.child(ctx, in, false, nil)
 	if c.op == nil {
@@ -65,13 +65,15 @@ func (d Definition[In, Out]) Child(ctx Context, in In) (Out, error) {
 	return o.Value, o.Err
 }
 
-// StartChild starts a run of this workflow from the code of another workflow. The call does not
-// wait, and reports every error as the error of the result: a *RunError if the child failed, was
-// canceled (it matches [ErrCanceled]) or could not be started because its workflow ID is in use (it
-// matches *[ActiveRunError]), a *[LimitError] if there are too many children, or a *[PayloadError].
+// StartChild starts a child run of this workflow from the code of another workflow. It does not
+// wait, and reports every error as the error of the returned result.
 //
-// If ctx ends, the child is asked to cancel, and the result waits for its outcome.
-// [WithParentClose] determines what happens to the child when this run ends.
+// Errors: a *RunError if the child failed, was canceled (it matches [ErrCanceled]) or could not be
+// started because its workflow ID is in use (it matches *[ActiveRunError]); a *[LimitError] if
+// there are too many children; or a *[PayloadError].
+//
+// If ctx ends, the child is asked to cancel, and the result becomes available when the child has
+// ended. [WithParentClose] determines what happens to the child when this run ends.
 func (d Definition[In, Out]) StartChild(ctx Context, in In, opts ...ChildOption) *Child[Out] {
 	return d.child(ctx, in, true, opts)
 }
@@ -93,7 +95,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	if err != nil {
 		return fail(fmt.Errorf("start child %s: %w", def.name, err))
 	}
-	if !b.HasChild(key) { // a recorded child was admitted when it was started
+	if !b.HasChild(key) { // the limits were checked when a recorded child was started
 		if err := ctx.admitChild(def.name); err != nil {
 			return fail(err)
 		}
@@ -112,8 +114,8 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	}}}
 }
 
-// differs compares the recorded input with the requested one, by value. It returns "" if they are
-// equal, else the difference.
+// differs compares the recorded input with the requested one, by value. It returns the difference,
+// or "" if they are equal.
 func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
@@ -129,8 +131,8 @@ func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) st
 	return replay.DiffJSON(recorded, asked)
 }
 
-// childEvent returns the event that starts a child, made from its directive and options, and the
-// slot of the limits that the child uses.
+// childEvent returns the event that starts a child with the values of its directive and the given
+// options. It also returns the slot of the limits that the child uses.
 func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, uint16, error) {
 	o := d.options()
 	for _, opt := range opts {
@@ -159,7 +161,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 		return event.Event{}, 0, err
 	}
 	d.rank(&o, in, ctx.branch().Spec().Priority)
-	if o.retention == 0 { // the child must be kept as long as its parent
+	if o.retention == 0 { // the child must be kept for as long as its parent
 		o.retention = ctx.branch().Spec().Retention
 	}
 	due := o.at
@@ -218,8 +220,8 @@ func childError(op *replay.Op) error {
 	return e
 }
 
-// ID returns the ID of the child's run. It is empty if the child was not started; the result then
-// has the reason.
+// ID returns the ID of the child's run. It is empty if the child was not started. The error of the
+// result then contains the reason.
 func (c *Child[T]) ID() RunID {
 	if c.op == nil {
 		return ""
@@ -227,9 +229,9 @@ func (c *Child[T]) ID() RunID {
 	return c.op.Next
 }
 
-// Started waits until the child exists, even if no worker has begun it, and returns nil, or the
-// error if the child could not be started. After that, a child started with [Definition.StartChild]
-// and [ParentCloseAbandon] needs no more attention from its parent.
+// Started waits until the child exists, even if no worker has begun it. It returns an error if the
+// child could not be started. After Started has returned nil, a child with [ParentCloseAbandon]
+// does not depend on its parent.
 func (c *Child[T]) Started(ctx Context) error {
 	if c.op == nil {
 		return c.outcome().Err
@@ -243,9 +245,9 @@ func (c *Child[T]) Started(ctx Context) error {
 	return nil
 }
 
-// Cancel requests cancellation of the child. The child decides its outcome, which [Future.Get]
-// returns. A repeated call, or a call for a child that has ended, does nothing. The middle of a
-// reason longer than [MaxReason] bytes is removed.
+// Cancel requests the cancellation of the child. The child determines its outcome, which
+// [Future.Get] returns. Repeated calls, and calls for a child that has ended, do nothing. If the
+// reason is longer than [MaxReason] bytes, its middle is removed.
 func (c *Child[T]) Cancel(ctx Context, reason string) {
 	if c.op != nil {
 		ctx.branch().CancelChild(c.op, failure.Cut(reason, MaxReason))
@@ -263,20 +265,20 @@ func (c *continuation) Error() string {
 	return "workflow: " + c.workflow + " was to continue as new: return this error from the code of that workflow itself"
 }
 
-// ContinueAsNew ends the run and starts over with a new log and a new input, under the same
-// workflow ID. The workflow must return its result:
+// ContinueAsNew ends the run and continues in a new run with a new log and a new input, under the
+// same workflow ID. The workflow must return its result:
 //
 //	return Loop.ContinueAsNew(ctx, next)
 //
-// The new run gets the messages that the code has not received, in order, and a cancel request that
-// has not taken effect. Handles of the old run lead to the new one. The new run has the queue,
-// tags, priority, timeout and retention of the old one; its timeout starts again. Children are
-// treated as if the run had ended.
+// The new run receives, in order, the messages that the code has not received. It also receives a
+// cancel request that has not taken effect. Handles of the old run also refer to the new one. The
+// new run has the queue, tags, priority, timeout and retention of the old one. Its timeout starts
+// anew. For children, the run has ended.
 //
 // A workflow that collects the inputs of several starts continues with this input only.
 //
-// ContinueAsNew must be called by the code of the same workflow. It returns a *[PayloadError] if
-// the input cannot be stored.
+// Only the code of the same workflow may call ContinueAsNew. It returns a *[PayloadError] if the
+// input cannot be stored.
 func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	def := d.def()
 	ctx.branch()
@@ -302,18 +304,19 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 //	workflow.Compensate(ctx, func(ctx workflow.Context) error { return Refund(ctx, receipt) })
 //
 // If the run fails, including by a panic, or is canceled, the registered functions run one after
-// the other, the last registered first, each under its own context that no cancel and no timeout
-// ends. They are ordinary workflow code: their steps are recorded and retried as usual, and after a
-// crash the run continues with the function that was running. If one of them returns an error or
-// panics, the others still run; [RunError] lists what was undone and what was not. A run that
-// completes or continues as new drops them. withdraw drops this one, unless it has begun.
+// the other, beginning with the last registered one. Each function has its own context, which no
+// cancel and no timeout ends. The functions are ordinary workflow code: their steps are recorded
+// and retried as usual, and after a crash the run continues in the function that was running. If a
+// function returns an error or panics, the remaining functions run nevertheless. [RunError] lists
+// which compensations succeeded and which did not. A run that completes or continues as new calls
+// no function. withdraw unregisters this function, unless it has begun.
 //
 // Before the first function runs, everything under the context of the run is canceled, and the run
-// waits for its open branches; a branch that waits under a [Detached] context therefore delays the
-// compensation. After a panic the run does not wait for its branches.
+// waits for its open branches. A branch that waits under a [Detached] context therefore delays the
+// compensation. After a panic, the run does not wait for its branches.
 //
-// A run that the engine ends without executing its code, because the run has killed too many
-// workers, undoes nothing. Compensate panics if it is called by a registered function.
+// If the engine ends a run without executing its code, because the run has crashed too many
+// workers, no function is called. Compensate panics if a registered function calls it.
 func Compensate(ctx Context, undo func(Context) error) (withdraw func()) {
 	return ctx.branch().Compensate(func(b *replay.Branch, s *replay.Scope) *event.Failure {
 		own := ctx.on(b)

@@ -18,7 +18,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrClientClosed is the error of a client that has been closed.
+// ErrClientClosed is the error of calls on a closed client.
 var ErrClientClosed = errors.New("workflow: client is closed")
 
 // ClientConfig configures a client. The zero value is the default.
@@ -29,7 +29,7 @@ type ClientConfig struct {
 	// WarnPayload is the size in bytes above which payloads are logged. Zero means
 	// [DefaultWarnPayload].
 	WarnPayload int
-	// Logger is used by the client and by its workers. Nil means slog.Default().
+	// Logger is the logger of the client and of its workers. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -44,7 +44,7 @@ type Client struct {
 	logs   *recent.Cache[RunID, followedLog]
 }
 
-// NewClient returns a client for the store. The caller must close the client first, then the store.
+// NewClient returns a client for the store. The caller must close the client before the store.
 func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if s == nil {
 		panic("workflow: NewClient: the store is nil: open one, for example sqlitestore.Open(\"flows.db\")")
@@ -64,7 +64,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	return c
 }
 
-// Close closes the client: later calls fail with ErrClientClosed. It does not close the store.
+// Close closes the client. Later calls fail with ErrClientClosed. Close does not close the store.
 func (c *Client) Close() error {
 	c.closed.Store(true)
 	return nil
@@ -77,16 +77,16 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Store returns the store of the client, for packages such as fsck that read the store as a whole.
-// The caller must not close it; its owner does.
+// Store returns the store of the client. Packages such as fsck use it to read the whole store. The
+// caller must not close the store, because the client does not own it.
 func (c *Client) Store() store.Store { return c.store }
 
-// Run returns a handle of the run with this ID. It makes no round trip; a missing run is reported
-// at the first use.
+// Run returns a handle of the run with this ID. It makes no request. If the run does not exist, the
+// methods of the handle return ErrRunNotFound.
 func (c *Client) Run(id RunID) *Handle { return &Handle{c: c, id: id} }
 
-// RunByID returns a handle of the active run of a workflow ID, or of its latest run if none is
-// active. Each use of the handle looks up the run.
+// RunByID returns a handle of the active run with a workflow ID. If no run is active, the handle
+// refers to the latest run. Each method of the handle looks the run up.
 func (c *Client) RunByID(workflowID string) *Handle { return &Handle{c: c, workflowID: workflowID} }
 
 // pause waits for d, measured by the store's clock.
@@ -102,7 +102,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// load reads the record of a run, and frames up to l.Limit.
+// load reads the record of a run and up to l.Limit frames.
 func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	if err := c.check(); err != nil {
 		return store.Loaded{}, err
@@ -114,7 +114,7 @@ func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 	return loaded[0], loaded[0].Err
 }
 
-// loadAll reads several runs in one request. The error of a run is in its element.
+// loadAll reads several runs in one request. Each element contains the error of its run.
 func (c *Client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	if err := c.check(); err != nil || len(loads) == 0 {
 		return nil, err
@@ -144,14 +144,14 @@ func lastOf(run RunID, frame []byte, n uint64) (*event.Event, error) {
 }
 
 // OnBehalfOf returns a context that carries the name of the person or system for which a program
-// acts, for example an operator who has logged in. The logs of runs record the name as
-// event.Event.By for all requests made with this context: starts, reruns, and everything that is
-// sent to a run, namely commands such as [Handle.Cancel] and [Handle.Pause], messages, payloads of
-// hooks, questions and orders to schedules. Consequences of such a request, for example the
-// cancellation of a child with its parent, carry no name.
+// acts, for example of an operator who has logged in. The logs of runs record the name as
+// event.Event.By for all requests made with this context: starts, reruns, commands such as
+// [Handle.Cancel] and [Handle.Pause], messages, payloads of hooks, questions and requests to
+// schedules. Consequences of such a request carry no name, for example the cancellation of a child
+// with its parent.
 //
-// The name is not verified, and no run depends on it. A name longer than 1 KiB is truncated, and
-// invalid UTF-8 in it is replaced. An empty name records none.
+// The name is not verified and has no effect on runs. A name longer than 1 KiB is truncated, and
+// invalid UTF-8 in it is replaced. If the name is empty, no name is recorded.
 func OnBehalfOf(ctx context.Context, name string) context.Context {
 	return engine.OnBehalfOf(ctx, name)
 }
@@ -191,13 +191,13 @@ func (h *hosts) list() []localstart.Host {
 	return nil
 }
 
-// take offers a start to the workers, and reports whether one accepted it.
+// take offers a start to the workers. It reports whether one of them accepted the start.
 func (h *hosts) take(s *localstart.Start) bool {
 	return slices.ContainsFunc(h.list(), func(host localstart.Host) bool { return host.Take(s) })
 }
 
-// follow waits for the end of a run that a worker of this process executes. It returns false if
-// there is no such worker.
+// follow waits for the end of a run that a worker of this process executes. It returns false if no
+// worker of this process executes the run.
 func (h *hosts) follow(ctx context.Context, run RunID) (*localstart.End, bool) {
 	for _, host := range h.list() {
 		if end, ok := host.Follow(ctx, run); ok {
@@ -207,12 +207,13 @@ func (h *hosts) follow(ctx context.Context, run RunID) (*localstart.End, bool) {
 	return nil, false
 }
 
-// patience is how long a client waits for a worker to begin a start before it withdraws the start.
-// Workflow code that runs long before its first wait must not delay the caller of Start.
+// patience is the time for which a client waits until a worker begins a start. Then it withdraws
+// the start. Workflow code that runs for long before its first wait must not delay the caller of
+// Start.
 const patience = 100 * time.Millisecond
 
-// create stores runs: workers of this process store the starts that they can begin at once, and the
-// client stores the others. Each start is stored at most once: see [handover.Start].
+// create stores runs. A worker of this process stores each start that it can begin at once, and the
+// client stores the others. Each start is stored at most once, see [localstart.Start].
 func (c *Client) create(ctx context.Context, starts []*localstart.Start) ([]store.Created, error) {
 	answers := make([]store.Created, len(starts))
 	if err := ctx.Err(); err != nil {
@@ -249,8 +250,8 @@ func (c *Client) create(ctx context.Context, starts []*localstart.Start) ([]stor
 	return answers, c.createAlone(ctx, starts, left, answers)
 }
 
-// awaitStart waits for the answer to a start that was handed over. When late is closed it withdraws
-// the start, unless the start was begun.
+// awaitStart waits for the answer to a start that a worker has accepted. When late is closed, it
+// withdraws the start, unless the worker has begun it.
 func awaitStart(ctx context.Context, s *localstart.Start, late <-chan struct{}) (localstart.Answer, error) {
 	select {
 	case a := <-s.Answers:
@@ -269,7 +270,7 @@ func awaitStart(ctx context.Context, s *localstart.Start, late <-chan struct{}) 
 	}
 }
 
-// createAlone stores the starts with the indexes in which.
+// createAlone stores those starts whose indexes are in which, without workers of this process.
 func (c *Client) createAlone(ctx context.Context, starts []*localstart.Start, which []int, answers []store.Created) error {
 	if len(which) == 0 {
 		return nil
@@ -291,9 +292,9 @@ func (c *Client) createAlone(ctx context.Context, starts []*localstart.Start, wh
 	return nil
 }
 
-// request sends starts to the store. Starts that share a run are retried during an outage: the
-// caller could not retry them without joining twice. The store remembers for a Horizon that a start
-// has joined.
+// request sends starts to the store. It retries starts that share a run during an outage, because a
+// start that the caller retried might join a run twice. The store recognizes a repeated start for
+// the time Horizon.
 func (c *Client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
 	if starts[0].Collect == nil {
 		return c.store.Create(ctx, starts)
@@ -307,13 +308,14 @@ func (c *Client) request(ctx context.Context, starts []store.Create) (created []
 	return created, err
 }
 
-// atOnce is the number of concurrent requests of one call, if the store takes them one by one.
+// atOnce is the number of concurrent requests of one call, if the store has no request for many
+// runs.
 const atOnce = 16
 
 // Infos returns the same data about runs as [Client.List], in the order of the arguments, with one
-// request to the store. Data that is only in logs, such as the reasons of blocked runs, is not
-// included. The error of a run, such as [ErrRunNotFound], has the index of the run; if the request
-// fails, all runs have its error.
+// request to the store. It does not include data that is only in logs, such as the reasons of
+// blocked runs. The error of a run, such as [ErrRunNotFound], has the index of the run. If the
+// request fails, all runs have its error.
 func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, errs []error) {
 	infos, errs = make([]RunInfo, len(runs)), make([]error, len(runs))
 	loaded, err := c.records(ctx, runs)
@@ -330,9 +332,10 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 	return infos, errs
 }
 
-// cancelMany requests the cancellation of the runs that have no error yet, like [Handle.Cancel] but
-// with fewer requests to the store: it finds and ends unserved runs together. It returns errs with
-// the errors of Cancel; nil for each run whose request is durable.
+// cancelMany requests the cancellation of the runs whose elements of errs are nil, like
+// [Handle.Cancel] but with fewer requests to the store. It finds all runs that no worker serves,
+// and ends them together. It returns errs with the errors of Cancel. The error of a run is nil if
+// its request is durable.
 func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
 	wrong := store.CheckText("reason", reason, MaxReason)
 	var all sync.WaitGroup
@@ -347,7 +350,8 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			// All cancels of a run have the same ID, so only the first one is recorded.
+			// All cancel requests for a run have the same ID, so that only the first one is
+			// recorded.
 			errs[i] = c.deliver(ctx, run, store.Item{ID: "cancel", Scope: store.ScopeChain}, &event.Event{Type: event.CancelRequested, Reason: reason})
 		})
 	}
@@ -361,8 +365,9 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 	return errs
 }
 
-// endCanceled ends those runs that have no error in errs and can end without a worker. Delivering a
-// repeated cancel to a deleted run succeeds, so endCanceled sets the error of deleted runs.
+// endCanceled ends the runs that have no error in errs and that no worker serves. Delivering a
+// repeated cancel request to a deleted run succeeds, so endCanceled sets the errors of deleted
+// runs.
 func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 	var asked []RunID
 	var at []int
@@ -380,12 +385,12 @@ func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 	if err == nil {
 		_, err = c.endLoaded(ctx, loaded)
 	}
-	if err != nil { // the requests are durable even if this fails
+	if err != nil { // an error here is not returned, because the requests are durable
 		c.logger.Debug("canceled runs were left to their workers", "runs", len(asked), "error", err)
 	}
 }
 
-// records loads the records of runs, without their logs.
+// records reads the records of runs without their logs.
 func (c *Client) records(ctx context.Context, runs []RunID) ([]store.Loaded, error) {
 	loads := make([]store.Load, len(runs))
 	for i, run := range runs {

@@ -18,7 +18,7 @@ import (
 // and carries values and step options. It is not a context.Context.
 //
 // A Context is valid only in the branch for which it was created, and only while that branch runs.
-// The zero Context panics with the reason.
+// Operations with the zero Context panic with the reason.
 type Context struct {
 	b      *replay.Branch
 	s      *replay.Scope
@@ -34,13 +34,13 @@ type CancelFunc func()
 var (
 	// ErrCanceled means that the context was canceled. It matches context.Canceled.
 	ErrCanceled = replay.ErrCanceled
-	// ErrTimeout means that the caller's time limit has passed. It matches
-	// context.DeadlineExceeded. A timeout that a callee reports for its own time limit does not
-	// match ErrTimeout.
+	// ErrTimeout means that a time limit set by the caller has passed. It matches
+	// context.DeadlineExceeded. If a called function reports that its own time limit has passed,
+	// its error does not match ErrTimeout.
 	ErrTimeout = replay.ErrTimeout
 )
 
-// value is an element of a linked list, newest first.
+// value is an element of a linked list. The newest value is first.
 type value struct {
 	key, val any
 	next     *value
@@ -54,14 +54,13 @@ func (ctx Context) branch() *replay.Branch {
 	return ctx.b
 }
 
-// on returns a copy of the context for another branch, under the same scope.
+// on returns a copy of the context for another branch, with the same scope.
 func (ctx Context) on(b *replay.Branch) Context {
 	ctx.b = b
 	return ctx
 }
 
-// Err returns nil while the context has not ended, then ErrCanceled or
-// ErrTimeout.
+// Err returns nil if the context has not ended, and ErrCanceled or ErrTimeout if it has.
 func (ctx Context) Err() error {
 	ctx.branch()
 	return ctx.s.Err()
@@ -93,31 +92,31 @@ func WithCancel(ctx Context) (Context, CancelFunc) {
 }
 
 // WithTimeout returns a context that ends with ErrTimeout after d, with the error of ctx when ctx
-// ends, or with ErrCanceled when cancel is called. The errors of the operations that it ends
-// contain d. The context costs one timer: call cancel as soon as the work under it is done.
+// ends, or with ErrCanceled when cancel is called. The errors of operations that it ends contain d.
+// The context uses one timer, so call cancel as soon as the operations under it have ended.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
 	s := ctx.branch().NewTimeout(ctx.s, d)
 	ctx.s = s
 	return ctx, s.Cancel
 }
 
-// WithDeadline is like [WithTimeout] with a point in time. The errors contain the duration from the
-// call until t.
+// WithDeadline is like [WithTimeout], but the context ends at the time t. The errors of operations
+// contain the duration from the call of WithDeadline to t.
 func WithDeadline(ctx Context, t time.Time) (Context, CancelFunc) {
 	s := ctx.branch().NewDeadline(ctx.s, t)
 	ctx.s = s
 	return ctx, s.Cancel
 }
 
-// Detached returns a context with the values of ctx that does not end when ctx ends, for cleanup
-// after a cancel. Steps under it run even if the run was canceled.
+// Detached returns a context with the values of ctx that does not end when ctx ends. Use it for
+// cleanup after a cancel: steps under this context run even if the run was canceled.
 func Detached(ctx Context) Context {
 	ctx.s = ctx.branch().NewScope(nil)
 	return ctx
 }
 
-// WithStepOptions returns a context under which steps are executed with the given options instead
-// of those of their directive. Branches inherit the options.
+// WithStepOptions returns a context whose steps are executed with the given options instead of
+// those of their directives. Branches inherit the options.
 func WithStepOptions(ctx Context, opts ...StepOption) Context {
 	ctx.branch()
 	merged := stepOptions{}
@@ -131,7 +130,7 @@ func WithStepOptions(ctx Context, opts ...StepOption) Context {
 	return ctx
 }
 
-// StepOption changes how steps are executed; see [WithStepOptions].
+// StepOption changes how steps are executed, see [WithStepOptions].
 type StepOption func(*stepOptions)
 
 type stepOptions struct {
@@ -141,7 +140,7 @@ type stepOptions struct {
 	queue   string // empty: the queue of the directive
 }
 
-// Retry replaces the whole retry policy of the directive: zero fields of p have the defaults of
+// Retry replaces the whole retry policy of the directive. Zero fields of p have the defaults of
 // [RetryPolicy].
 func Retry(p RetryPolicy) StepOption { return func(o *stepOptions) { o.retry = &p } }
 
@@ -153,14 +152,14 @@ func AttemptTimeout(d time.Duration) StepOption {
 	return func(o *stepOptions) { o.timeout = d }
 }
 
-// Key replaces the ordinal in the keys of the steps: k identifies the call instead of the number of
-// calls before it. A further call with the same key is another step, with an ordinal after the key.
+// Key sets the key of the steps to k. Without this option the key contains the number of earlier
+// calls. A further call with the same key is another step, whose key also contains an ordinal.
 func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }
 
-// Queue executes the steps on workers that serve this queue, overriding queue= in the directive.
-// Steps on the run's own queue are executed in place. Workers serve a queue that no directive names
-// if it is in worker.Config.Queues; while no worker serves it, the step waits. Queue panics if the
-// name is empty.
+// Queue makes workers that serve this queue execute the steps, instead of the queue= of the
+// directive. Steps on the queue of the run are executed by the worker of the run. Workers serve a
+// queue that no directive names if worker.Config.Queues contains it. While no worker serves the
+// queue, the step waits. Queue panics if the name is empty.
 func Queue(name string) StepOption {
 	if name == "" {
 		panic("workflow: Queue: the name is empty")
@@ -172,14 +171,14 @@ func Queue(name string) StepOption {
 // as a run ID.
 type RunID = event.RunID
 
-// ParseRunID converts text to a run ID, and checks its form.
+// ParseRunID returns s as a run ID. It returns an error if s does not have the form of a run ID.
 func ParseRunID(s string) (RunID, error) { return event.ParseRunID(s) }
 
-// Status is the state of a run, for people and filters.
+// Status is the state of a run as users see it in lists, filters and commands.
 type Status = event.Status
 
 // The statuses. A run is pending until a worker starts it, and ends as completed, failed, canceled
-// or continued. The other statuses describe runs that have not ended in more detail.
+// or continued. The other statuses are details of runs that have not ended.
 const (
 	StatusPending   = event.StatusPending
 	StatusRunning   = event.StatusRunning
@@ -204,8 +203,8 @@ type Identity struct {
 	Parent     RunID // empty: none
 	Root       RunID // the run itself if it has no parent
 	Depth      int   // 0: no parent
-	// CreatedAt is when the store created the run. Code of the run gets the time of the first event
-	// of its log instead, which may be some milliseconds earlier.
+	// CreatedAt is when the store created the run. For code of the run it is the time of the first
+	// event of the log, which may be some milliseconds earlier.
 	CreatedAt time.Time
 }
 
@@ -229,15 +228,15 @@ func Info(ctx Context) Identity {
 	return identityOf(r.ID(), r.State().Spec, r.State().CreatedAt)
 }
 
-// LogLength returns the current number of events in the log. Every replay gets the same number at
-// the same place. Of the events recorded before the code began, such as messages that the previous
-// run has not received, at most a thousand are counted, so that code which continues as new at a
-// certain length makes progress even if many messages wait.
+// LogLength returns the current number of events in the log. Every replay receives the same number
+// at the same place. Of the events recorded before the code began, such as messages that the
+// previous run has not received, LogLength counts at most a thousand. Therefore code that continues
+// as new at a certain length makes progress even if many messages wait.
 func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 
-// Logger returns the logger of the client, with the run's ID and workflow. It is silent during a
-// replay, so that each line appears once. A line may be lost or repeated if the worker dies before
-// its next commit.
+// Logger returns the logger of the client, with the ID and the workflow of the run. It is silent
+// during a replay, so that each line appears once. If the worker crashes before its next commit, a
+// line may be lost or repeated.
 func Logger(ctx Context) *slog.Logger {
 	b := ctx.branch()
 	base := ctx.env.logger.Handler()
@@ -263,17 +262,16 @@ func (h *replaySilent) WithGroup(name string) slog.Handler {
 	return &replaySilent{h.Handler.WithGroup(name), h.replaying}
 }
 
-// Now returns the time of the event to which the code reacts, by the store's clock, in UTC and with
-// millisecond precision. It does not change between durable operations, and is the same in every
-// replay.
+// Now returns the time of the event to which the code reacts, by the clock of the store, in UTC and
+// in milliseconds. It does not change between durable operations, and is the same in every replay.
 func Now(ctx Context) time.Time { return ctx.branch().Now() }
 
-// Sleep blocks for d. The due time is kept in the store: neither a crash nor a shutdown of all
-// workers shortens or restarts it. It returns at once if d is not positive. The error is
-// ErrCanceled or ErrTimeout if ctx ends first.
+// Sleep blocks for d. The due time is stored, so that a crash or a shutdown of all workers does not
+// change it. Sleep returns at once if d is not positive. If ctx ends first, Sleep returns
+// ErrCanceled or ErrTimeout.
 func Sleep(ctx Context, d time.Duration) error {
 	b := ctx.branch()
-	b.Gate(ctx.s) // before the current time is read
+	b.Gate(ctx.s) // before the current time is read, because it may advance the time
 	return b.Sleep(ctx.s, b.Until(d))
 }
 
@@ -284,19 +282,20 @@ func SleepUntil(ctx Context, t time.Time) error {
 	return b.Sleep(ctx.s, t)
 }
 
-// Rand returns the random number generator of the branch. It is seeded from the run's ID and the
-// branch, so every replay gets the same numbers; they are not suitable for secrets. If changed code
-// draws an additional number, all later numbers of the branch change: open runs are not blocked by
-// that, but may decide differently. Use [Record] to keep a number on which a decision depends.
+// Rand returns the random number generator of the branch. Its seed is derived from the ID of the
+// run and the branch, so every replay receives the same numbers. The numbers are not suitable for
+// secrets. If changed code draws an additional number, all later numbers of the branch change. Open
+// runs are not blocked by such a change, but may decide differently. To keep a number on which a
+// decision depends, use [Record].
 func Rand(ctx Context) *rand.Rand { return ctx.branch().Rand() }
 
 // UUID returns a version 4 UUID that is the same in every replay. It depends on the run, the branch
 // and the number of earlier UUIDs of the branch, but not on [Rand]. It is not suitable for secrets.
 func UUID(ctx Context) string { return ctx.branch().UUID() }
 
-// Record calls f once, inline, and records its result in the log. Every replay gets the recorded
-// value, decoded from its stored form, or the recorded error. f must not block or call durable
-// operations: anything that can fail or takes time belongs in a step.
+// Record calls f once, in the calling branch, and records its result in the log. Every replay
+// returns the recorded value, decoded from its stored form, or the recorded error. f must not block
+// or call durable operations. Code that can fail or that takes time belongs in a step.
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 	var zero T
 	b := ctx.branch()
@@ -325,13 +324,13 @@ type VersionOption func(*versionOptions)
 
 type versionOptions struct{ min int }
 
-// AtLeast declares that the code does not contain the versions below n: a run that follows one of
-// them is blocked until a worker with such code claims it. Without this option the code contains
-// all versions from 0.
+// AtLeast declares that the code does not contain the versions below n. A run that uses such a
+// version is blocked until a worker whose code contains the version claims it. Without this option,
+// the code contains all versions from 0.
 func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n } }
 
 // Version lets open runs finish with the old code after a change. It returns the version of the
-// change that this run follows:
+// change that this run uses:
 //
 //	if workflow.Version(ctx, "fraud-check", 1) >= 1 {
 //		… // the new way
@@ -339,15 +338,16 @@ func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n }
 //		… // the old way
 //	}
 //
-// A run whose log passed this place before the call existed always follows version 0, which costs
-// nothing. A run that gets here for the first time follows latest: one event records it, in the
-// commit of the next events. The first call for a change decides for the whole run, including calls
-// in loops and in other branches; a later change at the same place increments latest.
+// If the code of a run passed this place before the call of Version was added, the run uses version
+// 0, which needs no event. If a run reaches this place for the first time, it uses latest, and the
+// next commit records the version in one event. The first call for a change determines the version
+// for the whole run, including calls in loops and in other branches. For a later change at the same
+// place, increment latest.
 //
-// When no run of an old version is left, the old code can be removed: the call stays, with
-// [AtLeast], as long as there are runs that have recorded the version. A run that follows a version
-// that the code does not contain, because it is too old or the code was rolled back, is blocked.
-// Version panics if latest is less than 1, or less than the argument of AtLeast.
+// When no run uses an old version, remove the old code. Keep the call, with [AtLeast], as long as
+// there are runs that have recorded a version. If a run uses a version that the code does not
+// contain, because the version is too old or the code was rolled back, the run is blocked. Version
+// panics if latest is less than 1 or less than the argument of AtLeast.
 func Version(ctx Context, change string, latest int, opts ...VersionOption) int {
 	b := ctx.branch()
 	var o versionOptions

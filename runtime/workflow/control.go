@@ -13,19 +13,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrNotDebug is the error of a request to step a run that was started without [WithDebug].
+// ErrNotDebug is the error of [Handle.Step] for a run that was started without [WithDebug].
 var ErrNotDebug = errors.New("workflow: run was started without WithDebug")
 
-// DefaultHold is how long a held run waits for its release.
+// DefaultHold is the time within which a held run must be released.
 const DefaultHold = event.DefaultHold
 
 // WithHold creates the run without starting it. The run begins when [Handle.Release] is called, so
-// readers that follow it before the release miss nothing. A run that is not released within
-// [DefaultHold] fails with the code "notreleased". WithHold does not apply to children and cannot
-// be combined with WithDelay or WithStartAt.
+// that readers which follow the run before its release miss nothing. If the run is not released
+// within [DefaultHold], it fails with the code "notreleased". WithHold does not apply to children,
+// and cannot be combined with WithDelay or WithStartAt.
 func WithHold() StartOption { return WithHoldFor(DefaultHold) }
 
-// WithHoldFor is like [WithHold] with another maximum wait, which must be positive.
+// WithHoldFor is like [WithHold], but the run must be released within d, which must be positive.
 func WithHoldFor(d time.Duration) StartOption {
 	return startOption(func(r *runOptions) {
 		if d <= 0 {
@@ -36,12 +36,12 @@ func WithHoldFor(d time.Duration) StartOption {
 }
 
 // WithDebug starts the run in debug mode: its code stops before its first durable operation. Each
-// [Handle.Step] allows one operation; [Handle.Resume] lets the run continue freely.
+// [Handle.Step] allows one operation. [Handle.Resume] lets the run continue without stops.
 func WithDebug() StartOption { return startOption(func(r *runOptions) { r.debug = true }) }
 
-// Release starts a run that was created with [WithHold]. Releasing it again does nothing. The error
-// is a *[StatusError] if the run was not created with WithHold, and matches ErrRunTerminal if the
-// run has ended, for example because it was not released in time.
+// Release starts a run that was created with [WithHold]. Releasing a released run does nothing. The
+// error is a *[StatusError] if the run was not created with WithHold. It matches ErrRunTerminal if
+// the run has ended, for example because it was not released in time.
 func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 	const verb = "release"
 	if _, err := h.commandable(ctx, verb); err != nil {
@@ -57,18 +57,21 @@ func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, verb, event.RunReleased, opts)
 }
 
-// Pause suspends the code of the run at its next suspension point. An attempt that is in progress
-// finishes and its result is recorded, but no other attempt and no other step starts. A run that
-// executes a step with limits or its own queue is notified, and begins no attempt after the pause
-// is in its log. Children continue. A paused run that waits for permits keeps its position in the
-// limiter queue while others pass it; a run whose code has begun keeps its permits until it ends.
-// Items that arrive during the pause are recorded. When the run is resumed they take effect in
-// order of arrival, followed by the timers that became due, in order of their times. Pausing a
-// paused run does nothing. If a paused run is canceled, its code continues in order to clean up,
-// and it cannot be paused again.
+// Pause suspends the code of the run at its next durable operation. A running attempt finishes and
+// its result is recorded, but no other attempt and no other step starts. A run that executes a step
+// with limits or its own queue is notified, and begins no attempt after the pause is in its log.
+// Children continue.
 //
-// When Pause returns nil the request is durable; a worker that serves the run applies it. The error
-// matches ErrRunTerminal if the run has ended, and is a *[StatusError] if the run was asked to end.
+// A paused run that waits for permits keeps its position in the limiter queue while other runs are
+// admitted. A run whose code has begun keeps its permits until it ends. Items that arrive during
+// the pause are recorded. When the run is resumed, they take effect in order of arrival. Timers
+// that became due take effect afterwards, in order of their times. Pausing a paused run does
+// nothing. If a paused run is canceled, its code continues in order to clean up, and the run cannot
+// be paused again.
+//
+// When Pause returns nil, the request is durable, and a worker that serves the run applies it. The
+// error matches ErrRunTerminal if the run has ended. It is a *[StatusError] if the run was asked to
+// end.
 func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
 	run, err := h.commandable(ctx, "pause")
 	if err != nil {
@@ -85,9 +88,9 @@ func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
 	return nil
 }
 
-// setAside applies the pause in the inbox of a run that waits for permits: the run leaves the
-// limiter queue without permits, keeps its position there, and parks. If that fails, the run parks
-// when it is admitted, before it begins anything.
+// setAside applies the pause requests in the inbox of a run that waits for permits. The run parks
+// without permits and keeps its position in the limiter queue. If setAside fails, the run parks
+// when it is admitted, before it begins any operation.
 func (c *Client) setAside(ctx context.Context, run RunID) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if err == nil && l.Record.Waits() && c.seizer() != nil {
@@ -98,8 +101,9 @@ func (c *Client) setAside(ctx context.Context, run RunID) {
 	}
 }
 
-// pausing returns the commit that parks a run as its inbox requires. A nil commit means that a
-// worker must do it, because only a worker can apply the other items in the inbox.
+// pausing returns the commit that records the pause requests in the inbox of a run and parks it. If
+// it returns nil, a worker must record the items, because the inbox contains items that only a
+// worker can apply.
 func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	state := readable(l.Frames)
 	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() {
@@ -113,7 +117,7 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 			return nil, err
 		}
 		if (e.Type == event.RunPaused) == state.Paused {
-			continue // it has no effect
+			continue // the request has no effect
 		}
 		e.Item, e.Seq, e.Time = item.ID, state.Seq+1, event.Instant(c.store.Clock().Now())
 		if e.Time.Before(state.Time) {
@@ -130,25 +134,25 @@ func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 	req, err := commitAlone(claimed, state, events, l.Inbox, store.EffectPark)
 	if req != nil {
 		req.Due, req.Unused = state.Due(), store.UnusedInQueue
-		if state.Delayed.After(c.store.Clock().Now()) { // the rerun entered the limiter queue before its time
+		if state.Delayed.After(c.store.Clock().Now()) { // the run entered the limiter queue before the time of its rerun
 			req.Unused = store.UnusedBack
 		}
 	}
 	return req, err
 }
 
-// Resume ends a pause, and lets a run in debug mode run freely. A run that waits for the time of
-// its automatic rerun, and is not paused, is rerun at once. For any other run Resume does nothing.
-// For a run that has ended see [Handle.Retry] and [Handle.RetryCanceled].
+// Resume ends a pause, or lets a run in debug mode continue without stops. If the run is not paused
+// and waits for the time of its automatic rerun, its code continues at once. For any other run
+// Resume does nothing. For a run that has ended, see [Handle.Retry] and [Handle.RetryCanceled].
 func (h *Handle) Resume(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, "resume", event.RunResumed, opts)
 }
 
 // Step lets the code of a run in debug mode execute exactly one durable operation: a step, sleep,
-// receive, select, child, send or recorded value. The operation executes and ends as usual; the
-// code then stops before the next one. Calls add up: two calls allow two operations. A run that is
-// paused or runs freely is executed step by step from then on. The error matches [ErrNotDebug] if
-// the run was not started with [WithDebug], and ErrRunTerminal if it has ended.
+// receive, select, child, send or recorded value. The operation executes and ends as usual, and the
+// code stops before the next one. Two calls allow two operations. If the run is paused, or was
+// resumed, Step stops its code after one operation. The error matches [ErrNotDebug] if the run was
+// not started with [WithDebug], and ErrRunTerminal if the run has ended.
 func (h *Handle) Step(ctx context.Context, opts ...CommandOption) error {
 	id, spec, _, err := h.spec(ctx, "step")
 	if err != nil {
@@ -160,7 +164,7 @@ func (h *Handle) Step(ctx context.Context, opts ...CommandOption) error {
 	return h.order(ctx, "step", event.RunStepped, opts)
 }
 
-// spec returns the specification with which the run was created, and its status.
+// spec returns the Spec with which the run was created, and the status of the run.
 func (h *Handle) spec(ctx context.Context, verb string) (RunID, *event.Spec, Status, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -191,7 +195,7 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	}
 	id, _ := itemOf("command "+verb, o.sends)
 	if typ == event.RunReleased {
-		id = "release" // a fixed ID: a run is released once, by any number of callers
+		id = "release" // a fixed ID, so that the run is released once, however many callers release it
 	}
 	run, err := h.commandable(ctx, verb)
 	if err == nil {
@@ -203,7 +207,7 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	return nil
 }
 
-// commandOf collects the options of a command.
+// commandOf returns the options of a command.
 func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) {
 	for _, opt := range opts {
 		opt.command(&o)
@@ -216,7 +220,7 @@ func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) 
 
 // CommandOption is an option of a command for a run: [Handle.Pause], [Handle.Resume],
 // [Handle.Step], [Handle.Release], [Handle.Retry] or [Handle.RetryCanceled]. The options are
-// [Reason] and [IdempotencyKey]; commands with the same key take effect once.
+// [Reason] and [IdempotencyKey]. Commands with the same key take effect once.
 type CommandOption interface{ command(o *commandOptions) }
 
 type commandOptions struct {
@@ -230,16 +234,16 @@ func (r reasonOption) command(o *commandOptions) { o.reason = string(r) }
 
 func (s SendOption) command(o *commandOptions) { o.sends = append(o.sends, s) }
 
-// Reason records why a command is given. The log contains it in the event of the command, unless
-// the command has no effect. If it is longer than [MaxReason] bytes or not UTF-8, the command fails
-// with an *[InvalidError].
+// Reason sets the reason of a command. The log contains it in the event of the command, unless the
+// command has no effect. If the text is longer than [MaxReason] bytes or not UTF-8, the command
+// fails with an *[InvalidError].
 func Reason(text string) CommandOption { return reasonOption(text) }
 
 // terminateItem is the ID of all requests to terminate a run, so that only the first one is
 // recorded.
 const terminateItem event.ItemID = "terminate"
 
-// terminate ends the run without executing its code: see ops.Client.Terminate.
+// terminate ends the run without executing its code, see ops.Client.Terminate.
 func (h *Handle) terminate(ctx context.Context, reason string) error {
 	if err := store.CheckText("reason", reason, MaxReason); err != nil {
 		return fmt.Errorf("terminate: %w", err)
@@ -254,18 +258,18 @@ func (h *Handle) terminate(ctx context.Context, reason string) error {
 	return nil
 }
 
-// obedience is how long a worker that has claimed a run may take to end it as requested by the item
-// in its inbox.
+// obedience is the time within which a worker that has claimed a run must end it after a request to
+// terminate it.
 //
-// After that the client takes the run from the worker, in one action of the store. The action
-// changes the fence, as a recovery does, and does not depend on the worker or on the code of the
-// run. An earlier commit of the worker is in the log that the client reads afterwards, and a later
-// commit writes nothing; so the run ends with the contents of its log, once. The worker detects the
-// lost run by its next commit, or by its session.
+// After that time, the client takes the run from the worker, in one action of the store. The action
+// changes the fence, as a recovery does. It does not depend on the worker or on the code of the
+// run. If the worker has committed before the action, the client reads that commit from the log. If
+// the worker commits later, its commit writes nothing. Therefore the run ends once, with the
+// contents of its log. The worker detects the loss of the run by its next commit or by its session.
 const obedience = time.Second
 
-// terminate first puts the request into the inbox of the run. Thus any worker that has the run, or
-// claims it before this client does, ends it, and so does another client if this one dies.
+// terminate first puts the request into the inbox of the run. Therefore a worker that has claimed
+// the run, or claims it later, can end it. If this client crashes, another client can end the run.
 func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
 	item := store.Item{ID: terminateItem, Scope: store.ScopeChain}
 	request.By = engine.Behalf(ctx)
@@ -278,8 +282,8 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 		if delay == obedience {
 			how = takeOwned
 		}
-		// Repeated in each iteration: if the run has continued as new, the continuation gets the
-		// item, and the store recognizes a repeated item.
+		// Deliver the item in each iteration: if the run has continued as new, the continuation
+		// receives it. The store recognizes a repeated item.
 		if run, err = c.accept(ctx, run, item, true, time.Time{}); err != nil {
 			return err
 		}
@@ -302,9 +306,9 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 	}
 }
 
-// terminating returns the commit that ends a run as requested by the item in its inbox, or nil if
-// there is no item. The only necessary property of the log is its length, which is in the record of
-// the run. References to children and to the parent are used as far as the log can be read.
+// terminating returns the commit that ends a run because of the request in its inbox. It returns
+// nil if the inbox contains no request. It needs only the length of the log, which is in the record
+// of the run. It reads references to children and to the parent from the readable part of the log.
 func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	if _, damaged := errors.AsType[*store.DamagedError](l.Err); damaged {
 		record, err := c.load(ctx, store.Load{Run: claimed.Run, Limit: -1, Inbox: true})
@@ -347,7 +351,7 @@ func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *
 	return endCommit(claimed, state, []event.Event{*end}, l.Inbox)
 }
 
-// readable returns the state of a log as far as it can be read.
+// readable returns the state of a log up to the first frame that cannot be read.
 func readable(frames [][]byte) *event.LogState {
 	state := &event.LogState{}
 	for _, b := range frames {

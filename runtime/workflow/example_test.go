@@ -16,15 +16,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these examples are in examples/guide/flows.
+// Directory examples/guide/flows contains the workflows of these examples.
 
 // serve starts a worker in this process. It returns a client, and a function that stops the worker
-// and waits for it.
+// and waits until it has ended.
 func serve() (client *workflow.Client, stop func()) {
 	st := memstore.New()
 	client = workflow.NewClient(st, workflow.ClientConfig{})
 	w := worker.New(client, worker.Config{})
-	flows.Register(w, &flows.Fleet{}) // generated
+	flows.Register(w, &flows.Fleet{}) // generated function
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx) }()
@@ -46,7 +46,8 @@ func ExampleDefinition_Execute() {
 	// Output: ups 300 <nil>
 }
 
-// A workflow id makes a start safe to repeat: at most one run of it is active.
+// With a workflow ID, a start can be repeated safely, because at most one run with that ID is
+// active.
 func ExampleDefinition_Start() {
 	client, stop := serve()
 	defer stop()
@@ -66,7 +67,7 @@ func ExampleDefinition_Start() {
 	// Output: true false true
 }
 
-// StartMany starts many runs in one call; each start has its own result.
+// StartMany starts many runs in one call. Each start has its own result.
 func ExampleDefinition_StartMany() {
 	client, stop := serve()
 	defer stop()
@@ -90,7 +91,7 @@ func ExampleDefinition_StartMany() {
 	// hermes <nil>
 }
 
-// Messages are kept until the run takes them.
+// Messages are kept until the code of the run receives them.
 func ExampleTopic_Send() {
 	client, stop := serve()
 	defer stop()
@@ -104,13 +105,13 @@ func ExampleTopic_Send() {
 	err = errors.Join(
 		flows.Comment.Send(ctx, run, "first"),
 		flows.Comment.Send(ctx, run, "second", workflow.IdempotencyKey("a")),
-		flows.Comment.Send(ctx, run, "second", workflow.IdempotencyKey("a")), // arrives once
+		flows.Comment.Send(ctx, run, "second", workflow.IdempotencyKey("a")), // repeated with the same key, so the run receives it once
 	)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	// Comments and verdict belong to different topics, so the run could take the verdict first.
+	// Comments and verdict are different topics, so the run could receive the verdict first.
 	awaitComments(ctx, run, 2)
 	if err := flows.Verdict.Send(ctx, run, flows.Decision{By: "ann", OK: true}); err != nil {
 		fmt.Println(err)
@@ -120,7 +121,8 @@ func ExampleTopic_Send() {
 	// Output: spec: true by ann (first, second) <nil>
 }
 
-// A start can carry a message for the run that it creates or for the active run.
+// A start can carry a message. The run that it creates receives the message, or the active run if
+// there is one.
 func ExampleWithMessage() {
 	client, stop := serve()
 	defer stop()
@@ -155,12 +157,12 @@ func awaitComments(ctx context.Context, run *workflow.Run[string], n int) {
 	}
 }
 
-// The test advances the clock of the store by a month.
+// This example advances the clock of the store by a month.
 func ExampleSleep() {
 	clock := storetest.NewClock()
 	st := memstore.NewWith(memstore.Config{Clock: clock})
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	// The lease of the worker must not expire when the clock jumps.
+	// The lease of the worker must not expire when the clock advances by a month.
 	w := worker.New(client, worker.Config{Heartbeat: 10_000 * time.Hour, ClaimExpiry: 20_000 * time.Hour})
 	flows.Register(w, &flows.Fleet{})
 	ctx, stop := context.WithCancel(context.Background())
@@ -216,7 +218,7 @@ func ExampleHandle_Events() {
 	// 6 run_completed ""
 }
 
-// Cancel ends the context of the run's code, which cleans up and returns.
+// Cancel ends the context of the run's code. The code cleans up and returns.
 func ExampleHandle_Cancel() {
 	client, stop := serve()
 	defer stop()
@@ -238,7 +240,7 @@ func ExampleHandle_Cancel() {
 	// Output: cancelled true
 }
 
-// List delivers the runs that match a filter.
+// List returns the runs that match a filter.
 func ExampleClient_List() {
 	client, stop := serve()
 	defer stop()
@@ -261,7 +263,8 @@ func ExampleClient_List() {
 	// Output: flows.review plan
 }
 
-// The ticks around a change to summer time: the skipped time fires at the moment of the change.
+// At the change to summer time, the schedule fires at the moment of the change instead of the
+// skipped time.
 func ExampleSchedule_Next() {
 	nightly := workflow.Schedule{When: "30 2 * * * Europe/Zurich"}
 	tick := time.Date(2027, time.March, 27, 12, 0, 0, 0, time.UTC)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// ScheduleRuns is the definition of the runs of schedules, for tests that break their workers.
+// ScheduleRuns is the definition of the runs of schedules. Tests use it in workers that they stop.
 var ScheduleRuns = schedules
 
 // WantStarts sets the number of starts after which a run of a schedule continues as new, and
@@ -19,7 +19,7 @@ func WantStarts(n int) (before int) {
 	return before
 }
 
-// ReplaySchedule replays the log of a run of a schedule.
+// ReplaySchedule replays the log of a schedule's run.
 func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
 	program, short, _ := new(registry).Program(event.ScheduleRun, engineClient{c}, slog.Default())
 	r := replay.New(run, short, program, nil)
@@ -27,24 +27,25 @@ func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
 	return r.Replay(events)
 }
 
-// ScheduleInput returns the input of the run of a schedule.
+// ScheduleInput returns the input of a schedule's run.
 func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s Schedule, in In) (scheduleState, error) {
 	does, err := d.def().scheduled(c, name, s, in, nil)
 	return scheduleState{Name: name, Does: does}, err
 }
 
-// Missed returns the state of a schedule that has not decided about the ticks from next on.
+// Missed returns the state s with no decision about the ticks from next on.
 func Missed(s scheduleState, next time.Time) scheduleState {
 	s.Begun, s.Next = true, next
 	return s
 }
 
-// PausedFrom starts the run of a schedule with a pause that begins at a given time.
+// PausedFrom is an option that starts the run of a schedule with a pause that begins at the given
+// time.
 func PausedFrom(at time.Time) StartOption {
 	return WithMessage(scheduleOrders, scheduleOrder{ScheduleOrder: engine.ScheduleOrder[Schedule, Backfill]{At: at, Pause: true}})
 }
 
-// Unread replaces the expression of a schedule with one that this machine cannot parse.
+// Unread replaces the expression of a schedule with an expression that this machine cannot parse.
 func Unread(s scheduleState, when string) scheduleState {
 	does := *s.Does
 	does.When = when

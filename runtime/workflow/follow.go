@@ -10,40 +10,40 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ReadOption changes what an iterator delivers.
+// ReadOption changes what an iterator over events or chunks returns.
 type ReadOption func(*readOptions)
 
 type readOptions struct {
 	from    uint64
-	tail    bool // begin fromEnd events before the end
+	tail    bool // begin fromEnd events before the end of the log
 	fromEnd uint64
 	types   []event.Type
-	to      uint64 // last event to deliver, without waiting; 0: no limit
+	to      uint64 // last event to return; following then never waits; 0: no limit
 }
 
-// From delivers events, or chunks of a stream, from number n on. 0 means from the start.
+// From returns events, or chunks of a stream, from number n on. 0 means from the start.
 func From(n uint64) ReadOption { return func(o *readOptions) { o.from = n } }
 
-// FromEnd starts with the last n events or chunks that exist when the loop begins. 0 means with the
-// next one.
+// FromEnd starts with the last n events or chunks that exist when the loop begins. If n is 0, it
+// starts with the next event or chunk.
 func FromEnd(n int) ReadOption {
 	return func(o *readOptions) { o.tail, o.fromEnd = true, uint64(max(n, 0)) }
 }
 
-// Types delivers only events of these types. Several Types options add up. Streams have no types,
-// so reading a stream with this option is an error.
+// Types returns only events of these types. The types of several Types options are combined.
+// Streams have no types, so this option is an error for them.
 func Types(types ...event.Type) ReadOption {
 	return func(o *readOptions) { o.types = append(o.types, types...) }
 }
 
-// pageFrames is the number of frames read at once.
+// pageFrames is the number of frames in one read request.
 const pageFrames = 100
 
-// Events follows the run: it delivers each event of its log once, in order, and waits for more
-// until the run has ended. The iterator ends after the last event; an error is delivered as the
-// last pair, with a zero Event. Breaking out of the loop releases all resources. A reader that
-// starts late, or resumes with [From], misses no event, and the iterator waits out an outage of the
-// store.
+// Events follows the run. The iterator returns each event of the log once, in order, and waits for
+// more events until the run has ended. It ends after the last event. If an error occurs, it is in
+// the last pair, with a zero Event. Breaking out of the loop releases all resources. A reader that
+// starts late, or resumes with [From], misses no event. During an outage of the store, the iterator
+// waits.
 func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event.Event, error] {
 	var o readOptions
 	for _, opt := range opts {
@@ -60,7 +60,7 @@ func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event
 	}
 }
 
-// follow delivers events until the run has ended or yield returns false.
+// follow calls yield for each event until the run has ended or yield returns false.
 func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func(event.Event, error) bool) error {
 	read, err := h.seek(ctx, id, &o)
 	if err != nil {
@@ -112,8 +112,9 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 	}
 }
 
-// frames returns the number of frames to read next after the first read ones. Each frame has at
-// least one event, so the last wanted event is at or before the frame with its number.
+// frames returns the number of frames to read next if the first read frames have been read. Each
+// frame has at least one event. Therefore event o.to is at the latest in the frame with number
+// o.to.
 func (o *readOptions) frames(read uint64) uint64 {
 	if o.to > read {
 		return min(o.to-read, pageFrames)
@@ -121,15 +122,16 @@ func (o *readOptions) frames(read uint64) uint64 {
 	return pageFrames
 }
 
-// ReadEvents returns up to limit existing events of the run, starting with number from. Numbers
-// start at 1; 0 is treated as 1. A limit below 1 returns none. It reads only the necessary part of
-// the log and does not wait for more events, but it waits out an outage of the store.
+// ReadEvents returns up to limit existing events of the run, beginning with number from. Numbers
+// start at 1, and 0 is treated as 1. If limit is less than 1, it returns no events. It reads only
+// the necessary part of the log. It does not wait for more events, but it waits during an outage of
+// the store.
 func (h *Handle) ReadEvents(ctx context.Context, from uint64, limit int) ([]event.Event, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	from = max(from, 1)
-	to := max(from, from+uint64(limit)-1) // to may exceed the last number
+	to := max(from, from+uint64(limit)-1) // to may be greater than the number of the last event
 	var all []event.Event
 	id, err := h.find(ctx)
 	if err == nil {
@@ -144,10 +146,10 @@ func (h *Handle) ReadEvents(ctx context.Context, from uint64, limit int) ([]even
 	return all, nil
 }
 
-// seek returns the number of frames before the first event that a reader requests, so that reading
-// begins there and not at the first frame. It finds the event by binary search over frames until
-// the rest fits one page. It converts a position relative to the end to an event number. A frame
-// that cannot be read ends the search; the subsequent read reports the error.
+// seek returns the number of frames before the first requested event, so that the caller can begin
+// reading there. It finds the event by binary search over frames until the remaining frames fit
+// into one page. It sets o.from if the position is relative to the end. A frame that cannot be read
+// ends the search, and the caller reports the error when it reads that frame.
 func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, error) {
 	if o.from <= 1 && !o.tail {
 		return 0, nil
@@ -172,11 +174,11 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	case o.from <= 1:
 		return 0, nil
 	case o.from > l.Record.Seq:
-		return l.Record.N, nil // the event does not exist yet
+		return l.Record.N, nil // the event does not exist
 	}
-	// Frame low begins at or before the event, and frame high, if it exists, after it. Each frame
-	// has at least one event, which bounds low and high by the distances of the event to both ends
-	// of the log.
+	// Frame low begins at or before the event. Frame high, if it exists, begins after the event.
+	// Each frame has at least one event, so the number of events before and after the event bounds
+	// low and high.
 	low, high := uint64(1), min(l.Record.N, o.from)+1
 	if after := l.Record.Seq - o.from; after < l.Record.N {
 		low = l.Record.N - after
@@ -203,14 +205,14 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	return low - 1, nil //nolint:nilerr // the reader that follows reports what cannot be decoded
 }
 
-// logReader reads the frames of a log in order, and detects a missing frame: a store that has lost
-// a part of a log returns the rest of it.
+// logReader reads the frames of a log in order. It detects missing frames, because a store that has
+// lost a part of a log returns the remaining frames.
 type logReader struct {
 	run  RunID
-	read uint64 // number of frames
+	read uint64 // number of frames that were read
 	last event.CommitID
-	// by replaces last for a reader that does not begin at the first frame: it is the number of an
-	// event in or before the first frame that is read.
+	// by replaces last for the first frame, if reading does not begin at frame 1. It is the number
+	// of an event in or before that frame.
 	by uint64
 }
 
@@ -228,7 +230,7 @@ func (r *logReader) decode(b []byte) (*event.Frame, error) {
 	return f, nil
 }
 
-// complete returns an error unless all frames of the log, given by their number, were read.
+// complete returns an error if fewer than the given number of frames were read.
 func (r *logReader) complete(frames uint64) error {
 	if r.read < frames {
 		return r.missing()
@@ -240,7 +242,7 @@ func (r *logReader) missing() error {
 	return &EventError{Run: r.run, Frame: r.read + 1, Err: fmt.Errorf("it is missing: %w", event.ErrCorrupt)}
 }
 
-// all returns the events of a whole log.
+// all returns all events of a log. It returns an error if a frame is missing.
 func (r *logReader) all(l *store.Loaded) ([]event.Event, error) {
 	events, err := r.events(l.Frames)
 	if err == nil {
@@ -249,7 +251,7 @@ func (r *logReader) all(l *store.Loaded) ([]event.Event, error) {
 	return events, err
 }
 
-// events returns the events of the first frames of a log.
+// events returns the events of the given frames, which are the next ones of the log.
 func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
 	var events []event.Event
 	for _, b := range frames {
@@ -265,9 +267,9 @@ func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
 	return events, nil
 }
 
-// again reads once more at the place where a frame was missing. If the store has lost writes and
-// the run has continued since, the run has another, complete log; then the reader continues with
-// that. Otherwise again returns hole.
+// again handles a missing frame. If the store has lost writes, the run may have continued and have
+// another log that is complete. In that case, again returns nil and the reader continues with that
+// log. Otherwise it returns hole.
 func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
 	if r.last == (event.CommitID{}) {
 		return hole

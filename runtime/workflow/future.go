@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// None stands for no input or no result.
+// None is the type of an input or result of a workflow that has none.
 type None struct{}
 
 // Outcome is a result or an error.
@@ -19,26 +19,27 @@ type Outcome[T any] struct {
 	Err   error
 }
 
-// Failed reports whether there is an error.
+// Failed reports whether Err is not nil.
 func (o Outcome[T]) Failed() bool { return o.Err != nil }
 
 // failer is the value of a resolved promise: an Outcome, or the end of a child.
 type failer interface{ Failed() bool }
 
-// Future is the result of a branch or child that may not have ended yet.
+// Future is the result of a branch or of a child. It becomes available when the branch or child has
+// ended.
 type Future[T any] struct {
 	p    *replay.Promise
 	path string
-	// read converts the end of a child into its outcome; nil for a branch.
+	// read converts the end of a child into its outcome. It is nil for a branch.
 	read func(*replay.Op) Outcome[T]
 }
 
-// Go starts f in a new branch and returns its future result. f gets the context of that branch and
-// must use no other. Only one branch of a run executes at a time: a branch runs until it waits for
-// something durable.
+// Go starts f in a new branch and returns its future result. f receives the context of that branch
+// and must not use another context. Only one branch of a run executes at a time. A branch executes
+// until it waits for a durable operation.
 //
-// A branch that is still open when the workflow returns is canceled without waiting for it: later
-// results of its steps are dropped. A panic in a branch fails the run.
+// If a branch is open when the workflow returns, the branch is canceled, and the run does not wait
+// for it. Later results of its steps are dropped. A panic in a branch fails the run.
 func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
 	b := ctx.branch()
 	return open(ctx, b.Key("go"), replay.Here(1), f)
@@ -59,9 +60,9 @@ func GoErr(ctx Context, f func(Context) error) *Future[None] {
 	return Go(ctx, func(ctx Context) (None, error) { return None{}, f(ctx) })
 }
 
-// Get waits for the result. It may be called any number of times, from any branch. If ctx ends
-// first, Get returns the error of ctx; but if the future is being canceled, Get waits for its
-// outcome.
+// Get waits for the result. It may be called several times and from any branch. If ctx ends first,
+// Get returns the error of ctx. If the branch or child is being canceled, Get waits until it has
+// ended.
 func (f *Future[T]) Get(ctx Context) (T, error) {
 	var zero T
 	if _, err := ctx.branch().Await(ctx.s, f.p, f.what()); err != nil {
@@ -82,8 +83,8 @@ func promises[T any](fs []*Future[T]) []*replay.Promise {
 	return ps
 }
 
-// gather waits until all futures have ended, or until stop returns true for one. It returns the
-// index of that future, or -1.
+// gather waits until all futures have ended, or until stop returns true for one of them. It returns
+// the index of that future, or -1.
 func gather[T any](ctx Context, fs []*Future[T], stop func(failed bool) bool) (int, error) {
 	g := replay.NewGather(promises(fs), func(_ int, v any) bool {
 		return stop != nil && stop(v.(failer).Failed())
@@ -110,8 +111,8 @@ func (f *Future[T]) what() string {
 }
 
 // All waits for all futures and returns their results in order. If a future fails, All returns its
-// error at once, the first one in the order of the log. The other futures continue: All cancels
-// none of them.
+// error at once. If several have failed, it returns the error of the first in the order of the log.
+// All does not cancel the other futures.
 func All[T any](ctx Context, fs ...*Future[T]) ([]T, error) {
 	i, err := gather(ctx, fs, func(failed bool) bool { return failed })
 	if err != nil {
@@ -127,7 +128,7 @@ func All[T any](ctx Context, fs ...*Future[T]) ([]T, error) {
 	return all, nil
 }
 
-// Settled waits until all futures have ended, with or without an error, and returns their outcomes
+// Settled waits until all futures have ended, with or without an error. It returns their outcomes
 // in order. If ctx ends first, the outcome of each open future is the error of ctx.
 func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 	_, err := gather(ctx, fs, nil)
@@ -142,14 +143,16 @@ func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 	return all
 }
 
-// errNoFutures is the error of a race without participants.
+// errNoFutures is the error of a call without futures.
 var errNoFutures = errors.New("workflow: no futures were given")
 
 // First waits for the first future to end, with or without an error, and returns its outcome. Every
-// replay returns the same one. The other futures continue: a losing branch that waits for a message
-// or payload takes the next one, and no caller gets it. To wait for several topics, hooks and times
-// at once use [Select], whose losing cases take nothing, or end the losers with the CancelFunc of
-// [WithCancel]. Package workflowtest reports such losers.
+// replay returns the same outcome.
+//
+// The other futures continue. If the branch of such a future waits for a message or payload, it
+// receives the next one, and no caller receives its result. Package workflowtest reports such
+// branches. To wait for several topics, hooks and times at once, use [Select], whose other cases
+// receive nothing. Or end the other branches with the CancelFunc of [WithCancel].
 func First[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	var zero T
 	if len(fs) == 0 {
@@ -163,8 +166,8 @@ func First[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	return o.Value, o.Err
 }
 
-// Any waits for the first future to succeed and returns its result. If all fail, the error joins
-// theirs in order.
+// Any waits for the first future to succeed and returns its result. If all futures fail, the error
+// joins their errors in order.
 func Any[T any](ctx Context, fs ...*Future[T]) (T, error) {
 	var zero T
 	if len(fs) == 0 {
@@ -189,7 +192,8 @@ type MapOption func(*mapOptions)
 
 type mapOptions struct{ limit int }
 
-// Limit bounds how many items are processed at once; 0: no bound. It panics if n is negative.
+// Limit sets the maximum number of items that are processed at the same time. 0 means no maximum.
+// Limit panics if n is negative.
 func Limit(n int) MapOption {
 	if n < 0 {
 		panic(fmt.Sprintf("workflow: Limit(%d): the number must not be negative", n))
@@ -198,8 +202,8 @@ func Limit(n int) MapOption {
 }
 
 // Map calls f for each item, each in its own branch, and returns the results in the order of the
-// items. The first failure cancels the other branches; Map waits for them and returns that failure.
-// f may be a generated step function.
+// items. If a call of f fails, Map cancels the other branches, waits for them and returns the first
+// error. f may be a generated step function.
 func Map[A, B any](ctx Context, items []A, f func(Context, A) (B, error), opts ...MapOption) ([]B, error) {
 	ctx, cancel := WithCancel(ctx)
 	defer cancel()
@@ -224,7 +228,7 @@ func Map[A, B any](ctx Context, items []A, f func(Context, A) (B, error), opts .
 	return all, nil
 }
 
-// MapSettled is like [Map] but cancels nothing: it returns the outcome of each item.
+// MapSettled is like [Map], but it cancels no branch and returns the outcome of each item.
 func MapSettled[A, B any](ctx Context, items []A, f func(Context, A) (B, error), opts ...MapOption) []Outcome[B] {
 	return fan(ctx, items, f, func(Outcome[B]) bool { return true }, opts)
 }
@@ -235,8 +239,8 @@ func ForEach[A any](ctx Context, items []A, f func(Context, A) error, opts ...Ma
 	return err
 }
 
-// fan runs f for each item and waits for all branches that were begun. After each item it calls
-// next, which reports whether to begin another one.
+// fan calls f for each item and waits for all branches that were begun. After each item it calls
+// next, which reports whether another item may begin.
 func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next func(Outcome[B]) bool, opts []MapOption) []Outcome[B] {
 	var o mapOptions
 	for _, opt := range opts {
@@ -249,8 +253,8 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 	results := make([]Outcome[B], len(items))
 	futures := make([]*Future[None], 0, len(items))
 	more, at := true, replay.Here(0)
-	// A lane processes one item at a time; the branch of an item opens the next branch of its lane
-	// when it ends, so that each item has its own path and key.
+	// A lane processes one item at a time. When the branch of an item ends, it opens the next
+	// branch of its lane. Therefore each item has its own path and key.
 	var begin func(ctx Context)
 	begin = func(ctx Context) {
 		i := len(futures)
@@ -271,7 +275,7 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 	for range lanes {
 		begin(ctx)
 	}
-	// The branches end when the context does, so the loop waits for their outcomes.
+	// All branches end at the latest when ctx ends, so this loop waits for all of them.
 	for i := 0; i < len(futures); i++ { //nolint:intrange // futures grows while the loop waits
 		_, _ = futures[i].Get(ctx)
 	}
@@ -281,16 +285,16 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 	return results
 }
 
-// Case is something that [Select] can wait for: a *Future, a *ReceiveCase or a *TimerCase.
+// Case is an event for which [Select] can wait: a *Future, a *ReceiveCase or a *TimerCase.
 type Case interface {
 	replayCase(now time.Time) (replay.Case, error)
 	won(ctx Context, message *event.Event) error
 }
 
-// Select waits until one of the cases is ready and returns that case; compare it with the cases in
-// a switch. If several are ready at once, the first in the list wins. Nothing is taken from the
-// others. The error is the error of ctx if ctx ends first, or reports a received message that
-// cannot be decoded.
+// Select waits until one of the cases is ready and returns that case. Compare the result with the
+// cases in a switch. If several cases are ready, Select returns the first one of the arguments. The
+// other cases receive nothing. The error is the error of ctx if ctx ends first, or reports a
+// received message that cannot be decoded.
 func Select(ctx Context, cases ...Case) (Case, error) {
 	ctx.branch().Gate(ctx.s)
 	now := Now(ctx)
@@ -314,14 +318,14 @@ func (f *Future[T]) replayCase(time.Time) (replay.Case, error) { //nolint:unpara
 
 func (f *Future[T]) won(Context, *event.Event) error { return nil }
 
-// TimerCase wins a [Select] when its time has come.
+// TimerCase is a case of a [Select] that is ready at a due time.
 type TimerCase struct {
 	d   time.Duration
 	due time.Time
 }
 
-// After returns a case that wins d after the first Select that uses it. It keeps its due time until
-// it has won, and then starts over.
+// After returns a case that is ready d after the first Select that uses it. The due time stays the
+// same until a Select returns the case. The next Select sets a new due time.
 func After(d time.Duration) *TimerCase { return &TimerCase{d: d} }
 
 func (t *TimerCase) replayCase(now time.Time) (replay.Case, error) {
