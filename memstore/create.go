@@ -75,7 +75,7 @@ func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.I
 type collectors struct {
 	runs   map[string]*run // runs by key
 	joined map[event.RunID]event.RunID
-	order  []joinedStart // elements of joined in the order of arrival
+	order  []joinedStart // the same starts as in joined, in order of arrival
 }
 
 type joinedStart struct {

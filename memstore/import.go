@@ -34,7 +34,7 @@ func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, fresh, err := p.op.Import(p, &m)
-	if err != nil { // a Tx in memory does not fail
+	if err != nil { // a refusal: a Tx in memory does not fail
 		refused, _ := protocol.Answer(err)
 		return false, refused
 	}

@@ -237,7 +237,7 @@ func (x *limits) part(id store.LimitID) *part {
 	return p
 }
 
-// drop removes a part without counts, queues and a rate in use.
+// drop removes a part that has no weights and no queues, and whose rate admits weights now.
 func (x *limits) drop(id store.LimitID, now int64) {
 	p := x.parts[id]
 	if p == nil || p.held != 0 || p.waits != 0 || p.tat > now || len(p.kept)+len(p.rest) > 0 {

@@ -33,7 +33,7 @@ type partition struct {
 	purges        timers // purge times of ended runs
 	sessions      map[store.SessionID]*session
 	expiry        int64 // no lease ends before this time
-	up            int64 // total time during which any session was heard; package store describes how a session is found dead
+	up            int64 // total time during which any session renewed its lease; package store describes how a session is found dead
 	heard         int64 // time of the last heartbeat
 	looked        int64 // time of the last search for runs without a worker
 	turn          store.UnservedTurn

@@ -13,7 +13,7 @@ const linear = 16
 // seen contains the IDs of the items that a chain has accepted. Most chains accept few items or
 // none.
 type seen struct {
-	items []seenItem // in the order of acceptance
+	items []seenItem // accepted IDs, in the order of acceptance
 	index map[event.ItemID]struct{}
 }
 

@@ -91,7 +91,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	return nil
 }
 
-// renew renews a lease, and updates the total time during which any session was heard.
+// renew renews a lease, and updates the total time during which any session renewed its lease.
 func (p *partition) renew(l *session) {
 	now := p.now()
 	if p.heard != 0 {

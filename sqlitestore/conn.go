@@ -132,7 +132,7 @@ func (s *Store) read(ctx context.Context, f func(c *conn) error) error {
 	return s.explainUnless(ctx, errors.Join(err, c.Rollback()))
 }
 
-// explainUnless explains an error, unless it was caused by the end of ctx.
+// explainUnless explains err, unless ctx has ended. Then it returns the error of ctx.
 func (s *Store) explainUnless(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()

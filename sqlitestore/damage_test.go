@@ -322,9 +322,9 @@ func (s *scene) examined(damaged []event.RunID) {
 	}
 }
 
-// TestREC10_ADamagedPageOfAnIndexIsNamed overwrites a page of an index. It proves that runs with an
-// entry on the page, or that need one there, are set aside and reported, as are runs with a damaged
-// page in their logs. A repair reports the page.
+// TestREC10_ADamagedPageOfAnIndexIsNamed overwrites a page of an index. It proves that runs that
+// have or need an entry on the page are set aside and reported. So are runs with a damaged page in
+// their logs. A repair reports the page.
 func TestREC10_ADamagedPageOfAnIndexIsNamed(t *testing.T) {
 	s := newScene(t, napper, 400)
 	s.overwrite("sqlite_autoindex_runs_1", middle)

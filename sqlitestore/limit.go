@@ -508,7 +508,7 @@ func (t limitTx) Share(r *run) (protocol.Share, error) {
 	return protocol.Share{FairID: store.FairID{Route: route, Priority: r.priority}, Key: r.fair, Weight: r.share}, err
 }
 
-// FairKey returns the state of a flow, that is of the fairness keys of a route and priority.
+// FairKey returns the state of a flow: the ready runs with fairness keys of a route and a priority.
 func (t limitTx) FairKey(id store.FairID) (f protocol.FairKey, err error) {
 	class, err := t.route(id.Route)
 	if err != nil || class == 0 {

@@ -22,8 +22,8 @@ const (
 	spareShare = 4
 )
 
-// Purge removes runs whose retention has expired in one transaction, and returns free pages to the
-// file system. A call removes at most 1,000 runs, and fewer if their logs are long.
+// Purge removes, in one transaction, runs whose retention has expired, and returns free pages to
+// the file system. A call removes at most 1,000 runs, and fewer if their logs are long.
 func (s *Store) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	type answer struct {
 		purged int

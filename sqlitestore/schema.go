@@ -238,8 +238,8 @@ var runSchema = []string{
 // fleetSchema contains the sessions, and the routes that have runs.
 var fleetSchema = []string{
 	// seq is the last number assigned to a ready run or an item; the numbers determine their order.
-	// up is the total time during which any session was heard, and heard is the time of the last
-	// heartbeat. Package store describes how a session is found dead.
+	// up is the total time during which any session renewed its lease, and heard is the time of the
+	// last renewal. Package store describes how a session is found dead.
 	`CREATE TABLE counters (
 		id    INTEGER PRIMARY KEY CHECK (id = 1),
 		seq   INTEGER NOT NULL,
@@ -393,7 +393,8 @@ var countSchema = []string{
 		total    INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX failure_groups_last ON failure_groups (last)`,
-	// entries contains the entries of store.Entries.
+	// entries contains the entries of all spaces, such as the journal and the views; see
+	// store.Entries.
 	`CREATE TABLE entries (
 		space TEXT NOT NULL,
 		key   TEXT NOT NULL,

@@ -103,8 +103,8 @@ func (t *tx) openSession(o *store.Session, lock string) error {
 	return t.setServed(o)
 }
 
-// hear updates the total time during which any session was heard. ttl is the TTL of the session
-// that was heard now.
+// hear updates the total time during which any session renewed its lease. ttl is the TTL of the
+// session that renews its lease now.
 func (t *tx) hear(ttl time.Duration) error {
 	return t.exec(`UPDATE counters SET up = up + max(min(?1 - heard, ?2), 0), heard = ?1`, t.ms(), store.CountedPause(ttl).Milliseconds())
 }

@@ -198,9 +198,9 @@ func (c *conn) standing(run event.RunID, name string) (chain event.RunID, st sta
 	return chain, st, err
 }
 
-// streamTopic is a topic of AwaitStream. A topic with a chain and a stream is notified of changes
-// of the stream, and one with only a chain is notified of the end of the chain. A topic with a run
-// and a stream is for the poller, which determines the chain.
+// streamTopic is a topic of AwaitStream. A topic with a chain and a stream is for changes of the
+// stream. A topic with only a chain is for the end of the chain. A topic with a run and a stream is
+// for the poller, which determines the chain.
 type streamTopic struct {
 	chain, run event.RunID
 	stream     string

@@ -38,7 +38,7 @@ type Line struct {
 	Number int   // number of the line, from 1
 	Offset int64 // offset of the line in the file
 
-	Record       store.Record // of a line of kind run
+	Record       store.Record // record of a run, in a line of kind run
 	FailureGroup store.FailureGroup
 	N            uint64 // number of a frame or a chunk
 	Stream       Stream

@@ -47,7 +47,7 @@ type Config struct {
 	partial bool
 }
 
-// Check is [Config.Check] of a zero Config.
+// Check calls [Config.Check] of the zero Config.
 func Check(s *store.Snapshot) []Finding { return Config{}.Check(s) }
 
 // Check returns every violation of an invariant in a snapshot, ordered by number, run and text. It

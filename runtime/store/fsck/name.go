@@ -9,7 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// checkNames checks invariant 9.
+// checkNames checks invariant 9: a workflow ID has one active run, and all other open runs wait in
+// its queue.
 func (c *checker) checkNames() {
 	for _, wid := range slices.Sorted(maps.Keys(c.Active)) {
 		c.checkNamed("active", wid, c.Active[wid], false)

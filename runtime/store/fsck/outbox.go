@@ -90,7 +90,8 @@ func (c *checker) missing(run event.RunID, h *history, id event.ItemID) bool {
 	return !c.imported[run] && c.Now.Sub(h.causes[id]) < store.Horizon && c.records[run][id] == 0
 }
 
-// checkLeft checks invariant 14.
+// checkLeft checks invariant 14: the trace of a record at its receiver exists as long as the
+// record.
 func (c *checker) checkLeft() {
 	for _, l := range c.left(c.sent) {
 		c.findings = append(c.findings, l.finding())

@@ -24,7 +24,7 @@ type Options struct {
 	check *Config
 }
 
-// Progress is the progress of a repair.
+// Progress reports how far a repair has come.
 type Progress struct {
 	Partition, Partitions int // Partition is the present partition, from 0
 	Runs                  int // number of runs checked

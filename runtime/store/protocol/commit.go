@@ -52,7 +52,7 @@ func (o *Op[R, S]) Commit(c *store.Commit) (store.Committed, error) {
 	return store.Committed{N: s.N, Unread: s.QueueState == store.StateOwned && s.Unread > 0, Sent: sent}, nil
 }
 
-// guardCommit checks the guards of a commit, in the order of the package documentation.
+// guardCommit checks the guards of a commit, in the order given in the package documentation.
 func (o *Op[R, S]) guardCommit(r R, s *Run[S], c *store.Commit) error {
 	switch {
 	case !s.Holds(c.Fence): // the fence must match [F1]

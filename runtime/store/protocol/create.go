@@ -152,8 +152,8 @@ func (o *Op[R, S]) startTime(c *store.Create) int64 {
 }
 
 // createBehind handles a start whose workflow id has an active run. If the policy of the start is
-// to wait, createBehind stores the new run in the queue of the workflow id, and delivers c.Cancel
-// to the earlier runs that the policy cancels.
+// to wait, createBehind stores the new run in the queue of the workflow id. It then delivers
+// c.Cancel to the earlier runs that the policy cancels.
 func (o *Op[R, S]) createBehind(active R, c *store.Create) (store.Created, error) {
 	s := o.Tx.State(active)
 	switch {

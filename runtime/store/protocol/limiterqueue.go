@@ -133,8 +133,8 @@ func (o *Op[R, S]) saveTurn(line LimiterQueue, first R) error {
 }
 
 // Turn handles a queue whose time Until has come. An admitted queue from which no run was claimed
-// is no longer admitted, but its runs keep their places. A closed queue is rechecked, because a
-// rate may have free capacity. [L7]
+// is opened, and its runs keep their places. A closed queue is rechecked, because a rate may have
+// free capacity. [L7]
 func (o *Op[R, S]) Turn(id string) error {
 	line, err := o.Tx.Limits().LimiterQueue(id)
 	if err != nil || line.First == "" || line.Until == 0 || line.Until > o.Tx.Now().UnixMilli() {

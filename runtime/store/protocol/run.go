@@ -84,7 +84,7 @@ type StreamChange struct {
 	Name  string
 }
 
-// Turn requires that a limiter queue be rechecked at a time.
+// Turn is the time at which a limiter queue must be rechecked. First is the first run of the queue.
 type Turn[R comparable] struct {
 	First R
 	At    int64

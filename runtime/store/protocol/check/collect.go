@@ -24,7 +24,7 @@ type collector struct {
 	place                 store.QueueState
 	epoch                 uint8
 	items, input          [cancelStart]uint8 // numbers of the starts in the inbox and in the log
-	created, due          uint8              // tick + 1
+	created, due          uint8              // time in ticks, plus 1; 0 if there is none
 	last                  uint8              // the start that was accepted last; ghost variable
 	canceled              bool               // ghost variable
 }

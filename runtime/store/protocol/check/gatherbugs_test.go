@@ -12,7 +12,7 @@ type collectLiar struct {
 	state      func(t *collectTx, s protocol.Run[uint8]) protocol.Run[uint8]
 	save       func(t *collectTx, before, x *collector)
 	collecting func(t *collectTx) (uint8, bool)
-	forgets    bool // Joined ignores starts that have joined a run which no longer collects
+	forgets    bool // Joined ignores starts that have joined a run which is not collecting
 	noJoin     bool // Join does nothing
 	noReplace  bool // ReplaceItem does nothing
 }

@@ -62,7 +62,7 @@ type home struct {
 	p     partition
 	x     limited
 	w     [2]homeWorker
-	wakes [2]bool // by class
+	wakes [2]bool // wakes that are set, by class
 	net   homeRequest
 	left  homeBudget
 

@@ -12,8 +12,8 @@ type node struct {
 	prev  uint16
 	kind  kind
 	item  uint8
-	gen   uint8    // of a first record: a run with 0 may continue, a run with 1 does not
-	carry [2]uint8 // of a first record: items that the previous run had received but not taken
+	gen   uint8    // for a first record: 0 if the run may continue, 1 if it does not
+	carry [2]uint8 // for a first record: items that the previous run had received but not taken
 }
 
 type kind byte

@@ -18,8 +18,8 @@ type partition struct {
 	seen, kept [slots]uint16 // sets of items, by the first run of the chain
 	leases     [sessions]uint8
 	codes      [sessions]uint8
-	outbox     [records]record // in the order of writing
-	now        uint8           // in horizons
+	outbox     [records]record // records in the order of writing
+	now        uint8           // present time, in horizons
 
 	// Ghost variables: no operation reads them.
 	taken   uint16 // items that the code of purged runs has taken
@@ -43,7 +43,7 @@ type run struct {
 	n                       uint8
 	epoch, token, owner     uint8
 	inbox                   [queue]uint8
-	unread                  uint8 // number stored by Save
+	unread                  uint8 // number of unread items stored by Save
 	due                     bool
 	created, ended, purge   uint8
 	recoveries              uint8
@@ -65,7 +65,7 @@ type record struct {
 	old          bool // a horizon has passed since the record entered its phase
 }
 
-// Items.
+// Numbers of items.
 const (
 	message1 = 1
 	message2 = 2
