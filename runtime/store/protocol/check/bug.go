@@ -6,8 +6,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// A bug disables a guard or a transition of the kernel without a hook in it. Its Tx returns wrong
-// results to the kernel, or its operation undoes a change of the kernel. The zero value is no bug.
+// bug is a bug that a test injects from outside of the kernel. Its Tx returns wrong results to the
+// kernel, or its operation undoes a change of the kernel. The zero value is no bug.
 type bug struct {
 	tx      func(*tx) protocol.Tx[uint8, uint8]
 	after   func(*protocol.Changes[uint8]) // changes the notifications of an operation
@@ -32,7 +32,7 @@ func (m *runs) doDeliver(d *store.Deliver) (event.RunID, error) {
 	return m.op.Deliver(d)
 }
 
-// A homeBug is a bug in the model of limits.
+// homeBug is a bug in the model of limits.
 type homeBug struct {
 	tx      func(*tx) protocol.Tx[uint8, uint8]
 	after   func(operation, *protocol.Changes[uint8])
