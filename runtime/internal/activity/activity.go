@@ -1,5 +1,5 @@
-// Package activity counts the activities of a worker, so that a test kit can detect that all of
-// them wait.
+// Package activity counts the activities of a worker in progress, so that a test kit can detect
+// that the worker is idle.
 package activity
 
 import "sync"
@@ -10,11 +10,11 @@ type Counter struct {
 	mu   sync.Mutex
 	n    int
 	all  uint64        // number of activities begun so far
-	idle chan struct{} // closed when n falls to 0; nil if nothing waits for that
+	idle chan struct{} // closed when n becomes 0; nil unless Busy was called
 }
 
-// Begin records that an activity begins. A goroutine that passes work on calls it before that, so
-// that the work is counted at all times.
+// Begin records that an activity begins. A goroutine that passes work to another goroutine calls
+// Begin first, so that the work is counted without a gap.
 func (c *Counter) Begin() {
 	if c == nil {
 		return
@@ -46,8 +46,8 @@ func (c *Counter) Count() int {
 	return c.n
 }
 
-// Begun returns how many activities have begun so far. If two calls return the same number, none
-// began in between.
+// Begun returns the number of activities begun so far. If two calls return the same number, no
+// activity began between them.
 func (c *Counter) Begun() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,9 +17,9 @@ type Attempt struct {
 	Step       string
 	Key        string
 	Number     int
-	// Log is the run whose log contains the step, LogKey is its key there, and Ref is the number of
-	// the event that created it. Log and LogKey equal Run and Key unless another run executes the
-	// step.
+	// Log is the run whose log contains the step. LogKey is the key of the step in that log, and
+	// Ref is the number of the event that created the step. Log and LogKey equal Run and Key unless
+	// another run executes the step.
 	Log    event.RunID
 	LogKey string
 	Ref    uint64
@@ -30,18 +30,19 @@ type Attempt struct {
 	Heart Heart
 	// Streams writes to the streams of the run.
 	Streams StreamWriter
-	// Hooks opens the hook through which the attempt may be finished from outside.
+	// Hooks opens the hook through which an outside caller may finish the attempt.
 	Hooks HookOpener
-	// Transaction is taken by the transaction of package sqlstep that the attempt has begun.
+	// Transaction is the slot of the transaction of package sqlstep, of which an attempt has at
+	// most one at a time.
 	Transaction Slot
 	// Client is the engine.Client of the worker, for the runtime's own steps.
 	Client any
 }
 
-// Slot can be taken by one holder at a time, which keeps it or frees it.
+// Slot can be taken by one holder at a time.
 type Slot struct{ taken atomic.Bool }
 
-// Take takes the slot and reports whether it was free.
+// Take takes the slot. It reports false if the slot was taken before.
 func (s *Slot) Take() bool { return s.taken.CompareAndSwap(false, true) }
 
 // Free gives back the slot.
@@ -53,7 +54,7 @@ type Heart interface {
 	Beat(ctx context.Context, details []byte) error
 }
 
-// HeartFunc is a function that implements [Heart].
+// HeartFunc is a function as a [Heart].
 type HeartFunc func(ctx context.Context, details []byte) error
 
 // Beat calls f.
@@ -61,24 +62,26 @@ func (f HeartFunc) Beat(ctx context.Context, details []byte) error { return f(ct
 
 // StreamWriter writes to streams for the code of an attempt.
 type StreamWriter interface {
-	// Write adds a chunk to a stream of the run, and returns nil once it is durable. keep is how
-	// many chunks the stream keeps, 0 for all.
+	// Write adds a chunk to a stream of the run. It returns nil once the chunk is durable. The
+	// stream keeps the last keep chunks, or all chunks if keep is 0.
 	Write(ctx context.Context, stream string, value []byte, keep int) error
-	// Close closes a stream if the attempt completes.
+	// Close closes a stream when the attempt completes. If the attempt fails, the stream stays
+	// open.
 	Close(stream string) error
 }
 
 // HookOpener opens hooks for the code of an attempt.
 type HookOpener interface {
-	// OpenHook returns the token of the hook once it is durable. An attempt has at most one hook: a
-	// second call for it returns the same token, and a call for another hook fails.
+	// OpenHook returns the token of the hook once the hook is durable. An attempt has at most one
+	// hook: a second call for the same hook returns the same token, and a call for another hook
+	// fails.
 	OpenHook(ctx context.Context, h Hook) (token string, err error)
 }
 
 // Hook describes a hook that an attempt opens.
 type Hook struct {
 	Name  string
-	Shape []byte // shape of the payloads that finish the attempt; nil: any
+	Shape []byte // shape of the payloads that finish the attempt; nil accepts any payload
 	Meta  []byte // description of the hook
 }
 
@@ -86,18 +89,18 @@ type Hook struct {
 // hook's token.
 type PendingError struct{ Token string }
 
-// Error describes the error where a caller does not handle it.
+// Error returns a text for callers that do not handle the error.
 func (e *PendingError) Error() string {
 	return "the outcome is left to whoever has the token of the hook that this attempt has opened"
 }
 
 type key struct{}
 
-// With returns a context for the code of the attempt.
+// With returns a context that belongs to the attempt.
 func With(ctx context.Context, a *Attempt) context.Context { return context.WithValue(ctx, key{}, a) }
 
-// Is reports whether k is the key by which From asks a context for its attempt. A context that
-// returns a [*Attempt] for it needs no [With].
+// Is reports whether k is the key under which From looks up the attempt of a context. A context
+// that returns a [*Attempt] for this key does not need [With].
 func Is(k any) bool {
 	_, is := k.(key)
 	return is
@@ -109,25 +112,25 @@ func From(ctx context.Context) *Attempt {
 	return a
 }
 
-// FatalError reports that another attempt is useless.
+// FatalError is an error after which the step must not be attempted again.
 type FatalError struct{ Err error }
 
-// Error returns the text of the cause.
+// Error returns the text of the wrapped error.
 func (e *FatalError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns the wrapped error.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// RetryAfterError sets the delay before the next attempt.
+// RetryAfterError is an error that sets the delay before the next attempt.
 type RetryAfterError struct {
 	Err   error
 	Delay time.Duration
-	// Hold closes the rates that the step uses for the delay.
+	// Hold also closes the rates that the step uses, for the delay.
 	Hold bool
 }
 
-// Error returns the text of the cause.
+// Error returns the text of the wrapped error.
 func (e *RetryAfterError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns the wrapped error.
 func (e *RetryAfterError) Unwrap() error { return e.Err }

@@ -8,31 +8,32 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// UserStream returns the name under which a store keeps a user's stream. Other data that is kept as
-// streams has other prefixes.
+// UserStream returns the name under which a store keeps a user's stream. The prefix separates these
+// streams from other data that is kept as streams.
 func UserStream(name string) string { return userStreams + name }
 
 // userStreams is the prefix of the names that UserStream returns.
 const userStreams = "s:"
 
-// NameOfStream returns the user's name of a stream, given the name under which a store keeps it. It
-// reports false for other data.
+// NameOfStream is the inverse of UserStream. It reports false for other data that is kept as
+// streams.
 func NameOfStream(kept string) (string, bool) { return strings.CutPrefix(kept, userStreams) }
 
 // Chunk is a value in its stored form, with its origin.
 type Chunk struct {
 	Value []byte
-	// Run, Key and Attempt identify the step that has written it; all zero for the code of a run.
+	// Run, Key and Attempt identify the step that has written the value. All are zero if the
+	// workflow code has written it.
 	Run     event.RunID
 	Key     string
 	Attempt int
 }
 
-// version is the first byte of each chunk and of each batch.
+// version is the first byte of each encoded chunk and batch.
 const version = 1
 
-// AppendChunk appends the stored form of a chunk: the version, the attempt, the run and
-// the key of a step, each with its length before it, and the value.
+// AppendChunk appends the stored form of a chunk to b: the version, the attempt, the run and the
+// key of the step, each preceded by its length, and the value.
 func AppendChunk(b []byte, c *Chunk) []byte {
 	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(c.Attempt))
@@ -60,8 +61,9 @@ func DecodeChunk(b []byte) (Chunk, error) {
 	return c, nil
 }
 
-// Batch contains what one call writes to one stream: the chunks, in their stored form, and how many
-// chunks the stream keeps, 0 for all. It is the payload of an event until that event is committed.
+// Batch contains the chunks that one call writes to one stream, in their stored form. It also
+// contains how many chunks the stream keeps; 0 keeps all. A Batch is the payload of an event until
+// the event is committed.
 type Batch struct {
 	Keep   int
 	Bodies [][]byte
@@ -102,7 +104,7 @@ func appendSized[T ~string | ~[]byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
-// reader consumes b from the front.
+// reader removes encoded parts from the front of b.
 type reader struct {
 	b   []byte
 	bad bool

@@ -40,7 +40,8 @@ func TestBatch_ComesBackAsItWas(t *testing.T) {
 	})
 }
 
-// The stores keep these bytes for as long as the runs.
+// TestChunk_KeepsItsBytes proves that the stored form of a chunk does not change. The stores keep
+// chunks for as long as the runs.
 func TestChunk_KeepsItsBytes(t *testing.T) {
 	for want, c := range map[string]Chunk{
 		"\x01\x00\"hi\"": {Value: []byte(`"hi"`)},
@@ -65,7 +66,7 @@ func TestDecodeChunk_RefusesDamageAndNewerVersions(t *testing.T) {
 		}
 	}
 	for n := range batch {
-		if _, err := DecodeBatch(batch[:n]); n != 3 && !errors.Is(err, event.ErrCorrupt) { // with n = 3 the batch has no chunks
+		if _, err := DecodeBatch(batch[:n]); n != 3 && !errors.Is(err, event.ErrCorrupt) { // the first 3 bytes are a valid batch without chunks
 			t.Errorf("a batch cut at %d: %v, want ErrCorrupt", n, err)
 		}
 	}

@@ -10,35 +10,36 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// OutboxMessage is one effect of a run on another run: exactly one of Start, Item and Rerun is set.
+// OutboxMessage is the body of an outbox record: one effect of a run on another run. Exactly one of
+// Start, Item and Rerun is set.
 type OutboxMessage struct {
 	Start *Start `json:"start,omitempty"`
 	Item  *Item  `json:"item,omitempty"`
-	// Rerun creates the receiver as the rerun of the sender, which has failed. The sender's log
-	// contains the rest.
+	// Rerun creates the receiver as the rerun of the failed sender. The sender's log contains
+	// everything that is needed for the rerun.
 	Rerun bool `json:"rerun,omitempty"`
-	// Key is the key of the sender's operation; Answer is the answer that the sender gets.
+	// Key is the key of the sender's operation. Answer determines the answer that the sender gets.
 	Key    string `json:"key,omitempty"`
 	Answer Reply  `json:"answer,omitempty"`
 }
 
-// Reply determines which answers a sender gets.
+// Reply determines which answers the sender of a message gets.
 type Reply string
 
 // The values of Reply.
 const (
 	// Nothing means that the sender waits for no answer.
 	Nothing Reply = ""
-	// OnRefusal answers only a refusal.
+	// OnRefusal means that the sender gets an answer only if the message is refused.
 	OnRefusal Reply = "refusal"
-	// Always answers in both cases.
+	// Always means that the sender gets an answer whether the message is accepted or refused.
 	Always Reply = "always"
-	// Settles answers in both cases and ends the sender's operation, because the started run is not
-	// its child.
+	// Settles is like Always, but the answer also ends the sender's operation, because the started
+	// run is not its child.
 	Settles Reply = "settles"
 )
 
-// Start is a new run. Its first frame contains everything else that is needed to create it.
+// Start requests a new run. Everything that is not in Start is in the first frame of the run.
 type Start struct {
 	Frame    []byte               `json:"frame"`
 	Active   store.ActivePolicy   `json:"active,omitempty"`
@@ -49,10 +50,10 @@ type Start struct {
 type Item struct {
 	Scope store.Scope `json:"scope,omitempty"`
 	Body  []byte      `json:"body"`
-	// Urgent reports that the item is a cancel. A run that waits for permits is then claimed without
+	// Urgent is set if the item is a cancel. A run that waits for permits is then claimed without
 	// them.
 	Urgent bool `json:"urgent,omitempty"`
-	// Pauses reports that the item pauses the run, which then waits for no permits.
+	// Pauses is set if the item pauses the run. A paused run does not wait for permits.
 	Pauses bool `json:"pauses,omitempty"`
 }
 
@@ -76,7 +77,7 @@ func DecodeOutboxMessage(b []byte) (*OutboxMessage, error) {
 	return p, nil
 }
 
-// isOne reports whether exactly one of the effects is set.
+// isOne reports whether exactly one of Start, Item and Rerun is set.
 func (p *OutboxMessage) isOne() bool {
 	n := 0
 	for _, set := range []bool{p.Start != nil, p.Item != nil, p.Rerun} {
@@ -87,7 +88,7 @@ func (p *OutboxMessage) isOne() bool {
 	return n == 1
 }
 
-// Create returns the store request for a record with a start.
+// Create returns the store request for a record with a Start.
 func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	f, err := event.DecodeFrame(p.Start.Frame)
 	if err != nil {
@@ -110,30 +111,31 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	return c, err
 }
 
-// Replaced returns the item by which a new run cancels the runs that it replaces.
+// Replaced returns the cancel that a new run sends to the run that it replaces.
 func Replaced(by event.RunID) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.CancelRequested, Reason: "replaced by run " + string(by)})
 	return store.Item{ID: "cancel:" + event.ItemID(by), Scope: store.ScopeChain, Body: body}, err
 }
 
-// Input returns the item with the input of a start that joins a shared run, on behalf of by.
+// Input returns the item that adds the input of a start to the shared run that the start joins. by
+// is the caller on whose behalf the start was made.
 func Input(start event.RunID, payload []byte, by string) (store.Item, error) {
 	body, err := event.AppendItem(nil, &event.Event{Type: event.InputReceived, Payload: payload, By: by})
 	return store.Item{ID: "input:" + event.ItemID(start), Scope: store.ScopeRun, Body: body}, err
 }
 
-// Deliver returns the store request for a record with an item.
+// Deliver returns the store request for a record with an Item.
 func (p *OutboxMessage) Deliver(o *store.Outgoing) store.Deliver {
 	return store.Deliver{
 		Run: o.To, Item: store.Item{ID: o.ID, Scope: p.Item.Scope, Body: p.Item.Body}, Deadline: o.Deadline, Keep: true, Urgent: p.Item.Urgent,
 	}
 }
 
-// ErrNewer reports that a newer release wrote a record.
+// ErrNewer is matched by the error of a record that a newer release has written.
 var ErrNewer = errors.New("a newer release wrote it")
 
-// Check returns why no worker can deliver a record, or nil. The error matches ErrNewer if a worker
-// of a newer release may be able to.
+// Check returns the reason if no worker of this release can deliver a record, and nil otherwise.
+// The error matches ErrNewer if a worker of a newer release may be able to deliver it.
 func Check(o *store.Outgoing) error {
 	p, err := DecodeOutboxMessage(o.Body)
 	if err == nil && p.Start != nil {
@@ -145,8 +147,8 @@ func Check(o *store.Outgoing) error {
 	return err
 }
 
-// unknownField reports whether a body has a field that this release does not know, which damage
-// seldom produces.
+// unknownField reports whether a body has a field that this release does not define. Damage seldom
+// produces such a body, so a newer release has probably written it.
 func unknownField(body []byte) bool {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(body, &fields) != nil {

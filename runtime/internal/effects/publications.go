@@ -14,43 +14,46 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ValueStream returns the stream on which a value is published, as its last chunk.
+// ValueStream returns the name of the stream that contains the values published under name. The
+// last chunk is the current value.
 func ValueStream(name string) string { return "v:" + name }
 
-// HookStream returns the stream on which the state of a hook is published: a chunk with the hook's
-// name and the shape of its payloads once it is open, and the end of the stream once it is closed.
-// If the hook has a description, a chunk with that precedes it; senders read only the last chunk.
+// HookStream returns the name of the stream that contains the state of a hook. When the hook opens,
+// a chunk with its name and the shape of its payloads is written; when the hook closes, the stream
+// is closed. If the hook has a description, a chunk with the description precedes that chunk;
+// senders read only the last chunk.
 func HookStream(token string) string { return "h:" + token }
 
-// HookState is the content of the chunk of an open hook.
+// HookState is the decoded chunk of an open hook.
 type HookState struct {
 	Name  string
-	Shape []byte    // shape of its payloads; nil: any fit
-	Step  *StepHook // the step whose attempt has opened it; nil: the workflow code has
+	Shape []byte    // shape of the payloads; nil accepts any payload
+	Step  *StepHook // the step whose attempt has opened the hook; nil if the workflow code has opened it
 }
 
-// StepHook identifies the attempt that a hook finishes.
+// StepHook identifies the attempt that is finished by the payload of a hook.
 type StepHook struct {
 	Ref     uint64    `json:"ref"` // number of the event that created the step
 	Attempt int       `json:"attempt"`
 	Due     time.Time `json:"due"` // when the attempt times out
 }
 
-// shapeMark separates the name and the shape. A shape is JSON and does not contain it.
+// shapeMark separates the name and the shape in a chunk. A shape is JSON, so it does not contain
+// the mark.
 const shapeMark = 0
 
 // hookChunk is the chunk of a hook that an attempt of a step has opened. Its stored form begins
-// with a shapeMark, which no other hook chunk does because a hook has a name.
+// with shapeMark. No other hook chunk does, because every hook has a name.
 type hookChunk struct {
 	Name  string          `json:"name"`
 	Shape json.RawMessage `json:"shape,omitempty"`
 	Step  *StepHook       `json:"step"`
 }
 
-// hookState returns the chunk of an open hook.
+// hookState returns the encoded chunk of an open hook.
 func hookState(e *event.Event) []byte {
 	if e.Type == event.StepHookCreated {
-		data, _ := json.Marshal(hookChunk{Name: e.Name, Shape: e.Payload, Step: &StepHook{Ref: e.Ref, Attempt: e.Attempt, Due: e.Due}}) // a shape is JSON
+		data, _ := json.Marshal(hookChunk{Name: e.Name, Shape: e.Payload, Step: &StepHook{Ref: e.Ref, Attempt: e.Attempt, Due: e.Due}}) // encoding cannot fail, because a shape is valid JSON
 		return append([]byte{shapeMark}, data...)
 	}
 	if len(e.Payload) == 0 {
@@ -76,22 +79,23 @@ func DecodeHook(chunk []byte) (HookState, error) {
 	return HookState{Name: c.Name, Shape: c.Shape, Step: c.Step}, nil
 }
 
-// RetryHint contains the changes to the step's retry policy by an error with which an attempt was
-// failed from outside.
+// RetryHint contains the changes of the step's retry policy that a sender requests when it makes an
+// attempt fail.
 type RetryHint struct {
 	Fatal bool           `json:"fatal,omitempty"`
 	After *time.Duration `json:"after,omitempty"` // delay before the next attempt
-	Hold  bool           `json:"hold,omitempty"`  // closes the rates of the step until then
+	Hold  bool           `json:"hold,omitempty"`  // whether the rates of the step are closed for the delay
 }
 
-// Publications returns what the commit that records an event publishes. If the event ends the run,
-// state must be the state of the log up to it; for other events state is not read.
+// Publications returns the stream operations of the commit that records e. If e ends the run, state
+// must be the state of the log up to e. For other events state is not read.
 func Publications(state *event.LogState, e *event.Event) []store.Publication {
 	switch e.Type {
 	case event.ValueSet:
 		return []store.Publication{value(e)}
 	case event.HookCreated, event.StepHookCreated:
-		// The run, or an earlier run of the chain, may have had a hook with that token before.
+		// The token may have belonged to another hook of this run or of an earlier run of the
+		// chain.
 		return openHook(e)
 	case event.AskAnswered, event.HookAnswered:
 		return []store.Publication{answer(Answer{ID: event.ItemID(e.Key), Payload: e.Payload, Failure: e.Failure})}
@@ -140,8 +144,9 @@ func closeHooks(state *event.LogState) []store.Publication {
 	return all
 }
 
-// TakenOver returns the publications of a run that has taken over events of an older run, which has
-// its own streams: the last values in those events.
+// TakenOver returns the publications of the values that a run has taken over from an older run: the
+// last value of each name in events. They are published again because the older run has its own
+// streams.
 func TakenOver(events []event.Event) []store.Publication {
 	var all []store.Publication
 	at := map[string]int{}
@@ -161,10 +166,11 @@ func TakenOver(events []event.Event) []store.Publication {
 	return all
 }
 
-// The answers of a run are spread over a fixed number of streams by the ids of the asks, and each
-// stream keeps a fixed number of them. So the retained data of a run is bounded without a list of
-// answered asks, and a waiting client reads few answers to other asks. The next 1,000 answers put
-// about 16 on a stream; the probability that they put 64 on it is 10^-17.
+// The answers of a run are distributed over a fixed number of streams by the IDs of the asks, and
+// each stream keeps a fixed number of answers. So the retained data of a run is bounded without a
+// list of answered asks, and a waiting client reads few answers to other asks. Of the next 1,000
+// answers, about 16 are added to the same stream. The probability that 64 are added to it is
+// 10^-17.
 const (
 	answerStreams = 64
 	answersKept   = 64
@@ -175,11 +181,12 @@ type Answer struct {
 	ID      event.ItemID    `json:"id"`
 	Payload json.RawMessage `json:"answer,omitempty"`
 	Failure *event.Failure  `json:"failure,omitempty"`
-	// Refused reports that the ask was not accepted.
+	// Refused is set if the ask was not accepted.
 	Refused bool `json:"refused,omitempty"`
 }
 
-// AnswerStream returns the stream on which the answer to an ask is published, among others.
+// AnswerStream returns the name of the stream that contains the answer to an ask, among answers to
+// other asks.
 func AnswerStream(id event.ItemID) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
@@ -193,7 +200,7 @@ func Refusal(id event.ItemID, why *event.Failure) store.Publication {
 
 func answer(a Answer) store.Publication {
 	body, err := json.Marshal(a)
-	if err != nil { // the parts are JSON; only the data of an invalid error can fail
+	if err != nil { // Encoding can fail only for invalid JSON in the data of an error.
 		a.Failure = &event.Failure{Code: event.CodePayload, Message: fmt.Sprintf("the answer cannot be written: %v", err)}
 		a.Payload = nil
 		body, _ = json.Marshal(a)
@@ -201,7 +208,7 @@ func answer(a Answer) store.Publication {
 	return store.Publication{Stream: AnswerStream(a.ID), Body: body, Keep: answersKept}
 }
 
-// DecodeAnswer reads a chunk of an AnswerStream.
+// DecodeAnswer decodes a chunk of an AnswerStream.
 func DecodeAnswer(chunk []byte) (*Answer, error) {
 	a := &Answer{}
 	if err := json.Unmarshal(chunk, a); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// stateOf returns the state of a log that begins with the creation of a run.
+// stateOf returns the state at the end of a log that begins with the creation of a run.
 func stateOf(t *testing.T, log []event.Event) *event.LogState {
 	t.Helper()
 	var f event.LogState
@@ -159,7 +159,7 @@ func TestAnswerStream_KeepsTheLastThousand(t *testing.T) {
 	keep := effects.Refusal("q", nil).Keep
 	for n := range 100_000 {
 		streams[effects.AnswerStream(event.ItemID(fmt.Sprintf("key:\"ask add\":%d", n)))]++
-		if n%1000 == 999 { // so many answers have displaced none of these
+		if n%1000 == 999 { // none of the awaited answers was displaced by so many others
 			for s, of := range streams {
 				if of >= keep {
 					t.Fatalf("%d of 1,000 answers are on stream %s, which keeps %d", of, s, keep)
@@ -171,7 +171,7 @@ func TestAnswerStream_KeepsTheLastThousand(t *testing.T) {
 }
 
 func TestStreams_HaveNamesThatStoresTake(t *testing.T) {
-	long := strings.Repeat("x", 200) // the longest that packages above allow
+	long := strings.Repeat("x", 200) // the longest name that the packages above permit
 	for _, name := range []string{effects.ValueStream(long), effects.HookStream(long), effects.AnswerStream(event.ItemID(long))} {
 		if err := store.CheckStreamName(name); err != nil {
 			t.Errorf("%s: %v", name, err)

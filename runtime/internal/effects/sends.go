@@ -11,12 +11,15 @@ import (
 )
 
 // Sends returns the outbox records that an event in the log of a run causes, in the order of their
-// delivery. They are derived only from the log, so a repetition after lost writes has the same ids.
-// If e ends the run, state must be the state of the log up to e, or of a longer part of it. For
-// other events Sends reads only the Spec, which events have given which notices, and which runs for
-// steps and permits are open.
+// delivery. They depend only on the log, so records that are made again after lost writes have the
+// same IDs.
 //
-// The events of a first frame cause no records, because no worker has committed it.
+// If e ends the run, state must be the state of the log up to e, or of a longer part of the log.
+// For other events Sends reads only these parts of the state: the Spec, the notices that each event
+// has caused, and the open runs for steps and permits.
+//
+// The events of a run's first frame cause no records, because the creation of the run, and not a
+// commit, writes that frame.
 func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var s store.Send
 	var err error
@@ -27,7 +30,7 @@ func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send
 		s, err = sendCancel(run, e.Next, e.Reason)
 	case event.MessageSent:
 		m := OutboxMessage{Key: e.Key, Answer: Always}
-		if e.Name == event.NoticeTopic { // the notice itself is the answer
+		if e.Name == event.NoticeTopic { // the sender gets the notice itself as the answer
 			m = OutboxMessage{Key: string(e.Item), Answer: OnRefusal}
 		}
 		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload}, m, store.ScopeChain)
@@ -53,17 +56,17 @@ func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send
 	return []store.Send{s}, nil
 }
 
-// StartID returns the id of the record by which a run starts the child of an operation.
+// StartID returns the ID of the record by which a run starts a child.
 func StartID(run event.RunID, key string) event.ItemID {
 	return event.DerivedItemID(run, "start:"+key)
 }
 
-// EndID returns the id of the record by which a run notifies its parent of its end.
+// EndID returns the ID of the record by which a run notifies its parent of its end.
 func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end") }
 
-// sendStart creates a child. The frame of its log is the same however often the record is made: the
-// commit id of the frame is derived, and its time is the time of the cause. A run without a parent
-// in its Spec is not a child.
+// sendStart returns the record that creates a run. Its first frame is the same however often the
+// record is made: the commit ID of the frame is derived, and its time is the time of the event that
+// causes the record. A run without a parent in its Spec is not a child.
 func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	var cid event.CommitID
 	copy(cid[:], event.DerivedItemID(e.Next, "created"))
@@ -86,21 +89,24 @@ func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	return store.Send{ID: StartID(run, e.Key), To: e.Next, Body: body, First: true}, err
 }
 
-// sendCancel requests a cancel of a child and of the runs that it continues as.
+// sendCancel returns the record that requests a cancel of a child and of the runs as which it
+// continues.
 func sendCancel(run, child event.RunID, reason string) (store.Send, error) {
 	return sendItem(event.DerivedItemID(run, "cancel:"+string(child)), child,
 		&event.Event{Type: event.CancelRequested, Reason: reason}, OutboxMessage{}, store.ScopeChain)
 }
 
-// sendControl pauses or resumes the runs that execute a step or take permits for this one, because
-// they work on behalf of this run. The start of each precedes the record in the outbox, so the
-// record reaches each of them. Once it is in their log they begin no attempt, whatever queue and
-// worker they are on. A run that was created after the event is not notified, because the code of
-// this run was not paused at that time. A cancel resumes them only if it ends a pause.
+// sendControl returns the records that pause or resume the runs that execute a step or take permits
+// for this run. These runs work on behalf of this run. The outbox contains the start of each such
+// run before the control record, so the control record reaches each of them. Once the pause is in
+// its log, such a run begins no attempt, whatever its queue and worker.
+//
+// A run that was created after the event gets no record, because the code of this run was not
+// paused at that time. A cancel of this run resumes the other runs only if it ends a pause.
 func sendControl(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	typ := event.RunResumed
 	switch {
-	case e.Next != "": // it encloses the part taken over from an older run
+	case e.Next != "": // the event belongs to the part that was taken over from an older run
 		return nil, nil
 	case e.Type == event.RunPaused:
 		typ = event.RunPaused
@@ -134,7 +140,7 @@ func openChildren(state *event.LogState, f func(*event.Open) bool) (open []*even
 	return open
 }
 
-// sendItem returns a record that puts an event into another run's inbox.
+// sendItem returns a record that delivers an event to another run's inbox.
 func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, scope store.Scope) (store.Send, error) {
 	item, err := event.AppendItem(nil, e)
 	if err != nil {
@@ -145,8 +151,9 @@ func sendItem(id event.ItemID, to event.RunID, e *event.Event, p OutboxMessage, 
 	return store.Send{ID: id, To: to, Body: body}, err
 }
 
-// owed returns the items that request a notice and that the end of a run answers: those that came
-// too late to be read, and all others unless the next run of the chain takes them over.
+// owed returns the items that request a notice and have no answer when the run ends. These are the
+// items that arrived too late to be read. They also include all other pending requests, unless the
+// next run of the chain takes them over.
 func owed(state *event.LogState, e *event.Event) (items []event.ItemID) {
 	if e.Type != event.RunContinued {
 		state.NoticesPending(func(item event.ItemID, _ string) bool {
@@ -162,7 +169,8 @@ func owed(state *event.LogState, e *event.Event) (items []event.ItemID) {
 	return items
 }
 
-// sendNotices notifies the runs that have requested a notice that a value should be read again.
+// sendNotices appends the records that notify other runs that they should read a value again. items
+// are the requests for these notices.
 func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, all []store.Send) ([]store.Send, error) {
 	for _, item := range items {
 		to, _ := event.NoticeFor(item)
@@ -180,8 +188,8 @@ func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, a
 	return all, nil
 }
 
-// sendEnds returns the records for the end of a run: its children are canceled, and its parent is
-// notified, or the run is rerun. A run that continues as a new one has not ended for its parent.
+// sendEnds returns the records for the end of a run. Its children are canceled. Its parent is
+// notified, or the run is rerun. If a run continues as a new run, it has not ended for its parent.
 func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for _, o := range openChildren(state, func(o *event.Open) bool { return o.Close != event.CloseAbandon }) {
@@ -219,15 +227,15 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 	return append(all, s), err
 }
 
-// sendRerun makes the relay rerun a failed run. The new run is the same one that a manual retry
-// makes.
+// sendRerun returns the record that makes the relay rerun a failed run. A manual retry makes the
+// same new run.
 func sendRerun(run event.RunID, e *event.Event) (store.Send, error) {
 	body, err := (&OutboxMessage{Rerun: true}).Encode()
 	return store.Send{ID: event.DerivedItemID(run, "rerun"), To: event.NextRunID(run, e.Seq+1, e.Time), Body: body, First: true}, err
 }
 
-// Termination returns the event that ends a run without its code, for a cancel item with the name
-// event.Terminate.
+// Termination returns the event that ends a run without its code. asked is a cancel item with the
+// name event.Terminate.
 func Termination(asked *event.Event) event.Event {
 	text := "terminated without its code"
 	if asked.Reason != "" {

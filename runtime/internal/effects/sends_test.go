@@ -13,7 +13,7 @@ import (
 
 var began = time.Unix(1_700_000_000, 0).UTC()
 
-// sender returns the log of a run with a child, and its state before the last event.
+// sender returns the log of a run with a child, and the state of the log before the last event.
 func sender(t *testing.T, end event.Type, limit event.ParentClose) (*event.LogState, []event.Event) {
 	t.Helper()
 	child := event.DerivedRunID(run, "parent/child#1", 9)
@@ -55,7 +55,8 @@ func sends(t *testing.T, f *event.LogState, events []event.Event) (all []store.S
 	return all
 }
 
-// Records that are made again after lost writes must equal the earlier ones.
+// TestSends_AreTheSameHoweverOftenTheyAreMade proves that records which are made again after lost
+// writes equal the earlier ones.
 func TestSends_AreTheSameHoweverOftenTheyAreMade(t *testing.T) {
 	f, events := sender(t, event.RunCompleted, event.CloseCancel)
 	first := sends(t, f, events)

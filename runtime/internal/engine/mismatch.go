@@ -6,26 +6,27 @@ import (
 	"strings"
 )
 
-// MismatchKey is the key of the step data in which a worker keeps the difference between the log
-// and the code, in addition to the text under BlockedKey. Older releases write only the text.
+// MismatchKey is the key of the step data that contains the difference between the log and the code
+// of a blocked run. The worker writes it in addition to the text under BlockedKey. Older releases
+// write only the text.
 const MismatchKey = "flowgen.mismatch"
 
 // maxMismatchDiff bounds Mismatch.Diff, in bytes.
 const maxMismatchDiff = 16 << 10
 
-// Mismatch describes what the log of a blocked run contains, and what the code requests instead.
+// Mismatch describes the difference between the log of a blocked run and the requests of its code.
 type Mismatch struct {
 	Event    uint64 `json:"event"`              // number of the recorded event
 	Recorded string `json:"recorded"`           // the recorded operation
-	Asked    string `json:"asked,omitempty"`    // the operation that the code requests; empty: none
-	Position string `json:"position,omitempty"` // position of the call, as file:line; empty: there is none
-	Diff     string `json:"diff,omitempty"`     // if only their contents differ: - recorded, + requested
-	Build    string `json:"build,omitempty"`    // build that recorded it
-	Here     string `json:"here,omitempty"`     // build that does not match
-	Of       uint64 `json:"of"`                 // hash of the text that it belongs to, because a later text may have another reason
+	Asked    string `json:"asked,omitempty"`    // the operation that the code requests; empty if it requests none
+	Position string `json:"position,omitempty"` // position of the call, as file:line; empty if it is unknown
+	Diff     string `json:"diff,omitempty"`     // difference of the contents, as lines with - (recorded) and + (requested); set only if nothing else differs
+	Build    string `json:"build,omitempty"`    // build that recorded the operation
+	Here     string `json:"here,omitempty"`     // build whose code does not match
+	Of       uint64 `json:"of"`                 // hash of the text under BlockedKey; a later text may have another reason
 }
 
-// Encode returns the data to keep with the text why the run is blocked.
+// Encode returns the stored form. why is the text under BlockedKey.
 func (m Mismatch) Encode(why string) []byte {
 	if len(m.Diff) > maxMismatchDiff {
 		m.Diff = strings.ToValidUTF8(m.Diff[:maxMismatchDiff], "") + "\n…"
@@ -33,13 +34,13 @@ func (m Mismatch) Encode(why string) []byte {
 	m.Of = sumOf(why)
 	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // text and numbers always encode
+		panic(err) // encoding text and numbers cannot fail
 	}
 	return data
 }
 
-// DecodeMismatch decodes the data kept with the text why. It returns nil if there is none, or if it
-// belongs to another text.
+// DecodeMismatch decodes stored data. It returns nil if there is none, or if the data belongs to a
+// text other than why.
 func DecodeMismatch(data []byte, why string) *Mismatch {
 	m := &Mismatch{}
 	if len(data) == 0 || json.Unmarshal(data, m) != nil || m.Of != sumOf(why) {
@@ -51,5 +52,5 @@ func DecodeMismatch(data []byte, why string) *Mismatch {
 func sumOf(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
-	return h.Sum64() >> 11       // 53 bits, which every JSON decoder keeps
+	return h.Sum64() >> 11       // 53 bits, which every JSON decoder represents exactly
 }

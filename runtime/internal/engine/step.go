@@ -10,23 +10,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// StepSpec describes a step. Generated code creates one for each step.
+// StepSpec describes a step. Generated code creates one StepSpec for each step.
 type StepSpec struct {
 	Name          string
 	Retry         Retry
-	Timeout       time.Duration // per attempt; 0: the default
+	Timeout       time.Duration // timeout of an attempt; 0 means the default
 	NonIdempotent bool
-	Fatal         func(error) bool // reports errors that must not be retried; may be nil
-	Queue         string           // queue whose workers execute it; empty: the queue of the run
+	Fatal         func(error) bool // reports whether an error must not be retried; may be nil
+	Queue         string           // queue whose workers execute the step; empty means the queue of the run
 
-	// Result is the type of its result; nil: it has none.
+	// Result is the type of the step's result, or nil if the step has none.
 	Result reflect.Type
 
-	// Uses returns the limits that an attempt with these arguments uses; nil: none.
+	// Uses returns the limits that an attempt with these arguments uses. It is nil if the step uses
+	// no limits.
 	Uses func(args any) []permits.Use
 }
 
-// Retry has the fields of a workflow.RetryPolicy, into which it can be converted.
+// Retry has the same fields as workflow.RetryPolicy and can be converted to it.
 type Retry struct {
 	Attempts  int
 	Initial   time.Duration
@@ -38,23 +39,24 @@ type Retry struct {
 	Waits     int
 }
 
-// StepPlan describes how to execute a step call: the directive of the step, changed by the options
-// in the context of the call.
+// StepPlan describes how to execute a step call. It combines the directive of the step with the
+// options in the context of the call.
 type StepPlan struct {
 	Spec    *StepSpec
 	Retry   Retry
 	Timeout time.Duration
-	Queue   string  // queue whose workers execute it; empty: in place, if it uses no limits
-	Caller  *Caller // the run whose step it is, if that is another run; nil: its own
+	Queue   string  // queue whose workers execute the step; if empty, the run executes a step without limits itself
+	Caller  *Caller // the run that calls the step, if another run executes it; nil if the calling run executes it
 
-	// Uses are the limits that an attempt uses, and Slot is the slot in which they are stored.
+	// Uses are the limits that an attempt uses. Slot is the slot in which these limits are stored.
 	Uses []event.Use
 	Slot uint16
 
-	Input, Result string // their names in errors
+	Input, Result string // names of the input and of the result in errors
 }
 
-// Caller is the run for which a run of its own executes a step, as presented to the step's code.
+// Caller is the run on whose behalf another run executes a step. The step's code sees the caller's
+// data.
 type Caller struct {
 	Run        event.RunID
 	WorkflowID string
@@ -62,15 +64,16 @@ type Caller struct {
 	Tags       map[string]string
 }
 
-// PlanOf returns the plan of a step.
+// PlanOf returns the plan of a step operation.
 func PlanOf(op *replay.Op) *StepPlan {
 	p, _ := op.Meta.(*StepPlan)
 	return p
 }
 
-// Functions that package step provides.
+// These functions are provided by package step.
 var (
-	// NextOf returns the transition in a step.Next[M, R], or an error if it is invalid.
+	// NextOf returns the transition in a step.Next[M, R]. It returns an error if the transition is
+	// invalid.
 	NextOf func(next any) (machine.Next, error)
 	// SetNext sets the transition of a *step.Next[M, R].
 	SetNext func(next any, to machine.Next, err error)

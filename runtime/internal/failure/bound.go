@@ -10,32 +10,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// These are the limits of a stored failure. An error that wraps a failure within the limits is cut
-// to the limits again, so a failure that passes through any number of runs costs the same in each
-// of them.
+// These constants are the limits of a stored failure. If a failure within the limits becomes a
+// cause of another failure, the result is cut to the limits again. So a failure that passes through
+// any number of runs has a bounded size in each of them.
 const (
-	// MaxText bounds the message of an error, and its stack, in bytes.
+	// MaxText bounds the message of an error and its stack, each in bytes.
 	MaxText = 64 << 10
 	// MaxCauses bounds the number of causes stored with a failure, at any depth.
 	MaxCauses = 100
-	// causesText bounds the messages of all causes together, causesStack their stacks.
+	// causesText bounds the total length of the messages of all causes. causesStack bounds the
+	// total length of their stacks.
 	causesText, causesStack = 64 << 10, 64 << 10
-	// maxData bounds the values of all errors of a failure together. A value cannot be cut: the
-	// error then keeps its type name, but its value cannot be decoded.
+	// maxData bounds the total length of the values of all errors of a failure. A value cannot be
+	// cut. If a value exceeds the bound, the error keeps its type name, but its value cannot be
+	// decoded.
 	maxData = 256 << 10
-	// leastText is the length that every cause's text may have.
+	// leastText is the length to which the text of every cause may be kept.
 	leastText = 512
-	// maxWalk bounds how many causes are visited.
+	// maxWalk bounds the number of causes that are visited.
 	maxWalk = 1000
 )
 
-// mark matches the mark at the place where a text was cut.
+// mark matches the mark that replaces the cut part of a text.
 var mark = regexp.MustCompile(`…\[([0-9]{1,18}) bytes cut\]…`)
 
-// Cut returns s if it has at most limit bytes. Otherwise it returns the beginning and the end of s
-// with a mark between them that states how many bytes are left out, because the end of an error
-// text describes the first cause. A text that was cut before is cut at the same place. The result
-// is valid UTF-8; invalid bytes become U+FFFD.
+// Cut returns s if it has at most limit bytes. Otherwise it replaces the middle of s by a mark that
+// contains the number of removed bytes. The end of s is kept because the end of an error text
+// usually describes the first cause. If s was cut before, Cut removes more text at the same mark.
+// The result is valid UTF-8; invalid bytes become U+FFFD.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return strings.ToValidUTF8(s, "\uFFFD")
@@ -45,9 +47,9 @@ func Cut(s string, limit int) string {
 		first, last := marks[0], marks[len(marks)-1]
 		head, tail = s[:first[0]], s[last[1]:]
 		for i, m := range marks {
-			n, _ := strconv.Atoi(s[m[2]:m[3]]) // the digits fit
+			n, _ := strconv.Atoi(s[m[2]:m[3]]) // the pattern limits the digits, so they fit an int
 			if cut += n; i > 0 {
-				cut += m[0] - marks[i-1][1] // the text between two marks
+				cut += m[0] - marks[i-1][1] // plus the text between two marks
 			}
 		}
 	}
@@ -76,8 +78,8 @@ type node struct {
 	keep   bool
 }
 
-// bound returns f within the limits. It returns a copy if something has to change, because parts of
-// f may be shared.
+// bound returns f if it is within the limits. Otherwise it returns a reduced copy and leaves f
+// unchanged, because parts of f may be shared.
 func bound(f *event.Failure) *event.Failure {
 	nodes := flatten(f)
 	if within(nodes) {
@@ -96,7 +98,7 @@ func bound(f *event.Failure) *event.Failure {
 	for i, n := range nodes {
 		if !n.keep {
 			if n.parent >= 0 {
-				copies[i] = copies[n.parent] // its causes become causes of its parent
+				copies[i] = copies[n.parent] // the causes of a dropped failure become causes of its parent
 			}
 			continue
 		}
@@ -109,7 +111,7 @@ func bound(f *event.Failure) *event.Failure {
 		c.Message, c.Stack = Cut(c.Message, text), Cut(c.Stack, stack)
 		if i > 0 {
 			stacks = max(stacks-len(c.Stack), leastText)
-			c.Undone, c.NotUndone = nil, nil // the wrapping error has them
+			c.Undone, c.NotUndone = nil, nil // the outermost failure contains these lists
 		}
 		if data -= len(c.Data); data < 0 {
 			data += len(c.Data)
@@ -124,7 +126,7 @@ func bound(f *event.Failure) *event.Failure {
 	return copies[0]
 }
 
-// flatten lists a failure and its causes in the order in which Is and As visit them.
+// flatten returns a failure and its causes, in the order in which Is and As visit them.
 func flatten(f *event.Failure) []node {
 	nodes := []node{{f: f, parent: -1}}
 	var walk func(at int)
@@ -141,7 +143,7 @@ func flatten(f *event.Failure) []node {
 	return nodes
 }
 
-// within reports whether the failure is within all limits.
+// within reports whether the flattened failure is within all limits.
 func within(nodes []node) bool {
 	text, stack, data := 0, 0, len(nodes[0].f.Data)
 	for _, n := range nodes {
@@ -164,9 +166,10 @@ func size(list []string) (n int) {
 	return n
 }
 
-// choose marks the nodes to keep: the failure itself; for each type name the node that Is and As
-// find first, so that their results do not change; the last cause, which usually describes what
-// happened; and then the nodes nearest to the failure.
+// choose marks the nodes to keep, in the following order. The failure itself is kept. Then for each
+// type name the node is kept that Is and As find first, so that their results do not change. Then
+// the last cause is kept, which usually describes the original error, and then the nodes nearest to
+// the failure.
 func choose(nodes []node) {
 	left := MaxCauses
 	keep := func(i int) {

@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// through sends an error to another run, as the outcome of a child is sent.
+// through converts an error like the outcome of a child that is sent to its parent. It returns the
+// failure and its encoded size.
 func through(t *testing.T, err error) (*event.Failure, int) {
 	t.Helper()
 	b, werr := event.AppendItem(nil, &event.Event{Type: event.ChildFailed, Ref: 1, Failure: failure.Encode(err, event.CodeError)})
@@ -80,7 +81,7 @@ func TestEncode_StoresEachNameThatCanBeMatchedOfManyCauses(t *testing.T) {
 
 func TestEncode_TakesASharedCauseOnce(t *testing.T) {
 	err := fmt.Errorf("a: %w", errKnown)
-	for range 60 { // 2^60 paths
+	for range 60 { // a tree with 2^60 paths
 		err = fmt.Errorf("%.20w and %.20w", err, err)
 	}
 	f, _ := through(t, err)
@@ -89,7 +90,7 @@ func TestEncode_TakesASharedCauseOnce(t *testing.T) {
 	}
 }
 
-// nested contains its cause in its value as well.
+// nested is an error whose value also contains its cause.
 type nested struct {
 	Inner *nested
 	Fill  string

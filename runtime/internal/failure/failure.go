@@ -1,9 +1,9 @@
 // Package failure converts errors into their stored form and implements errors.Is and errors.As for
 // stored errors.
 //
-// An error type is stored under a wire name: the one it was registered with, or the path of its
-// package and its name. Its value is stored as JSON. A sentinel must be registered, because only
-// its name is stored.
+// The stored form of an error contains the wire name of its type: the registered name, or the
+// package path and the name of the type. The value of the error is stored as JSON. A sentinel must
+// be registered, because only its name is stored.
 package failure
 
 import (
@@ -21,8 +21,8 @@ type Marshaler interface {
 	MarshalFailure() *event.Failure
 }
 
-// Unmarshaler is implemented by pointer types that can be decoded from the result of their
-// MarshalFailure.
+// Unmarshaler is implemented by pointer types that can be decoded from a failure that
+// MarshalFailure has returned.
 type Unmarshaler interface {
 	UnmarshalFailure(f *event.Failure) error
 }
@@ -31,20 +31,20 @@ var registry = struct {
 	sync.RWMutex
 	types     map[reflect.Type]string
 	sentinels map[error]*sentinel
-	known     []known // sorted by name; never changed in place
+	known     []known // sorted by name; replaced and never modified
 }{types: map[reflect.Type]string{}, sentinels: map[error]*sentinel{}}
 
-// RegisterType gives an error type a wire name. Two types may have the same name: a copy in a
-// client package represents the original.
+// RegisterType gives an error type a wire name. Two types may have the same name, so that a copy of
+// the type in a client package can represent the original.
 func RegisterType(t reflect.Type, name string) {
 	registry.Lock()
 	defer registry.Unlock()
 	registry.types[t] = name
 }
 
-// Encode returns the stored form of err, which the caller may change; its causes may be shared. It
-// never fails: an error that cannot be encoded keeps its message. Failures above the limits are
-// cut; see [MaxText] and [MaxCauses].
+// Encode returns the stored form of err. The caller may change the result, but not its causes,
+// which may be shared. Encode never fails: an error that cannot be encoded keeps its message.
+// Failures above the limits are cut; see [MaxText] and [MaxCauses].
 func Encode(err error, code string) *event.Failure {
 	var e encoder
 	f := *bound(e.encode(err))
@@ -54,15 +54,16 @@ func Encode(err error, code string) *event.Failure {
 	return &f
 }
 
-// encoder walks a tree of errors. An error that occurs at several places is encoded at the first
-// one, where Is and As find it.
+// encoder encodes a tree of errors. An error that occurs several times is encoded at its first
+// occurrence, which Is and As find.
 type encoder struct {
-	seen map[error]bool // used from the first error with several causes on
-	n    int            // number of errors so far
-	data int            // bytes of their values
+	seen map[error]bool // errors that were encoded; nil until an error with several causes is found
+	n    int            // number of encoded errors
+	data int            // total length of the encoded values in bytes
 }
 
-// encode returns nil for an error that was encoded before, and above the maximum number of errors.
+// encode returns the stored form of err. It returns nil if err was encoded before, or if the
+// maximum number of errors is reached.
 func (e *encoder) encode(err error) *event.Failure {
 	if e.seen != nil && hashable(err) {
 		if e.seen[err] {
@@ -104,8 +105,8 @@ func hashable(err error) bool {
 	return reflect.TypeOf(err).Comparable() && reflect.ValueOf(err).Comparable()
 }
 
-// marshal returns the result of MarshalFailure; nil if the error has no such method or is a nil
-// pointer.
+// marshal returns the result of MarshalFailure. It returns nil if the error has no such method or
+// is a nil pointer.
 func marshal(err error) (f *event.Failure) {
 	defer func() {
 		if recover() != nil {
@@ -118,7 +119,8 @@ func marshal(err error) (f *event.Failure) {
 	return f
 }
 
-// causes calls Unwrap and recovers its panics, such as one for a nil receiver.
+// causes returns the errors that err wraps. It recovers panics of Unwrap, for example for a nil
+// receiver.
 func causes(err error) (all []error) {
 	defer func() {
 		if recover() != nil {
@@ -134,7 +136,7 @@ func causes(err error) (all []error) {
 	return nil
 }
 
-// message calls Error and recovers its panics, such as one for a nil receiver.
+// message returns the text of err. It recovers panics of Error, for example for a nil receiver.
 func message(err error) (s string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -144,7 +146,7 @@ func message(err error) (s string) {
 	return err.Error()
 }
 
-// identify returns the wire name of an error, and whether its value is stored.
+// identify returns the wire name of an error and reports whether the value of the error is stored.
 func identify(err error) (name string, whole bool) {
 	t := reflect.TypeOf(err)
 	registry.RLock()
@@ -161,21 +163,21 @@ func identify(err error) (name string, whole bool) {
 	return name, name != "" && transparent(t)
 }
 
-// value returns an error as JSON, or nil if it cannot be encoded.
+// value returns an error as JSON. It returns nil if the error cannot be encoded.
 func value(err error) (data []byte) {
 	defer func() {
-		if recover() != nil { // a user's MarshalJSON
+		if recover() != nil { // a user's MarshalJSON may panic
 			data = nil
 		}
 	}()
 	data, failed := json.Marshal(err)
-	if failed != nil || string(data) == "null" { // a nil pointer, which is not worth decoding
+	if failed != nil || string(data) == "null" { // the value of a nil pointer is not stored
 		return nil
 	}
 	return data
 }
 
-// defaultName returns the wire name of an unregistered type; empty for types without a name.
+// defaultName returns the wire name of an unregistered type. It is empty for a type without a name.
 func defaultName(t reflect.Type) string {
 	star := ""
 	if t.Kind() == reflect.Pointer {
@@ -208,8 +210,8 @@ func transparent(t reflect.Type) bool {
 	return false
 }
 
-// As finds the first stored error of the type that target points to, and sets
-// target to it, as errors.As does.
+// As finds the first stored error of the type to which target points, and sets target to it, like
+// errors.As.
 func As(f *event.Failure, target any) bool {
 	v := reflect.ValueOf(target)
 	if f == nil || v.Kind() != reflect.Pointer || v.IsNil() {
@@ -228,8 +230,8 @@ func As(f *event.Failure, target any) bool {
 	return name != "" && find(f, func(f *event.Failure) bool { return f.Type == name && decode(f, t, v.Elem()) })
 }
 
-// decode decodes a stored error into into. A panic of the user's UnmarshalJSON means that the error
-// does not match.
+// decode decodes a stored error into into. If a method of the user panics, decode reports that the
+// error does not match.
 func decode(f *event.Failure, t reflect.Type, into reflect.Value) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -266,17 +268,17 @@ func find(f *event.Failure, match func(*event.Failure) bool) bool {
 	return false
 }
 
-// StoredError is a stored error as an error value. It has the original message and matches errors
-// by its stored names.
+// StoredError is an error value for a stored error. It has the original message and matches other
+// errors by its stored names.
 type StoredError struct{ F *event.Failure }
 
 // Error returns the stored message.
 func (e *StoredError) Error() string { return e.F.Message }
 
-// Is matches registered sentinels.
+// Is reports whether the stored error matches a registered sentinel.
 func (e *StoredError) Is(target error) bool { return Is(e.F, target) }
 
-// As matches error types by their wire names.
+// As sets target if the stored error has the wire name of target's type.
 func (e *StoredError) As(target any) bool { return As(e.F, target) }
 
 // MarshalFailure returns the stored form unchanged.

@@ -69,7 +69,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*hostile](), "t.hostile")
 }
 
-// stored encodes an error and decodes its wire form.
+// stored encodes an error and decodes the encoded form.
 func stored(t *testing.T, err error) *event.Failure {
 	t.Helper()
 	b, merr := json.Marshal(failure.Encode(err, event.CodeError))

@@ -9,16 +9,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// sentinel is a registered error value. It may have several names, for example the name in its own
-// package and the name in another package that declares it as well. It is stored under the first,
-// and found under all.
+// sentinel is a registered error value. It may have several names, for example if another package
+// declares the same value. It is stored under the first name and found under each name.
 type sentinel struct {
 	err   error
 	names []string
 }
 
-// RegisterSentinel gives an error value a wire name. It panics if the value
-// cannot be compared.
+// RegisterSentinel gives an error value a wire name. It panics if the value is not comparable.
 func RegisterSentinel(name string, err error) {
 	if err == nil || !reflect.ValueOf(err).Comparable() {
 		panic(fmt.Sprintf("register error %s: %v is not a comparable error value", name, err))
@@ -29,7 +27,7 @@ func RegisterSentinel(name string, err error) {
 	if s == nil {
 		s = &sentinel{err: err}
 		registry.sentinels[err] = s
-		registry.known = slices.SortedFunc(slices.Values(append(slices.Clone(registry.known), known{name, err})), // readers keep the old list
+		registry.known = slices.SortedFunc(slices.Values(append(slices.Clone(registry.known), known{name, err})), // readers may use the old list, so it is not modified
 			func(a, b known) int { return strings.Compare(a.name, b.name) })
 	}
 	if !slices.Contains(s.names, name) {
@@ -37,18 +35,18 @@ func RegisterSentinel(name string, err error) {
 	}
 }
 
-// known is a sentinel by the name under which it is stored.
+// known is a sentinel with the name under which it is stored.
 type known struct {
 	name string
 	err  error
 }
 
-// Local is implemented by errors whose Is method is valid only in this process, not for the stored
-// form. It is not called when such an error is stored.
+// Local is implemented by errors whose Is method is valid only in this process. The Is method is
+// not called when such an error is stored.
 type Local interface{ LocalIs() }
 
-// matched returns the names of the sentinels that an error matches by its own Is method, as the
-// errors of package syscall do.
+// matched returns the names of the sentinels that an error matches by its own Is method. For
+// example, errors of package syscall have such a method.
 func matched(err error) (names []string) {
 	m, ok := err.(interface{ Is(error) bool })
 	if _, local := err.(Local); !ok || local {
@@ -57,7 +55,7 @@ func matched(err error) (names []string) {
 	registry.RLock()
 	all := registry.known
 	registry.RUnlock()
-	for _, k := range all { // without the lock, because the method is user code
+	for _, k := range all { // without the lock, because Is is user code
 		if saysIs(m, k.err) {
 			names = append(names, k.name)
 		}
@@ -65,7 +63,7 @@ func matched(err error) (names []string) {
 	return names
 }
 
-// saysIs calls an Is method and recovers its panics.
+// saysIs calls an Is method. It recovers panics and then reports false.
 func saysIs(m interface{ Is(error) bool }, target error) (is bool) {
 	defer func() {
 		if recover() != nil {
@@ -75,8 +73,8 @@ func saysIs(m interface{ Is(error) bool }, target error) (is bool) {
 	return m.Is(target)
 }
 
-// addMatched stores with f the sentinels that err matches, as causes without causes of their own,
-// unless a sentinel is already among the causes.
+// addMatched adds the sentinels that err matches to the causes of f. They have no causes
+// themselves. A sentinel that is among the causes of f is not added.
 func addMatched(f *event.Failure, err error) {
 	var more []*event.Failure
 	for _, name := range matched(err) {
@@ -87,8 +85,7 @@ func addMatched(f *event.Failure, err error) {
 	f.Causes = append(more, f.Causes...)
 }
 
-// Is reports whether the stored error, or one of its causes, is the registered
-// sentinel target.
+// Is reports whether the stored error or one of its causes is the registered sentinel target.
 func Is(f *event.Failure, target error) bool {
 	if f == nil || target == nil || !hashable(target) {
 		return false

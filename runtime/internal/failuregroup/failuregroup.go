@@ -1,6 +1,6 @@
-// Package failuregroup computes the failure groups of runs; see [store.FailureGroup]. Runs with the same
-// failure are in the same group, whatever ids, numbers and times the failure contains, and even if
-// the lines of the code have moved meanwhile.
+// Package failuregroup computes the failure groups of runs; see [store.FailureGroup]. Runs with the
+// same failure are in the same group, whatever IDs, numbers and times the failure contains. The
+// group does not depend on line numbers of the code.
 package failuregroup
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// version is the prefix of all ids. It changes if the same failure would get another id.
+// version is the prefix of all group IDs. It must change if the same failure gets another ID.
 const version = "f1-"
 
 const wireStepError = "flowgen.StepError"
@@ -32,13 +32,13 @@ func setOf(names string) set {
 }
 
 var (
-	// bare are types that contain only a text, with or without a wrapped error. How often an error
-	// was wrapped makes no difference.
+	// bare are error types that contain only a text and possibly a wrapped error. They are ignored,
+	// so the group does not depend on how often an error was wrapped.
 	bare = setOf(`errors.*errorString errors.*joinError fmt.*wrapError fmt.*wrapErrors
 		github.com/pkg/errors.*fundamental github.com/pkg/errors.*withStack github.com/pkg/errors.*withMessage
 		golang.org/x/xerrors.*errorString golang.org/x/xerrors.*wrapError golang.org/x/xerrors.*noWrapError`)
-	// carriers are types that describe where or how a failure happened, or whose value describes
-	// what happened: their text is significant.
+	// carriers are error types whose text is significant. They describe where or how a failure
+	// happened, or their value describes the failure.
 	carriers = setOf(wireStepError + ` flowgen.RunError
 		io/fs.*PathError os.*LinkError os.*SyscallError os/exec.*Error os/exec.*ExitError syscall.Errno
 		net.*OpError net.*DNSError net.*AddrError net/url.*Error net/textproto.*Error strconv.*NumError
@@ -46,26 +46,27 @@ var (
 		github.com/lib/pq.*Error github.com/go-sql-driver/mysql.*MySQLError`)
 )
 
-// Failed returns the failure group of a run that has failed.
+// Failed returns the failure group of a failed run.
 func Failed(workflow string, f *event.Failure) store.FailureGroup {
 	return of(store.FailureKindFailed, workflow, stepIn(f), f)
 }
 
-// Retrying returns the failure group of a run in which an attempt of a step has failed and is
+// Retrying returns the failure group of a run with a failed attempt of a step that is being
 // retried.
 func Retrying(workflow, step string, f *event.Failure) store.FailureGroup {
 	return of(store.FailureKindRetrying, workflow, step, f)
 }
 
-// Blocked returns the failure group of a blocked run. The text what identifies the cause, for
-// example the recorded operation and the one that the code requested. It must be the same for all
-// runs with this cause, except for data that Mask removes.
+// Blocked returns the failure group of a blocked run. what identifies the cause, for example by the
+// recorded operation and the one that the code requested. It must be the same text for all runs
+// with this cause, except for data that Mask removes.
 func Blocked(workflow, what string) store.FailureGroup {
 	return group(store.FailureGroup{Kind: store.FailureKindBlocked, Workflow: workflow, Text: Mask(what)}, Mask(what))
 }
 
-// of returns the group of a failure: by its code, the types of the error and of its causes, and, if
-// these are not significant, the innermost message. A panic is identified by the user's function.
+// of returns the group of a failure. The group depends on the code and on the types of the error
+// and its causes. If the types are not significant, it also depends on the innermost message. For a
+// panic it depends on the user's function that panicked.
 func of(kind store.FailureKind, workflow, step string, f *event.Failure) store.FailureGroup {
 	t := store.FailureGroup{Kind: kind, Workflow: workflow, Step: step}
 	if f == nil {
@@ -84,7 +85,7 @@ func of(kind store.FailureKind, workflow, step string, f *event.Failure) store.F
 	return group(t, f.Code, what)
 }
 
-// group sets the id of a failure group.
+// group sets the ID of a failure group to a hash of its parts.
 func group(t store.FailureGroup, what ...string) store.FailureGroup {
 	parts := append([]string{string(t.Kind), t.Workflow, t.Step}, what...)
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
@@ -94,13 +95,13 @@ func group(t store.FailureGroup, what ...string) store.FailureGroup {
 
 // said contains the significant parts of a failure and its causes.
 type said struct {
-	types    []string // from the outermost to the innermost
-	message  string   // of the innermost cause
-	function string   // user function that has panicked; empty: none
+	types    []string // types of the failure and its causes, outermost first
+	message  string   // message of the innermost cause
+	function string   // user function that has panicked; empty if none has
 }
 
-// mostCauses bounds how many causes are visited, because hundreds of errors may be joined in any
-// order.
+// mostCauses bounds the number of causes that are visited. A failure may have hundreds of joined
+// causes in any order.
 const mostCauses = 32
 
 func look(f *event.Failure) said {
@@ -121,7 +122,8 @@ func look(f *event.Failure) said {
 	return s
 }
 
-// stepIn returns the name of the innermost step whose failure is a cause, or "".
+// stepIn returns the name of the innermost step whose failure is among the causes. It returns "" if
+// there is none.
 func stepIn(f *event.Failure) (step string) {
 	for range mostCauses {
 		if f == nil {

@@ -27,21 +27,21 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file again")
 
-// said returns a failure with only a message.
+// said returns a failure without a type.
 func said(code, message string) *event.Failure { return &event.Failure{Code: code, Message: message} }
 
-// typed returns the failure of an error with a wire type.
+// typed returns a failure with a type.
 func typed(code, name, message string, causes ...*event.Failure) *event.Failure {
 	return &event.Failure{Code: code, Type: name, Message: message, Causes: causes}
 }
 
-// ofStep returns the failure of a workflow that has returned the failure of a step.
+// ofStep returns the failure of a workflow that returned the error of a step.
 func ofStep(step string, f *event.Failure) *event.Failure {
 	data, _ := json.Marshal(map[string]any{"run": "wrun_1", "step": step, "key": "fulfil/go#2/" + step + "#1", "attempts": 3, "code": f.Code})
 	return &event.Failure{Code: f.Code, Type: "flowgen.StepError", Message: "step " + step + " failed after 3 attempts: " + f.Message, Data: data, Causes: []*event.Failure{f}}
 }
 
-// ofRun returns the failure of a workflow that has returned the failure of a child.
+// ofRun returns the failure of a workflow that returned the error of a child.
 func ofRun(f *event.Failure) *event.Failure {
 	return typed(f.Code, "flowgen.RunError", "run wrun_2 of orders.child failed: "+f.Message, f)
 }
@@ -63,7 +63,7 @@ func panicked(text string, f func()) *event.Failure {
 	return &event.Failure{Code: event.CodePanic, Message: text, Stack: panics(f)}
 }
 
-// messages are messages of errors without types, as libraries and people write them.
+// messages are texts of errors without types, like those of libraries and of users.
 var messages = []string{
 	"card declined", "503 from carrier", "404 from carrier: order-4711", `Get "https://api.example.com/v1/orders/17": context deadline exceeded`,
 	"dial tcp 10.0.3.17:5432: connect: connection refused", "dial tcp [2001:db8::1]:5432: i/o timeout", "read tcp 10.1.2.3:41234->10.9.8.7:443: connection reset by peer",
@@ -87,7 +87,7 @@ type shortage struct{ Item int }
 
 func (e *shortage) Error() string { return fmt.Sprintf("no stock of item %d", e.Item) }
 
-// golden returns examples with their groups. Two of them with one id are in one group.
+// golden returns examples with their groups. Examples with the same ID are in the same group.
 func golden() (all []named) {
 	add := func(name string, t store.FailureGroup) { all = append(all, named{name, t}) }
 	for _, m := range messages {
@@ -132,7 +132,8 @@ func golden() (all []named) {
 	return all
 }
 
-// The ids of groups are stored, and users keep them, so they must not change.
+// TestOPS1_GroupsAreThoseOfTheGoldenFile proves that the IDs of groups do not change. They are
+// stored, and users keep them.
 func TestOPS1_GroupsAreThoseOfTheGoldenFile(t *testing.T) {
 	const file = "testdata/groups.golden"
 	var b strings.Builder
@@ -165,7 +166,8 @@ func TestOPS1_GroupsAreThoseOfTheGoldenFile(t *testing.T) {
 	}
 }
 
-// Messages that differ only in their data are in one group.
+// TestOPS1_TenThousandMessagesThatVaryAreOneGroup proves that messages which differ only in their
+// data are in one group.
 func TestOPS1_TenThousandMessagesThatVaryAreOneGroup(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
@@ -210,7 +212,8 @@ func TestOPS1_TenThousandMessagesThatVaryAreOneGroup(t *testing.T) {
 	}
 }
 
-// Lines move with every edit of a file.
+// TestOPS1_NoGroupDependsOnLinesOrKeys proves that groups do not depend on line numbers, which
+// change with each edit of a file, or on keys.
 func TestOPS1_NoGroupDependsOnLinesOrKeys(t *testing.T) {
 	f := panicked("index out of range", indexes)
 	moved := *f
@@ -225,7 +228,8 @@ func TestOPS1_NoGroupDependsOnLinesOrKeys(t *testing.T) {
 	}
 }
 
-// A group may be kept for longer than its runs, so its text contains no data of one run.
+// TestOPS1_NoTextHoldsWhatIsAboutOneRun proves that the text of a group contains no data of a
+// single run. A group may be kept for longer than its runs.
 func TestOPS1_NoTextHoldsWhatIsAboutOneRun(t *testing.T) {
 	for _, secret := range []string{"4111-1111-1111-1111", "ada@example.com", `"Ada Lovelace"`, "'Ada'", "10.0.0.1:80", "/data/ada/cv.pdf", "https://example.com/ada", "2026-11-26"} {
 		for _, where := range []string{"%s", "card %s declined", "declined (%s)", "[%s]: declined", "for=%s,", "%s: no"} {

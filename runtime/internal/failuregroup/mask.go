@@ -8,16 +8,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// mask replaces the parts in which equivalent messages differ.
+// mask replaces the parts of a message that may differ between equivalent messages.
 const mask = "§"
 
-// Mask returns a message with § in place of ids, numbers, quoted text, times and addresses: of
-// quoted text, and of each word that contains a digit, an @ or a path. Adjacent ones become one, so
-// the length of a list makes no difference. The result is at most as long as the text of a failure
-// group.
+// Mask replaces variable data in a message by §: quoted text, and each word that contains a digit,
+// an @ or a path. Adjacent replacements are merged, so the length of a list makes no difference.
+// The result is at most as long as the text of a failure group.
 func Mask(message string) string {
 	var b strings.Builder
-	masked := false // the last word was masked
+	masked := false // whether the last word was masked
 	for _, w := range words(quotesMasked(message)) {
 		core, tail := punctuation(w)
 		if core != mask && !varies(core) {
@@ -32,22 +31,22 @@ func Mask(message string) string {
 			if b.Len() > 0 {
 				b.WriteByte(' ')
 			}
-			b.WriteString(mask) // without surrounding punctuation: a list of one has no brackets
+			b.WriteString(mask) // surrounding punctuation is dropped, so that a list in brackets equals a single value
 		}
 		if masked = !strings.Contains(tail, ":"); !masked {
-			b.WriteString(":") // another part of the message follows
+			b.WriteString(":") // a colon separates parts of a message
 		}
 	}
 	return cut(b.String(), store.MaxFailureGroupText/2)
 }
 
-// words splits at spaces and at characters that cannot be in an id; commas stay with the word
-// before them.
+// words splits a message at spaces and at characters that IDs do not contain. A comma stays with
+// the preceding word.
 func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '|' || r == '=' || unicode.IsControl(r) })
 }
 
-// punctuation returns a word without surrounding punctuation, and the punctuation that follows it.
+// punctuation returns a word without surrounding punctuation, and the punctuation after the word.
 func punctuation(w string) (core, tail string) {
 	const around = ".,;:!?()[]{}<>*"
 	w = strings.TrimLeft(w, around)
@@ -55,7 +54,7 @@ func punctuation(w string) (core, tail string) {
 	return core, w[len(core):]
 }
 
-// names are words with digits that are not numbers.
+// names are words with digits that do not vary between runs.
 var names = map[string]bool{}
 
 func init() {
@@ -65,7 +64,7 @@ func init() {
 	}
 }
 
-// varies reports whether a word describes one run, and not what has happened to it.
+// varies reports whether a word may vary between runs with the same failure.
 func varies(w string) bool {
 	if names[strings.ToLower(w)] {
 		return false
@@ -79,7 +78,7 @@ func isHex(w string) bool {
 	return len(w) >= 8 && strings.Trim(strings.ToLower(w), "abcdef") == ""
 }
 
-// quotesMasked replaces quoted text. An apostrophe is not a quote, because a letter precedes it.
+// quotesMasked replaces quoted text. An apostrophe after a letter is not a quote.
 func quotesMasked(s string) string {
 	var b strings.Builder
 	before := ' '
@@ -96,8 +95,8 @@ func quotesMasked(s string) string {
 	return b.String()
 }
 
-// quoted returns the length of the quoted text with which s begins, or 0 if s does not begin with
-// one.
+// quoted returns the length of the quoted text with which s begins. It returns 0 if s does not
+// begin with quoted text.
 func quoted(s string, first, before rune) int {
 	closing, isQuote := map[rune]string{'"': `"`, '\'': `'`, '`': "`", '“': "”", '‘': "’", '«': "»"}[first]
 	if !isQuote || first == '\'' && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
@@ -112,7 +111,7 @@ func quoted(s string, first, before rune) int {
 			end := i + len(closing)
 			next, _ := utf8.DecodeRuneInString(s[end:])
 			if first == '\'' && end < len(s) && unicode.IsLetter(next) {
-				continue // an apostrophe within
+				continue // an apostrophe inside the quoted text
 			}
 			return end
 		}
@@ -120,7 +119,7 @@ func quoted(s string, first, before rune) int {
 	return 0
 }
 
-// cut cuts a text between two characters.
+// cut shortens a text to limit bytes without splitting a character.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s

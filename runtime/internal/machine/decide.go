@@ -2,10 +2,10 @@ package machine
 
 import "encoding/json"
 
-// Machine contains the properties of a machine that a decision depends on.
+// Machine contains the properties of a state machine on which a decision depends.
 type Machine struct {
 	Has func(step string) bool // reports whether the step exists
-	Max int                    // how many steps may begin; 0: any number
+	Max int                    // how many steps may begin; 0 means any number
 }
 
 // Kind is the kind of an event of a machine.
@@ -13,10 +13,10 @@ type Kind string
 
 // The kinds of events.
 const (
-	Returned Kind = "returned" // a step has returned Next, or the machine begins with it
-	Failed   Kind = "failed"   // a step has failed permanently; Next is the transition for that, or nil
-	Received Kind = "received" // the machine waited as in Next, and the message of a case has arrived
-	TimeUp   Kind = "time up"  // the machine waited as in Next, and its time has passed
+	Returned Kind = "returned" // a step has returned Next, or Next is the first transition of the machine
+	Failed   Kind = "failed"   // a step has failed permanently; Next is the transition for this case, or nil
+	Received Kind = "received" // the machine has waited for the messages of Next, and the message of a case has arrived
+	TimeUp   Kind = "time up"  // the machine has waited for Next, and its time has passed
 )
 
 // Event is an event of a machine.
@@ -24,25 +24,25 @@ type Event struct {
 	Kind    Kind
 	Next    *Next
 	Case    int             // index into Next.Waits
-	Message json.RawMessage // message of that case
+	Message json.RawMessage // message of the case
 }
 
 // Verb is the kind of an action.
 type Verb string
 
-// The verbs.
+// The verbs of actions.
 const (
 	Start    Verb = "start"    // start Step with Args
-	Await    Verb = "await"    // wait as in Next
+	Await    Verb = "await"    // wait for the messages or the time of Next
 	Complete Verb = "complete" // complete with Result
 	Fail     Verb = "fail"     // fail with Reason
-	Block    Verb = "block"    // block the run, because Step does not exist: other code has named it
+	Block    Verb = "block"    // block the run, because the code does not have Step, which other code has named
 )
 
 // Reason is the reason for which a machine fails.
 type Reason string
 
-// The reasons.
+// The reasons for a failure.
 const (
 	StepFailed Reason = "a step has failed, and leads nowhere"
 	TooMany    Reason = "Step would be one more than may begin"
@@ -59,7 +59,8 @@ type Action struct {
 	Reason Reason
 }
 
-// Decide returns the action that follows an event, when begun steps have begun.
+// Decide returns the action that follows the event last. begun is the number of steps that have
+// begun.
 func (m Machine) Decide(last Event, begun int) Action {
 	switch last.Kind {
 	case Returned:

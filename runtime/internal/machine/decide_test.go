@@ -18,7 +18,8 @@ var (
 	again   = &Next{After: time.Hour, Then: waits}
 )
 
-// CONT2: each kind of event with each kind of transition.
+// TestCONT2_OneFunctionDecidesFromTheLastEventWhatComesNext proves the decision for each kind of
+// event with each kind of transition.
 func TestCONT2_OneFunctionDecidesFromTheLastEventWhatComesNext(t *testing.T) {
 	start := Action{Do: Start, Step: "a", Args: toA.Args}
 	complete := Action{Do: Complete, Result: done.Result}
@@ -109,7 +110,8 @@ func TestNext_RefusesWhatLeadsNowhere(t *testing.T) {
 	}
 }
 
-// A Next is a value: deriving two from one changes neither.
+// TestNext_OrDoesNotWriteToWhatItJoins proves that deriving two values from one Next changes
+// neither of them.
 func TestNext_OrDoesNotWriteToWhatItJoins(t *testing.T) {
 	first := Next{Waits: append(make([]Wait, 0, 4), Wait{Step: "a"})}
 	one, _ := first.Or(Next{Waits: []Wait{{Step: "b"}}})

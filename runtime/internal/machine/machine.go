@@ -1,6 +1,7 @@
-// Package machine decides the next action of a state machine. It is pure: no log, no clock, no user
-// code. A step returns a [Next], which is stored in its result. Package step has its typed form for
-// users, and package shim has the loop that calls [Machine.Decide] and carries out the action.
+// Package machine decides the next action of a state machine. It uses no log, no clock and no user
+// code. A step returns a [Next], which is stored in the step's result. Package step has a typed
+// form of Next for users. Package shim has the loop that calls [Machine.Decide] and carries out the
+// action.
 package machine
 
 import (
@@ -13,11 +14,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Next is the transition that a step of a machine returns. One of Step, Done, Waits and Then is
-// set: to a step, to the end, to a step once a message arrives, or, after a time, to another Next.
-// With both Waits and Then, After limits the wait for the message.
+// Next is the transition that a step of a machine returns. It leads to a step (Step), to the end
+// (Done), to a step after a message (Waits), or to another Next after a time (Then). Exactly one of
+// these fields is set, except that Waits may be combined with Then: After then limits the wait for
+// the messages.
 type Next struct {
-	Step   string          `json:"step,omitempty"` // stored name
+	Step   string          `json:"step,omitempty"` // stored name of the step
 	Args   json.RawMessage `json:"args,omitempty"` // arguments of the step, an object
 	Done   bool            `json:"done,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"` // result of the machine
@@ -26,7 +28,7 @@ type Next struct {
 	Then   *Next           `json:"then,omitempty"`
 }
 
-// Wait leads to a step once a message of a topic arrives.
+// Wait is a transition to a step when a message of a topic arrives.
 type Wait struct {
 	Topic   string          `json:"topic"`
 	Step    string          `json:"step"`
@@ -52,14 +54,14 @@ func (w *Wait) with(message json.RawMessage) (json.RawMessage, error) {
 // Waiting reports whether n waits for messages without a time limit.
 func (n *Next) Waiting() bool { return len(n.Waits) > 0 && n.Then == nil }
 
-// Errors of invalid transitions.
+// These are the errors of invalid transitions.
 var (
 	ErrNowhere = errors.New("it leads nowhere: return what a go…, await… or done method of the machine returns")
 	ErrOrAfter = errors.New("OrAfter limits a wait, and this is none, or one that has a limit: call it once, on what an await… method returns")
 	ErrOr      = errors.New("Or joins two waits without a limit: call it on what await… methods return, and OrAfter on the result")
 )
 
-// Check returns an error if n leads nowhere.
+// Check returns an error if n is invalid.
 func (n *Next) Check() error {
 	switch {
 	case n.Then != nil:
@@ -70,7 +72,7 @@ func (n *Next) Check() error {
 	return ErrNowhere
 }
 
-// OrAfter returns n with a time limit, after which then is taken.
+// OrAfter returns n with a time limit. When the limit passes, the machine follows then.
 func (n Next) OrAfter(d time.Duration, then Next) (Next, error) {
 	if !n.Waiting() {
 		return n, ErrOrAfter
@@ -88,19 +90,19 @@ func (n Next) Or(other Next) (Next, error) {
 	return n, nil
 }
 
-// Later returns a Next that leads to n after a time.
+// Later returns a Next that leads to n after the duration d.
 func (n Next) Later(d time.Duration) Next { return Next{After: max(d, 0), Then: &n} }
 
 // RemovedError is the error of a run whose log leads to a step that its machine does not have. The
-// run is blocked, not failed: it continues on a worker whose code has the step.
+// run is blocked and not failed. It continues on a worker whose code has the step.
 type RemovedError struct {
 	Run     event.RunID
 	Machine string
-	From    string // the step that leads there; empty if the machine begins there
+	From    string // the step whose transition leads to the missing step; empty if the machine begins with it
 	Step    string
 }
 
-// Error names both steps and the fix.
+// Error names both steps and how to fix the error.
 func (e *RemovedError) Error() string {
 	from := "it begins with step"
 	if e.From != "" {

@@ -1,5 +1,6 @@
 // Package outage logs failures of a store: once when an outage begins, then at growing intervals,
-// and once when it is over, however many goroutines, partitions and requests notice it.
+// and once when it ends. The number of lines does not depend on how many goroutines, partitions and
+// requests notice the outage.
 package outage
 
 import (
@@ -16,9 +17,9 @@ import (
 )
 
 // Log records the outcomes of all requests of a process to a store. An outage begins with the first
-// failure. It is over when nothing has failed for a while, and every partition that has failed has
-// answered since: other partitions may answer while one is lost, and a single request may fail
-// repeatedly while all others succeed.
+// failure. It ends when no request has failed for a while and every partition that has failed has
+// answered since. Both conditions are needed: other partitions may answer while one is lost, and a
+// single request may fail repeatedly while all others succeed.
 type Log struct {
 	logger *slog.Logger
 	quiet  time.Duration
@@ -28,24 +29,24 @@ type Log struct {
 	mu      sync.Mutex
 	began   time.Time
 	failed  time.Time // time of the last failure
-	back    time.Time // time of the first answer after that; zero if there was none
+	back    time.Time // when all failed partitions had answered after the last failure; zero if they have not
 	tries   int
 	causes  map[string]int   // number of failures by cause
 	failing map[int]struct{} // partitions that have not answered since they failed
-	timer   *time.Timer      // checks later whether the outage is over; nil: none
-	overdue int              // number of requests reported to be without an answer
-	silent  time.Time        // when the first of them was sent
+	timer   *time.Timer      // checks later whether the outage has ended; nil if no check is pending
+	overdue int              // number of requests that were logged as unanswered
+	silent  time.Time        // when the first of these requests was sent
 }
 
-// New returns a Log that writes to a logger; who identifies the process that notices the outage.
+// New returns a Log that writes to logger. who identifies the process that notices the outage.
 // quiet must be longer than the time from a failure to the next retry.
 func New(logger *slog.Logger, who slog.Attr, quiet time.Duration) *Log {
 	return &Log{logger: slog.New(logger.Handler().WithAttrs([]slog.Attr{who})), quiet: quiet}
 }
 
-// Note records the outcome of a request to the store. An answer is no failure, even if it is an
-// error, and neither is the end of the caller's context. partitions are those of the request; none
-// if it concerns no partition.
+// Note records the outcome of a request to the store. An error with which the store answers is no
+// failure, and neither is the end of the caller's context. partitions are the partitions of the
+// request, if it concerns any.
 func (l *Log) Note(ctx context.Context, what string, err error, partitions ...int) {
 	switch {
 	case answered(err):
@@ -57,12 +58,13 @@ func (l *Log) Note(ctx context.Context, what string, err error, partitions ...in
 	}
 }
 
-// patience is how long a request may be without an answer before that is logged.
+// patience is how long a request may be unanswered before it is logged.
 const patience = 10 * time.Second
 
-// Await is called before a request without a deadline. The caller must call outcome with its
-// result, which is recorded as by Note. A store that neither answers nor fails, as a SQLite file
-// does while a stopped process holds its write lock, is logged once, and once more when it answers.
+// Await is called before a request without a deadline. The caller must call outcome with the
+// result, which is recorded like by Note. A store may neither answer nor fail, for example a SQLite
+// file while a stopped process holds its write lock. This is logged once, and again when the store
+// answers.
 func (l *Log) Await(ctx context.Context, what string, partitions ...int) (outcome func(error)) {
 	sent, told, over := time.Now(), false, false
 	timer := time.AfterFunc(patience, func() {
@@ -90,7 +92,7 @@ func (l *Log) Await(ctx context.Context, what string, partitions ...int) (outcom
 	}
 }
 
-// answers are errors with which a store answers.
+// answers are errors with which a working store answers a request.
 var answers = []error{
 	store.ErrClosed, store.ErrRunNotFound, store.ErrFenced, store.ErrUnread, store.ErrExpired, store.ErrOwned, store.ErrNotClaimable,
 	store.ErrLater, store.ErrStale, store.ErrStreamClosed, errors.ErrUnsupported,
@@ -106,7 +108,7 @@ func answered(err error) bool {
 		}
 	}
 	if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.Run != "" {
-		return true // it concerns that run only
+		return true // the error concerns only this run
 	}
 	var ended *store.TerminalError
 	return errors.As(err, &ended)
@@ -127,15 +129,15 @@ func (l *Log) fail(what string, err error, partitions []int) {
 	}
 	cause := causeOf(err)
 	if _, known := l.causes[cause]; !known && len(l.causes) >= mostCauses {
-		cause = "" // each request may have an error of its own
+		cause = "" // each request may have a different error
 	}
 	l.causes[cause]++
-	if n := l.causes[cause]; n&(n-1) == 0 { // at powers of two
+	if n := l.causes[cause]; n&(n-1) == 0 { // log at powers of two
 		l.logger.Error("store fails: trying again", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
 	}
 }
 
-// mostCauses bounds the number of causes that are distinguished in one outage.
+// mostCauses bounds the number of different causes in one outage.
 const mostCauses = 8
 
 func (l *Log) answered(partitions []int) {
@@ -153,8 +155,8 @@ func (l *Log) answered(partitions []int) {
 	l.close()
 }
 
-// close ends the outage if it is over. If it may be over later, close sets a timer to check then,
-// because there may be no further answer.
+// close ends the outage if the conditions hold. If they hold only after the quiet time, close sets
+// a timer to check again, because there may be no further answer.
 func (l *Log) close() {
 	if !l.open.Load() || l.back.IsZero() {
 		return
@@ -174,8 +176,8 @@ func (l *Log) close() {
 	l.logger.Warn("store works again", "failed", l.back.Sub(l.began).Round(time.Millisecond), "tries", l.tries)
 }
 
-// causeOf classifies failures by their cause. Refused, closed and silent connections have the same
-// cause, because an outage shows all of them.
+// causeOf returns the cause of a failure. Refused, closed and silent connections have the same
+// cause, because one outage produces all of them.
 func causeOf(err error) string {
 	var network networkError
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -191,15 +193,15 @@ func causeOf(err error) string {
 	}
 }
 
-// networkError has the methods of net.Error, which net.ErrClosed has as well. It avoids package
-// net, which links cgo.
+// networkError has the methods of net.Error, which net.ErrClosed implements as well. Declaring them
+// here avoids package net, which links cgo.
 type networkError interface {
 	error
 	Timeout() bool
 	Temporary() bool
 }
 
-// Watch returns a store that records the outcomes of a worker's requests.
+// Watch returns a store that records the outcomes of a worker's requests in l.
 func Watch(s store.Store, l *Log) store.Store { return &watched{s, l} }
 
 type watched struct {
@@ -212,8 +214,7 @@ func (s *watched) Unwrap() store.Store { return s.Store }
 
 func (s *watched) partition(run event.RunID) int { return int(run.Slot()) % s.Partitions() }
 
-// batch records the outcome of a request about many runs, each of which has an answer of its own,
-// or none.
+// batch records the outcome of a request about n runs, each of which may have its own answer.
 func (s *watched) batch(ctx context.Context, what string, err error, n int, run func(int) event.RunID, answer func(int) error) {
 	open := s.log.open.Load()
 	failed := err
@@ -330,8 +331,8 @@ func (s *watched) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return woken, err
 }
 
-// LogDamage logs the damage that a store has found and skipped; who identifies the process. A nil t
-// reports none.
+// LogDamage logs the damage that a store has found and skipped. who identifies the process. t may
+// be nil.
 func LogDamage(logger *slog.Logger, t store.DamageTeller, who slog.Attr) {
 	if t == nil {
 		return

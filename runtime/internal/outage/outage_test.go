@@ -24,7 +24,8 @@ var (
 	errPassword = errors.New("WRONGPASS invalid username-password pair")
 )
 
-// told calls f with a Log whose quiet time is a second, and returns the lines that it has written.
+// told calls f with a Log whose quiet time is a second. It returns the lines that the Log has
+// written.
 func told(t *testing.T, f func(l *outage.Log)) []string {
 	t.Helper()
 	var text strings.Builder
@@ -57,7 +58,7 @@ func TestLog_TellsOfAnOutageAtPowersOfTwoAndWhenItIsOver(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		l.Note(ctx, "claim", nil, 0, 1)
-		l.Note(ctx, "claim", store.ErrExpired, 0) // an answer
+		l.Note(ctx, "claim", store.ErrExpired, 0) // an error with which the store answers
 		time.Sleep(time.Hour)
 		l.Note(ctx, "claim", nil, 0)
 	})
@@ -75,17 +76,18 @@ func TestLog_TellsEachCause(t *testing.T) {
 			l.Note(t.Context(), "claim", errPassword, 0)
 			l.Note(t.Context(), "claim", errRefused, 0)
 		}
-		l.Note(t.Context(), "claim", fmt.Errorf("read: %w", net.ErrClosed), 0) // the same cause, for the third time
+		l.Note(t.Context(), "claim", fmt.Errorf("read: %w", net.ErrClosed), 0) // the third failure with the same cause
 		for i := range 100 {
 			l.Note(t.Context(), "claim", fmt.Errorf("its own %d", i), 0)
 		}
 	})
-	if len(got) != 4+6+7 { // two causes twice, six more, and the 94 others as one
+	if len(got) != 4+6+7 { // 2 lines for each of two causes, 1 for each of six, and 7 for the other 94 as one cause
 		t.Errorf("%d lines:\n%s", len(got), strings.Join(got, "\n"))
 	}
 }
 
-// While one partition is lost, others answer; and while one request fails, others do not.
+// TestLog_AnOutageIsNotOverWhileSomethingFails proves that an outage does not end while one
+// partition is lost and others answer, or while one request fails and others succeed.
 func TestLog_AnOutageIsNotOverWhileSomethingFails(t *testing.T) {
 	ctx := t.Context()
 	got := told(t, func(l *outage.Log) {
@@ -95,7 +97,7 @@ func TestLog_AnOutageIsNotOverWhileSomethingFails(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		l.Note(ctx, "claim", nil, 7)
-		for range 2 { // one request, every half second
+		for range 2 { // one request each half second
 			l.Note(ctx, "commit", errRefused, 7)
 			l.Note(ctx, "heartbeat", nil, 7)
 			time.Sleep(time.Second / 2)
@@ -130,7 +132,7 @@ func TestLog_TellsOnceOfAStoreThatNeitherAnswersNorFails(t *testing.T) {
 		time.Sleep(time.Minute)
 		first(nil)
 		time.Sleep(time.Second)
-		second(store.ErrExpired) // an answer
+		second(store.ErrExpired) // an error with which the store answers
 		third := l.Await(t.Context(), "heartbeat")
 		time.Sleep(time.Minute)
 		third(io.EOF)

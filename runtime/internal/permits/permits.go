@@ -1,5 +1,5 @@
-// Package permits contains the limits that the code declares, and the partition slots in which they
-// are stored.
+// Package permits contains the limits that the code declares, and the slots of partitions in which
+// the limits are stored.
 package permits
 
 import (
@@ -13,27 +13,28 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Use is a share of a limit that a run takes, and the slot in which the limit is stored. The run is
-// created in that slot, because it takes its permits in the action that grants it to a worker.
+// Use is a share of a limit that a run takes, with the slot in which the limit is stored. The run
+// is created in the same slot, because it takes its permits in the action that grants it to a
+// worker.
 type Use struct {
 	event.Use
 	Slot   uint16
-	Spread bool // the keys of the limit are stored separately
+	Spread bool // whether each key of the limit has its own slot
 }
 
 // Declared is a limit that the code declares.
 type Declared struct {
 	Name   string
 	Config store.LimitConfig
-	Spread bool // each key has its own slot
+	Spread bool // whether each key has its own slot
 	Keyed  bool
-	Local  bool // each worker has its own; worker.Config.Capacity has its size
+	Local  bool // whether each worker has its own limit, whose size is in worker.Config.Capacity
 }
 
-// home is the slot of all limits that are not spread.
+// home is the slot of all limits that are not spread over slots.
 var home = event.SlotOf("flowgen.limits")
 
-// Slot returns the slot in which the limit, or its key, is stored.
+// Slot returns the slot in which the limit, or the given key of a spread limit, is stored.
 func (d *Declared) Slot(key string) uint16 {
 	if d.Spread {
 		return event.SlotOf(d.Name + "/" + key)
@@ -46,9 +47,9 @@ var (
 	declared = map[string]*Declared{}
 )
 
-// Declare makes the workers of the process configure a limit unless it was configured at run time.
-// It panics if the name is taken by a different limit, or if the limit is invalid, because limits
-// are declared as variables.
+// Declare makes the workers of the process configure a limit that was not configured at run time.
+// It panics if the name is taken by a different limit or if the limit is invalid. A panic is
+// appropriate because limits are declared as package variables.
 func Declare(d Declared) *Declared {
 	set := store.SetLimit{LimitID: store.LimitID{Name: d.Name}, Config: d.Config, Default: true}
 	if err := set.Check(); err != nil {
@@ -63,8 +64,8 @@ func Declare(d Declared) *Declared {
 	return &d
 }
 
-// Defaults returns the limits that a worker configures in a partition, given the number of
-// partitions.
+// Defaults returns the limits that a worker configures in a partition of a store with the given
+// number of partitions.
 func Defaults(partition, partitions int) []store.SetLimit {
 	mu.Lock()
 	defer mu.Unlock()
@@ -79,7 +80,8 @@ func Defaults(partition, partitions int) []store.SetLimit {
 }
 
 // Unconfigured returns the limits without keys that the code of this process declares without a
-// bound, and the partition, given the number of partitions, in which they are stored.
+// bound. It also returns the partition in which they are stored, in a store with the given number
+// of partitions.
 func Unconfigured(partitions int) (names []store.LimitID, partition int) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -101,21 +103,21 @@ func Default(name string) store.LimitConfig {
 	return store.LimitConfig{}
 }
 
-// Error reports that uses cannot be combined.
+// Error is the error of uses that cannot be combined.
 type Error struct{ Reason string }
 
 // Error returns the reason.
 func (e *Error) Error() string { return "limits: " + e.Reason }
 
-// Merge returns the uses of a run in the form of its log, and the slot in which the run must be.
-// Equal uses are merged with the larger weight. If all uses are local, the slot has no meaning; see
-// Fleet.
+// Merge returns the uses of a run in the form of its log, and the slot in which the run must be
+// created. Equal uses are merged; the larger weight counts. If all uses are local, the slot has no
+// meaning; see Fleet.
 func Merge(uses []Use) ([]event.Use, uint16, error) {
 	if len(uses) == 0 {
 		return nil, 0, nil
 	}
 	merged := make([]event.Use, 0, len(uses))
-	var fleet *Use // the first use that is stored in one place
+	var fleet *Use // the first use that must be in a certain slot
 	for i, u := range uses {
 		merged = append(merged, u.Use)
 		switch {
@@ -136,8 +138,8 @@ func Merge(uses []Use) ([]event.Use, uint16, error) {
 	return merged, fleet.Slot, store.CheckUses(Stored(merged))
 }
 
-// Take sets what a run takes itself: its permits, whether it keeps them to its end, and its
-// fairness key.
+// Take sets the fields of c that follow from the limits in s: the permits of the run, whether the
+// run keeps them to its end, and its fairness key.
 func Take(c *store.Create, s *event.Spec) {
 	c.Fair, c.Share = s.Fair, s.Share
 	if s.PermitSlot != 0 {
@@ -145,13 +147,13 @@ func Take(c *store.Create, s *event.Spec) {
 		return
 	}
 	c.Uses, c.Whole = Stored(s.Uses), s.Whole
-	nested := len(missing(s.Held, s.Uses)) > 0 // a permit run takes what its Spec lists as held by runs above it
+	nested := len(missing(s.Held, s.Uses)) > 0 // whether a permit run takes limits that its Spec lists as held by runs above it
 	for i := range c.Uses {
 		c.Uses[i].Nested = nested
 	}
 }
 
-// Held returns the permits that a run and the runs above it keep to their ends.
+// Held returns the permits that a run and the runs above it keep until their ends.
 func Held(s *event.Spec) []event.Use {
 	if !s.Whole {
 		return s.Held
@@ -159,8 +161,8 @@ func Held(s *event.Spec) []event.Use {
 	return slices.Concat(s.Held, Fleet(s.Uses))
 }
 
-// Fleet returns the uses whose limits are stored in the store; the others are local to each worker.
-// A run of a workflow with such uses keeps its permits to its end, and is in their slot.
+// Fleet returns the uses whose limits are in the store and not local to each worker. A run of a
+// workflow with such uses keeps its permits until its end and is in the slot of the limits.
 func Fleet(uses []event.Use) []event.Use {
 	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return u.Local })
 }
@@ -169,9 +171,9 @@ func local(uses []event.Use) []event.Use {
 	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return !u.Local })
 }
 
-// Missing returns the uses for which a run that is started by another one, or a step of that one,
-// needs permits of its own. It does not take again what a run above it holds, whatever the weights,
-// so that a chain of runs never waits for itself.
+// Missing returns the uses for which a run needs its own permits if the run is started by the run
+// by or by one of its steps. Uses of limits that a run above it holds are not taken again, whatever
+// their weights. So a chain of runs never waits for itself.
 func Missing(uses []event.Use, by *event.Spec) []event.Use {
 	return missing(uses, Held(by))
 }
@@ -189,7 +191,7 @@ func missing(uses, held []event.Use) []event.Use {
 
 func name(u Use) store.LimitID { return store.LimitID{Name: u.Limit, Key: u.Key} }
 
-// Stored converts uses from the form of a log into the form of a store.
+// Stored converts uses from the form of a log to the form of a store.
 func Stored(uses []event.Use) []store.Use {
 	if len(uses) == 0 {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// StatesPage is the number of limits to read per request. A store may read all limits of a
-// partition for each page.
+// StatesPage is the number of limits per request. A store may read all limits of a partition for
+// each page.
 const StatesPage = 5000
 
 // States returns the states of the limits in several partitions, sorted by name and key. A spread
-// limit has its configuration in each of them; the returned state has the totals of what is held
-// and waited for.
+// limit has its configuration in each partition. Its returned state contains the totals of held and
+// waiting weights over all partitions.
 func States(ctx context.Context, limiter store.Limiter, partitions []int) ([]store.LimitState, error) {
 	merged := map[store.LimitID]store.LimitState{}
 	for _, p := range partitions {

@@ -11,27 +11,27 @@ import (
 
 // Handler answers asks of one name.
 type Handler struct {
-	// Validate returns why an ask is refused, or nil. It is called once for each ask, when the ask
-	// arrives, and must not change anything.
+	// Validate returns the reason if an ask is refused, and nil otherwise. It is called once for
+	// each ask, when the ask arrives, and must not have side effects.
 	Validate func(payload []byte) *event.Failure
-	// Answer is the code that answers. It runs in a branch of its own for each ask.
+	// Answer is the code that answers an ask. It runs in a new branch for each ask.
 	Answer func(b *Branch, payload []byte) ([]byte, *event.Failure)
 
 	path   string
 	opened *Trace
-	n      int // number of answers that were begun
+	n      int // number of answers that have begun
 }
 
-// asks are the asks that a run has received.
+// asks contains the asks that a run has received.
 type asks struct {
 	handlers map[string]*Handler
 	waiting  []*event.Event // asks without a handler, in order
 	open     int            // number of asks that are being answered
-	closed   bool           // new asks wait
+	closed   bool           // whether new asks wait
 	answered notifier       // notified when no ask is being answered
 }
 
-// Handle answers asks of the name from now on, including those that wait already. A second call
+// Handle makes h answer the asks of the given name, including asks that wait. A second call
 // replaces the handler.
 func (b *Branch) Handle(name string, h *Handler) {
 	b.enter()
@@ -61,8 +61,8 @@ func (r *Run) handler(name string) *Handler {
 	return r.asks.handlers[name]
 }
 
-// Judge validates an ask that has arrived and is not recorded yet. handled is false if there is no
-// handler; the ask then waits in the log.
+// Judge validates an ask that has arrived and is not recorded. handled is false if there is no
+// handler. The ask then waits in the log.
 func (r *Run) Judge(name string, payload []byte) (refusal *event.Failure, handled bool) {
 	h := r.handler(name)
 	if h == nil {
@@ -80,9 +80,9 @@ func (r *Run) validate(h *Handler, name string, payload []byte) (refusal *event.
 	return refusal
 }
 
-// aside calls a user function on a coroutine of its own, and returns how it ended if it did not
-// return. Whatever the function does, it ends neither the driver nor a branch. It must not wait.
-// what names it in errors.
+// aside calls a user function on a separate coroutine. It returns nil if the function has returned,
+// and otherwise how it ended. So neither a panic nor a Goexit of the function ends the driver or a
+// branch. The function must not wait. Errors name it by what.
 func (r *Run) aside(what string, f func()) *crash {
 	was := r.pure
 	r.pure = what
@@ -98,7 +98,7 @@ func (r *Run) aside(what string, f func()) *crash {
 	return c
 }
 
-// question handles an ask that is in the log.
+// question passes an ask in the log to its handler, or lets it wait.
 func (r *Run) question(e *event.Event) {
 	h := r.handler(e.Name)
 	switch {
@@ -109,8 +109,8 @@ func (r *Run) question(e *event.Event) {
 	}
 }
 
-// refuse validates an ask that had to wait, and reports whether it was refused. In a replay the log
-// determines the result.
+// refuse validates an ask that had to wait for its handler, and reports whether it is refused. In a
+// replay the log determines the result.
 func (r *Run) refuse(h *Handler, e *event.Event) bool {
 	r.halt()
 	asked := event.Event{Type: event.AskRefused, Ref: e.Seq, Key: string(e.Item)}
@@ -149,8 +149,8 @@ func (r *Run) answer(h *Handler, e *event.Event) {
 
 const waitsForAnswers = "the answers to what was asked"
 
-// CloseAsks makes later asks wait for a [Branch.Handle], or for the run that this one continues as,
-// and blocks until all accepted asks are answered.
+// CloseAsks makes later asks wait for a call of [Branch.Handle], or for the run as which this run
+// continues. It blocks until all accepted asks are answered.
 func (b *Branch) CloseAsks() {
 	b.enter()
 	if b.answers {
@@ -163,9 +163,9 @@ func (b *Branch) CloseAsks() {
 	}
 }
 
-// AskNotice asks another run, under a scope that has not ended, for a notice that a value of it
-// should be read again; see [event.Notice]. The operation ends with that notice, or with a failure
-// if the run cannot be asked.
+// AskNotice requests a notice from another run when a caller should read a value of that run again;
+// see [event.Notice]. The scope must not have ended. The operation ends with the notice, or with a
+// failure if the request is refused.
 func (b *Branch) AskNotice(s *Scope, key string, to event.RunID, payload []byte) *Op {
 	b.enter()
 	asked := event.Event{
@@ -175,7 +175,7 @@ func (b *Branch) AskNotice(s *Scope, key string, to event.RunID, payload []byte)
 }
 
 // AwaitNotice blocks until the operation has ended. It returns the error of the scope if the scope
-// ends first, or ErrNotInTime when due is reached. A zero due means no limit.
+// ends first, or ErrNotInTime when due is reached. With a zero due it waits without limit.
 func (b *Branch) AwaitNotice(s *Scope, op *Op, what string, due time.Time) error {
 	b.enter()
 	switch {

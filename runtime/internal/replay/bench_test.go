@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// applyAll applies events and takes the resulting ones.
+// applyAll applies events and discards the resulting ones.
 func applyAll(b *testing.B, r *Run, events ...event.Event) {
 	for i := range events {
 		if err := r.Apply(events[i]); err != nil {

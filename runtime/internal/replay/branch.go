@@ -21,27 +21,28 @@ type Branch struct {
 	rng      *rand.Rand
 	chacha   *rand.ChaCha8 // source of rng
 	uuids    int           // number of generated UUIDs
-	ignored  int           // number of operations under ended scopes since it has last waited
+	ignored  int           // number of operations under ended scopes since the branch last waited
 	waiter   waiter
-	// waitsFor and waitsForKey describe what blocks the branch; empty if it is not blocked.
+	// waitsFor and waitsForKey describe the wait that blocks the branch. Both are empty if it is
+	// not blocked.
 	waitsFor, waitsForKey string
 	awaits                awaits
 
-	makes   *Promise         // the promise that it resolves; nil if none
-	answers bool             // it answers an ask
+	makes   *Promise         // the promise that the branch resolves; nil if none
+	answers bool             // whether the branch answers an ask
 	taken   map[*Hook]*taken // the last payload from each hook with answers; nil if none
-	failed  *event.Failure   // failure of an operation that returns no error: it ends the run
+	failed  *event.Failure   // failure of an operation that returns no error; the failure ends the run
 
 	place    node[Branch] // node in the list of open branches
 	runnable node[Branch] // node in the list of runnable branches
 	finished bool
 }
 
-// MisuseError is the panic value that stops code which uses another branch's objects, or waits
-// where it must not.
+// MisuseError is the panic value that stops code which uses objects of another branch, or which
+// waits where waiting is not permitted.
 type MisuseError struct{ Text string }
 
-// Error returns what was wrong and what to do.
+// Error describes the misuse and the correct use.
 func (e *MisuseError) Error() string { return e.Text }
 
 // Path returns the scope path of the branch, for example "fulfil/go#1".
@@ -50,8 +51,8 @@ func (b *Branch) Path() string { return b.path }
 // Run returns the run of the branch.
 func (b *Branch) Run() *Run { return b.run }
 
-// enter is the first call of every durable operation: it ends code that is being unwound, and
-// rejects calls from the wrong place.
+// enter must be called first by every durable operation. It ends code that is being unwound and
+// rejects calls from outside of the running branch.
 func (b *Branch) enter() {
 	r := b.run
 	if !onCoroutine() {
@@ -97,7 +98,7 @@ func (b *Branch) Fail(f *event.Failure) {
 func (b *Branch) suspend() {
 	b.ignored = 0
 	b.co.suspend()
-	for b.run.asking { // resumed only to report its position
+	for b.run.asking { // the branch was resumed only to report its position
 		b.run.position = b.position()
 		b.co.suspend()
 	}
@@ -106,15 +107,15 @@ func (b *Branch) suspend() {
 	}
 }
 
-// Key returns the key of the next operation of this name. The key depends only on the branch and on
+// Key returns the key of the next operation with this name. The key depends only on the branch and
 // its earlier operations.
 func (b *Branch) Key(name string) string {
 	b.enter()
 	return b.path + "/" + name + "#" + strconv.Itoa(b.ordinal(name))
 }
 
-// DeclaredKey returns the key of an operation with a key chosen by the user. A repeated key gets an
-// ordinal as a suffix.
+// DeclaredKey returns the key of an operation for which the user has chosen a key. A repeated key
+// gets an ordinal as a suffix.
 func (b *Branch) DeclaredKey(name, key string) string {
 	b.enter()
 	name += "[" + key + "]"
@@ -128,7 +129,7 @@ func (b *Branch) ordinal(name string) int { return b.ordinals.next(name) }
 
 // ordinals counts how often a branch has used each name. The zero value is ready for use.
 type ordinals struct {
-	few  []ordinal      // the first names: most branches use no others
+	few  []ordinal      // the first names; most branches use no others
 	more map[string]int // all other names
 }
 
@@ -137,10 +138,10 @@ type ordinal struct {
 	n    int
 }
 
-// fewNames is the number of names up to which a search in a slice is faster.
+// fewNames is the number of names up to which a linear search is faster than a map.
 const fewNames = 8
 
-// next counts a use of the name.
+// next counts a use of the name and returns the number of uses.
 func (o *ordinals) next(name string) int {
 	for i := range o.few {
 		if u := &o.few[i]; u.name == name {
@@ -159,36 +160,37 @@ func (o *ordinals) next(name string) int {
 	return o.more[name]
 }
 
-// Open starts a branch that runs f, under a path from [Branch.Key]. Branches that are opened at the
-// same place share its trace.
+// Open starts a branch that runs f. The path comes from [Branch.Key]. Branches that are opened at
+// the same position share its trace.
 func (b *Branch) Open(path string, at *Trace, f func(*Branch)) {
 	b.enter()
 	nb := b.run.open(path, f)
 	nb.opened, nb.taken = at, maps.Clone(b.taken)
 }
 
-// Now returns the time of the event that the code reacts to.
+// Now returns the time of the event to which the code reacts.
 func (b *Branch) Now() time.Time {
 	b.enter()
 	return b.run.now
 }
 
-// Until returns the time d after the event that the code reacts to. The exact time of that event
-// may be up to a millisecond later than Now returns, and a wait must not end that much too early.
-// The result differs in a replay, which uses the recorded time. Code that sees the times of an
-// older run waits from the current time on.
+// Until returns the time d after the event to which the code reacts. It uses the exact time of a
+// new event, which may be up to a millisecond later than Now returns, so that a wait does not end
+// too early. A replay uses the recorded time, so its result differs. If the code sees the times of
+// an older run, Until returns a time after the current time.
 func (b *Branch) Until(d time.Duration) time.Time {
 	b.enter()
 	t := b.run.present()
-	// A time that is due already must be due in a replay as well.
+	// If the wait is due at once, it must be due at once in a replay as well, so d must be
+	// positive.
 	if x := b.run.exact; d > 0 && x.After(t) && x.Sub(t) < time.Millisecond {
 		t = x
 	}
 	return t.Add(d)
 }
 
-// present returns the time at which the code continues, even while it sees the times of an older
-// run.
+// present returns the current time of the code. It differs from Now while the code sees the times
+// of an older run.
 func (r *Run) present() time.Time {
 	if r.control.past {
 		return r.latest
@@ -196,12 +198,12 @@ func (r *Run) present() time.Time {
 	return r.now
 }
 
-// Replaying reports whether the code does nothing new: it repeats recorded operations, even after
-// the last event that was fed, or it is being unwound.
+// Replaying reports whether the code only repeats recorded operations or is being unwound. It
+// remains true until the replay ends, even after the last recorded event.
 func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
 
-// LogLength returns the length of the log at this place, without the events that do not count for
-// the code.
+// LogLength returns the length of the log at this position, without the events that do not count
+// toward the length.
 func (b *Branch) LogLength() int {
 	b.enter()
 	return int(b.run.state.Seq - b.run.state.Uncounted)

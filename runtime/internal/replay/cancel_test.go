@@ -45,7 +45,7 @@ func TestCancel_WaitsEndInOrderOfCreationAcrossScopes(t *testing.T) {
 	}
 }
 
-// steps runs three steps at once under one scope and returns their results.
+// steps runs three steps at once under one scope. Its ending contains their results.
 func steps(b *Branch, s *Scope, _ []byte) Ending {
 	var ops []*Op
 	for range 3 {
@@ -77,7 +77,7 @@ func TestCancel_PendingStepsFailAtOnceAndRunningOnesAreLeftToTheDriver(t *testin
 	if c := h.run.Cancels(); len(c) != 0 {
 		t.Errorf("%d steps are to be canceled twice", len(c))
 	}
-	h.complete(running, "ok") // a success that is recorded first counts
+	h.complete(running, "ok") // a success that is recorded before the cancel takes effect counts
 	if got := string(h.log[len(h.log)-1].Payload); got != "ok/false/1/<nil> /true/1/workflow: canceled /true/0/workflow: canceled" {
 		t.Errorf("the code saw %s", got)
 	}
@@ -192,7 +192,8 @@ func TestRunTimeout_EndsTheScopeOfTheRun(t *testing.T) {
 	start(time.Hour).want("run_completed workflow: timed out: the run took longer than its timeout of 1m0s")
 }
 
-// The awaited branch ends in the same activation as the scope, and before the awaiting branch runs.
+// TestAwait_OfABranchThatEndsTogetherWithTheScope proves that an Await returns the value of a
+// branch that ends in the same activation as the scope, before the awaiting branch runs.
 func TestAwait_OfABranchThatEndsTogetherWithTheScope(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		sub := b.NewScope(s)

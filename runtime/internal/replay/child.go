@@ -5,10 +5,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 )
 
-// Child requests a child run, described by the event: Name, Key, Spec, Payload, Due, Close, Ack,
-// Active and Finished. Its id is derived from this run and the key, so the same call, repeated
-// after lost writes, requests the same run. If it uses limits, it is in their slot. same compares
-// the recorded input with the requested one.
+// Child requests a child run. asked describes it by the fields Name, Key, Spec, Payload, Due,
+// Close, Ack, Active and Finished. The ID of the child is derived from this run and the key. So if
+// the call is repeated after lost writes, it requests the same run. If the child uses limits, it is
+// created in their slot. same compares the recorded input with the requested one.
 func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
@@ -23,7 +23,7 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	spec.Parent, spec.ParentKey = r.id, asked.Key
 	spec.Root, spec.Depth = r.state.Spec.Root, r.state.Spec.Depth+1
 	spec.Held = permits.Held(r.state.Spec)
-	if spec.Fair == "" { // it has the fairness key of its parent
+	if spec.Fair == "" { // the child has the fairness key of its parent
 		spec.Fair, spec.Share = r.state.Spec.Fair, r.state.Spec.Share
 	}
 	if spec.Root == "" {
@@ -38,16 +38,16 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	return op
 }
 
-// Start requests a run that is not a child of this one: it has no parent, is not affected by the
-// end of this run, and the operation ends when the run exists or was refused. The event describes
-// it as for Child, and Next is its id, which is the same whichever run requests it.
+// Start requests a run that is not a child: it has no parent and is not affected by the end of this
+// run. The operation ends when the run exists or was refused. asked describes the run as for Child.
+// Its field Next is the ID of the run, which does not depend on the requesting run.
 func (b *Branch) Start(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	b.enter()
 	asked.Close = event.CloseAbandon
 	return b.begin(s, asked, same)
 }
 
-// begin records the start of a run in the log.
+// begin records the request of a run in the log.
 func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	asked.Type = event.ChildCreated
 	op, e, over := b.run.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
@@ -56,20 +56,20 @@ func (b *Branch) begin(s *Scope, asked event.Event, same func(recorded []byte) s
 	return op
 }
 
-// HasChild reports whether the child that the code is about to request with a key is in the log, so
-// that it was admitted.
+// HasChild reports whether the log contains the child with the given key, which the code is about
+// to request. Such a child was admitted.
 func (b *Branch) HasChild(key string) bool {
 	b.enter()
 	b.run.halt()
 	return b.run.carried[key] != nil || len(b.run.feed) > 0 && b.run.feed[0].Type == event.ChildCreated && b.run.feed[0].Key == key
 }
 
-// Children returns the number of open children, and the number of all children.
+// Children returns the number of open children and the number of all children.
 func (b *Branch) Children() (open, all int) { return b.run.state.Children() }
 
-// AwaitChild blocks until the child has ended, even if its scope has: the child was canceled then,
-// and its outcome decides. Only a child that is abandoned at the end of its scope is not waited for
-// after that; AwaitChild then returns the error of the scope.
+// AwaitChild blocks until the child has ended, even if the scope of the child has ended: the child
+// was then canceled, and its outcome decides. If the scope of a child with CloseAbandon ends,
+// AwaitChild returns the error of the scope.
 func (b *Branch) AwaitChild(op *Op) error {
 	b.enter()
 	switch {
@@ -86,8 +86,8 @@ func (b *Branch) AwaitChild(op *Op) error {
 	return nil
 }
 
-// Started returns the promise that is resolved once the child exists or cannot be started. It is
-// kept for children that were requested with Ack.
+// Started returns the promise that is resolved when the child exists or cannot be started. If the
+// child was requested without Ack, it is resolved when the child ends.
 func (op *Op) Started() *Promise { return op.started }
 
 // CancelChild requests a cancel of a child.
@@ -104,8 +104,8 @@ func (op *Op) cancelChild(reason string) {
 	op.run.command(&event.Event{Type: event.ChildCancelRequested, Ref: op.Ref, Next: op.Next, Reason: reason}, nil)
 }
 
-// awaitClosing blocks the main branch, whose code has returned, until the children with CloseWait
-// have ended.
+// awaitClosing blocks the main branch after its code has returned. It waits until the children with
+// CloseWait have ended.
 func (b *Branch) awaitClosing() {
 	for {
 		var last *Op
@@ -118,12 +118,12 @@ func (b *Branch) awaitClosing() {
 		if last == nil {
 			return
 		}
-		_ = b.AwaitChild(last) // it is not CloseAbandon
+		_ = b.AwaitChild(last) // the error is nil, because the child is not CloseAbandon
 	}
 }
 
-// Send requests a message to another run, and blocks until that run has accepted or refused it. It
-// returns the refusal.
+// Send sends a message to another run. It blocks until that run has accepted or refused the
+// message, and returns the refusal.
 func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.ItemID, payload []byte, same func(recorded []byte) string) *event.Failure {
 	b.enter()
 	asked := event.Event{Type: event.MessageSent, Name: topic, Key: key, Next: to, Item: item, Payload: payload}
@@ -139,8 +139,8 @@ func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.It
 	return op.Failure
 }
 
-// Answered returns the open operation that an answer from another run belongs to, by its key, or 0
-// if no operation waits for the answer.
+// Answered returns the number of the open operation to which an answer from another run belongs.
+// key is the key in the answer. It returns 0 if no operation waits for the answer.
 func (r *Run) Answered(typ event.Type, key string) uint64 {
 	ref := r.awaiting[key]
 	op := r.ops[ref]

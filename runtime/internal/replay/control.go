@@ -6,22 +6,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// control determines how far the code of a run may go by itself.
+// control is the state of pauses, debug mode, and the part of a log that was taken over from an
+// older run.
 type control struct {
 	paused bool
-	late   []event.Event // events that happened while the run is paused, in order
+	late   []event.Event // events that occurred while the run was paused, in order
 
-	gated   bool     // each operation needs a RunStepped
-	allowed int      // number of operations that are allowed now
-	gate    notifier // notifies the branches that wait to begin an operation
+	gated   bool     // debug mode: each operation needs a RunStepped event
+	allowed int      // number of operations that may begin
+	gate    notifier // notified when operations may begin
 
-	halted *Branch     // branch that has requested an operation beyond the kept part of the log
-	keeps  event.RunID // the run that has taken over an older log, between the pause after the kept part and its end; otherwise empty
-	past   bool        // the code sees, or will see once it continues, the times of an older run, whose random numbers it continues with
+	halted *Branch     // branch that has requested an operation after the kept part of the log
+	keeps  event.RunID // the new run, while the events between the pause after the kept part and its end are read; otherwise empty
+	past   bool        // whether the code continues with the random numbers of an older run and therefore sees its times
 }
 
-// steer handles an event that controls how far the code may go. It reports whether the event is of
-// this kind and has no other effect.
+// steer handles an event that only controls how far the code may go. It reports false for other
+// events and for a cancel, which has further effects.
 func (r *Run) steer(e *event.Event) bool {
 	c := &r.control
 	switch e.Type {
@@ -30,14 +31,14 @@ func (r *Run) steer(e *event.Event) bool {
 	case event.RunDelayed, event.RunResumed:
 		r.ownWork(e)
 		if c.keeps = ""; r.state.StandsStill() {
-			break // it is not due yet, even if a pause has ended
+			break // the run is not due, even if its pause has ended
 		}
 		c.gated = false
 		r.proceed()
 	case event.RunStepped:
 		c.gated, c.allowed = true, c.allowed+1
 		r.proceed()
-	case event.CancelRequested: // a run that is ending must clean up
+	case event.CancelRequested: // a paused run must continue to clean up
 		if c.paused {
 			r.proceed()
 		}
@@ -49,21 +50,22 @@ func (r *Run) steer(e *event.Event) bool {
 	return true
 }
 
-// ownWork handles the event that ends the part taken over from an older run.
+// ownWork handles the event after which the run executes its own work instead of repeating an older
+// run.
 func (r *Run) ownWork(e *event.Event) {
 	if e.Next == "" {
 		return
 	}
-	// A run that continues with the random numbers of the older run sees its times. A fork has its
-	// own numbers.
+	// If a run continues with the random numbers of the older run, it also sees the times of that
+	// run. A fork has its own random numbers.
 	c := &r.control
 	if c.past = c.keeps != "" && e.Next != c.keeps; !c.past {
 		r.reseed(e.Next)
 	}
 }
 
-// proceed applies, in order, the events that happened while the run was paused, and releases the
-// branches that wait at the gate.
+// proceed ends a pause. It releases the branches that wait at the gate, and applies the events that
+// occurred during the pause in order.
 func (r *Run) proceed() {
 	c := &r.control
 	c.paused, c.keeps = false, ""
@@ -90,8 +92,8 @@ func (r *Run) proceed() {
 	c.past = false
 }
 
-// keepForLater keeps an event until the run is resumed. A terminal event, which ends the run from
-// outside, is not kept.
+// keepForLater keeps an event until the run is resumed. It reports false if the event must be
+// applied at once: the run is not paused, or the event ends the run.
 func (r *Run) keepForLater(e *event.Event) bool {
 	if !r.control.paused || e.Type.Terminal() {
 		return false
@@ -111,9 +113,9 @@ func (r *Run) consume(e *event.Event) {
 	r.drain()
 }
 
-// Gate is the first call of each durable operation under a scope that counts as a step in debug
-// mode. In debug mode it waits for a RunStepped, which admits one operation. Conditions that held
-// before it may no longer hold after it.
+// Gate is called first by each durable operation that counts as a step in debug mode. In debug mode
+// it waits for a RunStepped event, which admits one operation. The caller must check its conditions
+// after Gate, because they may change during the wait.
 func (b *Branch) Gate(s *Scope) {
 	b.enter()
 	b.heed(s)
@@ -126,10 +128,11 @@ func (b *Branch) Gate(s *Scope) {
 	}
 }
 
-// Stepping reports whether the code needs a RunStepped for each operation.
+// Stepping reports whether the run is in debug mode, in which each operation needs a RunStepped
+// event.
 func (r *Run) Stepping() bool { return r.control.gated }
 
-// AtGate reports whether a branch waits for a RunStepped.
+// AtGate reports whether a branch waits for a RunStepped event.
 func (r *Run) AtGate() bool { return r.control.gate.subs.list.n > 0 }
 
 // notifier wakes all its subscribers, in the order in which they subscribed.

@@ -7,8 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// While the run is paused, a message arrives upon which the code cancels a step, and then the step
-// completes: the recorded completion counts.
+// TestPause_AnOutcomeThatIsInTheLogStandsAgainstACancelAtTheResume proves that the recorded
+// completion of a step counts although the code cancels the step. During a pause a message arrives
+// for which the code cancels the step, and then the step completes.
 func TestPause_AnOutcomeThatIsInTheLogStandsAgainstACancelAtTheResume(t *testing.T) {
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
 		sub := b.NewScope(s)

@@ -10,30 +10,30 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
-// coroutine runs functions one after the other on its own stack. The driver resumes it and the
-// function yields; only one of the two runs at a time. A resume and a yield cost about 60 ns and no
-// allocation.
+// coroutine runs functions one after the other on its own stack. The driver resumes it, and the
+// function yields to the driver; only one of the two runs at a time. A resume and a yield together
+// take about 60 ns and do not allocate.
 type coroutine struct {
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
 
 	job    func()
-	idle   bool   // the last job has ended
-	dying  bool   // the job is being unwound by exit
-	crash  *crash // set if the last job did not return
-	exited bool   // the last job called runtime.Goexit, which has ended the coroutine's goroutine
+	idle   bool   // whether the last job has ended
+	dying  bool   // whether exit is unwinding the job
+	crash  *crash // how the last job ended; nil if it returned
+	exited bool   // whether the last job called runtime.Goexit, which has ended the coroutine's goroutine
 }
 
-// crash describes how a job ended that did not return.
+// crash describes the end of a job that did not return.
 type crash struct {
 	value any
 	text  string
 	stack []byte
 }
 
-// killed is the panic value that passes from the root of an exited coroutine to resume. It must be
-// a panic: iter.Pull passes a Goexit on to the caller of next, which would end the driver's
+// killed is the panic value that an exited coroutine passes from its root to resume. A Goexit
+// cannot be used: iter.Pull passes it on to the caller of next, and it would end the driver's
 // goroutine.
 type killed struct{}
 
@@ -54,8 +54,8 @@ func newCoroutine() *coroutine {
 	return c
 }
 
-// run executes the job. A panic of the job ends here. A Goexit cannot be stopped and ends the
-// coroutine, whatever the deferred calls did.
+// run executes the job. It recovers a panic of the job. A Goexit cannot be stopped and ends the
+// coroutine, whatever the deferred calls do.
 func (c *coroutine) run() {
 	ended := false
 	defer func() {
@@ -67,8 +67,8 @@ func (c *coroutine) run() {
 	ended = true
 }
 
-// call executes the job and records how it ended. If the job ends by Goexit, recovering the panic
-// of a deferred call does not stop that.
+// call executes the job and records how it ended. If the job ends by Goexit, a recovered panic of a
+// deferred call does not change that.
 func (c *coroutine) call() {
 	returned := false
 	defer func() {
@@ -77,19 +77,20 @@ func (c *coroutine) call() {
 		}
 		r := recover()
 		if c.dying {
-			return // a panic of a deferred call has no effect any more
+			return // a panic of a deferred call during a Goexit has no effect
 		}
-		// This is the stack of the panic or Goexit: nothing of it is unwound yet.
+		// The stack is the stack of the panic or Goexit, because no frame was unwound before this
+		// deferred call.
 		c.crash = &crash{value: r, text: "runtime.Goexit was called", stack: debug.Stack()}
 		if r != nil {
-			c.crash.text = fmt.Sprint(r) // may call user code, which belongs on the coroutine
+			c.crash.text = fmt.Sprint(r) // may call user code, which must run on the coroutine
 		}
 	}()
 	c.job()
 	returned = true
 }
 
-// resume runs the job until it yields or ends, and reports whether it has ended.
+// resume runs the job until it yields or ends. It reports whether the job has ended.
 func (c *coroutine) resume() (ended bool) {
 	defer func() {
 		r := recover()
@@ -109,24 +110,24 @@ func (c *coroutine) resume() (ended bool) {
 // suspend returns control to the driver. It must be called on the coroutine.
 func (c *coroutine) suspend() { c.yield(struct{}{}) }
 
-// exit unwinds the coroutine from within: deferred calls run, recover returns nil, and user code
-// cannot stop it. User code could recover a sentinel panic and would then continue in a wrong
-// state.
+// exit unwinds the coroutine from within. Deferred calls run, recover returns nil, and user code
+// cannot stop the unwinding. A sentinel panic would not suffice, because user code could recover it
+// and continue in an invalid state.
 func (c *coroutine) exit() {
 	c.dying = true
 	runtime.Goexit()
 }
 
-// Pool keeps finished coroutines, and buffers for new events, for the next run, because creating a
-// coroutine costs more than running a short job. It belongs to one executor goroutine. The zero
-// Pool is ready for use; a nil Pool keeps nothing.
+// Pool keeps coroutines without a job and buffers for new events for the next run, because creating
+// a coroutine costs more than running a short job. A Pool belongs to one executor goroutine. The
+// zero Pool is ready for use. A nil Pool keeps nothing.
 type Pool struct {
 	free    []*coroutine
-	buffers [][]event.Event // empty
+	buffers [][]event.Event // empty buffers
 }
 
-// poolSize bounds the coroutines, of about 5 KB each, and the event buffers, of 1 KB each, that a
-// Pool keeps.
+// poolSize bounds the number of coroutines and the number of event buffers that a Pool keeps. A
+// coroutine takes about 5 KB, and a buffer 1 KB.
 const poolSize = 256
 
 func (p *Pool) get() *coroutine {
@@ -139,7 +140,7 @@ func (p *Pool) get() *coroutine {
 	return c
 }
 
-// put takes back a coroutine whose job has ended.
+// put returns a coroutine whose job has ended to the pool.
 func (p *Pool) put(c *coroutine) {
 	c.crash = nil
 	if c.exited {
@@ -163,14 +164,14 @@ func (p *Pool) buffer() []event.Event {
 	return b
 }
 
-// keepBuffer takes back an empty buffer.
+// keepBuffer returns an empty buffer to the pool.
 func (p *Pool) keepBuffer(b []event.Event) {
 	if p != nil && cap(b) == usualEvents && len(p.buffers) < poolSize {
 		p.buffers = append(p.buffers, b)
 	}
 }
 
-// Close ends the coroutines of the pool. A coroutine that is not ended leaks.
+// Close ends the coroutines of the pool. Without Close they leak.
 func (p *Pool) Close() {
 	for _, c := range p.free {
 		c.stop()

@@ -10,23 +10,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// A run is deadlocked when every open branch waits, and none of them for anything that could come
-// from outside: the end of a step, timer, child or message to another run, a message, a payload, an
-// ask. Then each of them waits for other branches, or for nothing.
+// A run is deadlocked when every open branch waits and none of them waits for an event from
+// outside. Such events are the end of a step, timer, child or message to another run, a message, a
+// payload, and an ask. In a deadlock each branch waits for other branches or for nothing.
 //
-// That a run can always be canceled does not count, or no run would ever be deadlocked. A branch
-// that waits only for the end of its context, in a Select without cases, waits for a cancel, and is
-// not deadlocked.
+// The possibility of a cancel does not count as such an event. Otherwise no run would ever be
+// deadlocked. The exception is a branch that waits only for the end of its context, in a Select
+// without cases: it waits for a cancel and is not deadlocked.
 //
-// The first deadlock of a run is broken: its root scope is canceled, and the waits that form a
-// knot, in which all waits are for each other, return with [ErrDeadlock]. So the code cleans up as
-// after a cancel, its effects are undone, and the run fails whatever the code returns. If the code
-// waits in this way again, its branches are unwound.
+// The first deadlock of a run is broken: the root scope is canceled, and the waits that form a
+// knot, in which branches wait only for each other, return [ErrDeadlock]. So the code cleans up as
+// after a cancel and its effects are undone. The run fails, whatever the code returns. If a second
+// deadlock occurs, the branches are unwound.
 
 // TypeDeadlock is the wire name of a [*DeadlockError].
 const TypeDeadlock = "flowgen.DeadlockError"
 
-// ErrDeadlock ends the scopes of a deadlocked run. It is an ErrCanceled.
+// ErrDeadlock is the error of the scopes of a deadlocked run. It matches ErrCanceled.
 var ErrDeadlock error = deadlockEnd{}
 
 type deadlockEnd struct{} //nolint:errname // a DeadlockError is another one
@@ -36,32 +36,31 @@ func (deadlockEnd) Error() string {
 }
 func (deadlockEnd) Unwrap() error { return ErrCanceled }
 
-// LocalIs has the meaning of LocalIs of ErrCanceled.
+// LocalIs marks Is as valid only in this process, like for ErrCanceled.
 func (deadlockEnd) LocalIs() {}
 
-// DeadlockError is the failure of a run with the code "deadlock": each of its branches waited for
-// another one, and nothing from outside could have changed that.
+// DeadlockError is the failure of a run with the code "deadlock". Each branch waited for another
+// branch or for nothing, and no event from outside could have changed that.
 type DeadlockError struct {
-	// Waits has an entry for each branch, at most 100. Branches that wait for each other come
-	// first.
+	// Waits has an entry for each branch, at most 100. Branches of knots come first.
 	Waits []BranchWait `json:"waits"`
-	// More is the number of further branches.
+	// More is the number of branches without an entry.
 	More int `json:"more,omitempty"`
 }
 
-// BranchWait describes what one branch of a run has waited for.
+// BranchWait describes the wait of one branch in a deadlock.
 type BranchWait struct {
-	Branch   string   `json:"branch"`             // its path, such as fulfil/go#1
+	Branch   string   `json:"branch"`             // path of the branch, such as fulfil/go#1
 	For      string   `json:"for"`                // description of the wait
-	Branches []string `json:"branches,omitempty"` // paths of the branches that it waited for
+	Branches []string `json:"branches,omitempty"` // paths of the branches for which the branch waited
 	Position string   `json:"position,omitempty"` // file:line of the call that waited
-	Knot     bool     `json:"knot,omitempty"`     // all branches that it waited for, directly or indirectly, waited for it; also true if there were none
+	Knot     bool     `json:"knot,omitempty"`     // whether all branches for which it waited, directly or indirectly, waited for it; true if it waited for no branch
 }
 
-// maxWaits bounds the list in the error of a deadlock, toldWaits the list in its text.
+// maxWaits bounds the entries in the error of a deadlock. toldWaits bounds the entries in its text.
 const maxWaits, toldWaits = 100, 10
 
-// Error lists for each branch what it waits for, and where.
+// Error lists the wait of each branch with its position.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("the run can never go on: each of its branches waits for another one")
@@ -83,14 +82,14 @@ func (e *DeadlockError) Error() string {
 
 // MarshalFailure returns the stored form.
 func (e *DeadlockError) MarshalFailure() *event.Failure {
-	data, _ := json.Marshal(e) // strings and numbers always encode
+	data, _ := json.Marshal(e) // encoding strings and numbers cannot fail
 	return &event.Failure{Code: event.CodeDeadlock, Type: TypeDeadlock, Message: failure.Cut(e.Error(), failure.MaxText), Data: data}
 }
 
-// awaits describes what a blocked branch waits for, if none of it comes from outside.
+// awaits describes the wait of a blocked branch that does not wait for an event from outside.
 type awaits struct {
-	scope   *Scope   // its end also ends the wait; nil if none
-	promise *Promise // nil: none
+	scope   *Scope   // the scope whose end also ends the wait; nil if none
+	promise *Promise // the awaited promise; nil if none
 	cases   []Case   // cases of a Select
 	selects bool
 }
@@ -108,18 +107,18 @@ func outside(r *Run, s source) bool {
 	return false
 }
 
-// outside reports whether an event could resolve the promise without any code.
+// outside reports whether an event from outside could resolve the promise without executing code.
 func (p *Promise) outside() bool {
 	switch {
 	case p.gather == nil:
 		return p.op != nil
-	case p.gather.stop == nil: // all parts are needed
+	case p.gather.stop == nil: // the gather needs all its parts
 		return !slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && !part.outside() })
 	}
 	return slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && part.outside() })
 }
 
-// leaf calls f with each unresolved promise that this one needs.
+// leaf calls f with each unresolved promise on which p depends and that is not a Gather.
 func (p *Promise) leaf(f func(*Promise)) {
 	switch {
 	case p.done:
@@ -132,7 +131,7 @@ func (p *Promise) leaf(f func(*Promise)) {
 	}
 }
 
-// endsUnder reports whether the work that resolves p is canceled when a scope ends.
+// endsUnder reports whether the work that resolves p is canceled when the scope s ends.
 func (p *Promise) endsUnder(s *Scope) bool {
 	all := true
 	p.leaf(func(p *Promise) {
@@ -145,25 +144,26 @@ func (p *Promise) endsUnder(s *Scope) bool {
 	return all
 }
 
-// rescued reports whether the wait can end without any action of a branch.
+// rescued reports whether the wait can end without an action of another branch.
 func (w *awaits) rescued(r *Run) bool {
 	if w.scope == nil || w.scope.err != nil {
 		return false
 	}
 	for s := w.scope; s != nil; s = s.within {
-		// A promise whose work is itself canceled when the scope ends is awaited nevertheless.
+		// If the end of the scope also cancels the work of the promise, the wait does not end with
+		// the scope.
 		if !s.due.IsZero() && (w.promise == nil || !w.promise.endsUnder(s)) {
 			return true
 		}
 		if s == &r.root && w.selects && len(w.cases) == 0 {
-			return true // it waits for a cancel
+			return true // the branch waits for a cancel
 		}
 	}
 	return false
 }
 
-// deadlocked reports whether no branch can continue. The check costs nothing while a branch waits
-// for something from outside.
+// deadlocked reports whether no branch can ever continue. The check takes constant time if a branch
+// waits for an event from outside.
 func (r *Run) deadlocked() bool {
 	c, a := &r.control, &r.asks
 	switch {
@@ -172,7 +172,7 @@ func (r *Run) deadlocked() bool {
 	case c.paused, c.halted != nil, len(c.late) > 0:
 		return false
 	case len(a.handlers) > 0 && !a.closed && !r.windup.begun:
-		return false // an ask may arrive, and its answer may cancel
+		return false // an ask may arrive, and its handler may cancel a scope
 	}
 	for n := r.branches.first; n != nil; n = n.next {
 		if n.item.awaits.rescued(r) {
@@ -180,13 +180,13 @@ func (r *Run) deadlocked() bool {
 		}
 	}
 	if len(r.feed) > 0 && (!r.isCommand(&r.feed[0]) || r.breaks() && r.feed[0].Type != event.CancelRequested) {
-		r.overlooked = true // the log was written by other code
+		r.overlooked = true // other code has written the log
 		return false
 	}
 	return true
 }
 
-// breakDeadlock makes the run end if it is deadlocked.
+// breakDeadlock breaks the first deadlock of the run, and ends the run at the second one.
 func (r *Run) breakDeadlock() {
 	for r.deadlocked() {
 		if r.breaks() {
@@ -198,10 +198,10 @@ func (r *Run) breakDeadlock() {
 	}
 }
 
-// breaks reports whether a deadlock is the first one, which is broken.
+// breaks reports whether a deadlock at this time would be the first one, which is broken.
 func (r *Run) breaks() bool { return r.deadlock == nil && !r.windup.begun }
 
-// release records the deadlock, and ends the waits that no other branch can end.
+// release records the deadlock and ends the waits of the knots.
 func (r *Run) release() {
 	knots := r.knots()
 	asked := event.Event{Type: event.CancelRequested, Failure: &event.Failure{Code: event.CodeDeadlock}}
@@ -219,8 +219,8 @@ func (r *Run) release() {
 	r.root.cancel(ErrDeadlock)
 }
 
-// fallen returns the ending of a run whose code returned how, which is a failure if the run was
-// deadlocked.
+// fallen returns the ending of a run whose code has returned how. If the run was deadlocked, the
+// ending is the failure of the deadlock.
 func (r *Run) fallen(how Ending) Ending {
 	if r.deadlock == nil || how.Failure == r.deadlock {
 		return how
@@ -263,7 +263,8 @@ func (r *Run) deadlockFailure(knots []*Branch) *event.Failure {
 	return e.MarshalFailure()
 }
 
-// describe returns a description of what a branch waits for.
+// describe returns a description of the awaited object. branches are the paths of the awaited
+// branches.
 func (w *awaits) describe(what string, branches []string) string {
 	switch n := len(branches); {
 	case n == 1:
@@ -278,7 +279,7 @@ func (w *awaits) describe(what string, branches []string) string {
 	return what
 }
 
-// waitsOn returns the open branches that a blocked branch waits for.
+// waitsOn returns the open branches for which a blocked branch waits.
 func (b *Branch) waitsOn() (all []*Branch) {
 	seen := map[*Branch]bool{}
 	on := func(p *Promise) {
@@ -303,8 +304,9 @@ func (b *Branch) waitsOn() (all []*Branch) {
 	return all
 }
 
-// knots returns, oldest first, the branches of the knots: sets of branches whose waits, direct and
-// indirect, are only for each other. A branch that waits for no other branch is a knot by itself.
+// knots returns the branches of all knots, oldest first. A knot is a set of branches that wait,
+// directly or indirectly, only for each other. A branch that waits for no other branch is a knot by
+// itself.
 func (r *Run) knots() []*Branch {
 	t := tarjan{at: map[*Branch]*visit{}}
 	for n := r.branches.first; n != nil; n = n.next {
@@ -321,16 +323,17 @@ func (r *Run) knots() []*Branch {
 	return all
 }
 
-// tarjan finds the strongly connected components of the graph of the branches' waits.
+// tarjan finds the strongly connected components of the graph in which branches are nodes and waits
+// are edges.
 type tarjan struct {
 	at     map[*Branch]*visit
 	stack  []*Branch
-	leaves []int // for each component, the number of its waits for branches outside of it
+	leaves []int // for each component, the number of its waits for branches outside of the component
 }
 
 type visit struct {
 	index, low int
-	part       int // -1: not known yet
+	part       int // number of the component; -1 if it was not determined
 }
 
 func (t *tarjan) walk(b *Branch) *visit {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// futures spawns branches, each of which waits for the branches with the given numbers, and waits
-// for all of them.
+// futures returns a program that spawns a branch for each element of waits and waits for all of
+// them. Each branch waits for the branches with the listed numbers.
 func futures(waits ...[]int) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		ps := make([]*Promise, len(waits))
@@ -98,7 +98,7 @@ func TestDeadlock_IsFoundIfAndOnlyIfTheWaitsHaveARing(t *testing.T) {
 }
 
 func TestDeadlock_OfALogThatGoesOnIsFoundAtItsEnd(t *testing.T) {
-	// A log that a release without deadlock detection has left.
+	// This log was written by a release without deadlock detection.
 	old := []event.Event{
 		{Seq: 1, Type: event.RunCreated, Time: t0, Spec: &event.Spec{Workflow: "p.flow"}},
 		{Seq: 2, Type: event.RunStarted, Time: t0},

@@ -6,21 +6,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// isCommand reports whether a recorded event came from the code. Some types come from either side,
-// and their fields decide: a wait that was due and a step that failed during an attempt come from
-// outside, and so do stream operations of steps.
+// isCommand reports whether a recorded event came from the code. Events of some types may come from
+// the code or from outside, and their fields decide. Examples from outside are a wait that was due,
+// a step that failed during an attempt, and a stream operation of a step.
 func (r *Run) isCommand(e *event.Event) bool {
 	switch e.Type {
 	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated:
-		return r.control.keeps == "" // otherwise an earlier run did it
+		return r.control.keeps == "" // otherwise the event belongs to the part taken over from an earlier run
 	case event.VersionRecorded, event.RunCompleted, event.RunContinued,
 		event.ChildCancelRequested, event.ValueSet,
 		event.HookCreated, event.HookDisposed, event.HookConflict, event.HookAnswered, event.AskAnswered, event.AskRefused:
 		return true
 	case event.StreamWritten, event.StreamClosed:
-		return e.Key != "" && e.Attempt == 0 // otherwise a step or an earlier run did it
+		return e.Key != "" && e.Attempt == 0 // otherwise a step or an earlier run has written the event
 	case event.RunFailed, event.RunCanceled:
-		return e.By == "" // a worker that ends a run without its code sets By
+		return e.By == "" // By is set if a worker has ended the run without its code
 	case event.CancelRequested:
 		return e.Failure != nil && (e.Failure.Code == event.CodeDeadlock || e.Failure.Code == event.CodeEndIgnored)
 	case event.WaitCompleted:
@@ -31,9 +31,10 @@ func (r *Run) isCommand(e *event.Event) bool {
 	return false
 }
 
-// command records a request of the code. If the log has an event at this place, it must match, and
-// command returns it. On a mismatch command does not return to code: the branch is unwound; outside
-// of code it returns nil. The result is valid until the next command.
+// command records a request of the code and returns its event. If the log has an event at this
+// position, the event must match the request, and command returns the recorded event. If it does
+// not match, command unwinds the branch and does not return; outside of code it returns nil. The
+// result is valid until the next call.
 func (r *Run) command(asked *event.Event, same func(rec *event.Event) string) *event.Event {
 	rec := r.expect(asked, same)
 	if rec == nil && r.err == nil {
@@ -43,8 +44,8 @@ func (r *Run) command(asked *event.Event, same func(rec *event.Event) string) *e
 	return rec
 }
 
-// expect returns the recorded event at this place, or nil if the log ends here. If it does not
-// match the request, expect sets r.err.
+// expect returns the recorded event at this position. It returns nil if the log ends here. If the
+// event does not match the request, expect sets r.err.
 func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *event.Event {
 	r.halt()
 	if len(r.feed) == 0 {
@@ -56,7 +57,7 @@ func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *ev
 		return nil
 	}
 	if rec.Seq <= uint64(r.kept()) {
-		same = nil // it may contain the id of the run that requested it
+		same = nil // the contents may contain the ID of the run that requested the operation
 	}
 	if diff := compare(rec, same); diff != "" {
 		r.err = r.mismatch(rec, asked, diff)
@@ -74,8 +75,8 @@ func sameOperation(rec, asked *event.Event) bool {
 		(rec.Ref == asked.Ref || asked.Type.Creates() && rec.Ref == rec.Seq)
 }
 
-// compare calls same, which may call user code. A panic there must not be treated as a panic of the
-// workflow's code, which would fail the run.
+// compare calls same, which may call user code. A panic of that code blocks the run. It must not
+// count as a panic of the workflow's code, which would fail the run.
 func compare(rec *event.Event, same func(rec *event.Event) string) (diff string) {
 	if same == nil {
 		return ""
@@ -88,8 +89,8 @@ func compare(rec *event.Event, same func(rec *event.Event) string) (diff string)
 	return same(rec)
 }
 
-// met applies the next recorded event to the state, after it was consumed, and reports whether that
-// succeeded.
+// met applies the next recorded event to the state and removes it from the feed. It reports whether
+// the state has accepted the event.
 func (r *Run) met() bool {
 	e := &r.feed[0]
 	if err := r.note(e); err != nil {
@@ -100,7 +101,7 @@ func (r *Run) met() bool {
 	return true
 }
 
-// emit appends a new event to the log.
+// emit appends a new event of the code to the log.
 func (r *Run) emit(asked *event.Event) *event.Event {
 	e := *asked
 	e.Time = r.now
@@ -113,7 +114,7 @@ func (r *Run) emit(asked *event.Event) *event.Event {
 	return &r.out[len(r.out)-1]
 }
 
-// abortOnError unwinds the running branch if the run cannot continue.
+// abortOnError unwinds the running branch if r.err is set.
 func (r *Run) abortOnError() {
 	if r.err != nil && r.current != nil {
 		r.current.co.exit()

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// use runs one round of what long-lived code repeats. It takes two steps.
+// use executes one round of operations that long-lived code repeats. A round takes two steps.
 func use(b *Branch, s *Scope, long *Promise) {
 	sub := b.NewDeadline(s, b.Now().Add(time.Hour))
 	defer sub.Cancel()
@@ -34,7 +34,8 @@ func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
 			use(b, s, long)
 		}
 	})
-	// size returns how much of everything the run holds at the same place of a round.
+	// size returns the number of objects of each kind that the run holds. It must be called at the
+	// same point of a round.
 	size := func() []int {
 		r := h.run
 		return []int{r.branches.n, r.queue.n, len(r.ops), r.unstarted.n, len(r.cancels), root.children.n, root.ops.n,
@@ -54,7 +55,7 @@ func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// sequence returns a run of n sequential steps.
+// sequence returns a program with n sequential steps.
 func sequence(n int) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		for range n {
@@ -132,8 +133,9 @@ func TestReplay_OfTenThousandStepsAllocatesLittle(t *testing.T) {
 	}
 }
 
-// Ten thousand branches under one scope: an operation that walked over all of them for each of them
-// would take hundreds of millions of steps here, and minutes under the race detector.
+// TestBranches_TenThousandAtOnceEndInAnyOrder proves that the operations of a scope do not iterate
+// over all its branches. With ten thousand branches such an operation would take hundreds of
+// millions of steps, and minutes under the race detector.
 func TestBranches_TenThousandAtOnceEndInAnyOrder(t *testing.T) {
 	const n = 10_000
 	for name, pick := range map[string]func(i int) int{

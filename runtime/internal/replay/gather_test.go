@@ -14,8 +14,8 @@ var (
 	firstToWin  = func(_ int, v any) bool { return v.(string) == "good" }
 )
 
-// race returns a program in which three branches end with the results of their steps; its result is
-// the result of the gather.
+// race returns a program with a Gather of three branches. Each branch ends with the result of its
+// step. The result of the program is the result of the Gather.
 func race(stop func(int, any) bool) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		var ps []*Promise

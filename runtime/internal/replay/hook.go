@@ -9,46 +9,48 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Hook is a token through which others reach the run, and the payloads received for it.
+// Hook is an open hook of a run: a token with which others can send payloads to the run, and the
+// payloads received so far.
 type Hook struct {
 	topic
 	HookSpec
-	Token string // the token of the spec, or a generated one
+	Token string // the token in the HookSpec, or a generated one
 	ref   uint64
-	holds *Op // the child that holds a token chosen by the user; nil if there is none
+	holds *Op // the child that holds a token chosen by the user; nil if the token was generated
 	run   *Run
 }
 
-// hooks are the hooks of a run.
+// hooks contains the hooks of a run.
 type hooks struct {
 	open  map[string]*Hook // open hooks by token
 	byRef map[uint64]*Hook // open hooks by the number of their creating event
-	holds map[string]*Op   // the last child that holds a token
+	holds map[string]*Op   // for each token, the last child that has held it
 }
 
 // HookSpec describes a hook.
 type HookSpec struct {
 	Name  string
-	Token string // empty: generate an unguessable one
-	Shape []byte // shape of its payloads; nil: any
-	Meta  []byte // description of the hook; a replay does not compare it
-	// Check returns why a payload cannot be decoded as the type that the code expects. A nil Check
-	// accepts all payloads.
+	Token string // empty means that an unguessable token is generated
+	Shape []byte // shape of the payloads; nil accepts any payload
+	Meta  []byte // description of the hook, which a replay does not compare
+	// Check returns an error if a payload cannot be decoded into the type that the code expects. A
+	// nil Check accepts all payloads.
 	Check func(payload []byte) error
-	// Answers makes branches remember the payload that they have received last, for
+	// Answers makes branches remember the last payload that they have received, for
 	// [Branch.AnswerHook].
 	Answers bool
 }
 
-// taken is a payload that a branch has received. Branches that it opens afterwards share it.
+// taken is a payload that a branch has received. Branches that are opened by that branch afterwards
+// share it.
 type taken struct {
 	item     event.ItemID
 	answered bool
 }
 
-// NewHook opens a hook. For an empty token it calls secret once, and the log keeps the result. The
-// log also keeps the shape of payloads, by which others reject payloads that do not match, and the
-// description of the hook. Both are those of the code that has opened the hook.
+// NewHook opens a hook. If the token is empty, it calls secret once, and the log keeps the result.
+// The log also keeps the shape of the payloads, so that payloads with another shape can be
+// rejected, and the description of the hook. A replay keeps the recorded shape and description.
 func (b *Branch) NewHook(key string, spec HookSpec, secret func() string) *Hook {
 	b.enter()
 	r := b.run
@@ -79,22 +81,22 @@ func (b *Branch) NewHook(key string, spec HookSpec, secret func() string) *Hook 
 // Holds reports whether an open hook of the run has the token.
 func (b *Branch) Holds(token string) bool { return b.run.hooks.open[token] != nil }
 
-// AwaitRelease blocks until the child has ended by which the run has held a token before, if there
-// was one.
+// AwaitRelease blocks until the child has ended that last held the token for this run. It returns
+// at once if there was none.
 func (b *Branch) AwaitRelease(token string) {
 	b.enter()
 	if op := b.run.hooks.holds[token]; op != nil {
-		_ = b.AwaitChild(op) // it is never CloseAbandon
+		_ = b.AwaitChild(op) // the error is nil, because the child is never CloseAbandon
 	}
 }
 
-// HoldBy records which child holds the token of a hook.
+// HoldBy records the child that holds the token of a hook.
 func (b *Branch) HoldBy(h *Hook, op *Op) {
 	b.enter()
 	h.holds, b.run.hooks.holds[h.Token] = op, op
 }
 
-// ConflictHook closes a hook whose token another run holds.
+// ConflictHook closes a hook whose token is held by another run.
 func (b *Branch) ConflictHook(h *Hook, holder event.RunID) event.RunID {
 	b.enter()
 	rec := b.run.command(&event.Event{Type: event.HookConflict, Ref: h.ref, Token: h.Token, Next: holder}, nil)
@@ -103,7 +105,7 @@ func (b *Branch) ConflictHook(h *Hook, holder event.RunID) event.RunID {
 }
 
 // DisposeHook closes a hook, even if the scope of the caller has ended. Branches that wait for a
-// payload are notified. Further calls do nothing.
+// payload are notified. Calls for a closed hook do nothing.
 func (b *Branch) DisposeHook(h *Hook) {
 	b.enter()
 	if h.closed {
@@ -116,7 +118,8 @@ func (b *Branch) DisposeHook(h *Hook) {
 	}
 }
 
-// shut removes the hook. Payloads that were not taken are missed.
+// shut removes the hook from the run. Payloads that the code has not received are recorded as
+// missed.
 func (h *Hook) shut() {
 	r := h.run
 	delete(r.hooks.open, h.Token)
@@ -128,8 +131,8 @@ func (h *Hook) shut() {
 	h.close()
 }
 
-// ReceiveHook takes the next payload of a hook. due and errors are as in Receive; in addition it
-// returns ErrClosed.
+// ReceiveHook returns the next payload of a hook. due and the errors are as in Receive. If the hook
+// is closed, the error is ErrClosed.
 func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, error) {
 	b.enter()
 	e, err := b.receive(s, &h.topic, event.WaitHook, h.Name, due)
@@ -137,7 +140,7 @@ func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, er
 	return e, err
 }
 
-// took records the payload that the branch has received, if any.
+// took records the payload that the branch has received for AnswerHook. e may be nil.
 func (b *Branch) took(h *Hook, e *event.Event) {
 	if e == nil || h == nil || !h.Answers {
 		return
@@ -151,9 +154,9 @@ func (b *Branch) took(h *Hook, e *event.Event) {
 // ErrAnswered is the error of a second answer to a payload.
 var ErrAnswered = errors.New("the payload was answered before")
 
-// AnswerHook answers the payload that the branch has received last from a hook, even if the hook is
-// closed now. If the branch has received none, this is the payload that the branch which has opened
-// it had received at that time. A payload is answered once.
+// AnswerHook answers the last payload that the branch has received from a hook, even if the hook is
+// closed. If the branch has received none, it answers the payload that the opener of the branch had
+// received when it opened the branch. A payload can be answered once.
 func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
 	b.enter()
 	t := b.taken[h]
@@ -171,8 +174,8 @@ func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
 	return nil
 }
 
-// hookReceived passes a payload to its hook. If the run was paused, an earlier event may have
-// closed the hook.
+// hookReceived passes a payload to its hook. An earlier event may have closed the hook if the run
+// was paused.
 func (r *Run) hookReceived(e *event.Event) {
 	if h := r.hooks.byRef[e.Ref]; h != nil {
 		h.push(e)
@@ -181,8 +184,9 @@ func (r *Run) hookReceived(e *event.Event) {
 	r.miss(e)
 }
 
-// JudgePayload returns why the code of the open hook with a token cannot decode a payload that was
-// received and is not recorded yet. It returns nil if the code can, or if there is no such hook.
+// JudgePayload returns the reason if the code cannot decode a payload for the open hook with the
+// given token. The payload was received, but is not recorded. It returns nil if the code can decode
+// the payload or if there is no such hook.
 func (r *Run) JudgePayload(token string, payload []byte) error {
 	h := r.hooks.open[token]
 	if h == nil || h.Check == nil {
@@ -195,13 +199,13 @@ func (r *Run) JudgePayload(token string, payload []byte) error {
 	return err
 }
 
-// endsAttempt reports whether an event of a step ends the step's previous attempt, and closes the
-// hook that this attempt may have opened.
+// endsAttempt reports whether an event of a step ends the current attempt. Such an event closes the
+// hook of the attempt.
 func endsAttempt(t event.Type) bool {
 	return t == event.StepStarted || t == event.StepRetrying || t == event.StepCompleted || t == event.StepFailed
 }
 
-// noteStepHook records which step a token belongs to while the step can be finished with it.
+// noteStepHook maintains the map from tokens to the steps whose attempts can be finished with them.
 func (r *Run) noteStepHook(e *event.Event) {
 	switch {
 	case e.Token == "":
@@ -215,25 +219,27 @@ func (r *Run) noteStepHook(e *event.Event) {
 	}
 	if op := r.ops[e.Ref]; op != nil && e.Type == event.StepPending {
 		op.Closes = nil
-		_ = json.Unmarshal(e.Payload, &op.Closes) // if it is empty, no stream is closed
+		_ = json.Unmarshal(e.Payload, &op.Closes) // no stream is closed if the payload is empty
 	}
 }
 
-// StepHook returns the event that has created the step which can be finished with a token, or 0.
+// StepHook returns the number of the event that created the step whose attempt can be finished with
+// a token. It returns 0 if there is none.
 func (r *Run) StepHook(token string) uint64 {
 	ref := r.stepHooks[token]
 	if o := r.state.Open(ref); o == nil || o.Token != token {
-		return 0 // canceled by the code between two events
+		return 0 // the code has canceled the step while it handled an earlier event
 	}
 	return ref
 }
 
-// miss records a received payload or message that no branch can take.
+// miss records a received payload or message that no branch can receive.
 func (r *Run) miss(e *event.Event) {
 	r.missed = append(r.missed, &event.Event{Seq: e.Seq, Type: e.Type, Item: e.Item})
 }
 
-// Hook returns the event that has created the open hook with a token, or 0.
+// Hook returns the number of the event that created the open hook with a token. It returns 0 if
+// there is none.
 func (r *Run) Hook(token string) uint64 {
 	if h := r.hooks.open[token]; h != nil {
 		return h.ref

@@ -7,7 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// heedless sleeps n times, or forever if n is 0, and ignores all errors. Then it calls a step.
+// heedless returns a program that sleeps n times, or forever if n is 0, and ignores all errors.
+// Then it calls a step.
 func heedless(n int) Program {
 	return func(b *Branch, s *Scope, _ []byte) Ending {
 		for i := 0; n == 0 || i < n; i++ {
@@ -29,8 +30,8 @@ func TestIgnored_CodeThatGoesOnAndOnAfterACancelFailsTheRunNowAndInAReplay(t *te
 	h.replay(heedless(0))
 }
 
-// The log of code that began few operations continues at a place where the current code has begun
-// too many.
+// TestIgnored_ALogThatGoesOnIsFollowed proves that a replay follows the log if the log continues
+// after the limit of ignored operations. The log was written by code that began fewer operations.
 func TestIgnored_ALogThatGoesOnIsFollowed(t *testing.T) {
 	h := begin(t, heedless(mostIgnored/2))
 	h.cancel()

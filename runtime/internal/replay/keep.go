@@ -9,42 +9,42 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Kept describes which part of a log a new run takes over.
+// Kept describes the part of a log that a new run takes over.
 type Kept struct {
 	Cut   uint64 // events with smaller numbers are taken over unchanged
-	Until uint64 // outcomes of operations with smaller numbers are taken over
-	// Failed is the key of the operation with which the run has failed; empty if it is unknown or
-	// the run did not fail.
+	Until uint64 // outcomes with smaller numbers are taken over
+	// Failed is the key of the operation whose failure caused the run to fail. It is empty if the
+	// operation is unknown or the run did not fail.
 	Failed string
 	Next   event.RunID // the new run
-	// Seed is the seed of the new run's random numbers after the part that is taken over unchanged:
-	// Next for its own numbers, or [Seed] of the log for the numbers of the old run.
+	// Seed is the seed of the new run's random numbers after the unchanged part. It is Next for new
+	// random numbers, or [Seed] of the log to continue with those of the old run.
 	Seed event.RunID
 	Now  time.Time
-	// Due is when the code of the new run continues; zero: at once.
+	// Due is when the code of the new run continues. If it is zero, the code continues at once.
 	Due time.Time
 }
 
-// Keep returns the part of a log that a new run takes over, renumbered, and how many of its events
-// are unchanged. These are the events before number Cut. The outcomes of their operations before
-// number Until, and the messages received until then, follow between a RunPaused event and the
-// event that ends the pause at Now. So the code of the new run sees them when it has reached the
-// end of the kept part.
+// Keep returns the part of a log that a new run takes over, renumbered, and the number of events
+// that are unchanged. These are the events with numbers below Cut. A RunPaused event follows them,
+// and the last event ends the pause at Now. The outcomes of the unchanged operations with numbers
+// below Until, and the messages received until then, are between these two events. So the code of
+// the new run observes them when it has reached the end of the unchanged part.
 //
-// Between the two events are also the steps, children and sends that were requested from Cut on and
-// completed before Until, by branches that a failure elsewhere did not stop, or that follow an
-// operation which only the old run can have. They are not executed again: if the code of the new
-// run requests an operation with the same key, name and contents, it gets their results (see
-// [Run.takeOver]). The same holds for recorded values and for sleeps that ended before Cut, and for
-// recorded values of branches that had no part in the failure. So that such a branch requests the
-// same operations, it sees the times and, by Seed, the random numbers of the old run.
+// The events between also contain steps, children and sends that were requested from Cut on and
+// completed before Until. They were requested by branches that a failure elsewhere did not stop, or
+// they follow an operation that only the old run can have. They are not executed again: if the code
+// of the new run requests an operation with the same key, name and contents, it gets their results
+// (see [Run.takeOver]). The same holds for recorded values and for sleeps that ended before Cut,
+// and for recorded values of branches that had no part in the failure. Such a branch must request
+// the same operations as before. Therefore it observes the times and, by Seed, the random numbers
+// of the old run.
 //
-// Attempts of steps without a kept outcome do not count: such a step begins again, even if its
-// attempt is pending for the holder of a hook token, because the token belongs to the old run. The
-// children, sends and hooks of the old run belong to it as well, so the part that is kept unchanged
-// ends before the first of them that has not ended. Stream contents stay with the old run: the
-// streams of the new run begin empty, but a stream that the old code has closed is closed for the
-// new run.
+// Attempts of steps without a kept outcome do not count. Such a step begins again, even if its
+// attempt is pending for the holder of a hook token, because the token belongs to the old run.
+// Children, sends and hooks also belong to the old run. So the unchanged part ends before the first
+// of them that has not ended. The contents of streams stay with the old run: the streams of the new
+// run begin empty, but a stream that the old code has closed is closed for the new run.
 func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
 	k := keeper{cut: part.Cut, until: max(part.Cut, part.Until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}, over: map[uint64]bool{}}
 	var states event.LogState
@@ -80,7 +80,7 @@ func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
 	return renumber(append(events, begins)), kept
 }
 
-// Seed returns the seed of the random numbers that the code of a run sees where its log ends.
+// Seed returns the seed of the random numbers that the code of a run uses at the end of its log.
 func Seed(run event.RunID, log []event.Event) event.RunID {
 	seed := run
 	if s := log[0].Spec; s != nil && s.Seed != "" {
@@ -94,8 +94,8 @@ func Seed(run event.RunID, log []event.Event) event.RunID {
 	return seed
 }
 
-// forgetAttempts returns the events that make the steps begin again whose attempts are in progress
-// at the end of events.
+// forgetAttempts returns the events that make steps begin again whose attempts are in progress at
+// the end of events.
 func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
 	var f event.LogState
 	for i := range events {
@@ -115,47 +115,47 @@ func forgetAttempts(events []event.Event, now time.Time) (again []event.Event) {
 
 type keeper struct {
 	cut, until uint64
-	ends       map[uint64]*event.Event // ends of operations, by the number of their creating event
-	keys       map[string]uint64       // numbers of the creating events, by the key of the operation
-	over       map[uint64]bool         // numbers of events from the cut on, of recorded values and creating events; true if taken over
+	ends       map[uint64]*event.Event // events that end operations, by the number of the creating event
+	keys       map[string]uint64       // numbers of creating events, by the key of the operation
+	over       map[uint64]bool         // numbers of recorded values and creating events from the cut on; true if the event is taken over
 }
 
-// known reports whether the new run has the operation with the given creating event.
+// known reports whether the new run takes over the operation with the given creating event.
 func (k *keeper) known(ref uint64) bool { return ref != 0 && ref < k.cut || k.over[ref] }
 
-// settled reports whether the outcome of an operation is kept.
+// settled reports whether the new run takes over the outcome of an operation.
 func (k *keeper) settled(ref uint64) bool {
 	end := k.ends[ref]
 	return end != nil && (end.Seq < k.cut || k.carries(end))
 }
 
-// carries reports whether an event after the kept part is copied.
+// carries reports whether an event from the cut on is taken over.
 func (k *keeper) carries(e *event.Event) bool {
 	if e.Seq >= k.until {
 		return false
 	}
 	switch e.Type {
 	case event.MessageReceived:
-		return e.Name != event.NoticeTopic // notices concern the old run
+		return e.Name != event.NoticeTopic // notices belong to the old run
 	case event.StepCompleted, event.ChildStarted, event.ChildCompleted, event.SendCompleted, event.SendFailed:
 		return k.known(e.Ref)
 	case event.StepStarted, event.StepRetrying, event.StepHookCreated, event.StepPending:
 		return k.known(e.Ref) && k.settled(e.Ref)
 	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated:
 		return k.over[e.Seq]
-	case event.WaitCompleted: // other timers that have become due are due at once in the new run
+	case event.WaitCompleted: // timers that are not taken over here and have become due are due at once in the new run
 		return k.over[e.Ref]
-	case event.StreamClosed: // by a step that has completed
+	case event.StreamClosed: // only if a step has closed the stream and has completed
 		ref := k.keys[e.Key]
 		return e.Attempt > 0 && k.known(ref) && k.settled(ref)
 	}
 	return false
 }
 
-// retreat moves the cut before the first unfinished operation through which others know the old
-// run. It also moves the cut before a part that this run itself has taken over from behind a cut,
-// because such a part is taken over as a whole or not at all. Each move may remove the end of
-// another operation, so retreat repeats until the cut does not change.
+// retreat moves the cut before the first unfinished operation through which other runs or senders
+// refer to the old run. It also moves the cut before a part that the old run has itself taken over
+// from behind a cut, because such a part is taken over completely or not at all. A move may remove
+// the end of another operation. So retreat repeats until the cut does not change.
 func (k *keeper) retreat(log []event.Event) {
 	for first := uint64(0); first != k.cut; {
 		first = k.cut
@@ -182,9 +182,9 @@ func (k *keeper) retreat(log []event.Event) {
 	}
 }
 
-// findOver determines which operations requested from the cut on are taken over.
+// findOver determines which of the operations requested from the cut on are taken over.
 func (k *keeper) findOver(log []event.Event, part Kept) {
-	begun := map[string]bool{} // branches before the cut
+	begun := map[string]bool{} // branches that have requested an operation before the cut
 	for i := range log {
 		e := &log[i]
 		switch {
@@ -211,21 +211,22 @@ func (k *keeper) findOver(log []event.Event, part Kept) {
 	}
 }
 
-// branchOf returns the branch that has requested an operation with a key.
+// branchOf returns the path of the branch that has requested the operation with the given key.
 func branchOf(key string) string {
-	key, _, _ = strings.Cut(key, "[") // the part in brackets may be chosen by the user
+	key, _, _ = strings.Cut(key, "[") // the user may have chosen the part in brackets
 	return key[:max(strings.LastIndexByte(key, '/'), 0)]
 }
 
-// apart reports whether a branch had no part in the failure of an operation: it is neither the
-// branch that has requested the operation nor one that has opened that branch, nor was it opened
-// afterwards by such a branch. For a branch with a part in the failure, a recorded value is
-// identified only by its place, so the same key may stand for another value in the new run.
+// apart reports whether a branch had no part in the failure of an operation. A branch had a part if
+// it has requested the operation or has opened a branch that has a part. It also had a part if it
+// was opened after the cut by the branch that has requested the operation. In a branch with a part,
+// a recorded value is identified only by its position, so the same key may denote another value in
+// the new run.
 func apart(branch, failed string, begun map[string]bool) bool {
 	return !strings.HasPrefix(failed, branch+"/") && (begun[branch] || !strings.HasPrefix(branch, branchOf(failed)+"/"))
 }
 
-// renumber renumbers events and their references.
+// renumber sets the numbers of events to their positions and adapts their references.
 func renumber(events []event.Event) []event.Event {
 	events = slices.Clip(events)
 	seq := make(map[uint64]uint64, len(events))
@@ -242,8 +243,8 @@ func renumber(events []event.Event) []event.Event {
 	return events
 }
 
-// halt makes code wait that requests more than the part kept of an older run's log (see [Keep]),
-// until the events behind that part were read.
+// halt suspends code that requests more operations than the unchanged part of an older run's log
+// contains (see [Keep]). The code continues when the events behind that part were read.
 func (r *Run) halt() {
 	for r.current != nil && len(r.feed) > 0 && r.boundary(&r.feed[0]) {
 		b := r.current
@@ -252,7 +253,7 @@ func (r *Run) halt() {
 	}
 }
 
-// boundary reports whether the event ends the kept part.
+// boundary reports whether the event ends the unchanged part.
 func (r *Run) boundary(e *event.Event) bool {
 	return e.Type == event.RunPaused && e.Next != ""
 }
@@ -264,11 +265,12 @@ func (r *Run) kept() int {
 	return r.state.Spec.Kept
 }
 
-// carried is an operation, or a recorded value, from behind the kept part of an older log. It is in
-// the log of this run, between the pause and its end, and has no effect until the code requests it.
+// carried is an operation or a recorded value that was taken over from behind the unchanged part of
+// an older log. Its events are in the log of this run, between the pause and its end. It has no
+// effect until the code requests it.
 type carried struct {
 	created event.Event
-	end     *event.Event // set once it has taken effect
+	end     *event.Event // event that ended the operation; nil if it has not taken effect
 }
 
 // carry stores an operation that the code may request.
@@ -280,8 +282,8 @@ func (r *Run) carry(e *event.Event) {
 	r.carried[e.Key], r.carriedRefs[e.Seq] = c, c
 }
 
-// carriedEnd stores the outcome of a carried operation that the code has not requested, and reports
-// whether the event belongs to a carried operation.
+// carriedEnd stores the outcome of a carried operation. It reports false if the event does not
+// belong to a carried operation.
 func (r *Run) carriedEnd(e *event.Event) bool {
 	c := r.carriedRefs[e.Ref]
 	if c == nil {
@@ -294,9 +296,9 @@ func (r *Run) carriedEnd(e *event.Event) bool {
 	return true
 }
 
-// takeOver returns the carried operation that matches a request of the code: it has the same key,
-// type and name, and same reports no difference. It returns nil if there is none, and the request
-// is a command.
+// takeOver returns the carried operation that matches a request of the code: the key, type and name
+// are equal, and same reports no difference. It returns nil if there is none. The request is then a
+// command.
 func (r *Run) takeOver(asked *event.Event, same func(rec *event.Event) string) *carried {
 	r.halt()
 	c := r.carried[asked.Key]
@@ -307,7 +309,8 @@ func (r *Run) takeOver(asked *event.Event, same func(rec *event.Event) string) *
 	return c
 }
 
-// operation requests an operation under a scope. The log may contain its outcome already.
+// operation requests an operation under a scope. If the request matches a carried operation, it
+// returns the carried operation as c.
 func (r *Run) operation(s *Scope, asked *event.Event, same func(rec *event.Event) string) (op *Op, e *event.Event, c *carried) {
 	if c = r.takeOver(asked, same); c != nil {
 		e = &c.created
@@ -317,13 +320,13 @@ func (r *Run) operation(s *Scope, asked *event.Event, same func(rec *event.Event
 	return r.newOp(s, e), e, c
 }
 
-// settled ends an operation whose outcome took effect before the code requested it.
+// settled ends an operation if the outcome of its carried operation took effect before the request.
 func (r *Run) settled(op *Op, c *carried) {
 	if c != nil && c.end != nil {
 		r.settle(op, c.end)
 	}
 }
 
-// TimeLimitKey is the key of the wait that limits the whole run, in a workflow of
-// this name.
+// TimeLimitKey returns the key of the wait that limits the duration of a run. name is the last
+// element of the workflow's name.
 func TimeLimitKey(name string) string { return name + "/timeout#1" }

@@ -14,7 +14,7 @@ import (
 
 const newRun = event.RunID("wrun_01JGFJJZ00000000000000000B")
 
-// drawCut returns a place at which a log may be cut: before a step or an outside event.
+// drawCut draws a position at which a log may be cut: before a step or an outside event.
 func drawCut(rt *rapid.T, log []event.Event) uint64 {
 	is := commands(log)
 	var cuts []uint64
@@ -68,7 +68,7 @@ func TestKeep_WhatIsTakenOverFitsTheCodeThatHasWrittenIt(t *testing.T) {
 	})
 }
 
-// results returns the results of steps before an event.
+// results returns the results of the steps that completed before event number until.
 func results(log []event.Event, until uint64) (all []string) {
 	for i := range log {
 		if log[i].Type == event.StepCompleted && log[i].Seq < until {
@@ -136,7 +136,7 @@ func TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow(t *testing.T) {
 			log[i].Seq = uint64(i + 1)
 		}
 		got, kept := Keep(log, Kept{Cut: 8, Until: 8, Next: newRun, Seed: newRun, Now: t0})
-		// The failure of the first child is not carried over, so the cut moves before that child as well.
+		// The failure of the first child is not taken over, so the cut moves before that child.
 		if kept != 2 || len(got) != 5 || got[3].Type != event.MessageReceived {
 			t.Errorf("%s: kept %d of %v", typ, kept, got)
 		}

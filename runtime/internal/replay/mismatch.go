@@ -11,25 +11,25 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// MismatchError is the error of code that does not match its log. The run is blocked, not failed:
-// it continues on a worker whose code matches.
+// MismatchError is the error of code that does not match the log of its run. The run is blocked and
+// not failed. It continues on a worker whose code matches.
 type MismatchError struct {
 	Run      event.RunID
 	Seq      uint64       // sequence number of the recorded event
 	Recorded event.Event  // the event in the log
 	Asked    *event.Event // the operation that the code requested; nil if it requested none
-	Position string       // file:line of the user's call; empty if there is none
-	Diff     string       // between the two, if only their contents differ
-	Blocked  []string     // what the branches wait for and where, if nothing was requested
+	Position string       // file:line of the user's call; empty if there was no call
+	Diff     string       // difference of the contents, if only the contents differ
+	Blocked  []string     // waits of the branches with their positions, if nothing was requested
 	Build    string       // build that recorded the event; empty if unknown
 	Here     string       // build of the code that does not match; empty if unknown
-	Renamed  *Renaming    // set if a renamed argument explains the difference
+	Renamed  *Renaming    // the renamed argument that explains the difference; nil if there is none
 }
 
-// maxBlocked bounds the branches that an error lists.
+// maxBlocked bounds the number of branches that an error lists.
 const maxBlocked = 10
 
-// Error describes the difference, its position and the remedy.
+// Error describes the difference, its position and how to fix it.
 func (e *MismatchError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run %s does not fit this code: event %d of its log is %s, but the code ", e.Run, e.Seq, describe(&e.Recorded))
@@ -62,7 +62,7 @@ func (e *MismatchError) Error() string {
 	return b.String()
 }
 
-// why describes the possible causes, the likelier first, and the remedy.
+// why describes the possible causes, the most likely first, and the fix.
 func (e *MismatchError) why() string {
 	const (
 		changed = "Put the old order of operations back, for such runs only by asking workflow.Version, or start a new workflow name for the new code"
@@ -110,7 +110,7 @@ func describe(e *event.Event) string {
 	return s
 }
 
-// Operations names the recorded operation and the requested one, without data that differs between
+// Operations names the recorded operation and the requested one. It omits data that differs between
 // runs with the same log and code: keys, ordinals and payloads.
 func (e *MismatchError) Operations() string {
 	asked := "nothing"
@@ -124,7 +124,7 @@ func (e *MismatchError) Operations() string {
 	return "log: " + operation(&e.Recorded) + ", code: " + asked
 }
 
-// Sides describes the recorded operation and the requested one, with their keys; asked is empty if
+// Sides describes the recorded operation and the requested one, with their keys. asked is empty if
 // nothing was requested.
 func (e *MismatchError) Sides() (recorded, asked string) {
 	if e.Asked != nil {
@@ -149,13 +149,13 @@ func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	}
 	a := *asked
 	e.Asked = &a
-	if r.current != nil { // otherwise it is the consequence of an event, without a call in user code
+	if r.current != nil { // without a running branch, the request follows from an event and not from a call of the user
 		e.Position = r.current.position()
 	}
 	return e
 }
 
-// sameJSON returns the difference of two JSON values, or "" if they are equivalent.
+// sameJSON returns the difference of two JSON values. It returns "" if they are equivalent.
 func sameJSON(recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
@@ -164,14 +164,14 @@ func sameJSON(recorded, asked []byte) string {
 	if unmarshal(recorded, &a) != nil || unmarshal(asked, &b) != nil {
 		return fmt.Sprintf("- %s\n+ %s", recorded, asked)
 	}
-	// cmp puts non-breaking spaces into its output so that programs do not parse it.
+	// cmp uses non-breaking spaces in its output to discourage programs from parsing it.
 	return strings.ReplaceAll(cmp.Diff(readable(a), readable(b)), "\u00a0", " ")
 }
 
-// decimal is a number that does not fit int64, in its exact form.
+// decimal is a number that does not fit an int64. It prints exactly.
 type decimal string
 
-// readable replaces the numbers in a decoded JSON value by values that print without loss.
+// readable replaces the numbers in a decoded JSON value by values that print exactly.
 func readable(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -191,7 +191,7 @@ func readable(v any) any {
 	return v
 }
 
-// DiffJSON describes how two JSON values differ, or returns "" if they are equivalent.
+// DiffJSON returns the difference of two JSON values. It returns "" if they are equivalent.
 func DiffJSON(recorded, asked []byte) string { return sameJSON(recorded, asked) }
 
 func unmarshal(b []byte, v any) error {

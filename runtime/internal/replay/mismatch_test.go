@@ -16,7 +16,7 @@ func next() string {
 	return fmt.Sprintf("%s:%d", file, line+1)
 }
 
-// recorded returns the log of a run that has called a step and slept, and waits for a message.
+// recorded returns a host whose run has called a step, has slept, and waits for a message.
 func recorded(t *testing.T) *host {
 	t.Helper()
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// misuse returns the text of the MisuseError with which f panics.
+// misuse calls f and returns the text of the MisuseError with which f panics.
 func misuse(t *testing.T, f func()) (text string) {
 	t.Helper()
 	defer func() {
@@ -27,8 +27,8 @@ func misuse(t *testing.T, f func()) (text string) {
 	return ""
 }
 
-// onGoroutine calls f on a goroutine that does not belong to the run, and returns the text of the
-// error passed to Stray.
+// onGoroutine calls f on a goroutine that does not belong to the run. It returns the text of the
+// error that Stray receives.
 func onGoroutine(t *testing.T, r *Run, f func()) (text string) {
 	t.Helper()
 	told, ended := make(chan string, 1), make(chan struct{})
@@ -126,13 +126,14 @@ func TestRecord_RefusesWhatAReplayWouldNotRepeat(t *testing.T) {
 		return done("1")
 	}
 	h := begin(t, code)
-	// The rejected calls took no ordinals, which a replay would not take.
+	// The rejected calls must not use ordinals, because a replay does not repeat these calls.
 	h.want("value_recorded (key flow/record#1) 1", "step_created p.s (key flow/p.s#1) 54")
 	h.replay(code)
 }
 
-// Each durable call on a goroutine of the code's own is detected, whatever the run does meanwhile,
-// and has no effect except that the run is blocked.
+// TestStray_CallsBlockTheirRunWheneverTheyAreMade proves that each durable call on another
+// goroutine is detected, whatever the run does at that time. The call has no effect except that the
+// run is blocked.
 func TestStray_CallsBlockTheirRunWheneverTheyAreMade(t *testing.T) {
 	for name, use := range map[string]func(b *Branch, s *Scope, undo *Undo){
 		"Now":      func(b *Branch, _ *Scope, _ *Undo) { b.Now() },
@@ -181,7 +182,8 @@ func TestStray_CallsBlockTheirRunWheneverTheyAreMade(t *testing.T) {
 	}
 }
 
-// A parked run reports the call when it is used next.
+// TestStray_CallWhileTheRunWaitsBlocksIt proves that a parked run reports a stray call when the run
+// is used next.
 func TestStray_CallWhileTheRunWaitsBlocksIt(t *testing.T) {
 	calls, made := make(chan struct{}), make(chan struct{})
 	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {

@@ -7,46 +7,47 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Op is a durable operation of the code: a step, a wait, a child or a message to another run. Its
-// promise is resolved with nil, or for a child with the Op. The fields contain the outcome.
+// Op is a durable operation of the code: a step, a wait, a child or a message to another run. The
+// promise of a child is resolved with the Op, and the promise of another operation with nil. The
+// fields contain the outcome.
 type Op struct {
 	Promise
 	Ref   uint64 // sequence number of the creating event
 	Name  string
 	Key   string
 	Input []byte
-	Meta  any // data that the layer above keeps with a step; nil for waits
-	// Closes are the streams that are closed if the step's pending attempt, whose outcome comes
-	// from outside, completes.
+	Meta  any // data that the layer above stores with a step; nil for waits
+	// Closes are the streams that the code of a pending attempt has closed. They are closed when
+	// the attempt completes.
 	Closes []string
 
-	// Payload and Failure are the outcome of a step, Outcome is the outcome of a wait.
+	// Payload and Failure are the outcome of a step. Outcome is the outcome of a wait.
 	Payload []byte
 	Failure *event.Failure
 	Attempt int
 	Outcome event.Outcome
 	Kind    event.Entity
-	Next    event.RunID // the child run
-	// Canceled is the error of the scope if the operation ended because its scope did.
+	Next    event.RunID // the ID of the child
+	// Canceled is the error of the scope, if the operation ended because its scope ended.
 	Canceled error
 
 	run       *Run
-	answerTo  string   // key of the operation in answers from other runs
-	started   *Promise // promise of a child's start; nil for other operations
+	answerTo  string   // key by which answers from other runs refer to the operation
+	started   *Promise // promise of the child's start; nil for other operations
 	close     event.ParentClose
-	told      bool       // a cancel of the child was requested
+	told      bool       // whether a cancel of the child was requested
 	ended     event.Type // type of the event that ended a child
-	limits    *Scope     // scope that ends when the wait is due
+	limits    *Scope     // scope that ends when the wait is due; nil if none
 	scoped    node[Op]   // node in the list of the scope's operations
 	unstarted node[Op]   // node in the list of the steps that were never started
 }
 
-// CancelWanted reports whether the scope of the operation has ended. A step that fails after that
+// CancelWanted reports whether the scope of the operation has ended. If a step fails after that, it
 // is canceled and not retried.
 func (op *Op) CancelWanted() bool { return op.scope.err != nil }
 
-// Deadline returns when the scope of the operation will end by itself, or the zero time if it will
-// not.
+// Deadline returns the earliest time at which the scope of the operation ends by itself. It returns
+// the zero time if there is none.
 func (op *Op) Deadline() time.Time {
 	var first time.Time
 	for s := op.scope; s != nil; s = s.within {
@@ -57,7 +58,8 @@ func (op *Op) Deadline() time.Time {
 	return first
 }
 
-// CancelCause returns why the scope of the operation has ended, or nil.
+// CancelCause returns the reason for the end of the operation's scope. It returns nil if the scope
+// has not ended.
 func (op *Op) CancelCause() error { return op.scope.err }
 
 // newOp registers the operation that e has created.
@@ -84,7 +86,7 @@ func (op *Op) Failed() bool { return op.Failure != nil }
 // WasCanceled reports whether a child ended because it was canceled.
 func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
 
-// settle ends the operation.
+// settle removes the operation from the run and resolves its promise.
 func (op *Op) settle() {
 	op.scoped.remove()
 	op.unstarted.remove()
@@ -100,12 +102,13 @@ func (op *Op) settle() {
 	op.resolve(op)
 }
 
-// cancel ends the operation because its scope has ended. A running or pending attempt is left to
-// the driver, a child receives a cancel, and a sent message stays sent: their outcomes decide.
+// cancel ends the operation because its scope has ended. The outcome decides in three cases: the
+// driver ends a running or pending attempt, a child receives a cancel, and a sent message is not
+// withdrawn.
 func (op *Op) cancel() {
 	r := op.run
 	if r.state.Open(op.Ref) == nil {
-		return // its outcome is in the log, and takes effect when the run is resumed
+		return // the outcome is in the log and takes effect when the run is resumed
 	}
 	switch op.Kind {
 	case event.EntitySend:
@@ -137,8 +140,8 @@ func CancelFailure(err error) *event.Failure {
 	return &event.Failure{Code: event.CodeCanceled, Message: err.Error()}
 }
 
-// Step requests a step under a scope that has not ended. same compares the recorded input with the
-// requested one, and returns a description of the difference.
+// Step requests a step. The scope must not have ended. same compares the recorded input with the
+// requested one and returns a description of the difference.
 func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
@@ -163,13 +166,14 @@ func (b *Branch) AwaitStep(op *Op) {
 	}
 }
 
-// newWait creates a wait. Its due time is the recorded one.
+// newWait creates a wait. If it is in the log, its due time is the recorded one.
 func (b *Branch) newWait(s *Scope, kind event.WaitKind, key, topic string, due time.Time) *Op {
 	asked := event.Event{Type: event.WaitCreated, Wait: kind, Key: key, Name: topic, Due: due}
 	return b.run.newOp(s, b.run.command(&asked, nil))
 }
 
-// endWait ends a wait that the code no longer needs, or whose message it took.
+// endWait records the end of a wait that the code does not need any longer or whose message the
+// code has received.
 func (b *Branch) endWait(op *Op, outcome event.Outcome) {
 	if op.done {
 		return

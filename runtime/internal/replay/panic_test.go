@@ -74,7 +74,7 @@ func TestRecord_PanicIsRecordedAndComesBackInReplay(t *testing.T) {
 		return done("1")
 	}
 	h := begin(t, code)
-	again := h.replay(code) // even while the run continues
+	again := h.replay(code) // the replay must agree even if the run has not ended
 	again.fire(4)
 	if calls != 1 || len(seen) != 2 || seen[0] != seen[1] || seen[0] != "panic in workflow.Record: boom" {
 		t.Errorf("the function was called %d times, the code recovered %q", calls, seen)
@@ -104,7 +104,7 @@ func TestRecord_FunctionRunsOnceAndItsFailureIsKept(t *testing.T) {
 	code := func(b *Branch, _ *Scope, _ []byte) Ending {
 		v, _ := b.Record(func() ([]byte, *event.Failure) { calls++; return []byte(`"v"`), nil })
 		_, f := b.Record(func() ([]byte, *event.Failure) { calls++; return nil, &event.Failure{Message: "no"} })
-		v[1] = 'x' // changes no other copy
+		v[1] = 'x' // must not change another copy
 		return done(`"` + f.Message + `"`)
 	}
 	h := begin(t, code)

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// memory returns the number of bytes of live heap and of stacks.
+// memory returns the number of bytes of the live heap and of all stacks.
 func memory() uint64 {
 	runtime.GC()
 	runtime.GC()

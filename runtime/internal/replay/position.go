@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 )
 
-// Trace is the upper end of a stack, cheap to record and resolved only for reports.
+// Trace is the top of a stack. Recording it is cheap, and it is resolved only for reports.
 type Trace [12]uintptr
 
 // Here returns the stack trace of its caller, without the innermost skip frames.
@@ -36,8 +36,9 @@ func here() string {
 	return positionIn(pcs[:runtime.Callers(2, pcs[:])])
 }
 
-// position returns the position of the user code that runs in the branch. If there is none, because
-// a generated step is the function of the branch, it returns the position that opened the branch.
+// position returns the position of the user code that runs in the branch. If the branch runs no
+// user code, for example because its function is a generated step, it returns the position at which
+// the branch was opened.
 func (b *Branch) position() string { return cmp.Or(here(), b.opened.position()) }
 
 func positionIn(pcs []uintptr) string {

@@ -36,7 +36,7 @@ func drawBody(t *rapid.T, depth, least, most int) []stmt {
 	return body
 }
 
-// interpreter executes a random program and records what its code observed.
+// interpreter executes a random program and records the observations of its code.
 type interpreter struct {
 	trace   []string
 	scopes  []*Scope
@@ -45,12 +45,12 @@ type interpreter struct {
 	undos   int
 }
 
-// program returns the code and the interpreter that will record its observations.
+// program returns the code for body and the interpreter that records the observations.
 func program(body []stmt) (Program, *interpreter) {
 	x := &interpreter{}
 	return func(b *Branch, s *Scope, input []byte) Ending {
 		for i := range input {
-			input[i] = 'x' // must change no other copy
+			input[i] = 'x' // must not change another copy
 		}
 		x.run(b, s, body)
 		result, _ := json.Marshal(x.trace)
@@ -232,7 +232,7 @@ func (x *interpreter) execBlock(b *Branch, s *Scope, st stmt, due func(int) time
 func (x *interpreter) gather(b *Branch, s *Scope, st stmt) {
 	ps := x.futures[max(0, len(x.futures)-3):]
 	stop := []func(int, any) bool{
-		nil, // settled
+		nil, // the promise is resolved
 		func(int, any) bool { return true },
 		func(_ int, v any) bool { return v.(int)%2 == 0 },
 	}[st.N%3]

@@ -4,13 +4,13 @@ package replay
 type Promise struct {
 	done   bool
 	value  any
-	scope  *Scope  // scope under which it is being computed
-	gather *Gather // the Gather that contains it; nil if none
-	maker  *Branch // the branch that resolves it; nil if none
-	op     *Op     // the operation whose end or start resolves it; nil if none
+	scope  *Scope  // scope under which the value is being computed
+	gather *Gather // the Gather that the promise is part of as its embedded Promise; nil if none
+	maker  *Branch // the branch that resolves the promise; nil if none
+	op     *Op     // the operation whose end or start resolves the promise; nil if none
 	subs   subscribers
-	// lost reports that a Gather of which it is a part was over before it was resolved, and that it
-	// was not awaited since.
+	// lost is set if a Gather of which the promise is a part ended before the promise was resolved,
+	// and the promise was not awaited after that.
 	lost bool
 }
 
@@ -21,10 +21,10 @@ func NewPromise(s *Scope) *Promise { return &Promise{scope: s} }
 // to wait.
 func (p *Promise) Resolve(value any) { p.resolve(value) }
 
-// Done reports whether the promise is resolved.
+// Done reports whether the promise was resolved.
 func (p *Promise) Done() bool { return p.done }
 
-// Value returns the value with which it was resolved, or nil before.
+// Value returns the value of the promise. It returns nil if the promise was not resolved.
 func (p *Promise) Value() any { return p.value }
 
 func (p *Promise) resolve(value any) {
@@ -36,15 +36,15 @@ func (p *Promise) resolve(value any) {
 
 func (p *Promise) subscribe(s *subscription) { p.subs.subscribe(s) }
 
-// Await blocks until p is resolved and returns its value. It also returns when the scope ends,
-// unless p itself is under a scope that has ended: work that is being canceled is awaited, so that
-// its outcome decides.
+// Await blocks until p is resolved and returns its value. If the scope ends first, Await returns
+// the error of the scope. The exception is a p whose own scope has ended: its work is being
+// canceled, and Await waits for the outcome.
 func (b *Branch) Await(s *Scope, p *Promise, what string) (any, error) {
 	b.enter()
 	b.heed(s)
 	p.lost = false
-	// The conditions are rechecked after each wait: the end of the scope may have made the branch
-	// runnable, and other branches run before this one.
+	// The conditions are checked after each wait. The end of the scope may have made the branch
+	// runnable, and other branches may have changed the conditions before this branch runs.
 	for !p.done {
 		b.awaits = awaits{scope: s, promise: p}
 		var won int
@@ -78,15 +78,15 @@ func (p *Promise) canceling() bool {
 	return true
 }
 
-// abandon releases the parts of a Gather that is not awaited any more.
+// abandon ends the subscriptions of a Gather that is not awaited any longer.
 func (p *Promise) abandon() {
 	if p.gather != nil {
 		p.gather.detach()
 	}
 }
 
-// Gather is a promise that is resolved from other promises. It may be awaited at most once: a
-// Gather whose Await ended with the scope is never resolved.
+// Gather is a promise that is resolved from other promises. It may be awaited at most once, because
+// a Gather whose Await ended with the scope is never resolved.
 type Gather struct {
 	Promise
 	parts []*Promise
@@ -95,9 +95,9 @@ type Gather struct {
 	stop  func(index int, value any) bool
 }
 
-// NewGather returns a promise that is resolved once all of ps are (with the value -1), or as soon
-// as stop returns true for one of them (with its index). Promises that are resolved already are
-// checked first, in the order of the list.
+// NewGather returns a promise that is resolved with the value -1 when all of ps are resolved. If
+// stop returns true for one of them, the promise is resolved at once with its index. Promises that
+// are resolved at the call are checked first, in the order of the list.
 func NewGather(ps []*Promise, stop func(index int, value any) bool) *Gather {
 	g := &Gather{parts: ps, left: len(ps), stop: stop}
 	g.gather = g
@@ -144,8 +144,8 @@ func (g *Gather) finish(value int) {
 	g.resolve(value)
 }
 
-// detach ends the subscriptions, so that long-lived promises do not accumulate subscribers that no
-// longer wait.
+// detach ends the subscriptions of the Gather, so that they do not accumulate in long-lived
+// promises.
 func (g *Gather) detach() {
 	for i := range g.subs {
 		g.subs[i].node.remove()

@@ -14,14 +14,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drive applies random events to a run until it ends, no event is possible, or the log is long
+// drive applies random events to a run until the run ends, no event is possible, or the log is long
 // enough.
 func (h *host) drive(rng *rand.Rand) {
 	for tries := 0; tries < 400 && len(h.log) < 80 && !h.run.Ended(); tries++ {
 		h.now = h.now.Add(time.Duration(rng.IntN(3)) * time.Millisecond)
 		open := h.open()
 		paused := h.run.State().Paused
-		if paused { // no time passes for the run, and nothing begins
+		if paused { // during a pause no time passes and no step begins
 			open = slices.DeleteFunc(open, func(o *event.Open) bool { return o.State != event.StateRunning })
 		}
 		switch n := rng.IntN(20); {
@@ -64,7 +64,7 @@ func (h *host) payload(rng *rand.Rand) {
 	h.apply(event.Event{Type: event.HookReceived, Ref: open[rng.IntN(len(open))].Ref, Payload: []byte(fmt.Sprint(len(h.log)))})
 }
 
-// ask sends an ask to the run, as a worker does.
+// ask sends an ask to the run like a worker.
 func (h *host) ask(name, payload string) {
 	e := event.Event{Type: event.AskReceived, Name: name, Item: event.ItemID(fmt.Sprint("ask-", len(h.log))), Payload: []byte(payload)}
 	switch refusal, handled := h.run.Judge(name, e.Payload); {
@@ -135,7 +135,7 @@ func drawLogOf(t *testing.T, rt *rapid.T, body []stmt) ([]stmt, []string, []even
 	return body, slices.Clone(seen.trace), h.log
 }
 
-// commands reports for each event of a log whether it came from the code.
+// commands returns for each event of a log whether the event came from the code.
 func commands(log []event.Event) []bool {
 	r := New(testRun, "flow", nil, nil)
 	is := make([]bool, len(log))
@@ -222,8 +222,8 @@ func TestReplay_EveryPrefixOfALogLeadsToTheSameLog(t *testing.T) {
 	})
 }
 
-// live executes code anew with the outside events of a log and returns the resulting log. A replay
-// must agree with it, although it is computed in another way.
+// live executes code from the beginning with the outside events of a log, and returns the resulting
+// log. A replay must give the same result, which it computes in another way.
 func live(t *testing.T, code Program, log []event.Event) ([]event.Event, error) {
 	h := load(t, code)
 	defer h.run.Close()
@@ -240,8 +240,8 @@ func live(t *testing.T, code Program, log []event.Event) ([]event.Event, error) 
 	return h.log, nil
 }
 
-// checkVerdict compares the result of a replay with an execution. It reports whether the log was
-// accepted.
+// checkVerdict checks that the result of a replay agrees with a live execution. It reports whether
+// the replay has accepted the log.
 func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) bool {
 	code, seen := program(body)
 	h := load(t, code)
@@ -252,7 +252,7 @@ func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) boo
 		}
 		return false
 	}
-	if h.run.overlooked { // the log of other code
+	if h.run.overlooked { // other code has written the log
 		return true
 	}
 	other, seenLive := program(body)
@@ -272,8 +272,8 @@ func checkVerdict(t *testing.T, rt *rapid.T, body []stmt, log []event.Event) boo
 
 var limits = regexp.MustCompile(`its context had [0-9a-zµ.]+`)
 
-// untimed returns a trace without the durations of time limits: these are the durations in the log,
-// and a mutation changes the times of its events.
+// untimed returns a trace without the durations of time limits. A replay uses the durations in the
+// log, and a mutation changes the times of events.
 func untimed(trace []string) []string {
 	all := slices.Clone(trace)
 	for i := range all {
@@ -287,10 +287,10 @@ func shape(log []event.Event) []string {
 	for i := range log {
 		e := log[i]
 		if e.Type == event.StreamWritten {
-			e.Payload = nil // it is in no log
+			e.Payload = nil // the payload is not stored in the log
 		}
 		if e.Failure != nil && e.Failure.Code == event.CodeDeadlock {
-			e.Failure = &event.Failure{Code: event.CodeDeadlock} // its description of branches is not compared
+			e.Failure = &event.Failure{Code: event.CodeDeadlock} // the description of the branches is not compared
 		}
 		all[i] = fmt.Sprintf("%s %s %s", describe(&e), e.Outcome, e.Payload)
 	}
@@ -299,7 +299,8 @@ func shape(log []event.Event) []string {
 
 func TestReplay_MutatedLogIsRefusedOrIsWhatTheCodeWrites(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		// A log without the record of a version belongs to an older program.
+		// If a log does not record a version, it belongs to an older program. So versions are
+		// excluded.
 		body, _, log := drawLogOf(t, rt, without("version", drawBody(rt, 2, 5, 10)))
 		for range 5 {
 			checkVerdict(t, rt, body, mutateLog(rt, slices.Clone(log)))
@@ -329,7 +330,7 @@ func mutateLog(rt *rapid.T, log []event.Event) []event.Event {
 	case 7:
 		log[i].Ref = uint64(j + 1)
 	case 8:
-		switch log[i].Type { // other events have no payload, or one that a replay does not compare
+		switch log[i].Type { // other events have no payload or a payload that a replay does not compare
 		case event.StepCreated, event.StepCompleted, event.MessageReceived, event.RunCompleted:
 			log[i].Payload = []byte("77")
 		}
@@ -351,9 +352,9 @@ func mutateLog(rt *rapid.T, log []event.Event) []event.Event {
 func TestReplay_MutatedProgramIsRefusedOrWritesTheLog(t *testing.T) {
 	refused := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// The result of Version depends on where the log ends, which is its purpose. So does the
-		// refusal of an ask that waited for its handler: a replay does not call the handler again,
-		// but uses the log.
+		// The result of Version depends on where the log ends, which is its purpose. The refusal of
+		// an ask that waited for its handler also depends on the log, because a replay does not
+		// call the handler again. So both are excluded.
 		fixed := func(body []stmt) []stmt { return without("handle", without("version", body)) }
 		body, _, log := drawLogOf(t, rt, fixed(drawBody(rt, 2, 5, 10)))
 		for range 3 {
@@ -367,7 +368,7 @@ func TestReplay_MutatedProgramIsRefusedOrWritesTheLog(t *testing.T) {
 	}
 }
 
-// without returns the program with a harmless statement in place of the statements of one kind.
+// without returns the program with harmless statements in place of all statements of one kind.
 func without(kind string, body []stmt) []stmt {
 	body = slices.Clone(body)
 	for i := range body {

@@ -116,7 +116,9 @@ func TestSelect_MessageThatWonIsKeptWhenTheScopeEndsFirst(t *testing.T) {
 	}
 }
 
-// A branch that runs in the same activation, before the winner, ends the winner's scope.
+// TestSelect_PromiseThatWonIsKeptWhenTheScopeEndsInTheSameActivation proves that a Select returns
+// the value of the winning promise although another branch ends the scope in the same activation,
+// before the winner runs.
 func TestSelect_PromiseThatWonIsKeptWhenTheScopeEndsInTheSameActivation(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		sub, p := b.NewScope(s), NewPromise(s)
@@ -174,8 +176,8 @@ func TestUnread_IsInTheOrderOfTheLog(t *testing.T) {
 	}
 }
 
-// The time that code sees is truncated to the millisecond: a wait computed from it would end too
-// early.
+// TestUntil_IsNeverSoonerThanAsked proves that a wait does not end too early although the time that
+// code observes is truncated to the millisecond.
 func TestUntil_IsNeverSoonerThanAsked(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		return done(fmt.Sprint(b.Sleep(s, b.Until(5*time.Millisecond))))

@@ -7,8 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// react is the only path by which an event that is not a command takes effect, recorded or new. The
-// state of the log contains it already.
+// react applies an event that is not a command to the code. It is the only way in which such an
+// event takes effect, whether it is recorded or new. The state of the log contains the event before
+// the call.
 func (r *Run) react(e *event.Event) {
 	r.noteStepHook(e)
 	switch e.Type {
@@ -19,7 +20,7 @@ func (r *Run) react(e *event.Event) {
 		return
 	case event.StepRetrying, event.StepHookCreated, event.StepPending, event.ValuesKept, event.ResourceWait:
 		return
-	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated: // not a command here: see isCommand
+	case event.StepCreated, event.ChildCreated, event.MessageSent, event.ValueRecorded, event.WaitCreated: // these events are no commands if isCommand reports false
 		r.carry(e)
 		return
 	}
@@ -29,8 +30,8 @@ func (r *Run) react(e *event.Event) {
 	r.breakDeadlock()
 }
 
-// dispatch makes the branches runnable that wait for the event. It reports false if nothing
-// consumes it.
+// dispatch makes the branches runnable that wait for the event. It reports false if no branch or
+// object can consume the event.
 func (r *Run) dispatch(e *event.Event) bool {
 	switch e.Type {
 	case event.RunCreated:
@@ -56,10 +57,10 @@ func (r *Run) dispatch(e *event.Event) bool {
 		r.settle(op, e)
 	case event.MessageReceived:
 		if e.Name == event.NoticeTopic {
-			break // the package effects answers it from the log
+			break // package effects answers the notice from the log
 		}
 		kept := *e
-		kept.Payload = slices.Clone(e.Payload) // the code may modify it
+		kept.Payload = slices.Clone(e.Payload) // a copy, because the code may modify it
 		r.topic(e.Name).push(&kept)
 	case event.StreamWritten:
 	case event.StreamClosed:
@@ -85,7 +86,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 	return true
 }
 
-// settle ends an operation with the outcome in the event.
+// settle ends an operation with the outcome that the event contains.
 func (r *Run) settle(op *Op, e *event.Event) {
 	op.Payload, op.Failure, op.Attempt, op.Outcome = slices.Clone(e.Payload), e.Failure, e.Attempt, e.Outcome
 	op.ended = e.Type
@@ -119,9 +120,9 @@ func cancelText(reason string) string {
 	return "canceled before it started: " + reason
 }
 
-// start opens the main branch.
+// start opens the main branch of the code.
 func (r *Run) start() {
-	// Each replay sees the original input, even if the code modifies it.
+	// A replay must see the original input even if the code modifies its copy.
 	input := slices.Clone(r.input)
 	r.input = nil
 	r.open(r.name, func(b *Branch) {
@@ -139,7 +140,7 @@ func (r *Run) start() {
 	})
 }
 
-// end appends the terminal event to the log.
+// end appends the terminal event of the ending to the log.
 func (r *Run) end(how Ending) {
 	r.strayed()
 	r.abortOnError()

@@ -9,18 +9,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// typeRecordPanic is the failure type of a recorded value whose function panicked.
+// typeRecordPanic is the wire name of the failure that is recorded if the function of a Record
+// panics.
 const typeRecordPanic = "flowgen.RecordPanic"
 
-// recordPanicError is the panic value of Record after its function panicked. It is read from its
-// stored form, and so is the same in the first execution and in every replay.
+// recordPanicError is the value with which Record panics if its function has panicked. It is
+// decoded from its stored form, so it is the same in the first execution and in every replay.
 type recordPanicError struct{ failure *event.Failure }
 
 func (p *recordPanicError) Error() string { return p.failure.Message }
 
-// Record returns a value that is computed once. f returns its stored form, or a failure; it must
-// not call durable operations. If f panics, the panic is recorded, and Record panics now and in
-// every replay: f is never called again.
+// Record returns a value that is computed once. f returns the stored form of the value, or a
+// failure. f must not call durable operations. If f panics, the panic is recorded. Record then
+// panics in this execution and in every replay, and f is not called again.
 func (b *Branch) Record(f func() ([]byte, *event.Failure)) ([]byte, *event.Failure) {
 	b.enter()
 	r := b.run
@@ -36,7 +37,7 @@ func (b *Branch) Record(f func() ([]byte, *event.Failure)) ([]byte, *event.Failu
 	return replayed(rec)
 }
 
-// replayed returns a value as it was recorded.
+// replayed returns the recorded value or failure. It panics if the function has panicked.
 func replayed(rec *event.Event) ([]byte, *event.Failure) {
 	if rec.Failure != nil && rec.Failure.Type == typeRecordPanic {
 		panic(&recordPanicError{rec.Failure})
@@ -44,14 +45,14 @@ func replayed(rec *event.Event) ([]byte, *event.Failure) {
 	return slices.Clone(rec.Payload), rec.Failure
 }
 
-// compute calls f and records its result, however it ended.
+// compute calls f and records its result, even if f panics or calls runtime.Goexit.
 func (b *Branch) compute(e *event.Event, f func() ([]byte, *event.Failure)) (rec *event.Event) {
 	r := b.run
 	r.pure = "workflow.Record (" + e.Key + ")"
 	returned := false
 	defer func() {
 		if !returned {
-			text := "runtime.Goexit was called" // the Goexit continues after this
+			text := "runtime.Goexit was called" // the Goexit continues after this deferred call
 			if v := recover(); v != nil {
 				text = fmt.Sprint(v)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// A deadline that is computed from data outside of the log may differ in a replay: the recorded one
-// counts.
+// TestDeadline_IsTheOneOfTheLog proves that the recorded deadline counts in a replay. A deadline
+// that is computed from data outside of the log may differ.
 func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
 	after := time.Minute
 	var told time.Time
@@ -33,9 +33,10 @@ func TestDeadline_IsTheOneOfTheLog(t *testing.T) {
 	}
 }
 
-// Because the log has milliseconds, a recorded timeout is up to two milliseconds longer than the
-// requested one. Its error states the requested duration. If the code has changed, the duration in
-// the log counts, also for the text.
+// TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor proves that the error of a timeout states the
+// requested duration. The recorded duration may be up to two milliseconds longer, because the log
+// has milliseconds. If the code has changed the duration, the recorded one counts, also in the
+// text.
 func TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor(t *testing.T) {
 	var said error
 	asks := 90*time.Minute + 200*time.Microsecond
@@ -63,8 +64,8 @@ func TestTimeout_ItsErrorSaysTheTimeThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// In a modified log a deadline may precede the beginning of its scope: the duration is never
-// negative.
+// TestTimeout_ThatTheLogEndsBeforeItBeganSaysThatItHadNone proves that the duration of a timeout is
+// never negative. In a modified log a deadline may precede the beginning of its scope.
 func TestTimeout_ThatTheLogEndsBeforeItBeganSaysThatItHadNone(t *testing.T) {
 	var said error
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
@@ -83,7 +84,9 @@ func TestTimeout_ThatTheLogEndsBeforeItBeganSaysThatItHadNone(t *testing.T) {
 	}
 }
 
-// A run may be claimed after its timeout, and code may request a timeout of zero.
+// TestTimeout_ThatIsOverWhenItBeginsSaysHowLongItWas proves that the error states the duration of a
+// timeout that is over at its beginning. A run may be claimed after its timeout, and code may
+// request a timeout of zero.
 func TestTimeout_ThatIsOverWhenItBeginsSaysHowLongItWas(t *testing.T) {
 	var ofRun, ofNone, past error
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
@@ -125,7 +128,8 @@ func TestMismatch_OfTheReceiverOfAMessageIsNoticed(t *testing.T) {
 	}
 }
 
-// Events that happened during a pause take effect at its end, in the order of the log.
+// TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder proves that events which occurred during
+// a pause take effect at its end, in the order of the log.
 func TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder(t *testing.T) {
 	var seen []string
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
@@ -158,7 +162,8 @@ func TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder(t *testing.T) {
 	}
 }
 
-// An attempt of the old run does not belong to the new run: the step begins again.
+// TestKeep_AStepThatWasUnderWayBeginsAgain proves that a step whose attempt was in progress in the
+// old run begins again in the new run. The attempt belongs to the old run.
 func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		spawn(b, s, func(b *Branch) any { return doStep(b, s, "p.slow", "1") })
@@ -185,7 +190,8 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	}
 }
 
-// The first event decides a race, even if more arrive before its code continues.
+// TestSelect_TheFirstOfTwoInOneActivationWins proves that the first event decides a race even if
+// more events arrive before the code continues.
 func TestSelect_TheFirstOfTwoInOneActivationWins(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		first, second := NewPromise(s), NewPromise(s)

@@ -9,18 +9,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Renaming describes a stored object that has names which the current type lacks, and lacks names
-// of the current type. Most likely a parameter or a field was renamed, and the data stored under
-// the old name would be lost silently. Names that were only added or only removed are no renaming.
+// Renaming describes a stored object that contains names which the current type lacks, and lacks
+// names of the current type. Most likely a parameter or a field was renamed. Decoding the object
+// would silently lose the data under the old name. If names were only added or only removed, the
+// change is not a renaming.
 type Renaming struct {
-	Path    string   // path of the object within the value; empty: the value itself
+	Path    string   // path of the object within the value; empty for the value itself
 	Unknown []string // stored names that the type lacks, sorted
-	Missing []string // names of the type that were not stored, sorted
+	Missing []string // names of the type that the stored object lacks, sorted
 }
 
-// FindRenaming compares a stored value with the same value as the current type encodes it, and
-// returns the first object in which names were renamed, or nil. A name that the current type omits
-// when empty is not missing.
+// FindRenaming compares a stored value with the same value as encoded by the current type. It
+// returns the first object in which names were renamed, or nil if there is none. A name that the
+// current type omits when empty does not count as missing.
 func FindRenaming(stored, today []byte) *Renaming {
 	var a, b any
 	if unmarshal(stored, &a) != nil || unmarshal(today, &b) != nil {
@@ -71,8 +72,7 @@ func renamingOfObject(path string, stored, today map[string]any) *Renaming {
 	return nil
 }
 
-// nameIn returns the name in an object that matches another name case-insensitively, as
-// encoding/json does.
+// nameIn returns the name in an object that equals name case-insensitively, like encoding/json.
 func nameIn(object map[string]any, name string) (string, bool) {
 	if _, ok := object[name]; ok {
 		return name, true
@@ -104,8 +104,8 @@ func (r *Renaming) String() string {
 		quoted(r.Unknown), where, quoted(r.Missing))
 }
 
-// Fix describes how to keep an old name. directive is the directive of the function whose
-// parameters these are; empty if they are fields.
+// Fix describes how to keep an old name. directive is the directive of the function that has the
+// parameters. It is empty if the names are fields.
 func (r *Renaming) Fix(directive string) string {
 	was, is := r.Unknown[0], r.Missing[0]
 	keep := fmt.Sprintf("tag the field with `json:%q`", was)
@@ -119,22 +119,22 @@ func (r *Renaming) Fix(directive string) string {
 func quoted(names []string) string {
 	all := make([]string, len(names))
 	for i, name := range names {
-		b, _ := json.Marshal(name) // a string always encodes
+		b, _ := json.Marshal(name) // encoding a string cannot fail
 		all[i] = string(b)
 	}
 	return strings.Join(all, ", ")
 }
 
-// RenamedError is the error of a stored value that cannot be decoded without losing data stored
-// under a removed name. The run is blocked, not failed, as after a [MismatchError].
+// RenamedError is the error of a stored value that cannot be decoded without losing data under a
+// removed name. The run is blocked and not failed, as after a [MismatchError].
 type RenamedError struct {
 	Run       event.RunID
-	What      string // describes the value, for example "input of workflow bank.order"
-	Directive string // directive of the function that takes it; empty for a struct
+	What      string // description of the value, for example "input of workflow bank.order"
+	Directive string // directive of the function that takes the value; empty for a struct
 	Renaming
 }
 
-// Error names the value, the names and the fix.
+// Error names the value, the renamed names and how to fix the error.
 func (e *RenamedError) Error() string {
 	return fmt.Sprintf("run %s does not fit this code: the %s lost a name: %s. %s; "+
 		"the run is blocked until a worker with fitting code comes, and then goes on by itself",
@@ -142,13 +142,13 @@ func (e *RenamedError) Error() string {
 }
 
 // Block ends the branch and blocks the run with err. It does not return: deferred calls run, and
-// recover cannot stop it.
+// recover cannot stop the unwinding.
 func (b *Branch) Block(err error) {
 	b.enter()
 	b.run.err = err
 	b.run.abortOnError()
 }
 
-// Renamed is called by a function that compares a request with the recorded event. It records that
-// they differ because a name was changed.
+// Renamed records that a request differs from the recorded event because a name was changed. It is
+// called by the function that compares the two.
 func (b *Branch) Renamed(r *Renaming) { b.run.renamed = r }

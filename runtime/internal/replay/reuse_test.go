@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The caller owns the taken events until it gives them back: only then may new events overwrite
-// them.
+// TestTake_WhatWasTakenStaysAsItIsUntilItIsReused proves that events returned by Take are not
+// overwritten until the caller passes them to Reuse.
 func TestTake_WhatWasTakenStaysAsItIsUntilItIsReused(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		for {

@@ -10,105 +10,108 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Program is the code of a run: it computes an ending from the input. It runs on the main branch,
-// under the scope of the run.
+// Program is the code of a run. It computes an ending from the input. It runs on the main branch,
+// under the root scope of the run.
 type Program func(b *Branch, s *Scope, input []byte) Ending
 
-// Ending describes how a run ends: Type is terminal, the other fields are as in [event.Event].
+// Ending describes the end of a run. Type is terminal, and the other fields are as in
+// [event.Event].
 type Ending struct {
 	Type    event.Type
 	Payload []byte
 	Failure *event.Failure
-	Queue   string // queue on which the run continues; empty: its own
+	Queue   string // queue in which the run continues as new; empty means its own queue
 }
 
 // Run executes the code of one run. It is not safe for concurrent use: one goroutine at a time
-// drives it, and the code runs only while that goroutine is in a method of the Run.
+// drives it. The code runs only while that goroutine is in a method of the Run.
 type Run struct {
 	id   event.RunID
 	name string
 	code Program
 	pool *Pool
-	Meta any // data that the layer above keeps with the run
-	// Stray, if not nil, is called for each durable operation that is called on a goroutine that
-	// does not belong to the run. It is called on that goroutine and at any time, even after the
-	// end of the run. Unless the run has ended, Err then returns the same error.
+	Meta any // data that the layer above stores with the run
+	// Stray is called for each durable operation that is called on a goroutine that does not belong
+	// to the run. It is called on that goroutine at any time, even after the end of the run. Unless
+	// the run has ended, Err then returns the same error. Stray may be nil.
 	Stray func(*StrayError)
-	// Unbounded, if not nil, reports whether a limit is known to be unbounded. If it is nil, no
-	// limit is.
+	// Unbounded reports whether a limit is certain to be unbounded. If Unbounded is nil, no limit
+	// is.
 	Unbounded func(limit string) bool
 
 	state  event.LogState
-	feed   []event.Event // recorded events that are not consumed yet
-	out    []event.Event // new events that are not taken yet
-	latest time.Time     // latest time of all events so far
-	now    time.Time     // time that the code sees
-	exact  time.Time     // exact time of a new event, because the log keeps whole milliseconds
+	feed   []event.Event // recorded events that were not consumed
+	out    []event.Event // new events that Take has not returned
+	latest time.Time     // latest time of all events
+	now    time.Time     // time that the code observes
+	exact  time.Time     // exact time of the new event; the log has whole milliseconds
 	input  []byte
 
 	root     Scope
 	branches list[Branch] // open branches, oldest first
 	queue    list[Branch] // runnable branches
 	current  *Branch
-	outside  int            // number of blocked branches that wait for something from outside
+	outside  int            // number of blocked branches that wait for an event from outside
 	deadlock *event.Failure // failure of the recorded deadlock; nil if there was none
-	// overlooked reports that the log continues although this code is deadlocked.
+	// overlooked is set if the log continues although this code is deadlocked.
 	overlooked bool
 	ops        map[uint64]*Op
 	topics     map[string]*topic
 	hooks      hooks
-	stepHooks  map[string]uint64 // steps whose attempt has opened a hook, by its token
+	stepHooks  map[string]uint64 // for each token of a hook, the step whose attempt has opened it
 	asks       asks
-	missed     []*event.Event    // received payloads that no branch can take any more
-	awaiting   map[string]uint64 // children and sends, by key
+	missed     []*event.Event    // received payloads and messages that no branch can receive
+	awaiting   map[string]uint64 // open children and sends, by the key in their answers
 	unstarted  list[Op]          // steps that were never started, oldest first
-	versions   map[string]int    // versions of the changes that the code has requested
-	closed     map[string]bool   // streams that are closed for further writes
+	versions   map[string]int    // recorded version of each change
+	closed     map[string]bool   // closed streams
 	undos      list[Undo]        // registered undos, oldest first
 	windup     windingUp
 	control    control
-	seed       event.RunID // run whose random numbers the code sees; empty if not decided
+	seed       event.RunID // run that seeds the random numbers; empty if not determined
 	cancels    []*Op
-	// carried are operations from behind the kept part of an older log that the code has not
-	// requested, by key; carriedRefs are all of them by the number of their creating event.
+	// carried contains the operations from behind the unchanged part of an older log that the code
+	// has not requested, by key. carriedRefs contains all such operations, by the number of the
+	// creating event.
 	carried     map[string]*carried
 	carriedRefs map[uint64]*carried
-	pure        string    // name of the running function that must not wait
-	renamed     *Renaming // renaming found by the comparison of a request with the log
+	pure        string    // name of the running user function that must not wait; empty if none
+	renamed     *Renaming // renaming found by comparing a request with the log; nil if none
 
 	losers   *losers // nil unless losers are recorded
-	position string  // position of the call that blocks the branch that was asked
+	position string  // position reported by the branch that was last resumed with asking set
 
-	stray atomic.Pointer[StrayError] // the first stray call
+	stray atomic.Pointer[StrayError] // the first stray call; nil if there was none
 
-	asking bool // blocked branches are resumed only to report their position
+	asking bool // whether a blocked branch is being resumed only to report its position
 	ended  bool
 	dying  bool
 	err    error
 }
 
-// New returns a Run without events. name is the last element of its keys' scope path. The pool
-// belongs to the goroutine that drives the run, and may be nil.
+// New returns a Run without events. name is the first element of the paths of its branches. The
+// pool belongs to the goroutine that drives the run, and may be nil.
 func New(id event.RunID, name string, code Program, pool *Pool) *Run {
 	r := &Run{id: id, name: name, code: code, pool: pool, ops: map[uint64]*Op{}}
 	r.root.run = r
 	return r
 }
 
-// SetPool sets the pool of another goroutine that drives the run from now on.
+// SetPool sets the pool when another goroutine begins to drive the run.
 func (r *Run) SetPool(p *Pool) { r.pool = p }
 
-// ID returns the run's id.
+// ID returns the run's ID.
 func (r *Run) ID() event.RunID { return r.id }
 
-// State returns the state of the log so far. The run owns it.
+// State returns the state at the end of the log. The run owns the state.
 func (r *Run) State() *event.LogState { return &r.state }
 
 // Ended reports whether the last event ended the run.
 func (r *Run) Ended() bool { return r.ended }
 
-// Err returns why the run cannot continue: a [*MismatchError] if the code does not match the log, a
-// [*StrayError] if it has used a goroutine of its own.
+// Err returns the reason for which the run cannot continue: a [*MismatchError] if the code does not
+// match the log, or a [*StrayError] if the code has called a durable operation on another
+// goroutine. It returns nil if the run can continue.
 func (r *Run) Err() error {
 	if r.strayed() {
 		r.unwind()
@@ -116,11 +119,11 @@ func (r *Run) Err() error {
 	return r.err
 }
 
-// Op returns the step or wait that event ref created, or nil if it has ended.
+// Op returns the operation that event ref created. It returns nil if the operation has ended.
 func (r *Run) Op(ref uint64) *Op { return r.ops[ref] }
 
-// Take returns the new events since the last call. They must be committed in this order before any
-// of their effects are carried out.
+// Take returns the new events since the last call. The caller must commit them in this order before
+// it carries out any of their effects.
 func (r *Run) Take() []event.Event {
 	if len(r.out) == 0 {
 		return nil
@@ -130,9 +133,10 @@ func (r *Run) Take() []event.Event {
 	return out
 }
 
-// Reuse gives the run a buffer for its next events: a slice that Take returned and that is no
-// longer used. With nil the run gives up its buffer. A large buffer is not kept, because clearing
-// it would slow down each later event of a run that once had very many events.
+// Reuse gives the run a buffer for its next events: a slice that Take returned and that the caller
+// does not use any longer. If b is nil, the run gives up its buffer. A large buffer is not kept,
+// because clearing it at each event would make later events expensive in a run that once had very
+// many events.
 func (r *Run) Reuse(b []event.Event) {
 	if len(r.out) > 0 {
 		return
@@ -147,7 +151,7 @@ func (r *Run) Reuse(b []event.Event) {
 	r.out = b[:0]
 }
 
-// append queues an event after those not taken yet.
+// append appends an event to the events that Take returns next.
 func (r *Run) append(e *event.Event) {
 	if cap(r.out) == 0 {
 		r.out = r.pool.buffer()
@@ -155,15 +159,15 @@ func (r *Run) append(e *event.Event) {
 	r.out = append(r.out, *e)
 }
 
-// usualEvents is the usual number of events that occur together: a step ends, and the next one is
-// created and begins.
+// usualEvents is the usual number of events that are produced together: a step ends, and the next
+// step is created and begins.
 const usualEvents = 3
 
-// mostReused bounds the buffer that a run keeps.
+// mostReused bounds the number of events in a buffer that a run keeps.
 const mostReused = 64
 
-// Startable returns the oldest step that was created and never started, or nil. Once it is started
-// or has ended, Startable returns the next one.
+// Startable returns the oldest step that was created and never started, or nil if there is none.
+// Once the step has started or ended, Startable returns the next one.
 func (r *Run) Startable() *Op {
 	if r.unstarted.first == nil {
 		return nil
@@ -172,16 +176,16 @@ func (r *Run) Startable() *Op {
 }
 
 // Cancels returns the steps whose attempts must stop because their scope ended since the last call.
-// The driver ends those with a pending attempt.
+// The driver ends steps with a pending attempt itself.
 func (r *Run) Cancels() []*Op {
 	c := slices.DeleteFunc(r.cancels, func(op *Op) bool { return op.done })
 	r.cancels = nil
 	return c
 }
 
-// Replay feeds recorded events, in order. The run keeps their payloads, which must not change. It
-// may be called several times; all calls precede the first Apply. Unless a page is the last one, it
-// must end before an outside event.
+// Replay replays recorded events in order. The run keeps their payloads, which must not change.
+// Replay may be called several times, but not after Apply. Each page except the last one must end
+// before an outside event.
 func (r *Run) Replay(events []event.Event) error {
 	for i := range events {
 		if e := &events[i]; e.Seq != r.state.Seq+1+uint64(i) {
@@ -203,13 +207,13 @@ func (r *Run) Replay(events []event.Event) error {
 			}
 		}
 	}
-	err := r.close() // while feed still marks this as a replay
+	err := r.close() // before feed is cleared, so that the code is unwound as part of the replay
 	r.feed = nil
 	return err
 }
 
-// Apply applies a new event that did not come from the code. It sets Seq and Since, and adjusts
-// Time so that times never decrease.
+// Apply applies a new event that did not come from the code. It sets Seq and Since. It adjusts Time
+// so that times never decrease.
 func (r *Run) Apply(e event.Event) error {
 	switch {
 	case r.err != nil:
@@ -225,20 +229,20 @@ func (r *Run) Apply(e event.Event) error {
 	}
 	if err := r.note(&e); err != nil {
 		err = fmt.Errorf("apply to run %s: %w", r.id, err)
-		if !r.ended { // the state of an ended run does not change
+		if !r.ended { // an error does not change a run that has ended
 			r.err = err
 			_ = r.close()
 		}
 		return err
 	}
-	// The consequences of the event follow it.
+	// The event precedes its consequences in the log.
 	r.append(&e)
 	r.react(&e)
 	return r.close()
 }
 
-// close unwinds the code of a run that has ended or cannot continue, and returns the error in the
-// second case.
+// close unwinds the code if the run has ended or cannot continue. It returns the error if the run
+// cannot continue.
 func (r *Run) close() error {
 	if r.ended || r.err != nil {
 		r.unwind()
@@ -246,7 +250,8 @@ func (r *Run) close() error {
 	return r.err
 }
 
-// Skip applies recorded events without running any code, for a run that is ended from outside.
+// Skip applies recorded events to the state without running code, for a run that is ended without
+// its code.
 func (r *Run) Skip(events []event.Event) error {
 	for i := range events {
 		if err := r.note(&events[i]); err != nil {
@@ -258,8 +263,8 @@ func (r *Run) Skip(events []event.Event) error {
 	return nil
 }
 
-// Close unwinds the remaining code. Deferred calls run; durable operations in them do not return. A
-// Run must be closed, or its coroutines leak.
+// Close unwinds the code of the run. Deferred calls run, and durable operations in them do not
+// return. Without Close the coroutines of a Run leak.
 func (r *Run) Close() {
 	r.unwind()
 	if len(r.out) == 0 {
@@ -268,31 +273,31 @@ func (r *Run) Close() {
 	}
 }
 
-// note applies an event to the state.
+// note applies an event to the state of the log.
 func (r *Run) note(e *event.Event) error {
 	if err := r.state.Apply(e); err != nil {
 		return err
 	}
-	if e.Time.After(r.latest) { // even if a damaged log goes back in time
+	if e.Time.After(r.latest) { // even if the times in a damaged log decrease
 		r.latest = e.Time
 	}
 	return nil
 }
 
-// complete sets the fields of a new event that follow from its place in the log.
+// complete sets the fields of a new event that follow from its position in the log.
 func (r *Run) complete(e *event.Event) {
 	e.Seq = r.state.Seq + 1
 	if e.Time.Before(r.latest) {
 		e.Time = r.latest
 	}
-	e.Time = e.Time.UTC().Truncate(time.Millisecond) // as it will be read back
+	e.Time = e.Time.UTC().Truncate(time.Millisecond) // the time as it is read back from the log
 	e.Due = event.Instant(e.Due)
 	switch {
 	case e.Ref != 0:
 		if o := r.state.Open(e.Ref); o != nil {
 			e.Since = o.Since
 			if o.Entity == event.EntityStep && endsAttempt(e.Type) {
-				e.Token = o.Token // it closes the hook of the attempt
+				e.Token = o.Token // the event closes the hook of the attempt
 			}
 		}
 	case e.Type.Creates() && e.Type != event.RunCreated:

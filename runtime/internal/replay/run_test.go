@@ -19,7 +19,7 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const testRun = event.RunID("wrun_01JGFJJZ00000000000000000A")
 
-// host drives a run as a worker does and keeps its log.
+// host drives a run like a worker and keeps the log of the run.
 type host struct {
 	t   testing.TB
 	run *Run
@@ -98,7 +98,7 @@ func (h *host) cancel() {
 	h.apply(event.Event{Type: event.CancelRequested, Reason: "test", Item: "cancel"})
 }
 
-// lines returns the log in short form, without its first two events.
+// lines returns the log in short form, without the first two events.
 func (h *host) lines() []string {
 	var all []string
 	for i := range h.log {
@@ -116,7 +116,7 @@ func (h *host) want(lines ...string) {
 	}
 }
 
-// replay feeds the host's log to code, in one page, and returns the new host.
+// replay replays the host's log with code, in one page, and returns the new host.
 func (h *host) replay(code Program) *host {
 	h.t.Helper()
 	again := load(h.t, code)
@@ -130,7 +130,7 @@ func (h *host) replay(code Program) *host {
 	return again
 }
 
-// mismatch replays the host's log with code that does not match it.
+// mismatch replays the host's log with code that does not match. It returns the error.
 func (h *host) mismatch(code Program) *MismatchError {
 	h.t.Helper()
 	err := load(h.t, code).run.Replay(h.log)
@@ -148,14 +148,14 @@ func sameEvents(t testing.TB, want, got []event.Event) {
 	}
 }
 
-// doStep does what a generated step function does.
+// doStep calls a step like a generated step function.
 func doStep(b *Branch, s *Scope, name, input string) *Op {
 	op := b.Step(s, name, b.Key(name), []byte(input), nil, func(recorded []byte) string { return DiffJSON(recorded, []byte(input)) })
 	b.AwaitStep(op)
 	return op
 }
 
-// spawn does what workflow.Go does.
+// spawn opens a branch like workflow.Go.
 func spawn(b *Branch, s *Scope, f func(*Branch) any) *Promise {
 	p := NewPromise(s)
 	b.Open(b.Key("go"), Here(0), func(b *Branch) {

@@ -10,12 +10,12 @@ import (
 // Panic is the value with which the code of a branch panicked.
 type Panic struct {
 	Branch string // path of the branch
-	Opened string // position that opened it, as file:line; empty for the main branch
+	Opened string // position at which it was opened, as file:line; empty for the main branch
 	Value  any
 	Stack  []byte
 }
 
-// open adds a branch. Its code begins when the driver resumes it.
+// open adds a branch. Its code begins when the driver resumes the branch.
 func (r *Run) open(path string, f func(*Branch)) *Branch {
 	b := &Branch{run: r, path: path, code: f}
 	r.branches.push(&b.place, b)
@@ -68,7 +68,7 @@ func (r *Run) resume(b *Branch) {
 	}
 }
 
-// crashUnknown describes the end of a branch whose panic value could not be printed.
+// crashUnknown describes the end of a branch if printing its panic value ends the coroutine.
 var crashUnknown = crash{text: "its value calls runtime.Goexit when it is printed"}
 
 func panicEnding(c *crash, p *Panic) Ending {
@@ -94,20 +94,20 @@ func (r *Run) forget(b *Branch) {
 	}
 }
 
-// unwind ends all branches, newest first.
+// unwind ends all branches, newest first. The run cannot continue after that.
 func (r *Run) unwind() {
 	r.dying = true
 	for r.branches.last != nil {
 		b := r.branches.last.item
 		if b.co == nil {
-			r.forget(b) // its code has not begun
+			r.forget(b) // the code of the branch has not begun
 			continue
 		}
 		r.resume(b)
 	}
 }
 
-// unwindBut ends all branches but one, newest first, while the run continues.
+// unwindBut ends all branches except keep, newest first, while the run continues.
 func (r *Run) unwindBut(keep *Branch) {
 	r.dying = true
 	for n := r.branches.last; n != nil; {
@@ -127,7 +127,7 @@ func (r *Run) unwindBut(keep *Branch) {
 // Branches returns the number of open branches.
 func (r *Run) Branches() int { return r.branches.n }
 
-// Blocked returns what each open branch waits for and where, oldest first.
+// Blocked describes the wait of each open branch with its position, oldest first.
 func (r *Run) Blocked() []string {
 	var all []string
 	for n := r.branches.first; n != nil; n = n.next {
@@ -144,7 +144,8 @@ func (r *Run) Blocked() []string {
 	return all
 }
 
-// where returns the position of the call that blocks a branch. It resumes the branch for that.
+// where returns the position of the call that blocks a branch. It resumes the branch to get the
+// position.
 func (r *Run) where(b *Branch) string {
 	if r.current != nil || r.dying {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// ErrNotInTime ends a wait for a message or a payload that had its own timeout. It is an
-// ErrTimeout, but not the ErrTimeout of a scope.
+// ErrNotInTime is the error of a wait for a message or a payload whose own timeout has passed. It
+// matches ErrTimeout, but it is not the error of a scope.
 var ErrNotInTime error = notInTimeError{}
 
 type notInTimeError struct{}
@@ -27,8 +27,9 @@ type scopeError struct {
 func (e *scopeError) Error() string        { return e.text }
 func (e *scopeError) Is(target error) bool { return target == e.is }
 
-// LocalIs makes the error of a run that returns it not match context.Canceled or
-// context.DeadlineExceeded in other runs, where these would mean the end of their own scope.
+// LocalIs marks Is as valid only in this process. If a run returns the error, it does not match
+// context.Canceled or context.DeadlineExceeded in other runs, where a match would mean that their
+// own scope has ended.
 func (e *scopeError) LocalIs() {}
 
 // The reasons for the end of a scope.
@@ -37,7 +38,7 @@ var (
 	ErrTimeout  error = &scopeError{"workflow: timed out", context.DeadlineExceeded}
 )
 
-// timeoutError is the ErrTimeout of a scope. Its text states which timeout expired.
+// timeoutError is the error of a scope that has timed out. Its text contains the timeout.
 type timeoutError struct {
 	ofRun bool
 	after time.Duration
@@ -52,28 +53,30 @@ func (e *timeoutError) Error() string {
 
 func (e *timeoutError) Unwrap() error { return ErrTimeout }
 
-// LocalIs has the meaning of LocalIs of ErrTimeout.
+// LocalIs marks Is as valid only in this process, like for ErrTimeout.
 func (e *timeoutError) LocalIs() {}
 
-// Scope is a set of operations, and of the scopes below it, that are canceled together. The parent
-// drops a scope that has ended.
+// Scope is a set of operations and child scopes that are canceled together. When a scope ends, its
+// parent drops it.
 type Scope struct {
 	run      *Run
 	parent   node[Scope] // node in the parent's list of children
 	children list[Scope]
-	within   *Scope        // the parent, even after the scope has ended
-	due      time.Time     // its own end; zero if it has none
-	after    time.Duration // duration until due
+	within   *Scope        // the parent; remains set after the scope has ended
+	due      time.Time     // end of the scope's own timeout; zero if it has none
+	after    time.Duration // duration of the timeout
 	err      error
 	ended    Promise
 	ops      list[Op] // unresolved operations, in order of creation
 }
 
-// CancelReason returns the reason of the cancel that the run has received, or "" if there is none.
+// CancelReason returns the reason of the cancel that the run has received. It returns "" if there
+// was none.
 func (s *Scope) CancelReason() string { return s.run.state.CancelReason }
 
-// Err returns nil, ErrCanceled or ErrTimeout: exactly these values. The errors of operations that
-// the scope has ended also state which timeout expired.
+// Err returns nil, ErrCanceled or ErrTimeout, and never an error that wraps one of these. In
+// contrast, the errors of operations that the scope has ended also contain the timeout that has
+// passed.
 func (s *Scope) Err() error {
 	switch s.err.(type) { //nolint:errorlint // it is never wrapped
 	case *timeoutError:
@@ -84,8 +87,8 @@ func (s *Scope) Err() error {
 	return s.err
 }
 
-// Limit returns the failure of a run that received a cancel because it has reached a limit, such as
-// the limit of its log; nil if the run does not end for such a reason.
+// Limit returns the failure of a run that received a cancel because it reached a limit, such as the
+// limit of its log. It returns nil if the run received no such cancel.
 func (s *Scope) Limit() *event.Failure {
 	if s.run.state.CancelRequested || s.run.deadlock != nil {
 		return nil
@@ -93,8 +96,8 @@ func (s *Scope) Limit() *event.Failure {
 	return s.run.state.Limit
 }
 
-// NewScope returns a scope that ends when parent does; with a nil parent it never ends. It belongs
-// to the run of b.
+// NewScope returns a scope of the run that ends when parent ends. If parent is nil, the scope never
+// ends by itself.
 func (b *Branch) NewScope(parent *Scope) *Scope {
 	b.enter()
 	s := &Scope{run: b.run, within: parent}
@@ -108,8 +111,8 @@ func (b *Branch) NewScope(parent *Scope) *Scope {
 	return s
 }
 
-// NewDeadline is NewScope with an end of its own: at due the scope ends with ErrTimeout. It costs
-// one wait in the log.
+// NewDeadline is like NewScope, but the scope also ends at due, with ErrTimeout. This takes one
+// wait in the log.
 func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	s := b.NewScope(parent)
 	if s.err == nil {
@@ -118,7 +121,7 @@ func (b *Branch) NewDeadline(parent *Scope, due time.Time) *Scope {
 	return s
 }
 
-// NewTimeout is NewDeadline with a duration from the current time.
+// NewTimeout is like NewDeadline. The scope ends when the duration after has passed.
 func (b *Branch) NewTimeout(parent *Scope, after time.Duration) *Scope {
 	due := b.Until(after)
 	s := b.NewScope(parent)
@@ -128,8 +131,8 @@ func (b *Branch) NewTimeout(parent *Scope, after time.Duration) *Scope {
 	return s
 }
 
-// limit ends the scope at due with ErrTimeout. Its text states the requested duration asked; if
-// that is 0, the recorded duration.
+// limit makes the scope end at due with ErrTimeout. The text of the error contains the requested
+// duration asked. If asked is 0, it contains the recorded duration.
 func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	s.after = max(asked, 0)
 	if !due.After(b.run.now) {
@@ -138,21 +141,21 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
 	op.limits, s.due = s, b.run.state.Open(op.Ref).Due // as it is recorded
-	// Recorded times are whole milliseconds, and the current time has no fractions, so the recorded
-	// duration is less than two milliseconds longer than the requested one (see Until). Another
-	// duration comes from code that was changed since, and the recorded one counts, so the text
-	// does not change.
+	// Recorded times are whole milliseconds, and so is the current time. So the recorded duration
+	// exceeds the requested one by less than two milliseconds (see Until). If the difference is
+	// larger, the code has changed since. The recorded duration then counts, so that the text does
+	// not change.
 	recorded := s.due.Sub(b.run.present())
 	if more := recorded - asked; s != &b.run.root && (asked <= 0 || more < 0 || more >= 2*time.Millisecond) {
-		s.after = max(recorded, 0) // in a modified log the end may precede the beginning
+		s.after = max(recorded, 0) // in a modified log the deadline may precede the beginning of the scope
 	}
 }
 
-// timedOut ends the scope because its own timeout expired.
+// timedOut ends the scope because its own timeout has passed.
 func (s *Scope) timedOut() { s.cancel(&timeoutError{s == &s.run.root, s.after}) }
 
-// Cancel ends the scope with ErrCanceled. It may be called from any branch of the run, and more
-// than once. After the end of the run, or while it is being unwound, it does nothing.
+// Cancel ends the scope with ErrCanceled. Any branch of the run may call it, and more than once. It
+// does nothing after the end of the run or while the run is being unwound.
 func (s *Scope) Cancel() {
 	r := s.run
 	if !onCoroutine() {
@@ -170,9 +173,9 @@ func (s *Scope) Cancel() {
 	s.cancel(ErrCanceled)
 }
 
-// cancel ends the scope and those below it, parents first, and then their operations, in order of
-// creation. Running steps are only requested to stop: their recorded outcome decides. No user code
-// runs meanwhile.
+// cancel ends the scope and the scopes below it, parents first, and then their operations in order
+// of creation. Running steps are only requested to stop: their recorded outcome decides. No user
+// code runs during the call.
 func (s *Scope) cancel(err error) {
 	if s.err != nil {
 		return
@@ -207,15 +210,15 @@ func (s *Scope) mark(err error, all []*Scope) []*Scope {
 }
 
 // mostIgnored is how many operations a branch may begin under ended scopes without waiting in
-// between. Each of them returns the error of its scope at once, so code that ignores the error
-// would never return control: no other event could take effect, not even a termination.
+// between. Each operation returns the error of its scope at once. So code that ignores the error
+// would never return control, and no other event could take effect, not even a termination.
 const mostIgnored = 100_000
 
-// heed counts an operation under an ended scope, and fails the run if the code ignores the end of
-// the scope for too long.
+// heed counts an operation under an ended scope. If the code ignores the end of the scope for too
+// long, heed fails the run.
 //
-// The log records that, so that a replay ends at the same operation. If the log continues there,
-// the code of another build began fewer operations, and this code continues as well.
+// The log records the failure, so that a replay ends at the same operation. If the log continues at
+// this position, the code of another build began fewer operations, and this code continues as well.
 func (b *Branch) heed(s *Scope) {
 	if s == nil || s.err == nil {
 		return

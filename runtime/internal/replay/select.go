@@ -6,7 +6,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Case is one of the events for which a Select waits; exactly one field is set.
+// Case is one of the alternatives of a Select. Exactly one field is set.
 type Case struct {
 	Promise *Promise
 	Topic   string
@@ -14,8 +14,8 @@ type Case struct {
 	Due     time.Time
 }
 
-// inbox returns the topic of a case for a message or hook payload, with its kind of wait and its
-// name; it returns nil for other cases.
+// inbox returns the topic of a case for a message or a hook payload, with the kind of its wait and
+// its name. The topic is nil for other cases.
 func (c *Case) inbox(r *Run) (*topic, event.WaitKind, string) {
 	switch {
 	case c.Topic != "":
@@ -26,10 +26,10 @@ func (c *Case) inbox(r *Run) (*topic, event.WaitKind, string) {
 	return nil, 0, ""
 }
 
-// Select blocks until one of the cases has a value, and takes it; it takes nothing from the others.
-// If several have a value at once, the first in the list wins. It returns the index of the winner,
-// and the message if the winner is a topic or hook, which is nil if the hook is closed. It returns
-// the error of the scope if the scope ends first.
+// Select blocks until one of the cases has a value, and takes that value. It takes nothing from the
+// other cases. If several cases have a value, the first in the list wins. Select returns the index
+// of the winner. If the winner is a topic or a hook, Select also returns the message, which is nil
+// if the hook is closed. If the scope ends first, Select returns the error of the scope.
 func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	b.enter()
 	if i, msg, ok := b.ready(cases); ok {
@@ -45,8 +45,8 @@ func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	if won == wonReleased {
 		return -1, nil, ErrDeadlock
 	}
-	// A value that was taken before the scope ended stays taken, even if this branch runs only
-	// after that.
+	// If a value was taken before the scope ended, Select returns it even if this branch runs only
+	// after the end of the scope.
 	message := won < len(cases) && (cases[won].Topic != "" || cases[won].Hook != nil)
 	if won == len(cases) || ops[won] != nil && ops[won].Canceled != nil && !message {
 		return -1, nil, s.err
@@ -68,7 +68,7 @@ func (b *Branch) Select(s *Scope, cases []Case) (int, *event.Event, error) {
 	return won, got, nil
 }
 
-// ready takes from the first of the cases that has a value already.
+// ready takes the value of the first case that has a value. It reports false if none has.
 func (b *Branch) ready(cases []Case) (int, *event.Event, bool) {
 	for i, c := range cases {
 		switch {
@@ -91,7 +91,7 @@ func (b *Branch) ready(cases []Case) (int, *event.Event, bool) {
 	return -1, nil, false
 }
 
-// openCases creates the waits of the cases that need one.
+// openCases creates the waits of the cases that need a wait in the log.
 func (b *Branch) openCases(s *Scope, cases []Case) ([]source, []*Op) {
 	sources := make([]source, len(cases), len(cases)+1)
 	ops := make([]*Op, len(cases))

@@ -9,16 +9,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// StrayError is the error of a durable operation that was called on a goroutine started by the
-// code. No replay could repeat when such calls happen, and in which order, so the run is blocked
-// before the call has any effect.
+// StrayError is the error of a durable operation that was called on a goroutine that the code has
+// started. A replay could not repeat the times and the order of such calls. So the run is blocked
+// before the call has an effect.
 type StrayError struct {
 	Run      event.RunID
-	Branch   string // branch whose context was used
+	Branch   string // path of the branch whose context was used
 	Position string // file:line of the call; empty if unknown
 }
 
-// Error contains the position of the call, and what to use instead.
+// Error contains the position of the call and describes the alternative.
 func (e *StrayError) Error() string {
 	at := ""
 	if e.Position != "" {
@@ -29,17 +29,17 @@ func (e *StrayError) Error() string {
 		e.Run, e.Branch, at)
 }
 
-// Code cannot query the identity of a goroutine, but it can query one bit that belongs to the
-// goroutine alone, is not inherited, and costs 2 ns: whether a fault at an unexpected address
-// panics on it. The bit is set on coroutines, which are the only goroutines that execute the code
-// of runs, except for goroutines that iter.Pull makes for that code, which take turns with it. The
-// bit is also right in itself on coroutines: such a fault fails the run, like other panics, and not
-// the process.
+// Code cannot query the identity of its goroutine. But it can query one bit that belongs to the
+// goroutine, is not inherited, and takes 2 ns to read: whether a fault at an unexpected address
+// panics. The bit is set on coroutines. Only coroutines execute the code of runs, except for
+// goroutines that iter.Pull creates for that code and that alternate with it. On coroutines the
+// value of the bit is also appropriate: such a fault fails the run, like other panics, and does not
+// end the process.
 
-// markCoroutine marks the goroutine as one that executes the code of runs.
+// markCoroutine marks the current goroutine as one that executes the code of runs.
 func markCoroutine() { debug.SetPanicOnFault(true) }
 
-// onCoroutine reports whether the goroutine executes the code of runs.
+// onCoroutine reports whether the current goroutine executes the code of runs.
 func onCoroutine() bool {
 	if debug.SetPanicOnFault(true) || pulled() {
 		return true
@@ -48,9 +48,9 @@ func onCoroutine() bool {
 	return false
 }
 
-// pulled reports whether the goroutine is one of iter.Pull. Such a goroutine runs while the code
-// that has called next waits for it, and belongs to that code. onCoroutine calls it once per
-// goroutine.
+// pulled reports whether iter.Pull has created the current goroutine. Such a goroutine runs while
+// the code that has called next waits for it, so it belongs to that code. onCoroutine calls pulled
+// once per goroutine.
 func pulled() bool {
 	pcs := make([]uintptr, 64)
 	n := runtime.Callers(0, pcs)
@@ -58,7 +58,7 @@ func pulled() bool {
 		pcs = make([]uintptr, 2*n)
 		n = runtime.Callers(0, pcs)
 	}
-	frames := runtime.CallersFrames(pcs[max(n-8, 0):n]) // a goroutine's first function is last, apart from the runtime's own
+	frames := runtime.CallersFrames(pcs[max(n-8, 0):n]) // the first function of a goroutine is the last frame, except for frames of the Go runtime
 	for {
 		f, more := frames.Next()
 		if strings.HasPrefix(f.Function, "iter.Pull") {
@@ -70,11 +70,11 @@ func pulled() bool {
 	}
 }
 
-// stop ends a goroutine that does not belong to the run and has called a durable operation.
-// Deferred calls run. The goroutine exits instead of panicking, because its panic could not be
-// recovered and would end the process, with all other runs. It changes nothing of the run but
-// stray, which is safe for concurrent use. The run detects it at its next operation; the receiver
-// of Stray is notified at once.
+// stop ends the current goroutine, which does not belong to the run and has called a durable
+// operation. Deferred calls run. The goroutine exits and does not panic, because a panic could not
+// be recovered and would end the process with all other runs. stop changes only the field stray of
+// the run, which is safe for concurrent use. The run detects the call at its next operation. The
+// function Stray is called at once.
 func (r *Run) stop(branch string) {
 	e := &StrayError{Run: r.id, Branch: branch, Position: here()}
 	r.stray.CompareAndSwap(nil, e)
@@ -84,8 +84,8 @@ func (r *Run) stop(branch string) {
 	runtime.Goexit()
 }
 
-// strayed ends the work on a run if an operation was called on another goroutine. Events since the
-// last commit are dropped.
+// strayed reports whether the run cannot continue because an operation was called on another
+// goroutine. It drops the events since the last commit.
 func (r *Run) strayed() bool {
 	if e := r.stray.Load(); e != nil && r.err == nil && !r.ended {
 		r.err = e

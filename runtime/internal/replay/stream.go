@@ -7,8 +7,8 @@ import (
 )
 
 // WriteStream records that the code writes to a stream. encode returns the payload of the event,
-// which contains the chunks to publish and is not kept in the log, or a failure, which ends the
-// run. It is called only if the log does not contain the write yet.
+// which contains the chunks to publish and is not kept in the log. If encode returns a failure, the
+// run ends with it. encode is not called if the log contains the write.
 func (b *Branch) WriteStream(name string, encode func() ([]byte, *event.Failure)) {
 	b.enter()
 	r := b.run
@@ -27,7 +27,7 @@ func (b *Branch) WriteStream(name string, encode func() ([]byte, *event.Failure)
 	r.command(&asked, nil)
 }
 
-// CloseStream records the close of a stream. Further calls do nothing.
+// CloseStream records that the code closes a stream. Calls for a closed stream do nothing.
 func (b *Branch) CloseStream(name string) {
 	b.enter()
 	r := b.run
@@ -55,14 +55,14 @@ func (r *Run) ClosedStreams() []string {
 	return all
 }
 
-// holds reports whether the requested operation is the next one in the log.
+// holds reports whether the next event in the log is the requested operation.
 func (r *Run) holds(asked *event.Event) bool {
 	r.halt()
 	return len(r.feed) > 0 && r.isCommand(&r.feed[0]) && sameOperation(&r.feed[0], asked)
 }
 
-// SetValue publishes a value under a name, even if the scope of the caller has ended. same compares
-// the recorded value with the requested one.
+// SetValue records that the code publishes a value under a name, even if the scope of the caller
+// has ended. same compares the recorded value with the requested one.
 func (b *Branch) SetValue(name, key string, value []byte, same func(recorded []byte) string) {
 	b.enter()
 	asked := event.Event{Type: event.ValueSet, Name: name, Key: key, Payload: value}

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// aChunk returns the encode function of these tests. calls counts its calls.
+// aChunk returns an encode function for WriteStream. calls counts the calls of the function.
 func aChunk(calls *int) func() ([]byte, *event.Failure) {
 	return func() ([]byte, *event.Failure) {
 		*calls++
@@ -20,7 +20,7 @@ func aChunk(calls *int) func() ([]byte, *event.Failure) {
 	}
 }
 
-// unstored returns a log as a store keeps it: without the published chunks.
+// unstored returns a log as a store keeps it, without the published chunks.
 func unstored(log []event.Event) []event.Event {
 	log = slices.Clone(log)
 	for i := range log {
@@ -36,7 +36,7 @@ func TestWriteStream_EncodesAChunkOnceAndLeavesNothingInTheLog(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		b.WriteStream("out", aChunk(&calls))
 		b.CloseStream("out")
-		b.CloseStream("out") // does nothing
+		b.CloseStream("out") // the stream is closed, so this call does nothing
 		return done("1")
 	}
 	h := begin(t, code)
@@ -77,7 +77,7 @@ func TestWriteStream_AFailureEndsTheRunAndNothingStopsThat(t *testing.T) {
 			if recover() != nil {
 				reached = append(reached, "recovered")
 			}
-			b.CloseStream("out") // it is not reached
+			b.CloseStream("out") // the code does not reach this call
 			reached = append(reached, "closed")
 		}()
 		b.WriteStream("out", func() ([]byte, *event.Failure) {
@@ -112,7 +112,7 @@ func TestWriteStream_WhatIsClosedFromOutsideIsClosed(t *testing.T) {
 			b.WriteStream("out", aChunk(&calls))
 			return done("1")
 		})
-		h.apply(event.Event{Type: event.StreamWritten, Name: "out", Key: "flow/p.s#1", Attempt: 1, Item: "i"}) // the code does not observe it
+		h.apply(event.Event{Type: event.StreamWritten, Name: "out", Key: "flow/p.s#1", Attempt: 1, Item: "i"}) // the code does not observe this event
 		h.apply(closed)
 		h.send("go", "1")
 		last := h.log[len(h.log)-1]

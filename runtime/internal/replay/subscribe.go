@@ -2,21 +2,21 @@ package replay
 
 import "slices"
 
-// subscription is the interest of a subscriber in one of the sources for which it waits, with the
-// index of that source.
+// subscription registers a subscriber with one of the sources for which it waits. index is the
+// index of the source.
 type subscription struct {
 	node  node[subscription]
 	to    subscriber
 	index int
 }
 
-// subscriber is notified when a source to which it subscribed has a value. taken is false if it no
-// longer needs one; the value then goes to another subscriber.
+// subscriber is notified when a source to which it has subscribed has a value. notify reports false
+// if the subscriber does not need a value any longer. The value then goes to another subscriber.
 type subscriber interface {
 	notify(index int, value any) (taken bool)
 }
 
-// A source is something that a branch can wait for.
+// A source is an object for which a branch can wait.
 type source interface {
 	subscribe(s *subscription)
 }
@@ -26,8 +26,8 @@ type subscribers struct{ list list[subscription] }
 
 func (l *subscribers) subscribe(s *subscription) { l.list.push(&s.node, s) }
 
-// tell ends the oldest subscription and notifies its subscriber. told is false if there is none.
-// The notified subscriber may end other subscriptions.
+// tell removes the oldest subscription and notifies its subscriber. told is false if there is no
+// subscription. The notified subscriber may remove other subscriptions.
 func (l *subscribers) tell(value any) (taken, told bool) {
 	s := l.list.pop()
 	if s == nil {
@@ -36,20 +36,20 @@ func (l *subscribers) tell(value any) (taken, told bool) {
 	return s.to.notify(s.index, value), true
 }
 
-// waiter is the blocked call of a branch. The first of its sources with a value wins; it takes
-// nothing from the others.
+// waiter is the wait of a blocked branch. The first of its sources with a value wins, and the wait
+// takes nothing from the other sources.
 type waiter struct {
 	b     *Branch
 	won   int // index of the winning source, or one of the constants below
 	value any
-	few   [2]subscription // enough for most waits
-	// outside reports that one of the sources gets its value from outside of the code. The run
-	// counts the branches with such waits.
+	few   [2]subscription // memory for the subscriptions of most waits
+	// outside is set if one of the sources gets its value from outside of the code. The run counts
+	// the branches with such waits.
 	outside bool
 }
 
-// wonNone means that no source has won yet, wonReleased that the wait ended because it is part of a
-// deadlock.
+// wonNone means that no source has won so far. wonReleased means that the wait ended because it was
+// part of a deadlock.
 const wonNone, wonReleased = -1, -2
 
 // release ends the wait without a value.
@@ -58,7 +58,7 @@ func (w *waiter) release() {
 	w.b.run.wake(w.b)
 }
 
-// over removes the wait from the count of the run.
+// over removes the wait from the run's count of waits for outside events.
 func (w *waiter) over() {
 	if w.outside {
 		w.outside = false
@@ -75,9 +75,9 @@ func (w *waiter) notify(index int, value any) bool {
 	return true
 }
 
-// wait blocks the branch until one of the sources has a value, and returns the source's index and
-// the value. None of them may have a value at the call. The index is wonReleased if the wait is
-// part of a deadlock. what and which describe the wait in reports.
+// wait blocks the branch until one of the sources has a value. It returns the index of the source
+// and the value. No source may have a value at the call. The index is wonReleased if the wait is
+// part of a deadlock. Reports describe the wait by what and which.
 func (b *Branch) wait(what, which string, sources ...source) (int, any) {
 	w := &b.waiter
 	w.b, w.won = b, wonNone
@@ -107,21 +107,21 @@ func (b *Branch) wait(what, which string, sources ...source) (int, any) {
 	return w.won, value
 }
 
-// list is a doubly linked list whose nodes are parts of its items, so adding and removing take
-// constant time and allocate nothing. The zero list is empty.
+// list is a doubly linked list whose nodes are fields of its items. So adding and removing an item
+// take constant time and do not allocate. The zero list is empty.
 type list[T any] struct {
 	first, last *node[T]
 	n           int
 }
 
-// node is an item's node in a list. The zero node is in no list.
+// node is the node of an item in a list. The zero node is in no list.
 type node[T any] struct {
 	item       *T
 	in         *list[T]
 	prev, next *node[T]
 }
 
-// push appends item, whose node is n and is in no list.
+// push appends item. Its node n must not be in a list.
 func (l *list[T]) push(n *node[T], item *T) {
 	*n = node[T]{item: item, in: l, prev: l.last}
 	if l.last == nil {
@@ -133,7 +133,7 @@ func (l *list[T]) push(n *node[T], item *T) {
 	l.n++
 }
 
-// pop removes and returns the first item, or returns nil if the list is empty.
+// pop removes and returns the first item. It returns nil if the list is empty.
 func (l *list[T]) pop() *T {
 	if l.first == nil {
 		return nil
@@ -143,7 +143,7 @@ func (l *list[T]) pop() *T {
 	return item
 }
 
-// remove removes the item from its list, if it is in one.
+// remove removes the item from its list. It does nothing if the item is in no list.
 func (n *node[T]) remove() {
 	if n.in == nil {
 		return

@@ -9,15 +9,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// topic contains the messages of one name that the code has not taken yet, or the branches that
-// wait for one.
+// topic contains the messages of one name that the code has not received, or the branches that wait
+// for a message.
 type topic struct {
 	unread []*event.Event
 	subs   subscribers
-	closed bool // no more messages will arrive
+	closed bool // whether no further message will arrive
 }
 
-// close ends all waits.
+// close makes all waits for a message return.
 func (t *topic) close() {
 	t.closed = true
 	for told := true; told; {
@@ -27,7 +27,8 @@ func (t *topic) close() {
 
 func (t *topic) subscribe(s *subscription) { t.subs.subscribe(s) }
 
-// push passes the message to the branch that has waited longest, or keeps it.
+// push passes the message to the branch that has waited longest. If no branch waits, it keeps the
+// message.
 func (t *topic) push(e *event.Event) {
 	for told := true; told; {
 		var taken bool
@@ -59,8 +60,8 @@ func (r *Run) topic(name string) *topic {
 	return t
 }
 
-// Unread calls yield for each message, payload and ask that the code has not taken, in the order of
-// the log.
+// Unread calls yield for each message, payload and ask that the code has not received, in the order
+// of the log.
 func (r *Run) Unread(yield func(*event.Event) bool) {
 	all := append(slices.Clone(r.missed), r.asks.waiting...)
 	for _, t := range r.topics {
@@ -83,7 +84,7 @@ func (r *Run) Unread(yield func(*event.Event) bool) {
 	}
 }
 
-// TryReceive takes a message that has arrived already, or returns nil.
+// TryReceive returns the next message if it has arrived. Otherwise it returns nil.
 func (b *Branch) TryReceive(name string) *event.Event {
 	b.enter()
 	if t := b.run.topic(name); len(t.unread) > 0 {
@@ -92,17 +93,17 @@ func (b *Branch) TryReceive(name string) *event.Event {
 	return nil
 }
 
-// PutBack puts back a message of a topic that the code has taken, as the next one. If the code does
-// not take it again, the run that this one continues as receives it.
+// PutBack puts back a message that the code has received from a topic, so that it is the next
+// message. If the code does not receive it again, the run as which this run continues receives it.
 func (b *Branch) PutBack(name string, e *event.Event) {
 	b.enter()
 	t := b.run.topic(name)
 	t.unread = slices.Insert(t.unread, 0, e)
 }
 
-// Receive takes the next message of a topic. With a zero due it waits without limit; otherwise it
-// returns ErrNotInTime when due is reached. It returns the error of the scope if the scope ends
-// first.
+// Receive returns the next message of a topic. With a zero due it waits without limit. Otherwise it
+// returns ErrNotInTime when due is reached. If the scope ends first, it returns the error of the
+// scope.
 func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, error) {
 	b.enter()
 	return b.receive(s, b.run.topic(name), event.WaitMessage, name, due)
@@ -111,7 +112,7 @@ func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, er
 // ErrClosed is the error of a receive from a closed hook.
 var ErrClosed = errors.New("the hook is closed")
 
-// receive takes the next message of a topic.
+// receive is the implementation of Receive and ReceiveHook.
 func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, due time.Time) (*event.Event, error) {
 	what := "a message of topic "
 	if kind == event.WaitHook {
@@ -144,7 +145,7 @@ func (b *Branch) receive(s *Scope, t *topic, kind event.WaitKind, name string, d
 	return nil, ErrNotInTime
 }
 
-// outcomeOf returns the outcome of a wait that received e; nil means that its topic was closed.
+// outcomeOf returns the outcome of a wait that has received e. If e is nil, the topic was closed.
 func outcomeOf(e *event.Event) event.Outcome {
 	if e == nil {
 		return event.OutcomeCanceled
@@ -152,9 +153,9 @@ func outcomeOf(e *event.Event) event.Outcome {
 	return event.OutcomeReceived
 }
 
-// losers lists the messages that were taken by branches that had lost a race. Code that calls First
-// in a loop and opens a new receive each time loses messages this way, and observes only an endless
-// wait.
+// losers lists the messages that were received by branches that had lost a race. If code calls
+// First in a loop and opens a new receive in each iteration, it loses messages this way, and
+// observes only an endless wait.
 type losers struct{ all []loser }
 
 type loser struct {
@@ -162,16 +163,16 @@ type loser struct {
 	text  string
 }
 
-// WatchLosers makes the run record what losers of races take. It reads the stack each time, so it
-// is for tests.
+// WatchLosers makes the run record the messages that losers of races receive. Each record reads the
+// stack, so it is meant for tests.
 func (r *Run) WatchLosers() {
 	if r.losers == nil {
 		r.losers = &losers{}
 	}
 }
 
-// Losers describes what was taken by branches that had lost a race and whose results were not
-// awaited since. It contains each text once.
+// Losers describes the messages that were received by branches that had lost a race and whose
+// results were not awaited afterwards. It contains each text once.
 func (r *Run) Losers() []string {
 	if r.losers == nil {
 		return nil
@@ -185,10 +186,10 @@ func (r *Run) Losers() []string {
 	return all
 }
 
-// Makes records that the branch resolves a promise.
+// Makes records that the branch resolves the promise p.
 func (b *Branch) Makes(p *Promise) { b.makes, p.maker = p, b }
 
-// takes records that the branch has taken something.
+// takes records that the branch has received a message, if it has lost a race.
 func (b *Branch) takes(what, name string) {
 	if l := b.run.losers; l != nil && b.makes != nil && b.makes.lost {
 		l.all = append(l.all, loser{b.makes, what + name + " at " + here()})

@@ -9,27 +9,27 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Undo is a compensation: it undoes something that the code has done, if the run fails or is
+// Undo is a registered compensation. It undoes an effect of the code if the run fails or is
 // canceled.
 type Undo struct {
 	run    *Run
 	key    string
 	code   func(b *Branch, s *Scope) *event.Failure
 	place  node[Undo] // node in the list of registered undos
-	steps  []string   // steps that it has called
+	steps  []string   // steps that the compensation has called
 	failed *event.Failure
 	over   Promise
 }
 
-// windingUp is the part of a run's end in which compensations are executed.
+// windingUp is the state of the execution of compensations at the end of a run.
 type windingUp struct {
 	begun bool
-	by    *Branch  // the branch that executes them
-	undo  *Undo    // the undo that is being executed
-	alone notifier // notified when no other branch is left
+	by    *Branch  // the branch that executes the compensations
+	undo  *Undo    // the compensation that is being executed; nil if none
+	alone notifier // notified when no other branch is open
 }
 
-// Compensate registers an undo, which is executed at most once.
+// Compensate registers a compensation, which is executed at most once.
 func (b *Branch) Compensate(code func(b *Branch, s *Scope) *event.Failure) *Undo {
 	b.enter()
 	if b.run.windup.undo != nil {
@@ -40,7 +40,7 @@ func (b *Branch) Compensate(code func(b *Branch, s *Scope) *event.Failure) *Undo
 	return u
 }
 
-// Withdraw removes the undo, unless it has begun.
+// Withdraw removes the compensation, unless its execution has begun.
 func (u *Undo) Withdraw() {
 	r := u.run
 	if !onCoroutine() {
@@ -57,9 +57,10 @@ func (u *Undo) Withdraw() {
 	u.place.remove()
 }
 
-// compensate executes the registered undos, newest first, if the run fails or is canceled. Before
-// that it cancels everything under the run's scope and waits for the open branches, whose last
-// operations can be undone as well. It returns the ending with the results of the undos.
+// compensate executes the registered compensations, newest first, if the run fails or is canceled.
+// Before that it cancels everything under the run's scope and waits for the open branches, so that
+// their last operations can be undone as well. It returns the ending, which contains the results of
+// the compensations.
 func (b *Branch) compensate(how Ending) Ending {
 	r := b.run
 	if r.undos.n == 0 || how.Type != event.RunFailed && how.Type != event.RunCanceled {
@@ -87,7 +88,7 @@ func (b *Branch) compensate(how Ending) Ending {
 	return how
 }
 
-// undo executes one undo in a branch and scope of its own.
+// undo executes one compensation in a new branch and a new scope.
 func (b *Branch) undo(u *Undo) {
 	r := b.run
 	r.windup.undo = u
@@ -103,15 +104,16 @@ func (u *Undo) finish(failed *event.Failure) {
 	}
 }
 
-// mostTold bounds the description of each compensation in the terminal event, in bytes.
+// mostTold bounds the description of one compensation in the terminal event, in bytes.
 const mostTold = 1 << 10
 
-// mostToldInAll bounds the descriptions of all executed compensations, and of all failed ones. A
-// run may register any number of them, and its failure is one event, in one commit.
+// mostToldInAll bounds the total length of the descriptions of all executed compensations, and of
+// all failed ones. A run may register any number of compensations, and its failure is a single
+// event in one commit.
 const mostToldInAll = failure.MaxText
 
-// told summarizes compensations for the terminal event: the descriptions of the first ones, and the
-// number of the others.
+// told is a summary of compensations for the terminal event: the descriptions of the first ones and
+// the number of the others.
 type told struct {
 	first       []string
 	bytes, more int
@@ -139,7 +141,7 @@ func (t *told) list() []string {
 	return append(t.first, fmt.Sprintf("… and %d more", t.more))
 }
 
-// describe returns the key of the undo, and the steps that it called.
+// describe returns the key of the compensation and the steps that it has called.
 func (u *Undo) describe() string {
 	if len(u.steps) == 0 {
 		return u.key
@@ -147,9 +149,9 @@ func (u *Undo) describe() string {
 	return failure.Cut(u.key+": "+strings.Join(slices.Compact(u.steps), ", "), mostTold)
 }
 
-// crashed ends the run because a branch has panicked. The registered undos are executed
-// nevertheless. For that the other branches are unwound, since they may wait for events that will
-// never happen.
+// crashed ends the run because a branch has panicked. The registered compensations are executed
+// nevertheless. The other branches are unwound before, because they may wait for events that never
+// happen.
 func (r *Run) crashed(how Ending) {
 	switch {
 	case r.windup.undo != nil:

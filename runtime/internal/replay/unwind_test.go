@@ -32,8 +32,8 @@ func TestClose_UnwindsNewestBranchFirst(t *testing.T) {
 	}
 }
 
-// Whatever deferred calls do while a run is closed, the code does not continue, and the driver is
-// not affected.
+// TestClose_NothingThatDeferredCallsDoStopsTheUnwinding proves that the code does not continue
+// while its run is closed, whatever its deferred calls do. The driver is not affected.
 func TestClose_NothingThatDeferredCallsDoStopsTheUnwinding(t *testing.T) {
 	tests := map[string]func(b *Branch, s, sub *Scope){
 		"recover":          func(*Branch, *Scope, *Scope) { _ = recover() },
@@ -113,7 +113,7 @@ func TestReplaying_IsTrueWhileTheLogIsRepeatedAndWhileUnwinding(t *testing.T) {
 	}
 	seen = nil
 	h.replay(code).run.Close()
-	if diff := cmp.Diff([]bool{true, true, true}, seen); diff != "" { // the last one is by the deferred call
+	if diff := cmp.Diff([]bool{true, true, true}, seen); diff != "" { // the deferred call has made the last observation
 		t.Errorf("replayed and closed (-want +got):\n%s", diff)
 	}
 }
@@ -206,7 +206,8 @@ func TestPool_CoroutineOfAPanicIsAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// The executor parks a run on one goroutine and resumes it on another.
+// TestSetPool_RunGoesOnOnAnotherGoroutine proves that a run can be parked on one goroutine and
+// resumed on another, like by the executors.
 func TestSetPool_RunGoesOnOnAnotherGoroutine(t *testing.T) {
 	code := func(b *Branch, s *Scope, _ []byte) Ending {
 		sum, branches := 0, []*Promise{}
@@ -214,7 +215,7 @@ func TestSetPool_RunGoesOnOnAnotherGoroutine(t *testing.T) {
 			branches = append(branches, spawn(b, s, func(b *Branch) any {
 				for range 5 {
 					doStep(b, s, "p.s", fmt.Sprint(i))
-					sum++ // shared without a lock
+					sum++ // the branches share sum without a lock
 				}
 				return nil
 			}))

@@ -8,24 +8,25 @@ import (
 )
 
 // VersionError is the error of a run that follows a version of a change which the code does not
-// support. The run is blocked, not failed, as after a [MismatchError].
+// support. The run is blocked and not failed, as after a [MismatchError].
 type VersionError struct {
 	Run      event.RunID
 	Change   string
-	Recorded int // 0: the run is older than the change
+	Recorded int // the version that the run follows; 0 if the run is older than the change
 	Min, Max int // versions that the code supports
 }
 
-// Error names the change, the versions and the fix.
+// Error names the change, the versions and how to fix the error.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("run %s does not fit this code: it follows version %d of change %q, and the code knows versions %d to %d: "+
 		"let this worker's code have that version, too, or let the run end on a worker that has it; it goes on there by itself",
 		e.Run, e.Recorded, e.Change, e.Min, e.Max)
 }
 
-// Version returns which version of a change the run follows: the recorded one; latest if the log
-// ends here, which is then recorded; or 0 if earlier code passed this place without calling
-// Version. The first call decides for the run.
+// Version returns the version of a change that the run follows. If the log contains a version, it
+// returns that version. If the log ends here, it records and returns latest. If earlier code has
+// passed this position without calling Version, it returns 0. The first call in a run decides for
+// the whole run.
 func (b *Branch) Version(change string, oldest, latest int) int {
 	b.enter()
 	r := b.run
@@ -59,9 +60,10 @@ func (r *Run) decideVersion(change string, latest int) int {
 	return v
 }
 
-// Continues reports whether code that may continue as new here does so: if the log continues here,
-// whether it did so before, and otherwise wanted. So code may decide it earlier or later than
-// before, even while workers with both kinds of code execute the same run.
+// Continues reports whether code that may continue as new at this position does so. If the log
+// continues here, the log decides; otherwise wanted does. So changed code may decide to continue
+// earlier or later than before, even while workers with the old and the new code execute the same
+// run.
 func (b *Branch) Continues(wanted bool) bool {
 	b.enter()
 	b.run.halt()
@@ -71,10 +73,11 @@ func (b *Branch) Continues(wanted bool) bool {
 	return wanted
 }
 
-// Apart reports whether a call of a step is executed in a run of its own. A call that is in the log
-// keeps its recorded form; a new one has the wanted form. So code that adds or removes the queue or
-// the limits of a step matches the logs of existing runs. A limit that no worker bounds needs no
-// run per step, although workers may read its first configuration at different heartbeats.
+// Apart reports whether a call of a step is executed in a separate run. A call that is in the log
+// keeps its recorded form. A new call has the wanted form. So code that adds or removes the queue
+// or the limits of a step matches the logs of existing runs. Therefore a step that uses only limits
+// without a bound needs no separate run, although workers may read the first configuration of such
+// a limit at different heartbeats.
 func (b *Branch) Apart(step string, wanted bool) bool {
 	b.enter()
 	b.run.halt()

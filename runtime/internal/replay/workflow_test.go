@@ -17,13 +17,13 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// noStore is the store of a client whose runs are replayed without a worker: it only returns its
+// noStore is the store of a client whose runs are replayed without a worker. It only returns its
 // number of partitions.
 type noStore struct{ store.Store }
 
 func (noStore) Partitions() int { return 1 }
 
-// run executes workflow code as users write it, until it waits for something from outside.
+// run executes workflow code until it waits for an event from outside.
 func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run, *[]event.Event) {
 	t.Helper()
 	var def workflow.Definition[workflow.None, string]
@@ -53,7 +53,7 @@ func apply(t *testing.T, r *replay.Run, log *[]event.Event, e event.Event) {
 	*log = append(*log, r.Take()...)
 }
 
-// result returns the result of the run, or a description of why it did not end.
+// result returns the result of the run. If the run has not ended or has failed, it describes that.
 func result(r *replay.Run, log *[]event.Event) string {
 	if !r.Ended() {
 		return fmt.Sprintf("not ended: %q", r.Blocked())

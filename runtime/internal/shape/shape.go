@@ -1,7 +1,7 @@
 // Package shape describes the JSON that can be decoded into a Go type, in a form that can be
-// stored, so that a process without the type can reject values that do not fit. A shape accepts
-// everything that encoding/json decodes into the type without an error. For types with their own
-// JSON decoding methods it accepts everything.
+// stored. With a shape, a process without the type can reject values that do not fit. A shape
+// accepts every value that encoding/json decodes into the type without an error. For a type with
+// its own JSON decoding method it accepts every value.
 package shape
 
 import (
@@ -15,15 +15,15 @@ import (
 	"sync"
 )
 
-// Shape describes a type. At most one of Plain, List, Map and Object is set; Fields belongs to
-// Object. If none is set, any value fits.
+// Shape describes a type. At most one of Plain, List, Map and Object is set. Fields belongs to
+// Object. If none is set, the shape accepts any value.
 type Shape struct {
 	// Plain is "bool", "string", "float64", "int8", "uint64" and so on.
 	Plain  string            `json:"is,omitempty"`
 	List   *Shape            `json:"list,omitempty"`
 	Map    *Shape            `json:"map,omitempty"`
-	Fields map[string]*Shape `json:"fields,omitempty"` // others are allowed, and fields may be missing
-	Object bool              `json:"object,omitempty"` // a struct; Fields may be empty
+	Fields map[string]*Shape `json:"fields,omitempty"` // fields of the object; a value may have other fields, and may lack some of these
+	Object bool              `json:"object,omitempty"` // whether the type is a struct, which may have no fields
 }
 
 // maxNodes bounds the number of described parts of a type.
@@ -32,12 +32,12 @@ const maxNodes = 200
 // builder describes one type.
 type builder struct{ left int }
 
-// maxSize bounds a stored shape, in bytes. Deep parts of larger shapes accept anything.
+// maxSize bounds a stored shape, in bytes. The deeper parts of a larger shape accept any value.
 const maxSize = 1 << 10
 
-var cache sync.Map // reflect.Type → []byte
+var cache sync.Map // maps reflect.Type to []byte
 
-// Of returns the stored shape of a type, or nil if any value fits.
+// Of returns the stored shape of a type. It returns nil if the shape accepts any value.
 func Of(t reflect.Type) []byte {
 	if data, ok := cache.Load(t); ok {
 		return data.([]byte)
@@ -47,7 +47,7 @@ func Of(t reflect.Type) []byte {
 	return data
 }
 
-// encode describes as many levels of a type as fit into the bounds.
+// encode describes as many levels of a type as the bounds permit.
 func encode(t reflect.Type) []byte {
 	for depth := 6; depth > 0; depth-- {
 		b := builder{left: maxNodes}
@@ -84,12 +84,12 @@ func (b *builder) of(t reflect.Type, depth int) *Shape {
 		reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return &Shape{Plain: t.Kind().String()}
 	case reflect.Int:
-		return &Shape{Plain: "int64"} // as on most machines
+		return &Shape{Plain: "int64"} // 64 bits, as on most machines
 	case reflect.Uint:
 		return &Shape{Plain: "uint64"}
 	case reflect.Slice, reflect.Array:
 		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !reads(t.Elem()) {
-			return &Shape{} // a base64 string, or a list
+			return &Shape{} // decoded from a base64 string or from a list
 		}
 		return &Shape{List: b.of(t.Elem(), depth-1)}
 	case reflect.Map:
@@ -132,15 +132,15 @@ func (b *builder) addFields(s *Shape, t reflect.Type, depth int) {
 			name = f.Name
 		}
 		if _, twice := s.Fields[name]; twice || slices.Contains(strings.Split(options, ","), "string") {
-			s.Fields[name] = &Shape{} // encoding/json has its own rules for that
+			s.Fields[name] = &Shape{} // encoding/json has special rules for these fields
 			continue
 		}
 		s.Fields[name] = b.of(f.Type, depth-1)
 	}
 }
 
-// Check returns what in a JSON value does not fit a stored shape. It returns nil if the value fits,
-// or if the shape cannot be decoded.
+// Check returns an error that describes the part of a JSON value that does not fit a stored shape.
+// It returns nil if the value fits or if the shape cannot be decoded.
 func Check(shape, value []byte) error {
 	var s Shape
 	if len(shape) == 0 || json.Unmarshal(shape, &s) != nil {
@@ -195,7 +195,7 @@ func (s *Shape) check(path string, v any) error {
 	return nil
 }
 
-// member returns the shape of a field, or nil if any value fits.
+// member returns the shape of a field. It returns nil if the field accepts any value.
 func (s *Shape) member(name string) *Shape {
 	if s.Map != nil {
 		return s.Map
@@ -211,8 +211,8 @@ func (s *Shape) member(name string) *Shape {
 	return nil
 }
 
-// plain reports whether a value has the plain kind of the shape. A kind that this release does not
-// know accepts any value.
+// plain reports whether a value has the plain kind of the shape. If this release does not define
+// the kind, any value has it.
 func (s *Shape) plain(v any) bool {
 	number, isNumber := v.(json.Number)
 	var parse func(text string, bits int) error
@@ -237,7 +237,7 @@ func (s *Shape) plain(v any) bool {
 	return err != nil || isNumber && parse(number.String(), n) == nil
 }
 
-// cut removes a prefix, and reports whether it was there.
+// cut removes a prefix and reports whether s had the prefix.
 func cut(s *string, prefix string) (found bool) {
 	*s, found = strings.CutPrefix(*s, prefix)
 	return found

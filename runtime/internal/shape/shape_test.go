@@ -63,7 +63,8 @@ var types = []reflect.Type{
 var scalars = []string{"null", "true", `"text"`, `"7"`, `"2024-01-02T03:04:05Z"`, `"AQID"`, "7", "-1", "300", "1.5", "1e2", "1e400", "9223372036854775808", "[]", "{}",
 	"[1]", `["a"]`, "[null]", "[1,2,3]", `{"a":1}`, `{"a":"b"}`, `{"1":{"Text":"x"}}`, `{"1":{"Text":1}}`, `[{"Text":1}]`, `[{"text":"x"}]`, `{"Text":1}`, `{"Name":1}`}
 
-// Check accepts every value that encoding/json decodes, and rejects values of the wrong kind.
+// TestCheck_RefusesNothingThatCanBeRead proves that Check accepts every value that encoding/json
+// decodes, and rejects values of the wrong kind.
 func TestCheck_RefusesNothingThatCanBeRead(t *testing.T) {
 	values := append([]string{}, scalars...)
 	callbackType := reflect.TypeFor[callback]()

@@ -1,4 +1,4 @@
-// Package stack makes goroutines begin with a sufficiently large stack.
+// Package stack grows the stacks of goroutines in advance and finds user functions in stack traces.
 package stack
 
 import (
@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// Grow gives the goroutine a stack that suffices for most steps and workflows and their JSON, while
-// there is hardly anything to copy. Growing later costs as much as the rest of an attempt.
+// Grow gives the goroutine a stack that suffices for most steps and workflows and their JSON. At
+// the start of a goroutine there is almost nothing to copy. If the stack grew later, it would cost
+// as much as the rest of an attempt.
 func Grow() { frame(-1) }
 
 // frame has a large frame that it never uses, because unused memory is not cleared.
@@ -26,14 +27,15 @@ func frame(i int) byte {
 	return space[i/2]
 }
 
-// engine is the import path under which the runtime's packages are.
+// engine is the import path prefix of the runtime's packages.
 var engine = strings.TrimSuffix(reflect.TypeFor[place]().PkgPath(), "internal/stack")
 
-// place is a function on a stack, with its position.
+// place is a function call on a stack, with its position.
 type place struct{ function, file, line string }
 
-// IsUsers reports whether a function in that file is user code: not of the runtime, of the standard
-// library, or generated. The runtime's own tests count as user code.
+// IsUsers reports whether a function in the given file is user code. Code of the runtime and of the
+// standard library is not, and neither is generated code. The runtime's own tests count as user
+// code.
 func IsUsers(function, file string) bool {
 	switch {
 	case function == "", standard(function, file):
@@ -49,15 +51,15 @@ func standard(function, file string) bool {
 	if root := standardRoot(); root != "" {
 		return strings.HasPrefix(file, root)
 	}
-	// The binary was built with -trimpath.
+	// The binary was built with -trimpath, so file names do not contain the root.
 	path := packageOf(function)
 	first, _, _ := strings.Cut(path, "/")
 	return path != "main" && !strings.Contains(first, ".") &&
 		!slices.ContainsFunc(modules(), func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
 }
 
-// standardRoot returns the folder of the standard library's files; empty if the binary does not
-// contain it.
+// standardRoot returns the directory of the standard library's files. It returns "" if the binary
+// does not contain it.
 var standardRoot = sync.OnceValue(func() string {
 	f := runtime.FuncForPC(reflect.ValueOf(strings.Index).Pointer())
 	file, _ := f.FileLine(f.Entry())
@@ -76,15 +78,15 @@ var modules = sync.OnceValue(func() (all []string) {
 	return slices.DeleteFunc(all, func(m string) bool { return m == "" })
 })
 
-// packageOf returns the path of a function's package.
+// packageOf returns the import path of a function's package.
 func packageOf(function string) string {
 	dir := strings.LastIndex(function, "/") + 1
 	name, _, _ := strings.Cut(function[dir:], ".")
 	return function[:dir] + name
 }
 
-// Origin returns the position at which user code panicked, as file:line, from the result of
-// debug.Stack in a deferred call; empty if the stack contains no user code.
+// Origin returns the position at which user code panicked, as file:line. trace is the result of
+// debug.Stack in a deferred call. Origin returns "" if the stack contains no user code.
 func Origin(trace string) string {
 	if p, ok := origin(trace); ok {
 		return p.file + ":" + p.line
@@ -92,15 +94,16 @@ func Origin(trace string) string {
 	return ""
 }
 
-// Function returns the user function that has panicked, as Origin finds it; for a function literal
-// the function that contains it. It is empty if the stack contains none.
+// Function returns the user function that panicked, at the position that Origin returns. For a
+// function literal it returns the enclosing function. It returns "" if the stack contains no user
+// code.
 func Function(trace string) string {
 	p, ok := origin(trace)
 	if !ok {
 		return ""
 	}
 	name := p.function
-	for { // the suffix of a function literal: its number depends on its place in the function
+	for { // The suffix of a function literal is a number that depends on its position in the enclosing function.
 		i := strings.LastIndexByte(name, '.')
 		if i < 0 || strings.Trim(strings.TrimPrefix(name[i+1:], "func"), "0123456789") != "" {
 			return name
@@ -111,7 +114,7 @@ func Function(trace string) string {
 
 func origin(trace string) (place, bool) {
 	lines := strings.Split(trace, "\n")
-	// A deferred call may have panicked again; the first panic is last.
+	// If a deferred call has panicked again, the first panic is the last in the trace.
 	for i, line := range slices.Backward(lines) {
 		if strings.HasPrefix(line, "panic(") {
 			lines = lines[i+1:]
@@ -127,7 +130,7 @@ func origin(trace string) (place, bool) {
 	return place{}, false
 }
 
-// placeOf parses two lines of a stack: a call, and its position in the next line.
+// placeOf parses two lines of a stack trace: a call and its position.
 func placeOf(call, at string) (place, bool) {
 	at, indented := strings.CutPrefix(at, "\t")
 	args := strings.LastIndex(call, "(")

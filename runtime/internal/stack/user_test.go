@@ -26,7 +26,7 @@ func TestOrigin_IsTheUsersLineAlsoWhenTheStandardLibraryPanics(t *testing.T) {
 	count := -1
 	for name, c := range map[string]struct {
 		f     func()
-		after int // line of the panic, relative to Caller
+		after int // line of the panic, relative to the line of Caller
 	}{
 		"its own":          {func() { panic("here") }, 6},
 		"in strings":       {func() { _ = strings.Repeat("x", count) }, 7},
