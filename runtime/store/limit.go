@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// LimitID identifies one part of a limit. A limit with keys has one part for each key; any other
-// limit has one part with an empty key.
+// LimitID identifies one part of a limit. A limit with keys has one part for each key. A limit
+// without keys has one part, whose key is empty.
 type LimitID struct {
 	Name string `json:"Name"`
 	Key  string `json:"Key"`
@@ -26,24 +26,25 @@ func (id LimitID) String() string {
 	return id.Name + "/" + id.Key
 }
 
-// Use is the amount of a limit that a run needs. The run holds it as permits.
+// Use is the weight of a limit that a run needs. While the run holds this weight, it has permits of
+// the limit.
 type Use struct {
 	LimitID
 	Weight int `json:"Weight"` // at least 1
-	// Nested reports that an ancestor of the run holds other permits to its end and waits for this
-	// run. Runs that wait for the ancestor's permits therefore do not hold back this run; otherwise
-	// there would be a deadlock. All uses of a run have the same value.
+	// Nested reports that an ancestor of the run holds other permits until its end and waits for
+	// this run. Runs that wait for the permits of the ancestor do not hold back this run, because
+	// that would be a deadlock. All uses of a run have the same value.
 	Nested bool `json:"Nested,omitempty"`
-	// Local marks a limit that each worker enforces for itself: a claim returns the run only if the
-	// worker's Room suffices. The store counts the use, but does not bound it, and the use holds
-	// back no other run.
+	// Local marks a limit that each worker enforces for itself. A claim returns the run only if the
+	// FreeCapacity of the worker is sufficient. The store counts the use without bounding it, and
+	// the use holds back no other run.
 	Local bool `json:"Local,omitempty"`
 }
 
-// Room is the capacity of a local limit on a worker.
+// FreeCapacity is the capacity of a local limit on a worker.
 type FreeCapacity struct {
 	Limit string
-	Free  int // weight that is not in use on this worker
+	Free  int // weight that is not in use on the worker
 	Most  int // total weight
 }
 
@@ -51,40 +52,41 @@ type FreeCapacity struct {
 type SkippedRun struct {
 	Run   event.RunID
 	Route Route
-	Never bool // the run's weight exceeds the worker's total capacity
+	Never bool // the weight of the run exceeds the total capacity of the worker
 }
 
 // MaxUses is the maximum number of limits that a run may use.
 const MaxUses = 16
 
-// MaxWeight is the largest weight of a use, and the largest number of a LimitConfig.
+// MaxWeight is the maximum weight of a use and the maximum number in a LimitConfig.
 const MaxWeight = math.MaxInt32
 
 // LimitConfig is the configuration of a limit. A zero field imposes no bound.
 type LimitConfig struct {
-	// AtOnce is the weight that may be held at once.
+	// AtOnce is the maximum weight that may be held at the same time.
 	AtOnce int `json:"AtOnce"`
-	// Rate is the weight that may begin in each Per, spread evenly; in any span of Per at most
-	// Rate+Burst-1 begin. Burst is the weight that may begin at once; if 0, it is the weight of 50
-	// ms at the rate, at least 1. If Per is 0, it is one second.
+	// Rate is the weight that may begin in each Per, evenly distributed. In any period of length
+	// Per, at most Rate+Burst-1 begin. Burst is the weight that may begin at the same moment. If
+	// Burst is 0, it is the weight of 50 ms at the rate, but at least 1. If Per is 0, it is one
+	// second.
 	Rate  int           `json:"Rate"`
 	Burst int           `json:"Burst"`
 	Per   time.Duration `json:"Per"`
-	// Refuse makes a start that would have to wait fail with a *StartRefusedError.
+	// Refuse makes a start fail with a *StartRefusedError if it would have to wait.
 	Refuse bool `json:"Refuse"`
-	// Waiting is the maximum weight that may wait, without runs that could begin; further starts
-	// are refused. 0 means any.
+	// Waiting is the maximum weight that may wait. Runs that could begin do not count. Further
+	// starts are refused. 0 means no maximum.
 	Waiting int `json:"Waiting"`
 	// Paused prevents runs from getting permits. Runs that hold permits finish.
 	Paused bool `json:"Paused"`
-	// Follows marks a stored configuration of which only the pause was set. See MergeConfigs.
+	// Follows marks a stored configuration for which only the pause was set. See MergeConfigs.
 	Follows bool `json:"Follows,omitempty"`
 }
 
-// MergeConfigs returns the effective configuration of a part of a limit: own was set for the part,
-// whole was set for all parts, and code is declared in the code; each may be nil. The first of them
-// that is not nil and has not Follows applies. The part is paused if own or whole is paused. set
-// reports whether own or whole exists, and declared whether only code does.
+// MergeConfigs returns the effective configuration of a part of a limit. own was set for the part,
+// whole was set for all parts, and code is declared in the code. Each of them may be nil. The first
+// one that is not nil and has Follows unset applies. The part is paused if own or whole is paused.
+// set reports whether own or whole exists, and declared whether only code exists.
 func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, declared bool) {
 	for _, c := range []*LimitConfig{own, whole, code} {
 		if c != nil && !c.Follows {
@@ -97,8 +99,8 @@ func MergeConfigs(own, whole, code *LimitConfig) (config LimitConfig, set, decla
 	return config, set, !set && code != nil
 }
 
-// Interval returns the time between two weights at the rate, at least a microsecond; 0 if there is
-// no rate.
+// Interval returns the time between two units of weight at the rate, at least a microsecond. It
+// returns 0 if there is no rate.
 func (c *LimitConfig) Interval() time.Duration {
 	if c.Rate <= 0 {
 		return 0
@@ -106,7 +108,7 @@ func (c *LimitConfig) Interval() time.Duration {
 	return max(cmp.Or(c.Per, time.Second)/time.Duration(c.Rate), time.Microsecond)
 }
 
-// Bursts returns the weight that may begin at once under the rate.
+// Bursts returns the weight that may begin at the same moment under the rate.
 func (c *LimitConfig) Bursts() int {
 	if c.Burst > 0 {
 		return c.Burst
@@ -114,15 +116,16 @@ func (c *LimitConfig) Bursts() int {
 	return int(max(50*time.Millisecond/max(c.Interval(), 1), 1))
 }
 
-// Due returns the time, in milliseconds since 1970, at which the rate admits a weight after that
-// many others; 0 means now. It implements the generic cell rate algorithm: tat, in microseconds, is
-// the time of the next weight if all came evenly, and a weight may be early by Bursts()-1
-// intervals. So at most Rate+Bursts()-1 begin in any span of Per.
+// Due returns the time, in milliseconds since 1970, at which the rate permits a weight that comes
+// after the given number of other weights. 0 means now. It implements the generic cell rate
+// algorithm. tat, in microseconds, is the theoretical arrival time: the time of the next weight if
+// all weights were evenly distributed. A weight may be early by Bursts()-1 intervals, so at most
+// Rate+Bursts()-1 begin in any period of length Per.
 func (c *LimitConfig) Due(tat int64, after int, now time.Time) int64 {
 	if c.Rate <= 0 {
 		return 0
 	}
-	// A tat in the past stands for now: later weights count from now.
+	// A tat in the past is replaced by now, so unused weight of the past is not added.
 	at := max(tat, now.UnixMicro()) + int64(after-c.Bursts()+1)*c.Interval().Microseconds()
 	if at <= now.UnixMicro() {
 		return 0
@@ -130,24 +133,24 @@ func (c *LimitConfig) Due(tat int64, after int, now time.Time) int64 {
 	return (at + 999) / 1000
 }
 
-// SetLimit is a request to configure a limit.
+// SetLimit is a request to change the configuration of a limit.
 type SetLimit struct {
-	// LimitID is the part of a limit that gets a configuration of its own. With an empty key, the
-	// configuration applies to all parts that have none of their own.
+	// LimitID is the part of a limit that gets its own configuration. If the key is empty, the
+	// configuration applies to all parts without their own configuration.
 	LimitID
 	Config LimitConfig
-	// Default marks the configuration of the code, which applies only if none was set. The later of
-	// two defaults replaces the earlier one. A default has an empty key.
+	// Default marks the configuration in the code, which applies only if no other configuration was
+	// set. A later default replaces an earlier one. The key of a default is empty.
 	Default bool
-	// Reset removes the configuration that was set. Config and Default are ignored.
+	// Reset removes the configuration that was set before. Config and Default are ignored.
 	Reset bool
-	// KeepPause preserves the pause and ignores Config.Paused: a paused limit stays paused when it
-	// is reset. PauseOnly sets only the pause, to Config.Paused.
+	// KeepPause keeps the current pause and ignores Config.Paused, so a paused limit stays paused
+	// when it is reset. PauseOnly changes only the pause, to Config.Paused.
 	KeepPause, PauseOnly bool
 }
 
-// Given returns the configuration that is set after the request, or nil if there is none. was is
-// the configuration that was set before, or nil.
+// Given returns the configuration after the request, or nil if none is set. was is the
+// configuration before the request, or nil.
 func (s *SetLimit) Given(was *LimitConfig) *LimitConfig {
 	c := s.Config
 	switch {
@@ -170,7 +173,7 @@ func (s *SetLimit) Given(was *LimitConfig) *LimitConfig {
 	return &c
 }
 
-// Check returns an *InvalidError if the limit has no valid name, or if a number of its
+// Check returns an *InvalidError if the name of the limit is invalid, or if a number of the
 // configuration is negative or too large.
 func (s *SetLimit) Check() error {
 	if err := s.LimitID.Check(); err != nil {
@@ -190,7 +193,7 @@ func (s *SetLimit) Check() error {
 	return nil
 }
 
-// Check returns an *InvalidError if the name is empty, or if the name or the key is not valid.
+// Check returns an *InvalidError if the name is empty or invalid, or if the key is invalid.
 func (id LimitID) Check() error {
 	if id.Name == "" {
 		return &InvalidError{What: "limit", Reason: "has no name"}
@@ -201,8 +204,8 @@ func (id LimitID) Check() error {
 	return CheckName("key of a limit", id.Key)
 }
 
-// MergeUses returns the uses sorted by limit. Uses of the same limit are merged into one with the
-// largest weight.
+// MergeUses returns the uses sorted by limit. It merges the uses of the same limit into one use
+// with the largest of their weights.
 func MergeUses(uses []Use) []Use {
 	uses = slices.Clone(uses)
 	slices.SortFunc(uses, func(a, b Use) int {
@@ -212,7 +215,8 @@ func MergeUses(uses []Use) []Use {
 }
 
 // StandingOrder returns the indexes of the uses that are not local, in the order in which a limiter
-// queue comes to count at their limits: limits with keys first, then by name and key.
+// queue begins to count at their limits. Limits with keys come first; within both groups the order
+// is by name and key.
 func StandingOrder(uses []Use) []int {
 	order := make([]int, 0, len(uses))
 	for _, keyed := range []bool{true, false} {
@@ -225,7 +229,7 @@ func StandingOrder(uses []Use) []int {
 	return order
 }
 
-// LocalOf returns uses if some of them are local, otherwise nil.
+// LocalOf returns uses if any of them is local, and nil otherwise.
 func LocalOf(uses []Use) []Use {
 	if slices.ContainsFunc(uses, func(u Use) bool { return u.Local }) {
 		return uses
@@ -233,8 +237,8 @@ func LocalOf(uses []Use) []Use {
 	return nil
 }
 
-// CheckUses returns an *InvalidError unless the uses are sorted as by MergeUses, number at most
-// MaxUses, and have valid names and weights.
+// CheckUses returns an *InvalidError if the uses are not sorted as by MergeUses, if there are more
+// than MaxUses, or if a name or a weight is invalid.
 func CheckUses(uses []Use) error {
 	if len(uses) > MaxUses {
 		return &InvalidError{What: "limits of a run", Value: fmt.Sprint(len(uses)), Reason: fmt.Sprintf("are more than %d", MaxUses)}
@@ -256,15 +260,16 @@ func CheckUses(uses []Use) error {
 	return nil
 }
 
-// Limiter is a store that supports limits, and therefore creates runs with uses. Other stores
-// refuse such runs with [ErrNoLimits].
+// Limiter is a store that supports limits, so it accepts runs with uses. Other stores refuse such
+// runs with [ErrNoLimits].
 type Limiter interface {
-	// SetLimits configures limits in a partition. Runs that the new configuration admits become
-	// claimable at once. Runs that hold permits keep them.
+	// SetLimits changes the configurations of limits in a partition. If the new configuration
+	// permits waiting runs to begin, they can be claimed at once. Runs that hold permits keep them.
 	SetLimits(ctx context.Context, partition int, set []SetLimit) error
-	// Limits returns up to limit parts of limits, ordered by name and key, beginning after the part
-	// after; 0 means 100. It returns the parts that are configured, of which permits are held, or
-	// for which runs wait. The store knows nothing of a limit that is absent from the result.
+	// Limits returns at most limit parts of limits, ordered by name and key, beginning after the
+	// part after. If limit is 0, it returns at most 100. The result contains the parts that are
+	// configured, that have permits in use, or that have waiting runs. A store keeps no data about
+	// other parts.
 	Limits(ctx context.Context, partition int, after LimitID, limit int) ([]LimitState, error)
 }
 
@@ -272,42 +277,41 @@ type Limiter interface {
 type LimitState struct {
 	LimitID
 	Config  LimitConfig
-	Set     bool // the configuration was set at run time, for the part or for the whole limit
-	Default bool // the configuration is that of the code
-	Held    int  // weights
-	Waits   int  // weight of the runs that wait
-	// Away is the part of Waits whose runs wait for another limit first. They take nothing here
-	// before that limit has free capacity for them.
+	Set     bool // the configuration was set at run time, for this part or for all parts
+	Default bool // the configuration is declared in the code
+	Held    int  // weight that runs hold
+	Waits   int  // weight of the waiting runs
+	// Away is the part of Waits that belongs to runs which wait for another limit first. Such a run
+	// takes nothing of this limit until the other limit has free capacity.
 	Away int
-	// Next is the time at which the rate admits a weight; zero if it admits one now or there is no
-	// rate.
+	// Next is the time at which the rate permits a weight. It is zero if the rate permits a weight
+	// now or if there is no rate.
 	Next time.Time
 }
 
-// TurnReader is a store with limits that reports the state of single parts of limits. It serves
-// people who look up what a run waits for.
+// TurnReader is a store with limits that can report the state of single parts of limits. It is used
+// to show what a run waits for.
 type TurnReader interface {
-	// Turns returns the state of parts of limits of a partition, in the order of ids. A part that
-	// the store does not know bounds nothing. The states need not be of one moment.
+	// Turns returns the states of the given parts of limits in a partition, in the order of ids. A
+	// part without stored data is not limited. The states may be read at different moments.
 	Turns(ctx context.Context, partition int, ids []LimitID) ([]Turn, error)
 }
 
-// Turn is the state of a part of a limit, with the run that is next there.
+// Turn is the state of a part of a limit and the next run of the part.
 type Turn struct {
 	LimitState
-	// First is the first of the runs that wait for the part and that no later run overtakes. It is
-	// empty if there is none, or if no claim has examined the run yet.
+	// First is the run that gets permits of the part next, before all later runs. It is empty if no
+	// run waits, or if no claim has examined the first waiting run.
 	First event.RunID
 }
 
-// WaitsAt returns the index of the use at which a run waits for permits. The run must have been
-// waiting since a nonzero time. turns contains the states of the parts of its uses, in the order of
-// uses. WaitsAt returns false if the run waits at none of them, for example because it waits for a
-// worker.
+// WaitsAt returns the index of the use for whose limit a run waits. WaitsSince of the run must not
+// be zero. turns contains the states of the parts of the uses, in the order of uses. ok is false if
+// the run waits for none of them, for example because it waits for a worker.
 //
-// The run's limiter queue waits at the first paused limit, else at the first limit in the standing
-// order that lacks free capacity or where an earlier run is next: the last limit at which the queue
-// counts. This is the only place that decides what is shown.
+// The limiter queue of the run waits for the first limit that is paused. If no limit is paused, it
+// waits for the first limit in the standing order that lacks free capacity or has another run as
+// its next run. Everything that is shown about waiting runs is decided here.
 func WaitsAt(run event.RunID, uses []Use, turns []Turn) (at int, ok bool) {
 	order := StandingOrder(uses[:min(len(uses), len(turns))])
 	for _, i := range order {
@@ -325,22 +329,22 @@ func WaitsAt(run event.RunID, uses []Use, turns []Turn) (at int, ok bool) {
 	return 0, false
 }
 
-// MaxShare is the largest share of a fair key.
+// MaxShare is the maximum share of a fairness key.
 const MaxShare = 100
 
 // Pace is the distance between the positions of two successive runs of a fairness key with share 1.
-// It is divisible by all shares up to 10; larger shares, up to MaxShare, are approximated within
-// one percent.
+// It is divisible by each share up to 10. For larger shares, up to MaxShare, the distance is exact
+// to one percent.
 const Pace = 5040
 
-// PassAfter returns the lowest position of the next run of a fairness key after a run at the given
-// position.
+// PassAfter returns the lowest position of the next run of a fairness key. place is the position of
+// the previous run of the key.
 func PassAfter(place int64, share int) int64 {
 	return place + int64(Pace+share/2)/int64(max(share, 1))
 }
 
-// CheckShare returns an *InvalidError if the fairness key is not a valid name, or if the share is
-// outside 0 to MaxShare or is given without a key.
+// CheckShare returns an *InvalidError if the fairness key is an invalid name, if the share is
+// outside the range from 0 to MaxShare, or if there is a share without a key.
 func CheckShare(fair string, share int) error {
 	switch {
 	case share < 0 || share > MaxShare:
@@ -359,7 +363,7 @@ func (c *Create) Weight() int {
 	return max(c.Share, 1)
 }
 
-// FairID identifies the ready runs of a route and a priority that have fairness keys.
+// FairID identifies a flow: the ready runs of a route and a priority that have fairness keys.
 type FairID struct {
 	Route    Route
 	Priority int

@@ -12,14 +12,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Lists are in the order of creation as recorded by the store that created the runs, not in the
-// order of IDs: the ID of a child contains the time of its parent (see event.DerivedRunID), and
-// other IDs come from the clocks of clients. The position of a run does not change during its
-// existence. So a cursor remains valid after its run is gone, and the following pages neither skip
-// nor repeat a run.
+// Lists are ordered by the time of creation that the store recorded, not by ID. An ID is not
+// suitable, because the ID of a child contains the time of its parent (see event.DerivedRunID), and
+// other IDs contain times of the clocks of clients. The position of a run in the order never
+// changes. Therefore a cursor stays valid after its run was removed, and the following pages
+// neither skip nor repeat a run.
 
-// NewestFirst compares runs in the order of lists: by descending time of creation, and within one
-// millisecond by descending ID. Query.Oldest reverses the order.
+// NewestFirst compares runs in the order of lists: by descending time of creation and, within a
+// millisecond, by descending ID. Query.Oldest reverses the order.
 func NewestFirst(a, b *Record) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Run, a.Run))
 }
@@ -29,8 +29,8 @@ func CursorAfter(r *Record) string {
 	return strconv.FormatInt(r.CreatedAt.UnixMilli(), 10) + "." + string(r.Run)
 }
 
-// After returns the last run of the previous page and the time of its creation. The run is empty if
-// the query begins with the first run.
+// After returns the last run of the previous page and the creation time of that run. The run is
+// empty if the query begins with the first page.
 func (q *Query) After() (created time.Time, run event.RunID, err error) {
 	if q.Cursor == "" {
 		return time.Time{}, "", nil
@@ -46,7 +46,7 @@ func (q *Query) After() (created time.Time, run event.RunID, err error) {
 	return time.UnixMilli(ms).UTC(), run, nil
 }
 
-// Work returns how many runs the query may read.
+// Work returns the maximum number of runs that the query may read.
 func (q *Query) Work() int {
 	if q.Budget > 0 {
 		return q.Budget
@@ -54,7 +54,7 @@ func (q *Query) Work() int {
 	return DefaultBudget
 }
 
-// Matches reports whether the query selects a run. It ignores Cursor, Limit, Budget and Oldest.
+// Matches reports whether the query selects the run r. It ignores Cursor, Limit, Budget and Oldest.
 func (q *Query) Matches(r *Record) bool {
 	if !q.OfStatus(r.Status) || !q.OfRoute(r.Route) ||
 		q.WorkflowID != "" && q.WorkflowID != r.WorkflowID ||
@@ -75,18 +75,18 @@ func (q *Query) Matches(r *Record) bool {
 	return true
 }
 
-// OfStatus reports whether the query selects runs of a status.
+// OfStatus reports whether the query may select runs with the status s.
 func (q *Query) OfStatus(s event.Status) bool {
 	return len(q.Statuses) == 0 || slices.Contains(q.Statuses, s)
 }
 
-// OfRoute reports whether the query selects runs of a route.
+// OfRoute reports whether the query may select runs of the route c.
 func (q *Query) OfRoute(c Route) bool {
 	return (q.Workflow == "" || q.Workflow == c.Workflow) && (q.Queue == "" || q.Queue == c.Queue) &&
 		!(q.Started && event.Internal(c.Workflow))
 }
 
-// Add adds n runs with a status and a route to the counts.
+// Add adds n runs with the given status and route to the counts.
 func (c *Counts) Add(status event.Status, route Route, n int) {
 	if n == 0 {
 		return
@@ -97,22 +97,22 @@ func (c *Counts) Add(status event.Status, route Route, n int) {
 	c.Runs[Counted{status, route}] += n
 }
 
-// ByStatus returns how many runs have each status.
+// ByStatus returns the number of runs by status.
 func (c Counts) ByStatus() map[event.Status]int {
 	return sums(c, func(k Counted) event.Status { return k.Status })
 }
 
-// ByWorkflow returns how many runs there are of each workflow.
+// ByWorkflow returns the number of runs by workflow.
 func (c Counts) ByWorkflow() map[string]int {
 	return sums(c, func(k Counted) string { return k.Route.Workflow })
 }
 
-// ByQueue returns how many runs there are on each queue.
+// ByQueue returns the number of runs by queue.
 func (c Counts) ByQueue() map[string]int {
 	return sums(c, func(k Counted) string { return k.Route.Queue })
 }
 
-// Total returns how many runs there are.
+// Total returns the number of all counted runs.
 func (c Counts) Total() int {
 	n := 0
 	for _, one := range c.Runs {
@@ -129,13 +129,13 @@ func sums[K comparable](c Counts, of func(Counted) K) map[K]int {
 	return sums
 }
 
-// Label is a workflow ID or a tag. An index finds the runs that have a label.
+// Label is a workflow ID or a tag, under which an index lists the runs that have it.
 type Label struct {
 	WorkflowID string // empty if the label is a tag
 	Tag, Value string
 }
 
-// String names the label.
+// String returns the kind and the value of the label.
 func (l Label) String() string {
 	if l.WorkflowID != "" {
 		return fmt.Sprintf("workflow id %q", l.WorkflowID)
@@ -146,10 +146,10 @@ func (l Label) String() string {
 // Labels returns the labels of a run.
 func (r *Record) Labels() []Label { return labels(r.WorkflowID, r.Tags) }
 
-// Labels returns the labels that every run selected by the query has.
+// Labels returns the labels that a run must have to be selected by the query.
 func (q *Query) Labels() []Label { return labels(q.WorkflowID, q.Tags) }
 
-// labels returns the workflow ID first, then the tags ordered by name.
+// labels returns the workflow ID as the first label, and then the tags ordered by name.
 func labels(workflowID string, tags map[string]string) (all []Label) {
 	if workflowID != "" {
 		all = append(all, Label{WorkflowID: workflowID})

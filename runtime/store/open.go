@@ -19,14 +19,15 @@ var drivers = struct {
 	exists: map[string]func(context.Context, string) error{},
 }
 
-// Register makes a kind of store available to [Open] under the scheme of its URLs. The packages of
-// stores call it from init; a program imports the packages that it needs. It panics if the scheme
-// is taken.
+// Register makes a kind of store available to [Open] under the scheme of its URLs. The package of a
+// store calls it from init, and a program imports the packages of the stores that it uses. Register
+// panics if the scheme is already registered.
 func Register(scheme string, open func(ctx context.Context, url string) (Store, error)) {
 	register(drivers.open, "Register", scheme, open, open == nil)
 }
 
-// register records f under a scheme. name is the exported function that the caller implements.
+// register records f under a scheme. name is the exported function that calls register. missing
+// reports whether f is nil.
 func register[F any](known map[string]F, name, scheme string, f F, missing bool) {
 	drivers.Lock()
 	defer drivers.Unlock()
@@ -39,9 +40,9 @@ func register[F any](known map[string]F, name, scheme string, f F, missing bool)
 	known[scheme] = f
 }
 
-// RegisterExists registers the function with which [OpenExisting] checks whether a store of a
-// scheme exists. exists must return a *[MissingError] if it does not, and must change nothing.
-// RegisterExists panics if the scheme already has such a function.
+// RegisterExists registers the function with which [OpenExisting] checks whether a store with the
+// given scheme exists. If the store does not exist, exists must return a *[MissingError]. It must
+// not change anything. RegisterExists panics if the scheme already has such a function.
 func RegisterExists(scheme string, exists func(ctx context.Context, url string) error) {
 	register(drivers.exists, "RegisterExists", scheme, exists, exists == nil)
 }
@@ -75,9 +76,9 @@ func Open(ctx context.Context, url string) (Store, error) {
 	return s, nil
 }
 
-// OpenExisting is [Open] for programs that inspect a store. If no store exists at the URL, perhaps
-// because the URL is wrong, it returns a *[MissingError] and creates nothing. A kind of store
-// without RegisterExists is opened as by Open.
+// OpenExisting is like [Open] but never creates a store. It is for programs that inspect a store.
+// If no store exists at the URL, perhaps because the URL is wrong, it returns a *[MissingError]. If
+// the kind of store has no function from RegisterExists, OpenExisting is the same as Open.
 func OpenExisting(ctx context.Context, url string) (Store, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	drivers.RLock()
@@ -91,8 +92,9 @@ func OpenExisting(ctx context.Context, url string) (Store, error) {
 	return Open(ctx, url)
 }
 
-// named returns the part of an error text that contains the unknown scheme of a URL. It returns
-// nothing if the scheme may be part of a user name or a password.
+// named returns the part of an error text that contains the unknown scheme of a URL. It returns an
+// empty string if the scheme may be part of a user name or a password. rest is the URL after the
+// scheme.
 func named(scheme, rest string) string {
 	if !plain.MatchString(scheme) || strings.Contains(rest, "@") && !strings.HasPrefix(rest, "//") {
 		return ""

@@ -7,112 +7,118 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The reasons of repairs. Each names the state in which a run was found; package fsck describes the
-// repairs.
+// Reasons of repairs. Each reason names the state in which fsck found a run. Package fsck describes
+// the repairs.
 const (
-	// ReasonTimeout: the time limit of the run or of a wait had expired, and no timer would have
-	// woken the run.
+	// ReasonTimeout means that the time limit of the run or of a wait had expired, and no timer
+	// would have woken the run.
 	ReasonTimeout Reason = "timeout"
-	// ReasonStuckCreated: the run was created and never started, and no session could ever have
-	// claimed it.
+	// ReasonStuckCreated means that the run was created and never started, and no session could
+	// have claimed it.
 	ReasonStuckCreated Reason = "stuck_created"
-	// ReasonStuckCompleted: its log ends with its completion, which the store had not recorded.
+	// ReasonStuckCompleted means that the log ends with the completion of the run, which the store
+	// had not recorded.
 	ReasonStuckCompleted Reason = "stuck_completed"
-	// ReasonStuckFailed: its log ends with its failure, which the store had not recorded.
+	// ReasonStuckFailed means that the log ends with the failure of the run, which the store had
+	// not recorded.
 	ReasonStuckFailed Reason = "stuck_failed"
-	// ReasonStuckTerminal: its log ends in another way, which the store had not recorded, or the
-	// run had ended and the store still had data that only open runs have.
+	// ReasonStuckTerminal means that the log ends with another end of the run, which the store had
+	// not recorded, or that the run had ended and the store had data that only open runs have.
 	ReasonStuckTerminal Reason = "stuck_terminal"
-	// ReasonNoClaim: it was owned, but by a session that would never be recovered.
+	// ReasonNoClaim means that the run was owned by a session that would never be recovered.
 	ReasonNoClaim Reason = "no_claim"
-	// ReasonStuckRunning: it had started and not ended, and nothing would have woken it at the time
-	// required by its log.
+	// ReasonStuckRunning means that the run had started and not ended, and nothing would have woken
+	// it at the time that its log requires.
 	ReasonStuckRunning Reason = "stuck_running"
-	// ReasonRetryAfterFailure: a failed step waited for its next attempt, and no
-	// timer would have woken the run.
+	// ReasonRetryAfterFailure means that a failed step waited for its next attempt, and no timer
+	// would have woken the run.
 	ReasonRetryAfterFailure Reason = "retry_after_failure"
-	// ReasonWrongRecord: the queue state was right, but its metadata, or the index
-	// entries that lead to it, did not agree with its log.
+	// ReasonWrongRecord means that the queue state was correct, but the metadata or an index entry
+	// of the run contradicted the log.
 	ReasonWrongRecord Reason = "wrong_record"
-	// ReasonDamagedLog: its log cannot be read to its end. The run was blocked.
+	// ReasonDamagedLog means that the log cannot be read to its end. The repair has blocked the
+	// run.
 	ReasonDamagedLog Reason = "damaged_log"
-	// ReasonLostRecord: neither a record of its outbox nor its log contained the operation or the
-	// receiver of the record. The record was removed.
+	// ReasonLostRecord means that an outbox record lacked its operation or its receiver, and the
+	// log did not contain them. The repair has removed the record.
 	ReasonLostRecord Reason = "lost_record"
 )
 
-// Rebuilder is a store that can delete the data it keeps of a run beside its log and write them
-// again. Package fsck decides what to write; the store makes no decision.
+// Rebuilder is a store that can delete the derived data of a run and write them anew. Package fsck
+// decides which data to write; the store decides nothing.
 type Rebuilder interface {
-	// ReadPartition reads all data of a partition as of one moment, including data that no index
-	// refers to and damaged data.
+	// ReadPartition reads all data of a partition, including damaged data and data to which no
+	// index refers. The result is one consistent state.
 	ReadPartition(ctx context.Context, partition int) (*PartitionState, error)
 }
 
-// PartitionState is a partition as of one moment.
+// PartitionState is a consistent state of a partition.
 //
-// Rebuild and Defect.Do are atomic actions. They act only if the data that they change are still as
-// in this state; otherwise they return false and write nothing. So any number of processes may
-// repair a store at the same time, while workers use it.
+// Rebuild and Defect.Do are atomic actions. They act only if the data that they change are the same
+// as in this state. Otherwise they return false and write nothing. Therefore any number of
+// processes may repair a store at the same time, while workers use it.
 type PartitionState struct {
-	// Snapshot contains all runs. A run whose metadata is lost has no queue state, only its ID and
-	// frames. A session without a lease that can be restored has a lease without an end.
+	// Snapshot contains all runs. A run without metadata has only its ID and frames, and no queue
+	// state. A session whose missing lease can be restored has a lease without an end.
 	Snapshot *Snapshot
-	// Partial reports that runs were left out because they changed faster than they could be read.
-	// Missing data may belong to them.
+	// Partial reports that some runs are missing because they changed faster than they could be
+	// read. Data that seem to be missing may belong to them.
 	Partial bool
-	// Defects are damages that a Snapshot cannot represent.
+	// Defects contains damage that a Snapshot cannot represent.
 	Defects []Defect
-	// Rebuild rewrites one run. It writes an entry for each reason into the audit trail of a run
-	// that exists.
+	// Rebuild rewrites one run. If the run exists, it adds an entry to the audit trail for each
+	// reason.
 	Rebuild func(ctx context.Context, r *Rebuild) (bool, error)
 }
 
-// Defect is damage that a store finds in itself.
+// Defect is damage that a store has found in its own data.
 type Defect struct {
 	Invariant int         // number of the invariant in package fsck
-	Run       event.RunID // empty if it concerns no particular run
+	Run       event.RunID // empty if the defect concerns no single run
 	What      string
 	Explain   string
-	// Repair describes the effect of Do. Do repairs data that several runs share or that follow
-	// from no log. If it is nil, rebuilding Run repairs the defect; without a Run nothing does.
+	// Repair describes the effect of Do. Do repairs data that several runs share or that do not
+	// follow from a log. If Do is nil, a rebuild of Run repairs the defect. If Run is empty as
+	// well, the defect cannot be repaired.
 	Repair string
 	Do     func(ctx context.Context) (bool, error)
 }
 
-// Rebuild describes a run after it was rebuilt. The store removes all references to the run, and
-// writes it again: its record, its position in its queue state, its entries in all indexes of runs,
-// and the references of its workflow ID. An owned run loses its owner, whose fence becomes invalid.
+// Rebuild describes the data of a run after its rebuild. The store removes all references to the
+// run. Then it writes the record, the position in the queue state, the entries in all indexes of
+// runs, and the references of the workflow ID. An owned run loses its owner, whose fence becomes
+// invalid.
 //
-// Data that are not derived from the log are kept, except for the changes in Drop, Remove, Write
-// and Confirm: unread items, step data, the IDs of accepted items, and the records of its outbox,
-// whose delivery state is only in the outbox.
+// The rebuild keeps data that do not follow from the log, except for the changes in Drop, Remove,
+// Write and Confirm. These data are unread items, step data, the IDs of accepted items, and the
+// outbox records, whose delivery state is only in the outbox.
 type Rebuild struct {
 	Run event.RunID
-	// Record is the complete metadata. Its queue state is not StateOwned, and Owner and Token are
-	// empty. Nil means that no run with this ID exists, neither metadata nor log: all other data
-	// under the ID are removed, except for fresh records.
+	// Record is the complete metadata. Its queue state must not be StateOwned, and Owner and Token
+	// must be empty. Nil means that no run with this ID exists, neither its metadata nor its log.
+	// Then the rebuild removes all other data under the ID except fresh outbox records.
 	//
-	// An open run becomes the active run of its workflow ID, or with StateQueued takes its position
-	// in the queue, by default the last one. The sessions that could not replay the run are
-	// removed, so that each may try it again.
+	// An open run becomes the active run of its workflow ID. With StateQueued it keeps its position
+	// in the queue, or becomes the last run of the queue. The rebuild removes the sessions that
+	// could not replay the run, so that each of them may try it again.
 	Record *Record
-	// Hidden reports that the ended run was deleted; Last that it is the last ended run of its
-	// workflow ID.
+	// Hidden reports that the ended run was deleted. Last reports that it is the last ended run of
+	// its workflow ID.
 	Hidden, Last bool
-	// Remember adds accepted items to what the chain has seen.
+	// Remember contains accepted items to add to Seen of the chain.
 	Remember map[event.ItemID]time.Time
-	// Drop removes items from the inbox, by their positions in ascending order. An ended run loses
-	// all of them.
+	// Drop contains the positions of items to remove from the inbox, in ascending order. An ended
+	// run loses all items.
 	Drop []int
-	// StepData is added to that of the run, unless it has ended.
+	// StepData is added to the step data of the run unless the run has ended.
 	StepData map[string][]byte
 
-	// Remove contains records of the outbox to remove. The run need not exist.
+	// Remove contains outbox records to remove, even if the run does not exist.
 	Remove []Outgoing
-	// Write contains records to write as a commit does, after all others and after Remove.
+	// Write contains outbox records to write as by a commit. They follow all other records, and are
+	// written after the removal of Remove.
 	Write []Send
-	// Confirm contains records whose traces at the run, or its chain, are removed as by
+	// Confirm contains the IDs of records whose traces at the run or its chain are removed, as by
 	// Outbox.Confirm.
 	Confirm []event.ItemID
 

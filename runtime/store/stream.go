@@ -7,57 +7,57 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Streams are data that runs publish beside their logs: numbered chunks of
-// bytes under a name. They belong to the chain: a continuation writes to the
-// streams of the run before, and each run of the chain names them.
-// They are kept as long as the first run of the chain, which is purged last.
+// Streams contains data that runs publish in addition to their logs: chunks of bytes, numbered
+// under a name. A stream belongs to the chain. A run that continues another run writes to the same
+// streams, and each run of the chain can be used to read them. A stream is kept until the first run
+// of the chain is purged, which is purged last.
 //
-// Runs write by [Commit.Publish], in one action with the frame that records why,
-// so that a replay writes nothing twice; their steps write by Publish, while they
-// are executed.
+// A run writes by [Commit.Publish] in the same action as the frame that causes it, so a replay
+// writes nothing twice. A step writes by Publish while it is executed.
 type Streams interface {
-	// Publish appends chunks to streams of an owned run, all of them or none. ErrFenced: the run is
-	// not owned under this fence. ErrStreamClosed: one of the streams is closed. A chunk whose
-	// Writer has already written its Nth chunk to that stream is skipped, so the caller can repeat
-	// a call whose result was lost. Close and Drop are not allowed, because the end of a stream is
-	// recorded in a log.
+	// Publish appends chunks to streams of an owned run, all of them or none. It returns ErrFenced
+	// if the run is not owned under this fence, and ErrStreamClosed if one of the streams is
+	// closed. It skips a chunk whose Writer has already written its Nth chunk to the stream, so the
+	// caller can repeat a call whose result was lost. It does not permit Close and Drop, because
+	// the end of a stream must be recorded in a log.
 	Publish(ctx context.Context, run event.RunID, fence Fence, chunks []Publication) error
-	// ReadStream reads a part of a stream. ErrRunNotFound: there is no such run. A stream that was
-	// never written is empty.
+	// ReadStream reads a part of a stream. It returns ErrRunNotFound if the run does not exist. A
+	// stream without any write is empty.
 	ReadStream(ctx context.Context, r ReadStream) (StreamPage, error)
-	// AwaitStream blocks while the stream's last chunk is the one with that index (0:
-	// there is none), it is open, and the chain has not ended; or until the run does
-	// not exist (ErrRunNotFound), or ctx ends (ctx.Err()). It is a hint: it may return
-	// too early.
+	// AwaitStream blocks until the last chunk of the stream has an index other than after, the
+	// stream is closed, or the chain has ended. An index of 0 means that there is no chunk. It
+	// returns ErrRunNotFound if the run does not exist, and ctx.Err() if ctx ends. The result is a
+	// hint: AwaitStream may return too early.
 	AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error
 }
 
-// StreamLister is a store that lists the streams of a chain.
+// StreamLister is a store that can list the streams of a chain.
 type StreamLister interface {
-	// StreamNames returns the names of the streams of the chain of a run, sorted. ErrRunNotFound: there is no such run.
+	// StreamNames returns the names of the streams of the chain of a run, sorted. It returns
+	// ErrRunNotFound if the run does not exist.
 	StreamNames(ctx context.Context, run event.RunID) ([]string, error)
 }
 
-// Publication is a change of a stream. Its parts are applied in this order: Drop, Body, Keep,
-// Close.
+// Publication is a change of a stream. Its parts are applied in the order Drop, Body, Keep, Close.
 type Publication struct {
-	// Stream is its name: any bytes, at least one and at most [MaxStreamName].
+	// Stream is the name of the stream. It may contain any bytes, at least one and at most
+	// [MaxStreamName].
 	Stream string
-	// Drop removes the stream with all its chunks, even if it is closed. If a
-	// Body follows, that is chunk 1 of a new stream.
+	// Drop removes the stream with all its chunks, even if the stream is closed. A Body in the same
+	// publication becomes chunk 1 of a new stream.
 	Drop bool
-	// Body is appended as the next chunk; the first chunk of a stream has index 1. Nil appends
+	// Body is appended as the next chunk. The first chunk of a stream has index 1. Nil appends
 	// nothing. A commit that appends to a closed stream skips the chunk and succeeds.
 	Body []byte
-	// Keep is the number of last chunks to keep; all others are removed, even from a closed stream.
-	// 0 removes none.
+	// Keep is the number of chunks to keep at the end of the stream. All other chunks are removed,
+	// even from a closed stream. 0 removes none.
 	Keep int
-	// Close closes the stream: no chunk follows.
+	// Close closes the stream, so that no chunk can follow.
 	Close bool
-	// Writer and Nth identify the chunk, so that a repeated call of [Streams.Publish] is
-	// recognized. Each Writer counts from 1 for each stream and begins a call only after the
-	// previous one has returned. An empty Writer means that the call is never repeated. Commits
-	// have no Writer, because their CommitID identifies them.
+	// Writer and Nth identify the chunk, so that a store can detect a repeated call of
+	// [Streams.Publish]. Each Writer counts its chunks from 1 for each stream, and begins a call
+	// only after its previous call has returned. An empty Writer means that the call is never
+	// repeated. Commits have no Writer, because they are identified by their CommitID.
 	Writer string
 	Nth    uint64
 }
@@ -65,8 +65,8 @@ type Publication struct {
 // MaxStreamName is the maximum length of the name of a stream, in bytes.
 const MaxStreamName = 512
 
-// CheckStreamName returns an error for an invalid name of a stream. Stores call it before
-// everything else, in all operations on streams.
+// CheckStreamName returns an error if the name of a stream is invalid. Stores call it first in all
+// operations on streams.
 func CheckStreamName(name string) error {
 	switch {
 	case name == "":
@@ -77,8 +77,8 @@ func CheckStreamName(name string) error {
 	return nil
 }
 
-// CheckPublish returns an error for publications of steps that are invalid in any state of the
-// store. Stores call it first in [Streams.Publish].
+// CheckPublish returns an error if publications of a step are invalid regardless of the state of
+// the store. Stores call it first in [Streams.Publish].
 func CheckPublish(chunks []Publication) error {
 	for i := range chunks {
 		c := &chunks[i]
@@ -97,8 +97,8 @@ func CheckPublish(chunks []Publication) error {
 	return nil
 }
 
-// CheckPublish returns an error if the publications of the commit are invalid in any state of the
-// store. Stores call it first in [Store.Commit].
+// CheckPublish returns an error if the publications of the commit are invalid regardless of the
+// state of the store. Stores call it first in [Store.Commit].
 func (c *Commit) CheckPublish() error {
 	for i := range c.Publish {
 		p := &c.Publish[i]
@@ -130,29 +130,29 @@ func (p *Publication) check() error {
 type ReadStream struct {
 	Run    event.RunID
 	Stream string
-	// From is the first index to return. Chunks that are not kept any more are
-	// left out: the page begins with the first that is.
+	// From is the index of the first chunk to return. If this chunk was removed, the page begins
+	// with the first kept chunk.
 	From uint64
-	// Tail, if positive, returns the last so many chunks instead, or all if there
-	// are fewer.
+	// Tail, if positive, is the number of chunks to return from the end of the stream. From is then
+	// ignored.
 	Tail int
-	// Limit is the greatest number of chunks to return; 0: 256, negative: none.
-	// A store may return fewer to bound the size of a page, but at least one.
+	// Limit is the maximum number of chunks to return. 0 means 256, and a negative number none. A
+	// store may return fewer chunks to bound the size of a page, but at least one.
 	Limit int
 }
 
 // DefaultStreamPage is the number of chunks of a page if ReadStream.Limit is 0.
 const DefaultStreamPage = 256
 
-// StreamPage is a part of a stream, and the state of the stream.
+// StreamPage is a part of a stream and the state of the stream.
 type StreamPage struct {
 	Chunks []Chunk // in order, without gaps
-	// First is the index of the first chunk that is kept, 0 if there is none. Last is the greatest
-	// index that was written, even if that chunk has been removed.
+	// First is the index of the first kept chunk, or 0 if there is none. Last is the highest index
+	// that was written, even if that chunk was removed.
 	First, Last uint64
-	// Closed reports that no chunk follows Last.
+	// Closed reports that no chunk can follow Last.
 	Closed bool
-	// Ended reports that all runs of the chain have ended, so the stream cannot grow.
+	// Ended reports that all runs of the chain have ended, so that the stream cannot grow.
 	Ended bool
 }
 
@@ -162,11 +162,11 @@ type Chunk struct {
 	Body  []byte
 }
 
-// StreamState is a stream as a snapshot shows it.
+// StreamState is the state of a stream in a snapshot.
 type StreamState struct {
 	Chunks []Chunk
 	Last   uint64
 	Closed bool
-	// Writers contains the Nth of the last chunk of each writer; it is nil if there are none.
+	// Writers contains the Nth of the last chunk of each writer. It is nil if there are no writers.
 	Writers map[string]uint64
 }

@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// ViewSpace is the space of the entries that contain views of the list of runs: named filters that
-// all users of a store share. The key is the name of the view.
+// ViewSpace is the space of the entries for views of the list of runs. A view is a named filter
+// that all users of a store share. The key of an entry is the name of the view.
 const ViewSpace = "views"
 
-// SaveView stores a view with the time of the store's clock, replacing a view of the same name. When
-// it returns nil, the view is as durable as a commit. It returns an *InvalidError if View.Check
-// refuses the view, and ErrViewsFull if there are MaxViews views with other names.
+// SaveView stores a view with the current time of the clock of the store. It replaces a view with
+// the same name. If it returns nil, the view is as durable as a commit. It returns an *InvalidError
+// if View.Check refuses the view, and ErrViewsFull if there are MaxViews other views.
 func SaveView(ctx context.Context, s Entries, v View) error {
 	packed, err := v.pack(s.Clock().Now())
 	if err == nil {
@@ -32,7 +32,7 @@ func SaveView(ctx context.Context, s Entries, v View) error {
 	return nil
 }
 
-// DeleteView removes a view. It returns ErrViewNotFound if there is none of that name.
+// DeleteView removes a view. It returns ErrViewNotFound if there is no view with this name.
 func DeleteView(ctx context.Context, s Entries, name string) error {
 	err := s.WriteEntry(ctx, EntryWrite{Entry: Entry{Space: ViewSpace, Key: name}})
 	if errors.Is(err, ErrEntryNotFound) {
@@ -44,7 +44,7 @@ func DeleteView(ctx context.Context, s Entries, name string) error {
 	return nil
 }
 
-// Views returns all views, ordered by name. It leaves out views that cannot be read.
+// Views returns all views, ordered by name. It omits views that cannot be decoded.
 func Views(ctx context.Context, s Entries) ([]View, error) {
 	all := []View{}
 	err := eachEntry(ctx, s, EntryQuery{Space: ViewSpace, Limit: MaxViews}, func(e *Entry) bool {
@@ -59,17 +59,17 @@ func Views(ctx context.Context, s Entries) ([]View, error) {
 	return all, nil
 }
 
-// View is a named filter.
+// View is a named filter of the list of runs.
 type View struct {
 	Name string `json:"-"`
-	// Filter is the filter as the user typed it, so its times may be relative. The store does not
-	// interpret it.
+	// Filter is the filter in the form that the user has entered. Its times may be relative. The
+	// store does not interpret it.
 	Filter string    `json:"f"`
-	By     string    `json:"b,omitempty"` // the user that saved it, cut to MaxJournalText bytes; empty if not known
-	At     time.Time `json:"t"`           // when it was saved, to the millisecond
+	By     string    `json:"b,omitempty"` // user who saved the view, cut to MaxJournalText bytes; empty if unknown
+	At     time.Time `json:"t"`           // time at which the view was saved, in whole milliseconds
 }
 
-// The limits of views.
+// Limits of views.
 const (
 	MaxViews      = 100
 	MaxViewName   = 40      // in characters
@@ -88,7 +88,7 @@ func (v *View) Check() error {
 	return checkLine("filter of a view", v.Filter, MaxViewFilter)
 }
 
-// checkLine returns an *InvalidError for a text that cannot be shown unchanged on one line.
+// checkLine returns an *InvalidError if text cannot be shown unchanged on one line.
 func checkLine(what, text string, limit int) error {
 	if err := CheckText(what, text, limit); err != nil {
 		return err
@@ -104,8 +104,8 @@ func checkLine(what, text string, limit int) error {
 	return nil
 }
 
-// pack returns the value of the entry of the view, with now as the time at which it is saved. It
-// does not contain the name.
+// pack encodes the value of the entry of a view that is saved at the time now. The value does not
+// contain the name, which is the key.
 func (v *View) pack(now time.Time) ([]byte, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func (v *View) pack(now time.Time) ([]byte, error) {
 	return json.Marshal(&kept)
 }
 
-// unpackView decodes the view that is stored under a name. It returns an error if body was not
-// written by pack.
+// unpackView decodes the view with the given name. It returns an error if body is not the result of
+// pack.
 func unpackView(name string, body []byte) (View, error) {
 	var v View
 	err := json.Unmarshal(body, &v)

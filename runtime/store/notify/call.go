@@ -9,20 +9,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/protocol"
 )
 
-// Call is one call of Wait: a waiter in each partition of its sessions. The store must join the
-// partitions, check each of them for what is there already, and then call Wait.
+// Call is one call of store.Wait. It has a waiter in each partition of its sessions. The store must
+// join the partitions, check each of them for existing signals, and then call Wait.
 type Call struct {
 	asked   *store.Wait
-	ready   chan struct{} // has a value when there may be something to return
+	ready   chan struct{} // has a value if there may be something to return
 	waiters []*Waiter
-	number  []int // the partition of each waiter
+	number  []int // partition of each waiter
 }
 
-// NewCall returns a call that has joined no partition.
+// NewCall returns a call that has not joined a partition.
 func NewCall(asked *store.Wait) *Call { return &Call{asked: asked, ready: make(chan struct{}, 1)} }
 
-// Join begins to wait in a partition, for the sessions that the Wait names in it. Until Wait or
-// Leave ends it, the waiter may be given a wake.
+// Join adds a waiter for the sessions of the call in a partition. The waiter may get a wake until
+// Wait returns or Leave is called.
 func (c *Call) Join(ws *Waiters, partition int) *Waiter {
 	w := &Waiter{of: ws, call: c, known: protocol.Millis(c.asked.Until)}
 	for _, s := range c.asked.Sessions {
@@ -35,15 +35,16 @@ func (c *Call) Join(ws *Waiters, partition int) *Waiter {
 	return w
 }
 
-// Wait blocks until there is something to return, until the time of the Wait, until done is closed,
-// or until ctx ends. A wake that was given to the call is never lost: Wait returns it even if ctx
-// has ended.
+// Wait blocks until there is something to return, until the end time of the call, until done is
+// closed, or until ctx ends. A wake that the call has received is never lost: Wait returns it even
+// if ctx has ended.
 func (c *Call) Wait(ctx context.Context, clock store.Clock, done <-chan struct{}) (store.Woken, error) {
 	reached, err := c.block(ctx, clock, done)
 	return c.Leave(reached, err)
 }
 
-// block returns once there is something to return. It reports whether the time was reached.
+// block returns when there is something to return. reached reports whether the end time of the call
+// was reached.
 func (c *Call) block(ctx context.Context, clock store.Clock, done <-chan struct{}) (reached bool, err error) {
 	var alarm chan struct{}
 	if until := c.asked.Until; !until.IsZero() {
@@ -55,7 +56,7 @@ func (c *Call) block(ctx context.Context, clock store.Clock, done <-chan struct{
 		stop := clock.AfterFunc(d, func() { close(alarm) })
 		defer stop()
 		if !clock.Now().Before(until) {
-			return true, nil // the clock has jumped in between
+			return true, nil // the clock has jumped since d was computed
 		}
 	}
 	for !c.hasSignal() {
@@ -85,10 +86,10 @@ func (c *Call) hasSignal() bool {
 	return false
 }
 
-// Leave ends the call in all partitions, with an error if it could not go on. If there is something
-// to return, Leave returns it instead of the error, so that no wake is lost, unless the store is
-// closed. It waits until promises are granted or withdrawn, because only then it is known whether
-// there is a wake.
+// Leave ends the call in all partitions. err is the error with which the call would end. If there
+// is something to return, Leave returns it instead of err, so that no wake is lost; only
+// store.ErrClosed takes precedence. Leave waits until all promises are granted or withdrawn,
+// because it is unknown before that whether there is a wake.
 func (c *Call) Leave(due bool, err error) (store.Woken, error) {
 	woken := store.Woken{Due: due}
 	for i, w := range c.waiters {
@@ -102,7 +103,7 @@ func (c *Call) Leave(due bool, err error) (store.Woken, error) {
 	return woken, nil
 }
 
-// leave ends the wait in one partition and adds its result to woken.
+// leave removes the waiter from its partition and adds its result to woken.
 func (w *Waiter) leave(woken *store.Woken, partition int) {
 	ws := w.of
 	ws.mu.Lock()

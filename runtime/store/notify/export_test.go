@@ -1,6 +1,6 @@
 package notify
 
-// Left returns the number of entries that are kept for waiters and for sessions.
+// Left returns the number of remaining entries for waiters and sessions.
 func (ws *Waiters) Left() int {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Notifier passes what is published under a topic to the topic's subscriptions. M describes what
-// has happened, or a state. All methods are safe for concurrent use; none blocks.
+// Notifier distributes messages to the subscriptions of their topic. M is the type of a message,
+// which describes an event or a state. All methods are safe for concurrent use, and none blocks.
 type Notifier[K, M comparable] struct {
 	done    <-chan struct{}
-	source  Source[K] // nil: only this process publishes
+	source  Source[K] // nil if only this process publishes
 	keepFor time.Duration
 
 	mu     sync.Mutex
@@ -17,45 +17,47 @@ type Notifier[K, M comparable] struct {
 	idle   int // number of topics without a subscription
 }
 
-// Source delivers what other processes publish under topics. It calls Publish for each message,
-// Confirm once it will miss nothing of a topic, and Notify for a topic of which it may have missed
-// something. Its methods are called under the lock of the notifier: they must not block, nor call
-// the notifier.
+// Source delivers the messages of other processes. It calls Publish for each message, Confirm when
+// it will miss no further message of a topic, and Notify for a topic of which it may have missed
+// messages. The notifier calls the methods of Source with its lock held, so they must not block or
+// call the notifier.
 type Source[K comparable] interface {
 	Subscribe(topic K)
 	Unsubscribe(topic K)
 }
 
-// topic has the subscriptions to one name.
+// topic contains the subscriptions to one name.
 type topic[K, M comparable] struct {
 	name      K
 	seats     []seat[K, M]
-	confirmed chan struct{} // closed by Confirm; nil: there is no source
-	since     time.Time     // when the last subscription was closed
+	confirmed chan struct{} // closed by Confirm; nil if there is no source
+	since     time.Time     // time at which the last subscription was closed
 }
 
-// seat identifies one of the topics of a subscription.
+// seat is the entry of a subscription in a topic. nth is the index of the topic in the places of
+// the subscription.
 type seat[K, M comparable] struct {
 	subscription *Subscription[K, M]
 	nth          int
 }
 
-// New returns a notifier for what this process publishes. It ends when done is closed.
+// New returns a notifier for the messages of this process. Blocking calls of its subscriptions end
+// when done is closed.
 func New[K, M comparable](done <-chan struct{}) *Notifier[K, M] {
 	return &Notifier[K, M]{done: done, topics: map[K]*topic[K, M]{}}
 }
 
-// NewWithSource returns a notifier for what a source delivers. A topic stays subscribed for keepFor
-// after its last subscription was closed, because a caller that waits for one change usually waits
-// for the next one soon; see Sweep.
+// NewWithSource returns a notifier for the messages of a source. The notifier keeps its
+// subscription to a topic at the source for keepFor after the last subscription was closed. A
+// caller that has waited for a change usually soon waits for the next one. See Sweep.
 func NewWithSource[K, M comparable](done <-chan struct{}, source Source[K], keepFor time.Duration) *Notifier[K, M] {
 	n := New[K, M](done)
 	n.source, n.keepFor = source, keepFor
 	return n
 }
 
-// Subscribe returns a subscription to topics, which must be closed. Callers must subscribe before
-// they query the state.
+// Subscribe returns a subscription to the given topics. The caller must close it. The caller must
+// subscribe before it queries the state.
 func (n *Notifier[K, M]) Subscribe(names ...K) *Subscription[K, M] {
 	s := &Subscription[K, M]{notifier: n, ready: make(chan struct{}, 1), places: make([]place[K, M], 0, len(names))}
 	n.mu.Lock()
@@ -69,7 +71,8 @@ func (n *Notifier[K, M]) Subscribe(names ...K) *Subscription[K, M] {
 	return s
 }
 
-// topic returns the topic for a new subscription.
+// topic returns the topic with the given name for a new subscription. It creates the topic if
+// necessary.
 func (n *Notifier[K, M]) topic(name K) *topic[K, M] {
 	t := n.topics[name]
 	switch {
@@ -104,11 +107,11 @@ func (n *Notifier[K, M]) leave(p place[K, M]) {
 	}
 }
 
-// Publish sends a message to a topic's subscriptions.
+// Publish sends a message to the subscriptions of a topic.
 func (n *Notifier[K, M]) Publish(name K, body M) { n.tell(Message[K, M]{Topic: name, Body: body}) }
 
-// Notify makes a topic's subscriptions query the state, because something has happened or may have
-// been missed.
+// Notify makes the subscriptions of a topic query the state, because there was a change or a
+// message may have been missed.
 func (n *Notifier[K, M]) Notify(name K) { n.tell(Message[K, M]{Topic: name, Look: true}) }
 
 func (n *Notifier[K, M]) tell(m Message[K, M]) {
@@ -121,9 +124,9 @@ func (n *Notifier[K, M]) tell(m Message[K, M]) {
 	}
 }
 
-// Compare reports an observed state. Subscriptions that have seen this state are not notified. If
-// the query of a subscription is in progress, it may have preceded the observation; the states are
-// compared when the subscription reports what it has seen.
+// Compare reports an observed state. It does not notify subscriptions that have seen this state. If
+// a subscription is querying the state, the query may precede the observation. The two states are
+// then compared when the subscription reports the state that it has seen.
 func (n *Notifier[K, M]) Compare(name K, found M) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,8 +141,8 @@ func (n *Notifier[K, M]) Compare(name K, found M) {
 	}
 }
 
-// Confirm records that nothing published under a topic will be missed from now on. If the topic was
-// confirmed before, something may have been missed since, so its subscriptions query the state.
+// Confirm records that the source will miss no further message of a topic. If the topic was
+// confirmed before, messages may have been missed since then, so its subscriptions query the state.
 func (n *Notifier[K, M]) Confirm(name K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,8 +160,8 @@ func (n *Notifier[K, M]) Confirm(name K) {
 	}
 }
 
-// Resubscribe calls reset and then subscribes to all topics at the source again. No topic is added
-// or removed in between.
+// Resubscribe calls reset and then subscribes to all topics at the source. It holds the lock, so no
+// topic is added or removed in between.
 func (n *Notifier[K, M]) Resubscribe(reset func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -168,7 +171,7 @@ func (n *Notifier[K, M]) Resubscribe(reset func()) {
 	}
 }
 
-// Sweep unsubscribes from topics at the source that have had no subscription for keepFor.
+// Sweep unsubscribes at the source from topics that have had no subscription for keepFor.
 func (n *Notifier[K, M]) Sweep() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,14 +187,14 @@ func (n *Notifier[K, M]) Sweep() {
 	}
 }
 
-// Any reports whether there is a subscription.
+// Any reports whether any topic has a subscription.
 func (n *Notifier[K, M]) Any() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.topics) > n.idle
 }
 
-// Topics returns the topics that have a subscription.
+// Topics returns the topics that have subscriptions.
 func (n *Notifier[K, M]) Topics() []K {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,7 +207,8 @@ func (n *Notifier[K, M]) Topics() []K {
 	return names
 }
 
-// Resting returns how many subscriptions to a topic wait without a message to take.
+// Resting returns the number of subscriptions to a topic that have queried the state and have no
+// messages.
 func (n *Notifier[K, M]) Resting(name K) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

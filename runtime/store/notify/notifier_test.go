@@ -39,15 +39,16 @@ func equal[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// within returns a context that ends a test which would hang.
+// within returns a context that ends if the test hangs.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Every step is published once, and the next one is made only after the readers have seen it: a
-// single wake lost between a query and the wait that follows stops all of them.
+// TestAwait_LosesNoWakeBetweenLookAndWait proves that no notification is lost between a query and
+// the wait that follows. Each step is published once, and only after all readers have seen the
+// previous step, so a lost notification stops the test.
 func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	const readers, steps = 4, 200
 	ctx, n := within(t), notify.New[string, int](nil)
@@ -59,7 +60,7 @@ func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 				s := n.Subscribe("log")
 				err := s.Await(ctx, awaiting{Look: func() (int, bool, error) {
 					now := made.Load()
-					runtime.Gosched() // a wake might be lost here
+					runtime.Gosched() // a notification could be lost here
 					return int(now), now >= step, nil
 				}})
 				s.Close()
@@ -80,7 +81,8 @@ func TestAwait_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	}
 }
 
-// The same with a poller, which reports states only to subscriptions that have not seen them.
+// TestCompare_LosesNoWakeBetweenLookAndWait proves the same for a poller, which notifies only the
+// subscriptions that have not seen the state.
 func TestCompare_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	const steps = 200
 	ctx, n := within(t), notify.New[string, int](nil)
@@ -108,8 +110,8 @@ func TestCompare_LosesNoWakeBetweenLookAndWait(t *testing.T) {
 	}
 }
 
-// A subscription that has queried the state, but not reported it yet, is notified of what was
-// observed since.
+// TestCompare_TellsThoseWhoHaveNotSaidYetWhatTheySaw proves that an observation during the query of
+// a subscription is not lost. It is compared with the result of the query.
 func TestCompare_TellsThoseWhoHaveNotSaidYetWhatTheySaw(t *testing.T) {
 	for name, found := range map[string]int{"another": 2, "the same": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +261,7 @@ func TestClose_LeavesNothingOfATopicWithoutSubscriptions(t *testing.T) {
 		all = append(all, n.Subscribe("all", fmt.Sprint(i%7), fmt.Sprint(i%5)))
 	}
 	for i := range all {
-		all[i*37%100].Close() // in another order
+		all[i*37%100].Close() // closed in another order than opened
 		n.Publish("all", i)
 	}
 	equal(t, "topics", n.Topics(), nil)
@@ -271,7 +273,7 @@ func TestClose_LeavesNothingOfATopicWithoutSubscriptions(t *testing.T) {
 	}
 }
 
-// asked is a source that records its calls.
+// asked is a source that records the calls of its methods.
 type asked struct {
 	mu  sync.Mutex
 	all []string

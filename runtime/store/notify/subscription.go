@@ -8,19 +8,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Subscription receives what is published under some topics. It is used by one goroutine at a time.
+// Subscription receives the messages of some topics. Only one goroutine may use it at a time.
 type Subscription[K, M comparable] struct {
 	notifier *Notifier[K, M]
-	ready    chan struct{} // has a value when there are messages
+	ready    chan struct{} // has a value if there are messages
 
 	// Guarded by the mutex of the notifier:
 	places   []place[K, M]
 	messages []Message[K, M]
-	seen     M    // the state that it has seen last
-	rests    bool // it has queried the state, and taken nothing since
+	seen     M    // state that the subscription has seen last
+	rests    bool // the subscription has queried the state and has taken no message since then
 }
 
-// place is the position of a subscription in a topic.
+// place is the entry of a topic in a subscription. index is the index of the subscription in the
+// seats of the topic.
 type place[K, M comparable] struct {
 	topic *topic[K, M]
 	index int
@@ -30,20 +31,22 @@ type place[K, M comparable] struct {
 type Message[K, M comparable] struct {
 	Topic K
 	Body  M
-	// Look reports that only a query shows what has happened.
+	// Look reports that the receiver must query the state, because the message does not describe
+	// the change.
 	Look  bool
 	found bool // Body is an observed state
 }
 
-// maxMessages bounds the messages of a subscription; beyond it a query is cheaper.
+// maxMessages is the maximum number of kept messages of a subscription. A query is cheaper than
+// more messages.
 const maxMessages = 1000
 
 func (s *Subscription[K, M]) has(t *topic[K, M]) bool {
 	return slices.ContainsFunc(s.places, func(p place[K, M]) bool { return p.topic == t })
 }
 
-// add keeps a message. Equal messages in a row count as one. A subscription with too many messages
-// must query all its topics. It must be called with the lock held.
+// add keeps a message. Consecutive equal messages count as one. If there are too many messages, add
+// replaces them by one message per topic that requires a query. The caller must hold the lock.
 func (s *Subscription[K, M]) add(m Message[K, M]) {
 	switch last := len(s.messages) - 1; {
 	case last >= 0 && s.messages[last] == m:
@@ -58,7 +61,7 @@ func (s *Subscription[K, M]) add(m Message[K, M]) {
 	signal(s.ready)
 }
 
-// signal makes a receiver of c continue, unless c has a value already.
+// signal sends a value to c unless c already contains a value.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -66,21 +69,22 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Ready returns a channel that has a value when there may be messages to take.
+// Ready returns a channel that has a value if there may be messages to take.
 func (s *Subscription[K, M]) Ready() <-chan struct{} { return s.ready }
 
-// Take returns the messages since the last call.
+// Take returns the messages since the last call of Take.
 func (s *Subscription[K, M]) Take() []Message[K, M] {
 	s.notifier.mu.Lock()
 	defer s.notifier.mu.Unlock()
 	taken := s.messages
-	if len(taken) > 0 { // otherwise saw has removed them, and what it saw still holds
+	if len(taken) > 0 { // if empty, saw has removed the messages, and the state that it has recorded is current
 		s.messages, s.rests = nil, false
 	}
 	return taken
 }
 
-// saw records the state that a query has returned, and drops observations of the same state.
+// saw records the state that a query has returned. It removes the messages that report the same
+// state.
 func (s *Subscription[K, M]) saw(seen M) {
 	s.notifier.mu.Lock()
 	defer s.notifier.mu.Unlock()
@@ -88,8 +92,8 @@ func (s *Subscription[K, M]) saw(seen M) {
 	s.messages = slices.DeleteFunc(s.messages, func(m Message[K, M]) bool { return m.found && m.Body == seen })
 }
 
-// Confirmed blocks until the source has confirmed all topics, but no longer than patience: without
-// the source there are no notifications, and a query returns the reason.
+// Confirmed blocks until the source has confirmed all topics, or until patience has expired. If the
+// source is unavailable, there are no notifications, and the query that follows returns the reason.
 func (s *Subscription[K, M]) Confirmed(ctx context.Context, patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -111,29 +115,30 @@ func (s *Subscription[K, M]) Confirmed(ctx context.Context, patience time.Durati
 	return nil
 }
 
-// Verdict is the reaction of a waiting call to a message.
+// Verdict is the reaction to a message.
 type Verdict uint8
 
-// The verdicts.
+// Verdicts of a message.
 const (
-	Ignore Verdict = iota // the message does not concern the call
-	Look                  // query again
+	Ignore Verdict = iota // the message is irrelevant for the call
+	Look                  // query the state
 	Done                  // the wait is over
 )
 
-// Awaiting configures a wait.
+// Awaiting contains the parameters of Await.
 type Awaiting[K, M comparable] struct {
-	// Look queries the state, and reports whether it ends the wait.
+	// Look queries the state. done reports whether the state ends the wait.
 	Look func() (seen M, done bool, err error)
-	// Judge returns the verdict for a message that is more than a hint to query; a nil Judge always
-	// returns Look.
+	// Judge returns the verdict for a message that describes a change. If Judge is nil, the verdict
+	// is always Look.
 	Judge func(Message[K, M]) Verdict
-	// Patience is the time after which to query without a notification; 0: never.
+	// Patience is the time without a notification after which Await queries the state. 0 means that
+	// Await does not query without a notification.
 	Patience time.Duration
 }
 
-// Await queries, and then waits for messages and queries again, until the wait is over. The error
-// is from Look, store.ErrClosed, or from the context.
+// Await queries the state, and then queries it after each message, until the wait is over. It
+// returns the error of Look, store.ErrClosed, or the error of the context.
 func (s *Subscription[K, M]) Await(ctx context.Context, a Awaiting[K, M]) error {
 	for {
 		seen, done, err := a.Look()
@@ -155,7 +160,7 @@ func (s *Subscription[K, M]) Await(ctx context.Context, a Awaiting[K, M]) error 
 	}
 }
 
-// next blocks until there are messages. It returns none if patience has expired.
+// next blocks until there are messages and returns them. It returns nil if patience has expired.
 func (s *Subscription[K, M]) next(ctx context.Context, patience time.Duration) ([]Message[K, M], error) {
 	var end <-chan time.Time
 	if patience > 0 {
@@ -179,7 +184,8 @@ func (s *Subscription[K, M]) next(ctx context.Context, patience time.Duration) (
 	}
 }
 
-// judge returns the verdict of the first message that is not ignored.
+// judge returns the verdict of the first message that is not ignored. The verdict is Look if there
+// are no messages.
 func (a *Awaiting[K, M]) judge(told []Message[K, M]) Verdict {
 	if told == nil || a.Judge == nil {
 		return Look

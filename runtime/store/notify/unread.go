@@ -5,15 +5,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unread is the state of the inboxes of the runs that a session owns.
+// unread records which runs of a session have unread items.
 type unread struct {
-	open    bool // the session is live, and belongs to this process
+	open    bool // the session is open, and this process has opened it
 	waiters []*Waiter
-	told    map[event.RunID]int64    // number of the newest item that the session has seen, by run
-	untold  map[event.RunID]struct{} // runs that no Wait has returned yet
+	told    map[event.RunID]int64    // number of the newest announced item, by run
+	untold  map[event.RunID]struct{} // runs with unread items that no Wait has returned
 }
 
-// unreadOf returns the state of a session, and creates it if necessary.
+// unreadOf returns the entry of a session. It creates the entry if necessary.
 func (ws *Waiters) unreadOf(session store.SessionID) *unread {
 	u := ws.unread[session]
 	if u == nil {
@@ -29,14 +29,15 @@ func (ws *Waiters) tidy(session store.SessionID) {
 	}
 }
 
-// OpenSession begins to record the unread items of a session, even while it does not wait.
+// OpenSession begins to record unread items of a session, even while no Wait of the session is in
+// progress.
 func (ws *Waiters) OpenSession(session store.SessionID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.unreadOf(session).open = true
 }
 
-// CloseSession ends the recording for a session.
+// CloseSession stops the recording for a session.
 func (ws *Waiters) CloseSession(session store.SessionID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -46,8 +47,8 @@ func (ws *Waiters) CloseSession(session store.SessionID) {
 	}
 }
 
-// Unread announces an item in the inbox of an owned run. A store that may announce the same item
-// twice numbers the items; 0 means that it does not.
+// Unread announces an item in the inbox of an owned run. If a store may announce the same item
+// twice, it must number the items. Otherwise seq is 0.
 func (ws *Waiters) Unread(session store.SessionID, run event.RunID, seq int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -74,7 +75,7 @@ func (u *unread) remember(run event.RunID, seq int64) {
 	u.told[run] = seq
 }
 
-// Known records that the session has seen all items of a run up to seq.
+// Known records that the session has seen the items of a run up to the number seq.
 func (ws *Waiters) Known(session store.SessionID, run event.RunID, seq int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -84,7 +85,7 @@ func (ws *Waiters) Known(session store.SessionID, run event.RunID, seq int64) {
 	}
 }
 
-// Read records that the inbox of a run is empty.
+// Read records that the session has read all items of a run.
 func (ws *Waiters) Read(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -93,7 +94,7 @@ func (ws *Waiters) Read(session store.SessionID, run event.RunID) {
 	}
 }
 
-// Lost records that the session no longer owns a run.
+// Lost discards the record of the unread items of a run that the session has lost.
 func (ws *Waiters) Lost(session store.SessionID, run event.RunID) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -103,7 +104,7 @@ func (ws *Waiters) Lost(session store.SessionID, run event.RunID) {
 	}
 }
 
-// Sessions returns the sessions that wait.
+// Sessions returns the sessions for which a Wait is in progress.
 func (ws *Waiters) Sessions() []store.SessionID {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -116,7 +117,7 @@ func (ws *Waiters) Sessions() []store.SessionID {
 	return all
 }
 
-// hasUnread reports whether there is an item that no Wait has returned.
+// hasUnread reports whether the Wait has unread items to return.
 func (w *Waiter) hasUnread() bool {
 	for _, session := range w.sessions {
 		if len(w.of.unread[session].untold) > 0 {
@@ -126,7 +127,7 @@ func (w *Waiter) hasUnread() bool {
 	return false
 }
 
-// take adds the runs with unread items, each once, to the result of a Wait.
+// take adds the runs with unread items to the result of a Wait. Each run is returned once.
 func (w *Waiter) take(woken *store.Woken) {
 	for _, session := range w.sessions {
 		u := w.of.unread[session]

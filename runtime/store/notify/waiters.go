@@ -8,30 +8,30 @@ import (
 )
 
 // Waiters contains the calls of Wait that are blocked in one partition, and the unread items that
-// they must return. All methods are safe for concurrent use; none but Call.Wait blocks.
+// they must return. All methods are safe for concurrent use. Only Call.Wait blocks.
 type Waiters struct {
 	mu     sync.Mutex
 	all    map[*Waiter]struct{}
-	idle   map[store.Route][]*Waiter // waiters without a wake, the longest wait first
+	idle   map[store.Route][]*Waiter // waiters without a wake, by route, longest wait first
 	unread map[store.SessionID]*unread
 }
 
-// Waiter is one Wait in one partition.
+// Waiter is the part of a call of Wait in one partition.
 type Waiter struct {
 	of       *Waiters
 	call     *Call
 	sessions []store.SessionID
 
 	// Guarded by the mutex of the Waiters:
-	routes   []store.Route // routes in whose idle lists it is
-	known    int64         // only earlier due times end the wait; 0: any due time does
-	promised bool          // it gets a wake if a transaction commits
-	claim    bool          // it has a wake
+	routes   []store.Route // routes in whose idle lists the waiter is
+	known    int64         // only due times before this time end the wait; every due time if 0
+	promised bool          // the waiter gets a wake if a transaction commits
+	claim    bool          // the waiter has a wake
 	due      bool
-	rests    bool // it has checked the partition
+	rests    bool // the waiter has checked the partition
 }
 
-// NewWaiters returns the waiters of a partition, without any waiter.
+// NewWaiters returns the waiters of a partition, without a waiter.
 func NewWaiters() *Waiters {
 	return &Waiters{
 		all:    map[*Waiter]struct{}{},
@@ -40,7 +40,7 @@ func NewWaiters() *Waiters {
 	}
 }
 
-// join adds a waiter.
+// join adds a waiter for the given routes.
 func (ws *Waiters) join(w *Waiter, routes []store.Route) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -57,8 +57,8 @@ func (ws *Waiters) join(w *Waiter, routes []store.Route) {
 	}
 }
 
-// Wake gives the wake of a route to the waiter that has waited longest. It reports whether there is
-// one: if not, the store must keep the wake.
+// Wake gives the wake of a route to the waiter that has waited longest. It returns false if there
+// is no waiter; the store must then keep the wake.
 func (ws *Waiters) Wake(route store.Route) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -70,8 +70,9 @@ func (ws *Waiters) Wake(route store.Route) bool {
 	return true
 }
 
-// Promise is Wake in a transaction that may fail: the waiter does not get the wake before Grant,
-// and does not return before Grant or Withdraw. It returns nil if there is no waiter.
+// Promise is like Wake within a transaction that may fail. The waiter gets the wake only by Grant,
+// and does not return before Grant or Withdraw is called. Promise returns nil if there is no
+// waiter.
 func (ws *Waiters) Promise(route store.Route) *Waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -82,7 +83,8 @@ func (ws *Waiters) Promise(route store.Route) *Waiter {
 	return w
 }
 
-// longest returns the waiter that has waited longest and was not promised a wake.
+// longest returns the waiter that has waited longest, without the waiters that were promised a
+// wake.
 func (ws *Waiters) longest(route store.Route) *Waiter {
 	for _, w := range ws.idle[route] {
 		if !w.promised {
@@ -115,8 +117,8 @@ func (w *Waiter) Claim() {
 	w.give()
 }
 
-// give gives a waiter a wake. One is enough, so it leaves the lists and other waiters get further
-// ones.
+// give gives the waiter a wake and removes it from all lists, so that other waiters get further
+// wakes.
 func (w *Waiter) give() {
 	w.claim = true
 	w.forgo()
@@ -137,8 +139,8 @@ func (w *Waiter) forgo() {
 	w.routes = nil
 }
 
-// WakeAll gives a wake to all waiters for a route with a session for which may returns true; a nil
-// may means all of them.
+// WakeAll gives a wake to all waiters for a route that have a session for which may returns true.
+// If may is nil, it gives a wake to all waiters for the route.
 func (ws *Waiters) WakeAll(route store.Route, may func(store.SessionID) bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -149,7 +151,7 @@ func (ws *Waiters) WakeAll(route store.Route, may func(store.SessionID) bool) {
 	}
 }
 
-// WakeEverybody gives a wake to all waiters with a route.
+// WakeEverybody gives a wake to all waiters that have a route.
 func (ws *Waiters) WakeEverybody() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -160,15 +162,16 @@ func (ws *Waiters) WakeEverybody() {
 	}
 }
 
-// Serve reports whether a waiter may take the wake of a route. A waiter that was promised another
-// wake may still not get that one.
+// Serve reports whether a waiter for the route exists. The waiter may not get the wake of the route
+// if it was promised another wake.
 func (ws *Waiters) Serve(route store.Route) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return len(ws.idle[route]) > 0
 }
 
-// Due announces an earliest due time, in milliseconds, to the waiters that know only later ones.
+// Due announces a new earliest due time, in milliseconds, to the waiters with a later known due
+// time.
 func (ws *Waiters) Due(at int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -180,8 +183,9 @@ func (ws *Waiters) Due(at int64) {
 	}
 }
 
-// Found passes the waiter the earliest due time at its check, 0 for none. If its Wait has no Until,
-// only due times before this one end the wait.
+// Found passes the earliest due time of the partition to the waiter, or 0 if there is none. The
+// store calls it during its check. If the Wait has no end time, only due times before this one end
+// the wait.
 func (w *Waiter) Found(due int64) {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -194,7 +198,7 @@ func (w *Waiter) Found(due int64) {
 	}
 }
 
-// hasSignal reports whether there is anything that the Wait should return.
+// hasSignal reports whether the Wait has something to return.
 func (w *Waiter) hasSignal() bool { return !w.promised && (w.claim || w.due || w.hasUnread()) }
 
 // Any reports whether there is a waiter.
@@ -204,8 +208,8 @@ func (ws *Waiters) Any() bool {
 	return len(ws.all) > 0
 }
 
-// Blocked returns the number of waiters, and how many of them have checked the partition and have
-// nothing to return.
+// Blocked returns the number of waiters, and the number of those that have checked the partition
+// and have nothing to return.
 func (ws *Waiters) Blocked() (all, resting int) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

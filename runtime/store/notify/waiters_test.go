@@ -16,7 +16,7 @@ import (
 
 var route, other = store.Route{Queue: "q", Workflow: "a"}, store.Route{Queue: "q", Workflow: "b"}
 
-// partition is the part of a store that a Wait needs.
+// partition simulates the part of a store that a Wait needs.
 type partition struct {
 	waiters *notify.Waiters
 	done    chan struct{}
@@ -44,7 +44,7 @@ func (p *partition) claim() bool {
 	if claimed {
 		p.runs--
 	}
-	if p.runs > 0 { // as Claim does
+	if p.runs > 0 { // as in Claim, the wake is set again if runs remain
 		p.wake = p.wake || !p.waiters.Wake(route)
 	}
 	return claimed
@@ -67,8 +67,9 @@ func waitOf(session store.SessionID, routes ...store.Route) store.Wait {
 	return store.Wait{Sessions: []store.WaitSession{{Session: session}}, Routes: routes}
 }
 
-// Workers come and go, and some give up at once. Each run is announced once: if a wake is lost, a
-// run remains that no worker claims.
+// TestWaiters_LoseNoWake proves that each announced run is claimed while calls of Wait begin and
+// end, some of them immediately. Each run is announced once, so a lost wake leaves a run that no
+// worker claims.
 func TestWaiters_LoseNoWake(t *testing.T) {
 	const workers, runs = 4, 200
 	ctx, p := within(t), newPartition()
@@ -80,7 +81,7 @@ func TestWaiters_LoseNoWake(t *testing.T) {
 			for n := 0; ctx.Err() == nil; n++ {
 				short, stop := context.WithCancel(ctx)
 				if worker == 0 && n%2 == 0 {
-					stop() // it may nevertheless have been given a wake
+					stop() // the waiter may have received a wake before
 				}
 				woken, err := p.wait(short, waitOf(store.SessionID(fmt.Sprint(worker)), route))
 				stop()

@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/paging"
 )
 
-// list implements List for a store that reads the records of two shelves, newest first.
+// list implements List for a store that keeps its records in several shelves, each sorted newest
+// first.
 func list(q store.Query, shelves ...[]store.Record) (store.Page, error) {
 	var sources []paging.Source[*store.Record]
 	for _, shelf := range shelves {
@@ -44,7 +45,7 @@ func list(q store.Query, shelves ...[]store.Record) (store.Page, error) {
 			page.End()
 			break
 		}
-		page.Add(next.At, next.Value) // nil: it does not match
+		page.Add(next.At, next.Value) // the value is nil if the run does not match
 	}
 	return page.Done(), nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// FailureGroupShare returns how many failure groups a query may examine in each of the given number of
-// partitions.
+// FailureGroupShare returns the maximum number of failure groups that a query may read in each
+// partition. It divides the budget of the query by the number of partitions.
 func FailureGroupShare(q *store.FailureGroupQuery, partitions int) int {
 	budget := q.Budget
 	if budget <= 0 {
@@ -17,8 +17,9 @@ func FailureGroupShare(q *store.FailureGroupQuery, partitions int) int {
 	return max(budget/max(partitions, 1), 1)
 }
 
-// FailureGroups returns a page of the failure groups found in the partitions, in each of them up to its
-// [FailureGroupShare]. cut reports that a partition has more. An invalid cursor is an error.
+// FailureGroups returns a page of the failure groups that were found in all partitions. In each
+// partition the store reads at most [FailureGroupShare] groups. cut reports that a partition has
+// more groups. FailureGroups returns an error if the cursor is invalid.
 func FailureGroups(q *store.FailureGroupQuery, found []store.FailureGroupInfo, cut bool) (store.FailureGroupPage, error) {
 	last, group, err := q.After()
 	if err != nil {
@@ -44,7 +45,7 @@ func FailureGroups(q *store.FailureGroupQuery, found []store.FailureGroupInfo, c
 	return page, nil
 }
 
-// matches reports whether a query selects a group, ignoring Cursor, Limit and Budget.
+// matches reports whether the query selects a group. It ignores Cursor, Limit and Budget.
 func matches(q *store.FailureGroupQuery, g *store.FailureGroupInfo) bool {
 	return (len(q.Groups) == 0 || slices.Contains(q.Groups, g.Group)) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, g.Kind)) &&
 		(q.Workflow == "" || q.Workflow == g.Workflow) && (q.Step == "" || q.Step == g.Step) && (!q.Open || g.Open > 0) &&

@@ -6,42 +6,44 @@ import (
 	"sync"
 )
 
-// Entry is a run in a source, with the data that the source has about it.
+// Entry is a run in a source, with data that the source attaches.
 type Entry[T any] struct {
 	At    Position
 	Value T
 }
 
-// Source returns runs after a position, in the order of the query: about n of them, and none only
-// if there are none. more reports whether there are further ones. The zero position precedes all
-// runs.
+// Source returns about n runs after a position, in the order of the query. It returns no runs only
+// if there are none after the position. more reports whether further runs follow. The zero position
+// precedes all runs.
 type Source[T any] func(after Position, n int) (runs []Entry[T], more bool, err error)
 
 const (
-	// spare is how many runs are requested from a source beyond its share of a page.
+	// spare is the number of runs that are requested from a source in addition to its share of a
+	// page.
 	spare = 8
-	// most bounds the runs requested at once.
+	// most is the maximum number of runs that are requested at once.
 	most = 512
 )
 
-// Merge returns the runs of several sources in one order. No run may be in two of them.
+// Merge returns the runs of several sources in a common order. A run must not be in more than one
+// source.
 type Merge[T any] struct {
 	parallel bool
-	last     Position // of the last returned run
+	last     Position // position of the last returned run
 	ready    parts[T]
-	dry      []*part[T] // may have more, and must be read
+	dry      []*part[T] // sources that must be read and may have further runs
 }
 
-// part is a source with the runs that were read from it.
+// part is a source with the runs that were read from it and not returned.
 type part[T any] struct {
 	source Source[T]
 	runs   []Entry[T]
 	more   bool
-	asks   int // how many runs to request next
+	asks   int // number of runs to request next
 }
 
-// NewMerge returns a merge of sources that begins where a page does. With parallel, sources are
-// read concurrently.
+// NewMerge returns a merge of sources that begins at the position of the page. If parallel is set,
+// it reads the sources concurrently.
 func NewMerge[T any](p *Page, parallel bool, sources []Source[T]) *Merge[T] {
 	m := &Merge[T]{ready: parts[T]{oldest: p.q.Oldest}, parallel: parallel, last: p.after}
 	for _, s := range sources {
@@ -50,7 +52,7 @@ func NewMerge[T any](p *Page, parallel bool, sources []Source[T]) *Merge[T] {
 	return m
 }
 
-// Next returns the next run, or false if there is none.
+// Next returns the next run. found is false if there is none.
 func (m *Merge[T]) Next() (first Entry[T], found bool, err error) {
 	if err := m.refill(); err != nil || len(m.ready.all) == 0 {
 		return first, false, err
@@ -70,7 +72,7 @@ func (m *Merge[T]) Next() (first Entry[T], found bool, err error) {
 	return first, true, nil
 }
 
-// refill reads the sources that have no runs ready and may have more.
+// refill reads the sources whose runs were all returned and that may have further runs.
 func (m *Merge[T]) refill() error {
 	errs := make([]error, len(m.dry))
 	var all sync.WaitGroup
@@ -103,7 +105,7 @@ func (p *part[T]) fill(after Position) (err error) {
 	return err
 }
 
-// parts is a heap of sources with runs ready, ordered by their first run.
+// parts is a heap of the sources with unreturned runs, ordered by the first run of each source.
 type parts[T any] struct {
 	all    []*part[T]
 	oldest bool
