@@ -13,7 +13,7 @@ import (
 )
 
 // Graph is the progress of a run in a graph. The graph is either a struct with //flow:dag, or built
-// by workflow code (workflow.NewGraph).
+// by workflow code (graph.New).
 //
 // A log contains the nodes that have begun, but not their dependencies. For a struct, the catalog
 // contains the dependencies of each build. They are used if they are consistent with all operations
@@ -218,7 +218,7 @@ func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
 		if path != "" {
 			at = fmt.Sprintf(" at %q", path)
 		}
-		return Graph{}, NewProblem(CodeNotFound, fmt.Sprintf("run %s executes no graph%s", info.ID, at), "graphs are structs under //flow:dag, and what workflow code builds with workflow.NewGraph: see what else the run has begun")
+		return Graph{}, NewProblem(CodeNotFound, fmt.Sprintf("run %s executes no graph%s", info.ID, at), "graphs are structs under //flow:dag, and what workflow code builds with graph.New: see what else the run has begun")
 	}
 	return g, nil
 }

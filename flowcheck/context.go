@@ -40,7 +40,8 @@ var branchRule = rule{name: "branch"}
 
 // makesBranch reports whether fn executes its function arguments in separate branches.
 func makesBranch(fn *types.Func) bool {
-	return isFunc(fn, workflowPath, "Go", "GoErr", "Map", "MapSettled", "ForEach", "Compensate", "AddNode", "AddEach") ||
+	return isFunc(fn, workflowPath, "Go", "GoErr", "Map", "MapSettled", "ForEach", "Compensate") ||
+		isFunc(fn, graphPath, "AddNode", "AddEach") ||
 		isMethod(fn, workflowPath, "Ask", "Handle")
 }
 

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// durableOps lists the functions and methods of package workflow that are durable operations. Each
-// of them records an event or draws from the random numbers of the run, so the order of their calls
-// matters. Generated counterparts call functions of package shim instead.
+// durableOps lists the functions and methods of packages workflow and graph that are durable
+// operations. Each of them records an event or draws from the random numbers of the run, so the
+// order of their calls matters. Generated counterparts call functions of package shim instead.
 var durableOps = strings.Fields(`
 	All Any First Settled Select Go GoErr Map MapSettled ForEach Compensate CloseAsks
 	Rand UUID Record Sleep SleepUntil Version WithTimeout WithDeadline
@@ -32,7 +32,7 @@ var otherOps = strings.Fields(`
 // isDurable reports whether a function of the runtime is a durable operation.
 func isDurable(fn *types.Func) bool {
 	switch fn.Pkg().Path() {
-	case workflowPath:
+	case workflowPath, graphPath:
 		return slices.Contains(durableOps, opName(fn))
 	case shimPath:
 		return takes(fn.Signature(), isFlowContext) != nil
@@ -87,7 +87,7 @@ func (p *packagePass) mayBeDurable(n ast.Node) bool {
 			may = true
 			return false
 		}
-		if fn.Pkg() != nil && fn.Pkg().Path() == workflowPath && !isDurable(fn) {
+		if fn.Pkg() != nil && (fn.Pkg().Path() == workflowPath || fn.Pkg().Path() == graphPath) && !isDurable(fn) {
 			return !may
 		}
 		may = may || p.isDurableFunc(fn) || slices.ContainsFunc(call.Args, func(arg ast.Expr) bool {

@@ -186,7 +186,7 @@ func (p *packagePass) judgeReads() {
 }
 
 // callsAtOnce lists the packages whose functions call their function arguments before they return.
-var callsAtOnce = []string{"slices", "sort", "strings", "bytes", "maps", "iter", workflowPath}
+var callsAtOnce = []string{"slices", "sort", "strings", "bytes", "maps", "iter", workflowPath, graphPath}
 
 func (p *packagePass) lookCall(u *unit, n *ast.CallExpr) {
 	info := p.pass.TypesInfo

@@ -14,6 +14,7 @@ import (
 const (
 	modulePath   = "github.com/flowgen/flowgen"
 	workflowPath = modulePath + "/runtime/workflow"
+	graphPath    = workflowPath + "/graph"
 	shimPath     = modulePath + "/runtime/shim"
 	stepPath     = modulePath + "/runtime/step"
 )

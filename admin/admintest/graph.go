@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 // The workflows with graphs.
@@ -31,7 +32,7 @@ var parcelNodes = []shim.Node{
 // packs packs a parcel. With the input "hang", the check of the parcel takes until the scene ends.
 // With the input "bad", the check fails.
 func packs(ctx workflow.Context, what string) (string, error) {
-	g := workflow.NewGraph()
+	g := graph.New()
 	node := func(s shim.Step[func(context.Context, string) (string, error)], what string) func(ctx workflow.Context) (string, error) {
 		return func(ctx workflow.Context) (string, error) { return shim.Call[string](ctx, s, what) }
 	}
@@ -39,15 +40,15 @@ func packs(ctx workflow.Context, what string) (string, error) {
 	if what == "hang" {
 		check = node(hang, what)
 	}
-	pick := workflow.AddNode(g, "pick", node(label, "pick"))
-	checked := workflow.AddNode(g, "check", func(ctx workflow.Context) ([]string, error) {
+	pick := graph.AddNode(g, "pick", node(label, "pick"))
+	checked := graph.AddNode(g, "check", func(ctx workflow.Context) ([]string, error) {
 		got, err := check(ctx)
 		return []string{got, got}, err
 	}, pick)
-	gift := workflow.AddNode(g, "gift", node(label, "gift"), pick).If(func() bool { return false })
-	pack := workflow.AddNode(g, "pack", node(label, "pack"), checked, gift.Maybe())
-	stamp := workflow.AddEach(g, "stamp", checked, func(ctx workflow.Context, _ string) (string, error) { return node(label, "stamp")(ctx) })
-	over := workflow.AddNode(g, "hand.over", node(label, "over"), pack, stamp)
+	gift := graph.AddNode(g, "gift", node(label, "gift"), pick).If(func() bool { return false })
+	pack := graph.AddNode(g, "pack", node(label, "pack"), checked, gift.Maybe())
+	stamp := graph.AddEach(g, "stamp", checked, func(ctx workflow.Context, _ string) (string, error) { return node(label, "stamp")(ctx) })
+	over := graph.AddNode(g, "hand.over", node(label, "over"), pack, stamp)
 	if err := g.Run(ctx); err != nil {
 		return "", err
 	}
@@ -56,13 +57,13 @@ func packs(ctx workflow.Context, what string) (string, error) {
 
 // builds executes a graph of n nodes. Each node needs the node with half its number.
 func builds(ctx workflow.Context, n int) (int, error) {
-	g := workflow.NewGraph()
+	g := graph.New()
 	for i := range n {
-		var needs []workflow.Dependency
+		var needs []graph.Dependency
 		if i > 1 {
-			needs = append(needs, workflow.NodeOf[string](g, "n"+strconv.Itoa(i/2)))
+			needs = append(needs, graph.NodeOf[string](g, "n"+strconv.Itoa(i/2)))
 		}
-		workflow.AddNode(g, "n"+strconv.Itoa(i), func(ctx workflow.Context) (string, error) { return shim.Call[string](ctx, label, "n") }, needs...)
+		graph.AddNode(g, "n"+strconv.Itoa(i), func(ctx workflow.Context) (string, error) { return shim.Call[string](ctx, label, "n") }, needs...)
 	}
 	return n, g.Run(ctx)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,8 +89,8 @@ func serve(t *testing.T, cfg api.Config) *server {
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	w := worker.New(client, worker.Config{})
 	shim.BindWorkflow(w, hooked, func(ctx workflow.Context, _ workflow.None) (int, error) {
-		g := workflow.NewGraph()
-		workflow.AddNode(g, "hook", func(ctx workflow.Context) (workflow.None, error) {
+		g := graph.New()
+		graph.AddNode(g, "hook", func(ctx workflow.Context) (workflow.None, error) {
 			hook, err := called.Open(ctx)
 			for err == nil {
 				_, err = hook.Receive(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 const _ = shim.V1
@@ -284,20 +285,20 @@ type DiamondInput struct {
 
 // diamondGraph builds the graph of [diamond] and executes it.
 func diamondGraph(ctx workflow.Context, in DiamondInput) (string, error) {
-	g := workflow.NewGraph()
-	slow := workflow.AddNode(g, "slow", func(ctx workflow.Context) (string, error) {
+	g := graph.New()
+	slow := graph.AddNode(g, "slow", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, diamondSlowStep, diamondSlowArgs{in})
 	})
-	first := workflow.AddNode(g, "first", func(ctx workflow.Context) (string, error) {
+	first := graph.AddNode(g, "first", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, diamondFirstStep, diamondFirstArgs{in})
 	})
-	second := workflow.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
+	second := graph.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, diamondSecondStep, diamondSecondArgs{
 			In:    in,
 			First: first.Value(),
 		})
 	}, first)
-	both := workflow.AddNode(g, "both", func(ctx workflow.Context) (string, error) {
+	both := graph.AddNode(g, "both", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, diamondBothStep, diamondBothArgs{
 			In:     in,
 			Slow:   slow.Value(),
@@ -331,14 +332,14 @@ var Nightly = shim.NewWorkflow[workflow.None, workflow.None](
 
 // nightlyGraph builds the graph of [nightly] and executes it.
 func nightlyGraph(ctx workflow.Context, _ workflow.None) (workflow.None, error) {
-	g := workflow.NewGraph()
-	sweep := workflow.AddNode(g, "sweep", func(ctx workflow.Context) (workflow.None, error) {
+	g := graph.New()
+	sweep := graph.AddNode(g, "sweep", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, nightlySweepStep, struct{}{})
 	})
-	count := workflow.AddNode(g, "count", func(ctx workflow.Context) (int, error) {
+	count := graph.AddNode(g, "count", func(ctx workflow.Context) (int, error) {
 		return shim.Call[int](ctx, nightlyCountStep, struct{}{})
 	}, sweep)
-	workflow.AddNode(g, "tell", func(ctx workflow.Context) (workflow.None, error) {
+	graph.AddNode(g, "tell", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, nightlyTellStep, nightlyTellArgs{
 			Count: count.Value(),
 		})
@@ -380,15 +381,15 @@ type ResearchInput struct {
 
 // researchGraph builds the graph of [research] and executes it.
 func researchGraph(ctx workflow.Context, in ResearchInput) (Report, error) {
-	g := workflow.NewGraph(workflow.FinishOthers())
+	g := graph.New(graph.FinishOthers())
 	asked := &research{Question: in.Question, Tone: in.Tone} // conditions see the input, and no dependencies
-	plan := workflow.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
+	plan := graph.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
 		return shim.Call[[]string](ctx, researchPlanStep, researchPlanArgs{in})
 	})
-	fetch := workflow.AddEach(g, "fetch", plan, func(ctx workflow.Context, plan string) (Page, error) {
+	fetch := graph.AddEach(g, "fetch", plan, func(ctx workflow.Context, plan string) (Page, error) {
 		return shim.Call[Page](ctx, researchFetchStep, researchFetchArgs{in, plan})
 	})
-	review := workflow.AddNode(g, "review", func(ctx workflow.Context) (Notes, error) {
+	review := graph.AddNode(g, "review", func(ctx workflow.Context) (Notes, error) {
 		return shim.Call[Notes](ctx, researchReviewStep, researchReviewArgs{
 			In:    in,
 			Fetch: fetch.Value(),
@@ -396,7 +397,7 @@ func researchGraph(ctx workflow.Context, in ResearchInput) (Report, error) {
 	}, fetch).If(func() bool {
 		return asked.strict(fetch.Value())
 	}).SkipOnFailure()
-	write := workflow.AddNode(g, "write", func(ctx workflow.Context) (Report, error) {
+	write := graph.AddNode(g, "write", func(ctx workflow.Context) (Report, error) {
 		return shim.Call[Report](ctx, researchWriteStep, researchWriteArgs{
 			In:     in,
 			Fetch:  fetch.Value(),
@@ -458,39 +459,39 @@ type ShapesResult struct {
 
 // shapesGraph builds the graph of [shapes] and executes it.
 func shapesGraph(ctx workflow.Context, in ShapesInput) (ShapesResult, error) {
-	g := workflow.NewGraph()
+	g := graph.New()
 	asked := &shapes{N: in.N} // conditions see the input, and no dependencies
-	numbers := workflow.AddNode(g, "numbers", func(ctx workflow.Context) (Numbers, error) {
+	numbers := graph.AddNode(g, "numbers", func(ctx workflow.Context) (Numbers, error) {
 		return shim.Call[Numbers](ctx, shapesNumbersStep, shapesNumbersArgs{in})
 	})
-	double := workflow.AddEach(g, "double", numbers, func(ctx workflow.Context, numbers int) (int, error) {
+	double := graph.AddEach(g, "double", numbers, func(ctx workflow.Context, numbers int) (int, error) {
 		return shim.Call[int](ctx, shapesDoubleStep, shapesDoubleArgs{in, numbers})
 	})
-	again := workflow.AddEach(g, "again", double, func(ctx workflow.Context, double int) (string, error) {
+	again := graph.AddEach(g, "again", double, func(ctx workflow.Context, double int) (string, error) {
 		return shim.CallKey[string](ctx, shapesAgainStep, shim.Key(in.N+double), shapesAgainArgs{
 			In:      in,
 			Double:  double,
 			Numbers: numbers.Value(),
 		})
 	}, numbers)
-	sum := workflow.AddNode(g, "sum", func(ctx workflow.Context) (int, error) {
+	sum := graph.AddNode(g, "sum", func(ctx workflow.Context) (int, error) {
 		return shim.Call[int](ctx, shapesSumStep, shapesSumArgs{in, double.Value()})
 	}, double)
-	big := workflow.AddNode(g, "big", func(ctx workflow.Context) (int, error) {
+	big := graph.AddNode(g, "big", func(ctx workflow.Context) (int, error) {
 		return shim.Call[int](ctx, shapesBigStep, shapesBigArgs{in, sum.Value()})
 	}, sum, again).If(func() bool {
 		return asked.isBig(sum.Value(), again.Value())
 	})
-	copyNode := workflow.AddNode(g, "copy", func(ctx workflow.Context) (string, error) {
+	copyNode := graph.AddNode(g, "copy", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, shapesCopyStep, shapesCopyArgs{in, big.Pointer()})
 	}, big.Maybe())
-	end := workflow.AddNode(g, "end", func(ctx workflow.Context) (string, error) {
+	end := graph.AddNode(g, "end", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, shapesEndStep, shapesEndArgs{in, big.Value()})
 	}, big)
-	gNode := workflow.AddNode(g, "g", func(ctx workflow.Context) (bool, error) {
+	gNode := graph.AddNode(g, "g", func(ctx workflow.Context) (bool, error) {
 		return shim.Call[bool](ctx, shapesGStep, shapesGArgs{in, sum.Value()})
 	}, sum, numbers)
-	workflow.AddNode(g, "log", func(ctx workflow.Context) (workflow.None, error) {
+	graph.AddNode(g, "log", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, shapesLogStep, shapesLogArgs{in})
 	}, sum, end.Maybe())
 	if err := g.Run(ctx); err != nil {
@@ -534,28 +535,28 @@ var Survey = shim.NewWorkflow[workflow.None, string]("graphs.survey", "", shim.W
 
 // surveyGraph builds the graph of [survey] and executes it.
 func surveyGraph(ctx workflow.Context, _ workflow.None) (string, error) {
-	g := workflow.NewGraph(workflow.FinishOthers())
-	one := workflow.AddNode(g, "one", func(ctx workflow.Context) (string, error) {
+	g := graph.New(graph.FinishOthers())
+	one := graph.AddNode(g, "one", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, surveyOneStep, struct{}{})
 	})
-	workflow.AddNode(g, "afterOne", func(ctx workflow.Context) (workflow.None, error) {
+	graph.AddNode(g, "afterOne", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, surveyAfterOneStep, struct{}{})
 	}, one)
-	may := workflow.AddNode(g, "may", func(ctx workflow.Context) (string, error) {
+	may := graph.AddNode(g, "may", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, surveyMayStep, struct{}{})
 	}).SkipOnFailure()
-	workflow.AddNode(g, "afterMay", func(ctx workflow.Context) (workflow.None, error) {
+	graph.AddNode(g, "afterMay", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, surveyAfterMayStep, struct{}{})
 	}, may.Maybe())
-	workflow.AddNode(g, "takesMay", func(ctx workflow.Context) (workflow.None, error) {
+	graph.AddNode(g, "takesMay", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, surveyTakesMayStep, surveyTakesMayArgs{
 			May: may.Value(),
 		})
 	}, may)
-	good := workflow.AddNode(g, "good", func(ctx workflow.Context) (string, error) {
+	good := graph.AddNode(g, "good", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, surveyGoodStep, surveyGoodArgs{may.Pointer()})
 	}, may.Maybe())
-	workflow.AddNode(g, "two", func(ctx workflow.Context) (workflow.None, error) {
+	graph.AddNode(g, "two", func(ctx workflow.Context) (workflow.None, error) {
 		return workflow.None{}, shim.CallErr(ctx, surveyTwoStep, surveyTwoArgs{one.Value()})
 	}, one, good)
 	if err := g.Run(ctx); err != nil {

@@ -176,7 +176,7 @@ func header(text string) string {
 	var b strings.Builder
 	b.WriteString("package p\n\nimport (\n")
 	for _, imported := range []struct{ mention, path string }{
-		{"context.", "context"}, {"encoding/json", ""}, {"json.", "encoding/json"}, {"errors.", "errors"}, {"fmt.", "fmt"}, {"strings.", "strings"},
+		{"context.", "context"}, {"encoding/json", ""}, {"json.", "encoding/json"}, {"errors.", "errors"}, {"fmt.", "fmt"}, {"graph.", "github.com/flowgen/flowgen/runtime/workflow/graph"}, {"strings.", "strings"},
 		{"slices.", "slices"}, {"limit.", "github.com/flowgen/flowgen/runtime/limit"}, {"step.Next[", "github.com/flowgen/flowgen/runtime/step"}, {"step.Later(", "github.com/flowgen/flowgen/runtime/step"}, {"testing.", "testing"}, {"time.", "time"}, {"workflow.", "github.com/flowgen/flowgen/runtime/workflow"},
 		{"workflowtest.", "github.com/flowgen/flowgen/runtime/workflowtest"},
 	} {

@@ -94,9 +94,9 @@ func (e *emitter) graphCode(f *jen.File, w *model.Workflow) {
 		Params(e.out(w), jen.Error()).BlockFunc(func(g *jen.Group) {
 		var opts []jen.Code
 		if w.Directive.OnFail == "finish" {
-			opts = append(opts, e.qual(workflowPath, "FinishOthers").Call())
+			opts = append(opts, e.qual(graphPath, "FinishOthers").Call())
 		}
-		g.Id(n.g).Op(":=").Add(e.qual(workflowPath, "NewGraph")).Call(opts...)
+		g.Id(n.g).Op(":=").Add(e.qual(graphPath, "New")).Call(opts...)
 		if slices.ContainsFunc(w.Graph.Nodes, func(node *model.Node) bool { return node.If != nil }) {
 			g.Id(n.asked).Op(":=").Op("&").Add(e.structOf(w, jen.Id(n.in), nil)).Comment("conditions see the input, and no dependencies")
 		}
@@ -160,7 +160,7 @@ func (e *emitter) node(w *model.Workflow, node *model.Node, n graphNames) *jen.S
 		}
 		args = append(args, need)
 	}
-	s := e.qual(workflowPath, add).Call(args...)
+	s := e.qual(graphPath, add).Call(args...)
 	if node.If != nil {
 		s.Dot("If").Call(jen.Func().Params().Bool().Block(jen.Return(
 			jen.Id(n.asked).Dot(node.If.Method).Call(e.taken(node.If.Takes, n, "")...))))

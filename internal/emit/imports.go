@@ -23,6 +23,7 @@ const (
 	runtimePath  = Module + "/runtime/"
 	shimPath     = runtimePath + "shim"
 	workflowPath = runtimePath + "workflow"
+	graphPath    = workflowPath + "/graph"
 	limitPath    = runtimePath + "limit"
 )
 
@@ -52,6 +53,11 @@ func newImports(p *model.Package) *imports {
 	}
 	for _, w := range p.Workflows {
 		note(w.Function)
+		if w.Graph != nil {
+			for _, node := range w.Graph.Nodes {
+				im.taken[node.Step.Impl] = true // a variable of the function that builds the graph
+			}
+		}
 	}
 	return im
 }

@@ -121,3 +121,28 @@ func (back) plan(ctx context.Context) ([]string, error) { return nil, nil }
 		t.Errorf("got %v, want none", ds)
 	}
 }
+
+// The nodes of a graph are variables of the generated function, beside the packages that it uses.
+func TestDAG2_StepsOfAGraphMayHaveTheNamesOfPackages(t *testing.T) {
+	dir := usermodule.New(t, map[string]string{"named/named.go": `package named
+
+import "context"
+
+//flow:dag
+type named struct{}
+
+//flow:step
+func (named) graph(ctx context.Context) error { return nil }
+
+//flow:step after=graph
+func (named) workflow(ctx context.Context) error { return nil }
+
+//flow:step after=workflow
+func (named) shim(ctx context.Context) error { return nil }
+
+//flow:step after=shim
+func (named) sum(ctx context.Context) (int, error) { return 1, nil }
+`})
+	mustRun(t, dir)
+	build(t, dir)
+}

@@ -59,6 +59,7 @@ var rules = []rule{
 	{packages: "runtime/internal/flowtest", module: append(slices.Clone(anyPackage), "internal/testutil/..."), helper: true},
 	{packages: "runtime/internal/...", module: []string{"runtime/event", "runtime/internal/..."}, external: none},
 	{packages: "runtime/workflow", module: below("workflow"), external: none, required: true},
+	{packages: "runtime/workflow/graph", module: append(below("workflow"), "runtime/workflow"), external: none, required: true},
 	{packages: "runtime/ops", module: append(below("workflow"), "runtime/workflow"), external: none, required: true},
 	{packages: "runtime/step/...", module: below("step"), external: none, required: true},
 	{packages: "runtime/shim", module: below("shim"), external: none, required: true},
@@ -80,7 +81,7 @@ var rules = []rule{
 	// Operator functions use only the client. The command may import their declarations and the
 	// stores. The API and its client share the table of routes. Each may import the declarations of
 	// admin, but not the other one.
-	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/worker", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
+	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/workflow/graph", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
 	{packages: "admin/httpauth", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/jwtauth", module: []string{"admin"}, external: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4"}, required: true},
 	{packages: "admin/jwtauth/recipe", module: []string{"admin", "admin/api", "admin/console", "admin/httpauth", "admin/jwtauth", "memstore", "runtime/workflow"}, external: []string{"github.com/go-jose/go-jose/v4"}, required: true},

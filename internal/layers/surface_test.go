@@ -18,7 +18,7 @@ import (
 // public lists the packages that users import, and the shim, which generated code imports.
 var public = []string{
 	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
-	"runtime/workflow", "runtime/ops", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
+	"runtime/workflow", "runtime/workflow/graph", "runtime/ops", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
 	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/remote",
 }
 
@@ -51,7 +51,7 @@ func TestSurface_MentionsNoInternalType(t *testing.T) {
 
 // mostInWorkflow is the maximum number of exported names of package workflow: at package level, and
 // methods. Operations for operators belong into package ops.
-const mostInWorkflow = 385
+const mostInWorkflow = 353
 
 func TestSurface_OfWorkflowStaysSmall(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{

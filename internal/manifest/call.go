@@ -17,7 +17,7 @@ func (x *walker) call(e *ast.CallExpr) value {
 		return value{text: t + "(" + v.text + ")", zero: v.zero, nonNil: v.nonNil}
 	}
 	f := calleeOf(info, e)
-	if f != nil && f.Pkg() != nil && f.Pkg().Path() == workflowPath {
+	if f != nil && f.Pkg() != nil && (f.Pkg().Path() == workflowPath || f.Pkg().Path() == graphPath) {
 		return x.operation(e, f)
 	}
 	fun := x.callee(e)

@@ -27,6 +27,9 @@ func (r *request) arg(i int) value {
 // operation evaluates a call of a function or method of package workflow.
 func (x *walker) operation(e *ast.CallExpr, f *types.Func) value {
 	r := &request{call: e, name: f.Name()}
+	if f.Pkg().Path() == graphPath {
+		r.name = "graph." + f.Name()
+	}
 	if recv := f.Signature().Recv(); recv != nil {
 		r.name = receiverName(recv.Type()) + "." + f.Name()
 		if sel, ok := ast.Unparen(e.Fun).(*ast.SelectorExpr); ok {

@@ -10,7 +10,11 @@ import (
 	"github.com/flowgen/flowgen/internal/model"
 )
 
-const workflowPath = "github.com/flowgen/flowgen/runtime/workflow"
+// The packages of the runtime whose functions are operations of workflow code.
+const (
+	workflowPath = "github.com/flowgen/flowgen/runtime/workflow"
+	graphPath    = workflowPath + "/graph"
+)
 
 // World contains the source of all packages of a module. It is used to find the functions that
 // workflows call.

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 const _ = shim.V1
@@ -116,21 +117,21 @@ type ResearchInput struct {
 
 // researchGraph builds the graph of [research] and executes it.
 func researchGraph(ctx workflow.Context, in ResearchInput) (Report, error) {
-	g := workflow.NewGraph()
+	g := graph.New()
 	asked := &research{Question: in.Question, Strict: in.Strict} // conditions see the input, and no dependencies
-	plan := workflow.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
+	plan := graph.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
 		return shim.Call[[]string](ctx, researchPlanStep, researchPlanArgs{in})
 	})
-	fetch := workflow.AddEach(g, "fetch", plan, func(ctx workflow.Context, plan string) (Page, error) {
+	fetch := graph.AddEach(g, "fetch", plan, func(ctx workflow.Context, plan string) (Page, error) {
 		return shim.Call[Page](ctx, researchFetchStep, researchFetchArgs{in, plan})
 	})
-	summarise := workflow.AddEach(g, "summarise", fetch, func(ctx workflow.Context, fetch Page) (string, error) {
+	summarise := graph.AddEach(g, "summarise", fetch, func(ctx workflow.Context, fetch Page) (string, error) {
 		return shim.Call[string](ctx, researchSummariseStep, researchSummariseArgs{
 			In:    in,
 			Fetch: fetch,
 		})
 	})
-	review := workflow.AddNode(g, "review", func(ctx workflow.Context) (string, error) {
+	review := graph.AddNode(g, "review", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, researchReviewStep, researchReviewArgs{
 			In:        in,
 			Summarise: summarise.Value(),
@@ -138,7 +139,7 @@ func researchGraph(ctx workflow.Context, in ResearchInput) (Report, error) {
 	}, summarise).If(func() bool {
 		return asked.strict()
 	}).SkipOnFailure()
-	write := workflow.AddNode(g, "write", func(ctx workflow.Context) (Report, error) {
+	write := graph.AddNode(g, "write", func(ctx workflow.Context) (Report, error) {
 		return shim.Call[Report](ctx, researchWriteStep, researchWriteArgs{
 			In:        in,
 			Plan:      plan.Value(),

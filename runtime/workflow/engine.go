@@ -34,6 +34,8 @@ func init() {
 	engine.EncodePayload, engine.DecodePayload = encodePayload, decodePayload
 	engine.DecodeArgs, engine.DecodeFields = decodeArgs, decodeFields
 	engine.Block = func(ctx Context, err error) { ctx.branch().Block(err) }
+	engine.BranchKey = func(ctx Context, kind string) string { return ctx.branch().Key(kind) }
+	engine.OpenBranch = open[None]
 	engine.StreamOf = func(s any) (name string, keep int) {
 		d := s.(interface{ declared() *stream }).declared()
 		return d.name, d.keep

@@ -8,6 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 const _ = shim.V1
@@ -103,20 +104,20 @@ type ReleaseInput struct {
 
 // releaseGraph builds the graph of [release] and executes it.
 func releaseGraph(ctx workflow.Context, in ReleaseInput) (string, error) {
-	g := workflow.NewGraph()
+	g := graph.New()
 	asked := &release{Version: in.Version, Urgent: in.Urgent} // conditions see the input, and no dependencies
-	platforms := workflow.AddNode(g, "platforms", func(ctx workflow.Context) ([]string, error) {
+	platforms := graph.AddNode(g, "platforms", func(ctx workflow.Context) ([]string, error) {
 		return shim.Call[[]string](ctx, releasePlatformsStep, releasePlatformsArgs{in})
 	})
-	build := workflow.AddEach(g, "build", platforms, func(ctx workflow.Context, platforms string) (Binary, error) {
+	build := graph.AddEach(g, "build", platforms, func(ctx workflow.Context, platforms string) (Binary, error) {
 		return shim.Call[Binary](ctx, releaseBuildStep, releaseBuildArgs{in, platforms})
 	})
-	scan := workflow.AddNode(g, "scan", func(ctx workflow.Context) (int, error) {
+	scan := graph.AddNode(g, "scan", func(ctx workflow.Context) (int, error) {
 		return shim.Call[int](ctx, releaseScanStep, releaseScanArgs{in, build.Value()})
 	}, build).If(func() bool {
 		return asked.careful(build.Value())
 	}).SkipOnFailure()
-	publish := workflow.AddNode(g, "publish", func(ctx workflow.Context) (string, error) {
+	publish := graph.AddNode(g, "publish", func(ctx workflow.Context) (string, error) {
 		return shim.Call[string](ctx, releasePublishStep, releasePublishArgs{
 			In:    in,
 			Build: build.Value(),

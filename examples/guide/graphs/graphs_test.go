@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
@@ -64,9 +64,9 @@ func TestPerform_NamesAllFaultsOfAPlan(t *testing.T) {
 	_, err := Perform.Execute(e.Context(), e.Client(), []Task{
 		{ID: "a", Needs: []string{"b"}}, {ID: "b", Needs: []string{"a", "c"}},
 	})
-	want := []workflow.GraphFault{
-		{Kind: workflow.GraphUnknown, Node: "b", Need: "c"},
-		{Kind: workflow.GraphCycle, Node: "a", Cycle: []string{"a", "b", "a"}},
+	want := []graph.Fault{
+		{Kind: graph.Unknown, Node: "b", Need: "c"},
+		{Kind: graph.Cycle, Node: "a", Cycle: []string{"a", "b", "a"}},
 	}
 	if diff := cmp.Diff(want, Wrong(err)); diff != "" {
 		t.Errorf("%v: faults (-want +got):\n%s", err, diff)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 // Task is a part of a user's plan.
@@ -24,13 +25,13 @@ func (s Shell) execute(ctx context.Context, command string) (string, error) { re
 //
 //flow:workflow
 func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
-	g := workflow.NewGraph(workflow.FinishOthers())
+	g := graph.New(graph.FinishOthers())
 	for _, task := range plan {
-		var needs []workflow.Dependency
+		var needs []graph.Dependency
 		for _, id := range task.Needs {
-			needs = append(needs, workflow.NodeOf[string](g, id)) // it may be added later
+			needs = append(needs, graph.NodeOf[string](g, id)) // it may be added later
 		}
-		workflow.AddNode(g, task.ID, func(ctx workflow.Context) (string, error) {
+		graph.AddNode(g, task.ID, func(ctx workflow.Context) (string, error) {
 			return Execute(ctx, task.Command)
 		}, needs...)
 	}
@@ -39,14 +40,14 @@ func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
 	}
 	outputs := map[string]string{}
 	for _, task := range plan {
-		outputs[task.ID] = workflow.NodeOf[string](g, task.ID).Value()
+		outputs[task.ID] = graph.NodeOf[string](g, task.ID).Value()
 	}
 	return outputs, nil
 }
 
 // Wrong returns the faults of a plan that is not a valid graph. It returns nil for other errors.
-func Wrong(err error) []workflow.GraphFault {
-	if faulty, ok := errors.AsType[*workflow.GraphError](err); ok {
+func Wrong(err error) []graph.Fault {
+	if faulty, ok := errors.AsType[*graph.Error](err); ok {
 		return faulty.Faults // all of them; a cycle is reported with its IDs
 	}
 	return nil

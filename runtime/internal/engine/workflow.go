@@ -63,6 +63,15 @@ var (
 	//
 	//	func(ctx workflow.Context, err error)
 	Block any
+	// BranchKey returns the next key of a kind in the branch of ctx. It is a
+	//
+	//	func(ctx workflow.Context, kind string) string
+	BranchKey any
+	// OpenBranch is workflow.Go for a branch with the given path, which was opened at a position of
+	// user code. It is a
+	//
+	//	func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None]
+	OpenBranch any
 
 	// StreamOf returns the name of a workflow.Stream[T] and how many chunks it keeps, 0 for all.
 	StreamOf func(stream any) (name string, keep int)

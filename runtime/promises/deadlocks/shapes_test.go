@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 var (
@@ -155,11 +156,11 @@ var shapes = map[string]shape{
 	},
 	"a graph that waits for its own node": {
 		dead: func(ctx workflow.Context, _ int) (string, error) {
-			g := workflow.NewGraph()
+			g := graph.New()
 			var whole future
-			workflow.AddNode(g, "node", func(ctx workflow.Context) (string, error) { return whole.Get(ctx) }) // wait node
-			whole = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return "", g.Run(ctx) })    // wait graph
-			return whole.Get(ctx)                                                                             // wait whole
+			graph.AddNode(g, "node", func(ctx workflow.Context) (string, error) { return whole.Get(ctx) }) // wait node
+			whole = workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return "", g.Run(ctx) }) // wait graph
+			return whole.Get(ctx)                                                                          // wait whole
 		},
 		waits: []workflow.BranchWait{
 			{Branch: "ring/go#1", For: "branch ring/go#1/graph#1.node", Branches: []string{"ring/go#1/graph#1.node"}, Position: "wait graph", Knot: true},
@@ -167,9 +168,9 @@ var shapes = map[string]shape{
 			{Branch: "ring", For: "branch ring/go#1", Branches: []string{"ring/go#1"}, Position: "wait whole"},
 		},
 		alive: func(ctx workflow.Context, _ int) (string, error) {
-			g := workflow.NewGraph()
+			g := graph.New()
 			other := workflow.Go(ctx, func(ctx workflow.Context) (string, error) { return echo.Call(ctx, "alive") })
-			node := workflow.AddNode(g, "node", func(ctx workflow.Context) (string, error) { return other.Get(ctx) })
+			node := graph.AddNode(g, "node", func(ctx workflow.Context) (string, error) { return other.Get(ctx) })
 			if err := g.Run(ctx); err != nil {
 				return "", err
 			}

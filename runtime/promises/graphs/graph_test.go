@@ -19,6 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
@@ -53,14 +54,14 @@ func work(w *flowtest.World, build func(ctx workflow.Context, n int) (string, er
 func TestDAG1_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
-			g := workflow.NewGraph()
-			slow := workflow.AddNode(g, "slow", func(ctx workflow.Context) (string, error) { return open.Receive(ctx) })
-			first := workflow.AddNode(g, "first", says("a"))
+			g := graph.New()
+			slow := graph.AddNode(g, "slow", func(ctx workflow.Context) (string, error) { return open.Receive(ctx) })
+			first := graph.AddNode(g, "first", says("a"))
 			// Node second begins although the unrelated node slow has not ended.
-			second := workflow.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
+			second := graph.AddNode(g, "second", func(ctx workflow.Context) (string, error) {
 				return echo.Call(ctx, first.Value()+"b")
 			}, first)
-			both := workflow.AddNode(g, "both", func(workflow.Context) (string, error) {
+			both := graph.AddNode(g, "both", func(workflow.Context) (string, error) {
 				return slow.Value() + second.Value(), nil
 			}, slow, second)
 			if err := g.Run(ctx); err != nil {
@@ -89,13 +90,13 @@ func TestDAG1_ANodeBeginsWhenThoseThatItNeedsHaveEnded(t *testing.T) {
 func TestDAG1_ANodeIsSkippedIfItsConditionOrWhatItNeedsSaysSo(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
-			g := workflow.NewGraph()
-			input := workflow.AddNode(g, "input", says("in"))
-			no := workflow.AddNode(g, "no", says("no"), input).If(func() bool { return input.Value() != "in" })
-			yes := workflow.AddNode(g, "yes", says("yes"), input).If(func() bool { return input.Value() == "in" })
-			after := workflow.AddNode(g, "after", says("after"), no, yes)
-			may := workflow.AddNode(g, "may", breaks("may"), yes).SkipOnFailure()
-			end := workflow.AddNode(g, "end", func(workflow.Context) (string, error) {
+			g := graph.New()
+			input := graph.AddNode(g, "input", says("in"))
+			no := graph.AddNode(g, "no", says("no"), input).If(func() bool { return input.Value() != "in" })
+			yes := graph.AddNode(g, "yes", says("yes"), input).If(func() bool { return input.Value() == "in" })
+			after := graph.AddNode(g, "after", says("after"), no, yes)
+			may := graph.AddNode(g, "may", breaks("may"), yes).SkipOnFailure()
+			end := graph.AddNode(g, "end", func(workflow.Context) (string, error) {
 				return fmt.Sprintln(no.Pointer() == nil, *yes.Pointer(), after.Pointer() == nil, may.Pointer() == nil, may.Err() != nil), nil
 			}, no.Maybe(), yes.Maybe(), after.Maybe(), may.Maybe())
 			if err := g.Run(ctx); err != nil {
@@ -113,14 +114,14 @@ func TestDAG1_TheFirstFailureCancelsTheOthersAndIsReturned(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var canceled flowtest.Seen[error]
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
-			g := workflow.NewGraph()
-			workflow.AddNode(g, "sleeps", func(ctx workflow.Context) (string, error) {
+			g := graph.New()
+			graph.AddNode(g, "sleeps", func(ctx workflow.Context) (string, error) {
 				err := workflow.Sleep(ctx, 24*time.Hour)
 				canceled.Add(err)
 				return "", err
 			})
-			bad := workflow.AddNode(g, "bad", breaks("bad"))
-			workflow.AddNode(g, "never", says("never"), bad)
+			bad := graph.AddNode(g, "bad", breaks("bad"))
+			graph.AddNode(g, "never", says("never"), bad)
 			return "", g.Run(ctx)
 		})
 		run := flowtest.Start(w, builds, 0)
@@ -139,12 +140,12 @@ func TestDAG1_TheFirstFailureCancelsTheOthersAndIsReturned(t *testing.T) {
 func TestDAG1_FinishOthersEndsOnlyWhatDependsOnAFailure(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, _ int) (string, error) {
-			g := workflow.NewGraph(workflow.FinishOthers())
-			one := workflow.AddNode(g, "one", breaks("one"))
-			workflow.AddNode(g, "afterone", says("afterone"), one.Maybe())
-			slow := workflow.AddNode(g, "slow", func(ctx workflow.Context) (string, error) { return open.Receive(ctx) })
-			good := workflow.AddNode(g, "good", says("good"), slow)
-			workflow.AddNode(g, "two", breaks("two"), good)
+			g := graph.New(graph.FinishOthers())
+			one := graph.AddNode(g, "one", breaks("one"))
+			graph.AddNode(g, "afterone", says("afterone"), one.Maybe())
+			slow := graph.AddNode(g, "slow", func(ctx workflow.Context) (string, error) { return open.Receive(ctx) })
+			good := graph.AddNode(g, "good", says("good"), slow)
+			graph.AddNode(g, "two", breaks("two"), good)
 			err := g.Run(ctx)
 			return "", fmt.Errorf("%s: %w", good.Value(), err)
 		})
@@ -163,15 +164,15 @@ func TestDAG1_FinishOthersEndsOnlyWhatDependsOnAFailure(t *testing.T) {
 func TestDAG1_EachElementOfAResultHasABranch(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		work(w, func(ctx workflow.Context, n int) (string, error) {
-			g := workflow.NewGraph()
+			g := graph.New()
 			// A node can refer by ID to nodes that are added later.
-			workflow.AddNode(g, "all", func(workflow.Context) (string, error) {
-				return strings.Join(workflow.NodeOf[[]string](g, "pages").Value(), "+"), nil
-			}, workflow.NodeOf[[]string](g, "pages"))
-			workflow.AddEach(g, "pages", workflow.NodeOf[[]string](g, "plan"), func(ctx workflow.Context, s string) (string, error) {
+			graph.AddNode(g, "all", func(workflow.Context) (string, error) {
+				return strings.Join(graph.NodeOf[[]string](g, "pages").Value(), "+"), nil
+			}, graph.NodeOf[[]string](g, "pages"))
+			graph.AddEach(g, "pages", graph.NodeOf[[]string](g, "plan"), func(ctx workflow.Context, s string) (string, error) {
 				return echo.Call(ctx, s+"!")
 			})
-			workflow.AddNode(g, "plan", func(workflow.Context) (plan []string, err error) {
+			graph.AddNode(g, "plan", func(workflow.Context) (plan []string, err error) {
 				for i := range n {
 					plan = append(plan, fmt.Sprint(i))
 				}
@@ -180,7 +181,7 @@ func TestDAG1_EachElementOfAResultHasABranch(t *testing.T) {
 			if err := g.Run(ctx); err != nil {
 				return "", err
 			}
-			return workflow.NodeOf[string](g, "all").Value(), nil
+			return graph.NodeOf[string](g, "all").Value(), nil
 		})
 		for n, want := range []string{"", "0!", "0!+1!", "0!+1!+2!"} {
 			if got := flowtest.Result(w, flowtest.Start(w, builds, n)); got != want {
@@ -194,15 +195,15 @@ func TestDAG2_AllFaultsAreReturnedBeforeAnythingBegins(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	var got error
 	work(w, func(ctx workflow.Context, _ int) (string, error) {
-		other := workflow.AddNode(workflow.NewGraph(), "other", says("other"))
-		g := workflow.NewGraph()
-		a := workflow.AddNode(g, "a", says("a"), workflow.NodeOf[string](g, "b"))
-		workflow.AddNode(g, "c", says("c"), a)
-		workflow.AddNode(g, "b", says("b"), workflow.NodeOf[any](g, "c"))
-		workflow.AddNode(g, "a", says("a again"))
-		workflow.AddNode(g, "d", says("d"), workflow.NodeOf[int](g, "a"), workflow.NodeOf[int](g, "z"), other)
-		workflow.AddNode(g, "self", says("self"), workflow.NodeOf[string](g, "self").Maybe())
-		workflow.AddNode(g, "no/slash", says(""))
+		other := graph.AddNode(graph.New(), "other", says("other"))
+		g := graph.New()
+		a := graph.AddNode(g, "a", says("a"), graph.NodeOf[string](g, "b"))
+		graph.AddNode(g, "c", says("c"), a)
+		graph.AddNode(g, "b", says("b"), graph.NodeOf[any](g, "c"))
+		graph.AddNode(g, "a", says("a again"))
+		graph.AddNode(g, "d", says("d"), graph.NodeOf[int](g, "a"), graph.NodeOf[int](g, "z"), other)
+		graph.AddNode(g, "self", says("self"), graph.NodeOf[string](g, "self").Maybe())
+		graph.AddNode(g, "no/slash", says(""))
 		got = g.Run(ctx)
 		return "", got
 	})
@@ -210,18 +211,18 @@ func TestDAG2_AllFaultsAreReturnedBeforeAnythingBegins(t *testing.T) {
 	if err := flowtest.Failure(w, run); !strings.Contains(err.Error(), `nodes need each other: a → b → c → a`) {
 		t.Errorf("got %v", err)
 	}
-	fault, ok := errors.AsType[*workflow.GraphError](got)
+	fault, ok := errors.AsType[*graph.Error](got)
 	if !ok {
 		t.Fatalf("got %v", got)
 	}
-	want := []workflow.GraphFault{
-		{Kind: workflow.GraphDuplicate, Node: "a"},
-		{Kind: workflow.GraphType, Node: "d", Need: "a", Has: "string", Wants: "int"},
-		{Kind: workflow.GraphUnknown, Node: "d", Need: "z"},
-		{Kind: workflow.GraphForeign, Node: "d", Need: "other"},
-		{Kind: workflow.GraphBadID, Node: "no/slash"},
-		{Kind: workflow.GraphCycle, Node: "a", Cycle: []string{"a", "b", "c", "a"}},
-		{Kind: workflow.GraphCycle, Node: "self", Cycle: []string{"self", "self"}},
+	want := []graph.Fault{
+		{Kind: graph.Duplicate, Node: "a"},
+		{Kind: graph.WrongType, Node: "d", Need: "a", Has: "string", Wants: "int"},
+		{Kind: graph.Unknown, Node: "d", Need: "z"},
+		{Kind: graph.Foreign, Node: "d", Need: "other"},
+		{Kind: graph.BadID, Node: "no/slash"},
+		{Kind: graph.Cycle, Node: "a", Cycle: []string{"a", "b", "c", "a"}},
+		{Kind: graph.Cycle, Node: "self", Cycle: []string{"self", "self"}},
 	}
 	if diff := cmp.Diff(want, fault.Faults); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
@@ -234,10 +235,10 @@ func TestDAG2_AllFaultsAreReturnedBeforeAnythingBegins(t *testing.T) {
 func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	work(w, func(ctx workflow.Context, _ int) (string, error) {
-		g := workflow.NewGraph()
-		a := workflow.AddNode(g, "a", says("a"))
-		workflow.AddNode(g, "b", func(workflow.Context) (int, error) {
-			return workflow.NodeOf[int](g, "a").Value(), nil // b does not depend on a, but Run cannot detect this
+		g := graph.New()
+		a := graph.AddNode(g, "a", says("a"))
+		graph.AddNode(g, "b", func(workflow.Context) (int, error) {
+			return graph.NodeOf[int](g, "a").Value(), nil // b does not depend on a, but Run cannot detect this
 		}, a)
 		return "", g.Run(ctx)
 	})
@@ -250,15 +251,15 @@ func TestDAG2_AResultIsNotReadAsAnotherType(t *testing.T) {
 // research builds a graph with a condition, a skipped node, a node that may fail, elements, and a
 // node with two paths to it.
 func research(ctx workflow.Context, n int) (string, error) {
-	g := workflow.NewGraph()
-	plan := workflow.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
+	g := graph.New()
+	plan := graph.AddNode(g, "plan", func(ctx workflow.Context) ([]string, error) {
 		s, err := echo.Call(ctx, "abcdef"[:n])
 		return strings.Split(s, ""), err
 	})
-	fetch := workflow.AddEach(g, "fetch", plan, func(ctx workflow.Context, s string) (string, error) { return echo.Call(ctx, s+s) })
-	notes := workflow.AddNode(g, "notes", breaks("notes"), fetch).SkipOnFailure()
-	short := workflow.AddNode(g, "short", says("short"), plan).If(func() bool { return len(plan.Value()) < 2 })
-	write := workflow.AddNode(g, "write", func(ctx workflow.Context) (string, error) {
+	fetch := graph.AddEach(g, "fetch", plan, func(ctx workflow.Context, s string) (string, error) { return echo.Call(ctx, s+s) })
+	notes := graph.AddNode(g, "notes", breaks("notes"), fetch).SkipOnFailure()
+	short := graph.AddNode(g, "short", says("short"), plan).If(func() bool { return len(plan.Value()) < 2 })
+	write := graph.AddNode(g, "write", func(ctx workflow.Context) (string, error) {
 		return echo.Call(ctx, fmt.Sprint(fetch.Value(), notes.Pointer() == nil, short.Pointer() == nil))
 	}, fetch, notes.Maybe(), short.Maybe())
 	if err := g.Run(ctx); err != nil {
@@ -283,25 +284,25 @@ func TestDAG4_AGraphSurvivesACrashAtEachPoint(t *testing.T) {
 	r := workflowtest.CrashEverywhere(t, builds, 3, setup(research), on(1), workflowtest.Pairs(20))
 	t.Logf("%+v", r)
 	workflowtest.CrashEverywhere(t, builds, 0, setup(func(ctx workflow.Context, _ int) (string, error) {
-		g := workflow.NewGraph(workflow.FinishOthers())
-		bad := workflow.AddNode(g, "bad", func(ctx workflow.Context) (string, error) {
+		g := graph.New(graph.FinishOthers())
+		bad := graph.AddNode(g, "bad", func(ctx workflow.Context) (string, error) {
 			_, err := fails.Call(ctx, "bad")
 			return "", fmt.Errorf("bad failed: %t", err != nil) // the text of err is not used, because it contains the number of attempts
 		})
-		good := workflow.AddNode(g, "good", says("good"))
-		workflow.AddNode(g, "afterbad", says("afterbad"), bad)
-		workflow.AddNode(g, "aftergood", says("aftergood"), good)
+		good := graph.AddNode(g, "good", says("good"))
+		graph.AddNode(g, "afterbad", says("afterbad"), bad)
+		graph.AddNode(g, "aftergood", says("aftergood"), good)
 		return "", g.Run(ctx)
 	}), on(1), workflowtest.Pairs(10))
 	workflowtest.CrashEverywhere(t, builds, 0, setup(func(ctx workflow.Context, _ int) (string, error) {
-		g := workflow.NewGraph()
-		workflow.AddNode(g, "sleeps", func(ctx workflow.Context) (string, error) { return "", workflow.Sleep(ctx, time.Hour) })
-		good := workflow.AddNode(g, "good", says("good"))
-		bad := workflow.AddNode(g, "bad", func(ctx workflow.Context) (string, error) {
+		g := graph.New()
+		graph.AddNode(g, "sleeps", func(ctx workflow.Context) (string, error) { return "", workflow.Sleep(ctx, time.Hour) })
+		good := graph.AddNode(g, "good", says("good"))
+		bad := graph.AddNode(g, "bad", func(ctx workflow.Context) (string, error) {
 			_, err := fails.Call(ctx, "bad")
 			return "", fmt.Errorf("bad failed: %t", err != nil)
 		}, good)
-		workflow.AddNode(g, "afterbad", says("afterbad"), bad)
+		graph.AddNode(g, "afterbad", says("afterbad"), bad)
 		return "", g.Run(ctx)
 	}), on(1), workflowtest.Pairs(10))
 }
@@ -316,14 +317,14 @@ func TestGraph_OfTenThousandNodesIsExecuted(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	var order []int
 	work(w, func(ctx workflow.Context, n int) (string, error) {
-		g := workflow.NewGraph()
+		g := graph.New()
 		order = order[:0]
 		for i := range n {
-			var needs []workflow.Dependency
+			var needs []graph.Dependency
 			if i >= 100 { // the nodes form a hundred chains
-				needs = append(needs, workflow.NodeOf[int](g, fmt.Sprint(i-100)))
+				needs = append(needs, graph.NodeOf[int](g, fmt.Sprint(i-100)))
 			}
-			workflow.AddNode(g, fmt.Sprint(i), func(workflow.Context) (int, error) {
+			graph.AddNode(g, fmt.Sprint(i), func(workflow.Context) (int, error) {
 				order = append(order, i)
 				return i, nil
 			}, needs...)

@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 // nodes is the number of nodes of a large graph. For measurements, set -graph.nodes=10000.
@@ -56,13 +57,13 @@ func TestDAG4_TheLastOfManyNodesAllocatesWhatTheFirstDoes(t *testing.T) {
 		w.Ctx = ctx
 		m := &meter{}
 		w.Work(worker.Config{}, echo.As(m.step), flowtest.As(builds, func(ctx workflow.Context, n int) (string, error) {
-			g := workflow.NewGraph()
+			g := graph.New()
 			for i := range n {
-				var needs []workflow.Dependency
+				var needs []graph.Dependency
 				if i > 0 {
-					needs = append(needs, workflow.NodeOf[string](g, fmt.Sprint(i-1)))
+					needs = append(needs, graph.NodeOf[string](g, fmt.Sprint(i-1)))
 				}
-				workflow.AddNode(g, fmt.Sprint(i), says("node"), needs...)
+				graph.AddNode(g, fmt.Sprint(i), says("node"), needs...)
 			}
 			return "done", g.Run(ctx)
 		}))
@@ -99,15 +100,15 @@ func TestDAG1_ANodeMayNeedAllOthers(t *testing.T) {
 	const n = 20_000
 	w := flowtest.NewMemory(t)
 	work(w, func(ctx workflow.Context, _ int) (string, error) {
-		g := workflow.NewGraph()
-		var all []workflow.Dependency
+		g := graph.New()
+		var all []graph.Dependency
 		for i := range n {
-			all = append(all, workflow.AddNode(g, fmt.Sprint(i), func(workflow.Context) (int, error) { return i, nil }))
+			all = append(all, graph.AddNode(g, fmt.Sprint(i), func(workflow.Context) (int, error) { return i, nil }))
 		}
-		sum := workflow.AddNode(g, "sum", func(workflow.Context) (int, error) {
+		sum := graph.AddNode(g, "sum", func(workflow.Context) (int, error) {
 			sum := 0
 			for _, x := range all {
-				sum += x.(*workflow.Node[int]).Value()
+				sum += x.(*graph.Node[int]).Value()
 			}
 			return sum, nil
 		}, all...)
@@ -128,16 +129,16 @@ func TestDAG1_ANodeMayNeedAllOthers(t *testing.T) {
 func TestDAG1_ACancelIsOneFailureOfAGraph(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(builds, func(ctx workflow.Context, n int) (string, error) {
-			g := workflow.NewGraph(workflow.FinishOthers())
+			g := graph.New(graph.FinishOthers())
 			for i := range n {
-				workflow.AddNode(g, fmt.Sprint(i), func(ctx workflow.Context) (string, error) {
+				graph.AddNode(g, fmt.Sprint(i), func(ctx workflow.Context) (string, error) {
 					_, err := open.Receive(ctx)
 					return "", err
 				})
 			}
 			failed := g.Run(ctx)
-			ended := workflow.NewGraph()
-			workflow.AddNode(ended, "nolook", func(workflow.Context) (string, error) { return "", nil })
+			ended := graph.New()
+			graph.AddNode(ended, "nolook", func(workflow.Context) (string, error) { return "", nil })
 			return fmt.Sprintf("%v, then %v", failed, ended.Run(ctx)), nil
 		}))
 		run := flowtest.Start(w, builds, 3)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 // Image is an image in a store.
@@ -27,17 +28,17 @@ func index(ctx context.Context, images []Image) error { return ctx.Err() }
 //
 //flow:workflow
 func publish(ctx workflow.Context, path string, widths []int) ([]Image, error) {
-	g := workflow.NewGraph()
-	source := workflow.AddNode(g, "probe", func(ctx workflow.Context) (Image, error) { return Probe(ctx, path) })
-	var needs []workflow.Dependency
-	var small []*workflow.Node[Image]
+	g := graph.New()
+	source := graph.AddNode(g, "probe", func(ctx workflow.Context) (Image, error) { return Probe(ctx, path) })
+	var needs []graph.Dependency
+	var small []*graph.Node[Image]
 	for _, width := range widths {
-		node := workflow.AddNode(g, fmt.Sprint("width-", width), func(ctx workflow.Context) (Image, error) {
+		node := graph.AddNode(g, fmt.Sprint("width-", width), func(ctx workflow.Context) (Image, error) {
 			return Resize(ctx, source.Value(), width)
 		}, source)
 		small, needs = append(small, node), append(needs, node)
 	}
-	list := workflow.AddNode(g, "index", func(ctx workflow.Context) ([]Image, error) {
+	list := graph.AddNode(g, "index", func(ctx workflow.Context) ([]Image, error) {
 		images := make([]Image, len(small))
 		for i, node := range small {
 			images[i] = node.Value()

@@ -1,4 +1,7 @@
-package workflow
+// Package graph executes work that is ordered only by dependencies, in workflow code. The generator
+// writes code with it for structs under //flow:dag; workflow code uses it directly for graphs that
+// are built from data. Workflow code without graphs needs only package workflow.
+package graph
 
 import (
 	"errors"
@@ -8,15 +11,23 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// What the runtime provides for branches with names of their own.
+var (
+	key  = engine.BranchKey.(func(ctx workflow.Context, kind string) string)
+	open = engine.OpenBranch.(func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None])
 )
 
 // A Graph is work that is ordered only by dependencies: a node begins when the last node that it
 // depends on has ended, independent of all others. Workflow code builds it with [AddNode] and
 // [AddEach], possibly from data, and executes it with Run. Its nodes are branches, like those of
-// [Go], and the keys of their steps contain the IDs of the nodes. Nodes that can begin at the same
-// time begin in the order in which they were added. This order must not change while runs are open,
-// so sort the elements of a map.
+// [workflow.Go], and the keys of their steps contain the IDs of the nodes. Nodes that can begin at
+// the same time begin in the order in which they were added. This order must not change while runs
+// are open, so sort the elements of a map.
 //
 // A node is skipped if its condition returns false ([Node.If]), if it has failed and counts as
 // skipped then ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the
@@ -35,14 +46,14 @@ type Graph struct {
 	cut      bool // one of the failures is the end of the context
 }
 
-// GraphOption changes how a graph is executed.
-type GraphOption func(*Graph)
+// Option changes how a graph is executed.
+type Option func(*Graph)
 
 // FinishOthers makes a failure end only the nodes that depend on the failed one.
-func FinishOthers() GraphOption { return func(g *Graph) { g.finish = true } }
+func FinishOthers() Option { return func(g *Graph) { g.finish = true } }
 
-// NewGraph returns a graph without nodes.
-func NewGraph(opts ...GraphOption) *Graph {
+// New returns a graph without nodes.
+func New(opts ...Option) *Graph {
 	g := &Graph{byID: map[string]*node{}}
 	for _, opt := range opts {
 		opt(g)
@@ -55,7 +66,7 @@ type node struct {
 	id      string
 	typ     reflect.Type
 	at      *replay.Trace
-	run     func(Context) error
+	run     func(workflow.Context) error
 	value   func() any
 	cond    func() bool
 	mayFail bool
@@ -116,11 +127,11 @@ type Node[T any] struct {
 // the node's branch. The ID is part of the keys of the steps that run calls. It consists of
 // letters, digits and -_.: only; changing it while runs are open is an incompatible change of the
 // workflow. Run reports faults of the graph before any node begins.
-func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...Dependency) *Node[T] {
+func AddNode[T any](g *Graph, id string, run func(workflow.Context) (T, error), needs ...Dependency) *Node[T] {
 	x := &Node[T]{g: g}
 	x.n = g.add(id, reflect.TypeFor[T](), replay.Here(1), needs)
 	x.n.value = func() any { return x.Value() }
-	x.n.run = func(ctx Context) (err error) {
+	x.n.run = func(ctx workflow.Context) (err error) {
 		x.result, err = run(ctx)
 		return err
 	}
@@ -128,13 +139,13 @@ func AddNode[T any](g *Graph, id string, run func(Context) (T, error), needs ...
 }
 
 // AddEach adds a node that calls run for each element of another node's result, each in its own
-// branch as [Map] does. Its result contains the results in the order of the elements.
-func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(Context, A) (B, error), needs ...Dependency) *Node[[]B] {
+// branch as [workflow.Map] does. Its result contains the results in the order of the elements.
+func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(workflow.Context, A) (B, error), needs ...Dependency) *Node[[]B] {
 	x := &Node[[]B]{g: g}
 	x.n = g.add(id, reflect.TypeFor[[]B](), replay.Here(1), append([]Dependency{over}, needs...))
 	x.n.value = func() any { return x.Value() }
-	x.n.run = func(ctx Context) (err error) {
-		x.result, err = Map(ctx, over.Value(), run)
+	x.n.run = func(ctx workflow.Context) (err error) {
+		x.result, err = workflow.Map(ctx, over.Value(), run)
 		return err
 	}
 	return x
@@ -142,12 +153,12 @@ func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(Con
 
 func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Dependency) *node {
 	if g.begun {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: node %q is added to a graph that has begun: build another graph in a node", id)})
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q is added to a graph that has begun: build another graph in a node", id)})
 	}
 	n := &node{id: id, typ: typ, at: at, state: nodeWaits}
 	for i, d := range needs {
 		if d == nil {
-			panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: dependency %d of node %q is nil", i+1, id)})
+			panic(&replay.MisuseError{Text: fmt.Sprintf("graph: dependency %d of node %q is nil", i+1, id)})
 		}
 		n.needs = append(n.needs, d.dependency())
 	}
@@ -178,7 +189,7 @@ func (x *Node[T]) SkipOnFailure() *Node[T] {
 // depends on this one, or after Run, and use Pointer for a node that may be skipped.
 func (x *Node[T]) Value() T {
 	if x.n.state != nodeDone {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: node %q %s and has no value: ask for it in a node that needs this one, or after Run, "+
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q %s and has no value: ask for it in a node that needs this one, or after Run, "+
 			"and take what may be skipped by Pointer", x.n.id, x.n.state)})
 	}
 	return x.result
@@ -208,7 +219,7 @@ func (x *Node[T]) Maybe() Dependency {
 type NodeRef[T any] struct{ d dependency }
 
 // NodeOf returns a reference to the node with the given ID, for graphs built from data: the node
-// may be added later. Run returns a *[GraphError] if the node does not exist, or if its result is
+// may be added later. Run returns a *[Error] if the node does not exist, or if its result is
 // not assignable to T. Use NodeOf[any] if only the end of the node matters.
 func NodeOf[T any](g *Graph, id string) *NodeRef[T] {
 	return &NodeRef[T]{dependency{g: g, id: id, typ: reflect.TypeFor[T]()}}
@@ -220,12 +231,12 @@ func (x *NodeRef[T]) dependency() dependency { return x.d }
 func (x *NodeRef[T]) Value() T {
 	n := x.d.g.byID[x.d.id]
 	if n == nil {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: there is no node %q", x.d.id)})
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: there is no node %q", x.d.id)})
 	}
 	had := n.value()
 	v, ok := had.(T)
 	if !ok && had != nil {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("workflow: the result of node %q is %T, and was asked for as %v", x.d.id, had, x.d.typ)})
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: the result of node %q is %T, and was asked for as %v", x.d.id, had, x.d.typ)})
 	}
 	return v
 }
@@ -246,12 +257,12 @@ func (x *NodeRef[T]) Maybe() Dependency {
 	return d
 }
 
-// Run executes the graph, once. It returns a *[GraphError] if the graph has a fault, without
+// Run executes the graph, once. It returns a *[Error] if the graph has a fault, without
 // beginning any node, and otherwise the failures of nodes. When Run returns, all nodes that have
 // begun have ended.
-func (g *Graph) Run(ctx Context) error {
+func (g *Graph) Run(ctx workflow.Context) error {
 	if g.begun {
-		panic(&replay.MisuseError{Text: "workflow: a graph is run twice: build another one"})
+		panic(&replay.MisuseError{Text: "graph: a graph is run twice: build another one"})
 	}
 	if err := g.check(); err != nil {
 		return err
@@ -264,9 +275,9 @@ func (g *Graph) Run(ctx Context) error {
 			to.next = append(to.next, edge{n, d.maybe})
 		}
 	}
-	ctx, cancel := WithCancel(ctx)
+	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	r := graphRun{g: g, base: ctx.branch().Key("graph") + ".", cancel: cancel}
+	r := graphRun{g: g, base: key(ctx, "graph") + ".", cancel: cancel}
 	for _, n := range g.nodes {
 		if n.pending == 0 && n.state == nodeWaits {
 			r.begin(ctx, n)
@@ -292,19 +303,19 @@ func (g *Graph) Run(ctx Context) error {
 type graphRun struct {
 	g        *Graph
 	base     string // prefix of the paths of branches
-	cancel   CancelFunc
-	branches []*Future[None]
+	cancel   workflow.CancelFunc
+	branches []*workflow.Future[workflow.None]
 }
 
 // begin opens the branch of a node, or skips the node. When the branch ends it begins the nodes
 // that waited for it. This gives each node its own path and keys, and begins it without delay.
-func (r *graphRun) begin(ctx Context, n *node) {
+func (r *graphRun) begin(ctx workflow.Context, n *node) {
 	if n.skips || n.cond != nil && !n.cond() {
 		r.end(ctx, n, nodeSkipped)
 		return
 	}
 	n.state = nodeRuns
-	r.branches = append(r.branches, open(ctx, r.base+n.id, n.at, func(ctx Context) (None, error) {
+	r.branches = append(r.branches, open(ctx, r.base+n.id, n.at, func(ctx workflow.Context) (workflow.None, error) {
 		switch n.err = n.run(ctx); {
 		case n.err == nil:
 			r.end(ctx, n, nodeDone)
@@ -313,13 +324,13 @@ func (r *graphRun) begin(ctx Context, n *node) {
 		default:
 			r.fail(ctx, n)
 		}
-		return None{}, nil
+		return workflow.None{}, nil
 	}))
 }
 
 // end records the end of a node that has not failed, and begins the nodes for which it was the last
 // dependency.
-func (r *graphRun) end(ctx Context, n *node, state nodeState) {
+func (r *graphRun) end(ctx workflow.Context, n *node, state nodeState) {
 	n.state = state
 	for _, next := range n.next {
 		next.to.pending--
@@ -332,7 +343,7 @@ func (r *graphRun) end(ctx Context, n *node, state nodeState) {
 
 // fail records the failure of a node. All nodes ended by the end of the context count as one
 // failure.
-func (r *graphRun) fail(ctx Context, n *node) {
+func (r *graphRun) fail(ctx workflow.Context, n *node) {
 	n.state = nodeFailed
 	if ended := ctx.Err(); ended != nil && errors.Is(n.err, ended) {
 		if r.g.cut {
@@ -346,12 +357,12 @@ func (r *graphRun) fail(ctx Context, n *node) {
 	}
 }
 
-// GraphError reports all faults of a graph. It is returned before any node begins.
-type GraphError struct{ Faults []GraphFault }
+// Error reports all faults of a graph. It is returned before any node begins.
+type Error struct{ Faults []Fault }
 
-// GraphFault is one fault of a graph.
-type GraphFault struct {
-	Kind GraphFaultKind
+// Fault is one fault of a graph.
+type Fault struct {
+	Kind FaultKind
 	Node string // its ID
 	// Need is the ID of a dependency that is unknown, belongs to another graph, or has a result of
 	// another type: Has instead of Wants.
@@ -361,42 +372,42 @@ type GraphFault struct {
 	Cycle []string
 }
 
-// GraphFaultKind is a kind of fault.
-type GraphFaultKind string
+// FaultKind is a kind of fault.
+type FaultKind string
 
 // The kinds of faults.
 const (
-	GraphBadID     GraphFaultKind = "bad id"      // an ID is empty, longer than 200 bytes, or has characters other than letters, digits and -_.:
-	GraphDuplicate GraphFaultKind = "duplicate"   // two nodes have the same ID
-	GraphUnknown   GraphFaultKind = "unknown"     // a node depends on one that does not exist
-	GraphForeign   GraphFaultKind = "other graph" // a node depends on one of another graph
-	GraphType      GraphFaultKind = "type"        // a node uses a result as another type
-	GraphCycle     GraphFaultKind = "cycle"       // nodes depend on each other
+	BadID     FaultKind = "bad id"      // an ID is empty, longer than 200 bytes, or has characters other than letters, digits and -_.:
+	Duplicate FaultKind = "duplicate"   // two nodes have the same ID
+	Unknown   FaultKind = "unknown"     // a node depends on one that does not exist
+	Foreign   FaultKind = "other graph" // a node depends on one of another graph
+	WrongType FaultKind = "type"        // a node uses a result as another type
+	Cycle     FaultKind = "cycle"       // nodes depend on each other
 )
 
 // Error lists the faults.
-func (e *GraphError) Error() string {
+func (e *Error) Error() string {
 	all := make([]string, len(e.Faults))
 	for i := range e.Faults {
 		all[i] = e.Faults[i].String()
 	}
-	return "workflow: graph: " + strings.Join(all, "; ")
+	return "graph: " + strings.Join(all, "; ")
 }
 
 // String describes the fault and how to fix it.
-func (f *GraphFault) String() string {
+func (f *Fault) String() string {
 	switch f.Kind {
-	case GraphBadID:
+	case BadID:
 		return fmt.Sprintf("the id %q is not one to 200 letters, digits and -_.:", f.Node)
-	case GraphDuplicate:
+	case Duplicate:
 		return fmt.Sprintf("two nodes have the id %q: give one of them another", f.Node)
-	case GraphUnknown:
+	case Unknown:
 		return fmt.Sprintf("node %q needs %q, which there is not", f.Node, f.Need)
-	case GraphForeign:
+	case Foreign:
 		return fmt.Sprintf("node %q needs %q of another graph: take its value after the Run of that", f.Node, f.Need)
-	case GraphType:
+	case WrongType:
 		return fmt.Sprintf("node %q takes the result of %q as %s: it is %s", f.Node, f.Need, f.Wants, f.Has)
-	case GraphCycle:
+	case Cycle:
 		return "nodes need each other: " + strings.Join(f.Cycle, " → ")
 	}
 	return string(f.Kind)
@@ -404,22 +415,22 @@ func (f *GraphFault) String() string {
 
 // check returns all that is wrong with the graph.
 func (g *Graph) check() error {
-	var faults []GraphFault
+	var faults []Fault
 	for _, n := range g.nodes {
 		if !goodNodeID(n.id) {
-			faults = append(faults, GraphFault{Kind: GraphBadID, Node: n.id})
+			faults = append(faults, Fault{Kind: BadID, Node: n.id})
 		}
 		if g.byID[n.id] != n {
-			faults = append(faults, GraphFault{Kind: GraphDuplicate, Node: n.id})
+			faults = append(faults, Fault{Kind: Duplicate, Node: n.id})
 		}
 		for _, d := range n.needs {
 			switch to := g.byID[d.id]; {
 			case d.g != g:
-				faults = append(faults, GraphFault{Kind: GraphForeign, Node: n.id, Need: d.id})
+				faults = append(faults, Fault{Kind: Foreign, Node: n.id, Need: d.id})
 			case to == nil:
-				faults = append(faults, GraphFault{Kind: GraphUnknown, Node: n.id, Need: d.id})
+				faults = append(faults, Fault{Kind: Unknown, Node: n.id, Need: d.id})
 			case !to.typ.AssignableTo(d.typ):
-				faults = append(faults, GraphFault{Kind: GraphType, Node: n.id, Need: d.id, Has: to.typ.String(), Wants: d.typ.String()})
+				faults = append(faults, Fault{Kind: WrongType, Node: n.id, Need: d.id, Has: to.typ.String(), Wants: d.typ.String()})
 			}
 		}
 	}
@@ -427,7 +438,7 @@ func (g *Graph) check() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &GraphError{faults}
+	return &Error{faults}
 }
 
 // goodNodeID reports whether an ID may be part of keys.
@@ -438,7 +449,7 @@ func goodNodeID(id string) bool {
 }
 
 // cycles returns one cycle for each group of nodes that depend on each other.
-func (g *Graph) cycles() (faults []GraphFault) {
+func (g *Graph) cycles() (faults []Fault) {
 	const open, done = 1, 2
 	seen := map[*node]int{}
 	type visit struct {
@@ -468,7 +479,7 @@ func (g *Graph) cycles() (faults []GraphFault) {
 				for _, v := range path[first:] {
 					cycle = append(cycle, v.n.id)
 				}
-				faults = append(faults, GraphFault{Kind: GraphCycle, Node: to.id, Cycle: append(cycle, to.id)})
+				faults = append(faults, Fault{Kind: Cycle, Node: to.id, Cycle: append(cycle, to.id)})
 			case seen[to] == 0:
 				seen[to] = open
 				path = append(path, visit{to, 0})

@@ -1,4 +1,4 @@
-package workflow_test
+package graph_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
 // Perform builds a graph from its input: see examples/guide/graphs. For an invalid plan it returns
@@ -28,7 +29,7 @@ func ExampleGraph() {
 	fmt.Println(outputs, err)
 
 	_, err = graphs.Perform.Execute(ctx, client, []graphs.Task{{ID: "a", Needs: []string{"b"}}, {ID: "b", Needs: []string{"a"}}})
-	if faulty, ok := errors.AsType[*workflow.GraphError](err); ok {
+	if faulty, ok := errors.AsType[*graph.Error](err); ok {
 		fmt.Println(faulty.Faults[0].Cycle)
 	}
 
