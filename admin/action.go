@@ -244,9 +244,9 @@ func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.R
 	return &last, nil
 }
 
-// takes reports whether a run from a list accepts an action. The list does not contain all data. If
-// necessary, takes reads the log to determine whether a held or blocked run is paused and whether a
-// sleeping run is a delayed rerun, and reads the record of a rerun for its status.
+// takes reports whether a run from a list accepts an action. Lists do not contain all data. If
+// necessary, takes reads the log to determine whether a held or blocked run is paused, and whether
+// a sleeping run is a delayed rerun. For the status of a rerun, takes reads its record.
 func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool {
 	if v.retries() && i.RetriedAs != "" {
 		last, err := s.lastTry(ctx, i)

@@ -81,9 +81,9 @@ type bulkList struct {
 	Cursor string    `json:"cursor,omitempty"`
 }
 
-// bulk acts on each run that a filter selects. The list of runs is durable before the first of them
-// is acted on, so that after a crash the same runs are acted on again, with the same idempotency
-// keys.
+// bulk applies an action to each run that a filter selects. The list of runs is durable before the
+// action is applied to the first run. After a crash, the action is applied to the same runs again,
+// with the same idempotency keys.
 //
 //flow:workflow name=flowgen.bulk as=BulkRuns queue=flowgen.admin retention=720h
 func bulk(ctx workflow.Context, w bulkWork) (bulkState, error) {
@@ -197,9 +197,9 @@ func (s *bulkState) refuse(run, why string) {
 	s.add(bulkState{Failures: []BulkFailure{{Run: run, Outcome: bulkRefused, Detail: why}}})
 }
 
-// actOnBulk acts on the runs of a page that still match. Runs that an interrupted attempt acted on
-// count as done; for the others the request is repeated with the same key. An error means that the
-// store is unavailable.
+// actOnBulk applies the action to the runs of a page that match at present. Runs on which an
+// interrupted attempt has acted count as done. For the other runs the request is repeated with the
+// same key. An error means that the store is unavailable.
 //
 //flow:step name=flowgen.bulk.act as=ActOnBulk retries=1000000 backoff=exponential(100ms,1m) timeout=30m
 func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bulkState, error) {

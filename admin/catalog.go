@@ -239,7 +239,7 @@ func (s *Service) fits(ctx context.Context, name string, input Payload) error {
 		return err
 	}
 	if len(input) == 0 {
-		input = Payload("null") // in the schema of a workflow without input, the type is null
+		input = Payload("null") // the schema of a workflow without input has the type null
 	}
 	var faults []Fault
 	for i, v := range found[0].Versions {

@@ -14,7 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// scanned is a store that counts the reads of its partition and the concurrent ones among them.
+// scanned is a store that counts the reads of its partition, and the maximum number of concurrent
+// reads.
 type scanned struct {
 	store.Store
 

@@ -26,7 +26,7 @@ type Filter struct {
 	Failing    bool              `json:"failing,omitempty"` // selects only runs in a failure group
 	// Children includes runs that were started by other runs.
 	Children bool `json:"children,omitempty"`
-	// System includes the runs of the runtime itself, such as those of schedules and of steps on
+	// System includes the runs of the runtime itself, such as the runs of schedules and of steps on
 	// other queues.
 	System bool   `json:"system,omitempty"`
 	Oldest bool   `json:"oldest,omitempty"` // sorts the oldest run first
@@ -210,9 +210,9 @@ func readTerm(f *Filter, name, value string, now time.Time) (err error) {
 	return err
 }
 
-// ParseTime parses a typed time. Valid forms are a day such as 2026-11-24, which means 00:00 UTC, a
-// time in RFC 3339, a time in UTC without seconds and zone, and a duration before now such as 24h.
-// Errors are of type *InputError and contain name, which identifies the field.
+// ParseTime parses a typed time. A day such as 2026-11-24 means 00:00 UTC. A time may also be in
+// RFC 3339, or in UTC without seconds and zone. A duration such as 24h means that duration before
+// now. Errors are of type *InputError and contain name, which identifies the field.
 func ParseTime(name, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil

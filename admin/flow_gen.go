@@ -38,9 +38,9 @@ func Register(r workflow.Registrar, service *Service) {
 	shim.BindWorkflow(r, BulkRuns, bulk)
 }
 
-// BulkRuns acts on each run that a filter selects. The list of runs is durable before the first of them
-// is acted on, so that after a crash the same runs are acted on again, with the same idempotency
-// keys.
+// BulkRuns applies an action to each run that a filter selects. The list of runs is durable before the
+// action is applied to the first run. After a crash, the action is applied to the same runs again,
+// with the same idempotency keys.
 //
 // It starts and awaits runs of [bulk].
 var BulkRuns = shim.NewWorkflow[bulkWork, bulkState]("flowgen.bulk", "w", shim.WorkflowPolicy{
@@ -48,9 +48,9 @@ var BulkRuns = shim.NewWorkflow[bulkWork, bulkState]("flowgen.bulk", "w", shim.W
 	Retention: 720 * time.Hour,
 })
 
-// ActOnBulk acts on the runs of a page that still match. Runs that an interrupted attempt acted on
-// count as done; for the others the request is repeated with the same key. An error means that the
-// store is unavailable.
+// ActOnBulk applies the action to the runs of a page that match at present. Runs on which an
+// interrupted attempt has acted count as done. For the other runs the request is repeated with the
+// same key. An error means that the store is unavailable.
 //
 // It is the durable counterpart of [Service.actOnBulk].
 func ActOnBulk(ctx workflow.Context, o bulkOrder, runs []string) (bulkState, error) {

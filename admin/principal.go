@@ -19,10 +19,10 @@ type Role string
 
 // The roles, from the lowest to the highest.
 const (
-	RoleViewer   Role = "viewer"   // reads runs and logs without payloads
-	RolePayloads Role = "payloads" // reads inputs, results, messages and values in addition
-	RoleOperator Role = "operator" // acts on runs and sends messages in addition
-	RoleAdmin    Role = "admin"    // deletes in addition
+	RoleViewer   Role = "viewer"   // may read runs and logs, but no payloads
+	RolePayloads Role = "payloads" // may also read inputs, results, messages and values
+	RoleOperator Role = "operator" // may also act on runs and send messages
+	RoleAdmin    Role = "admin"    // may also delete
 )
 
 // Roles returns all roles, from the lowest to the highest.
@@ -39,9 +39,9 @@ func (r Role) Allows(other Role) bool {
 type Principal struct {
 	Name string // identifies the principal for rate limits, messages and idempotency keys
 	Role Role
-	// Owner restricts the principal to runs whose tag owner has this value, and to runs without the
-	// tag whose root has this value, such as the steps of these runs on queues. All other runs are
-	// reported as not found. Empty means no restriction.
+	// Owner restricts the principal to runs whose tag owner has this value. A run without the tag
+	// belongs to the owner of its root; examples are the runs of steps on other queues. All other
+	// runs are reported as not found. Empty means no restriction.
 	Owner string
 	// Face is the interface through which requests are made, such as [FaceAPI]. It is recorded in
 	// the journal. Empty means FaceProgram.
@@ -60,8 +60,8 @@ type NotAllowedError struct {
 // Error returns the reason and the fix.
 func (e *NotAllowedError) Error() string { return e.What + ": " + e.Fix }
 
-// Need returns a *NotAllowedError unless the principal's role allows the given role. what describes
-// the request.
+// Need returns a *NotAllowedError unless the principal's role allows the given role. The error
+// contains what, which describes the request.
 func (p Principal) Need(role Role, what string) error {
 	if p.Role.Allows(role) {
 		return nil

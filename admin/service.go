@@ -40,7 +40,8 @@ type Option func(*Service)
 
 // KeepJournal limits the number of entries in the journal and their age relative to the newest
 // entry. Zero means DefaultJournalMost and DefaultJournalFor. All processes that write the journal
-// of a store should use the same limits, because an entry that one process drops is lost for all.
+// of a store should use the same limits, because each process drops entries according to its own
+// limits.
 func KeepJournal(most int, age time.Duration) Option {
 	return func(s *Service) {
 		s.keep = store.JournalKeep{Most: cmp.Or(max(most, 0), DefaultJournalMost), For: cmp.Or(max(age, 0), DefaultJournalFor)}

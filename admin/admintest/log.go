@@ -44,7 +44,7 @@ func showsBelow(s *Scene) {
 			s.Fatal(err)
 		}
 		if r.Below == nil || r.Below.Total < 2 || r.Below.Statuses["running"]+r.Below.Statuses["pending"] > 0 {
-			continue // waits until the second child waits
+			continue // reads again until the second child waits
 		}
 		same(s, "the runs below a run", *r.Below, admin.Below{Statuses: map[string]int{"completed": 1, "waiting": 1}, Total: 2, Exact: true})
 		break

@@ -98,7 +98,7 @@ func (l *lists) join(key listKey, p admin.Principal, f admin.Filter) *watched {
 		l.all[key] = one
 	}
 	if one.watchers++; one.watchers == 1 {
-		ctx, cancel := context.WithCancel(context.Background()) // independent of the first watcher, which may leave before the others
+		ctx, cancel := context.WithCancel(context.Background()) // not derived from the context of the first watcher, which may leave before the others
 		before, ended := one.ended, make(chan struct{})
 		one.cancel, one.ended = cancel, ended
 		go func() {

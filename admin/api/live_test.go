@@ -231,7 +231,7 @@ func TestOPS3_LiveThatIsCutDeliversEachEventOnceInOrder(t *testing.T) {
 	}
 	cut, service := s.cutOff(manyCuts)
 	after := cut.after
-	cut.after = func() int { return min(after(), math.MaxInt/2) * 2 } // allows for longer IDs of messages
+	cut.after = func() int { return min(after(), math.MaxInt/2) * 2 } // twice the number of bytes, because the IDs of messages are longer
 	sendBoth := func(item string) {
 		for _, ref := range []string{s.run, other.Run} {
 			if _, err := s.direct.Send(t.Context(), ref, "items", admin.Message{Payload: admin.Payload(`"` + item + `"`)}); err != nil {

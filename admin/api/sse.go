@@ -82,7 +82,7 @@ func (q *request) write(ctx context.Context, pace route.Pace, messages <-chan me
 			return
 		case <-again.C:
 			if ended := httpauth.Still(q.h.who, q.r, principalOf(q.r.Context())); ended != nil {
-				batch.Reset() // a reader that reconnects requests these messages again
+				batch.Reset() // drops the batch, because a reader that reconnects requests the messages again
 				(&message{kind: "problem", data: admin.ProblemOf(ended)}).writeTo(&batch)
 				_ = send()
 				return

@@ -85,7 +85,7 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// events calls f for the events with the numbers from to to. It holds only one event at a time in
+// events calls f for the events from number from to number to. It holds only one event at a time in
 // memory, because events may be large.
 func events(ctx context.Context, s Service, run string, from, to uint64, f func(e *admin.Event)) error {
 	if from > to {

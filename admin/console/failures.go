@@ -56,7 +56,7 @@ func failuresPage(q *request) (*view, error) {
 
 const (
 	groupsKept   = 4000 // number of cached groups, about 1 KB each
-	groupsAtOnce = 20   // number of groups that are read for one drawing of a page; further groups are read for the next drawings
+	groupsAtOnce = 20   // maximum number of groups that one drawing of a page reads; the next drawings read the others
 )
 
 // groups caches the texts of failure groups. The ID of a group is derived from its text, so the

@@ -50,8 +50,8 @@ func TestOPS2_WaitsReadAsASentence(t *testing.T) {
 	}
 }
 
-// TestOPS2_AWaitForAHookIsNoMessage proves that a wait with a timeout for a payload of a hook is
-// shown only as the hook, and not as a wait for a topic of the same name.
+// TestOPS2_AWaitForAHookIsNoMessage proves that the page shows a wait for a payload of a hook as
+// the hook. Even with a timeout, the wait is not shown as a wait for a topic of the same name.
 func TestOPS2_AWaitForAHookIsNoMessage(t *testing.T) {
 	lane := &node{label: "receive"}
 	s := &skeleton{ops: []*operation{

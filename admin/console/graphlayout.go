@@ -25,7 +25,8 @@ type graphCell struct {
 	ins, outs []int // adjacent cells in the preceding and in the following layer
 }
 
-// planOf computes the layout of nodes. A layer has at most most nodes; 0 means any number.
+// planOf computes the layout of nodes. The parameter most is the maximum number of nodes in a
+// layer; 0 means any number.
 func planOf(nodes []admin.GraphNode, most int) *graphPlan {
 	p := &graphPlan{}
 	at := make(map[string]int, len(nodes))

@@ -68,9 +68,9 @@ func TestOPS2_LanesThatGrowAreThoseOfTheWholeLog(t *testing.T) {
 	}
 }
 
-// TestOPS2_LanesAreDrawnAsTheKeysSay proves that a branch with one operation is drawn as the
-// operation, that many consecutive operations with the same name are drawn as one row, and that all
-// other operations are drawn by their keys.
+// TestOPS2_LanesAreDrawnAsTheKeysSay proves how operations are drawn. A branch with one operation
+// is drawn as the operation. Many consecutive operations with the same name are drawn as one row.
+// All other operations are drawn by their keys.
 func TestOPS2_LanesAreDrawnAsTheKeysSay(t *testing.T) {
 	s := newSkeleton()
 	s.add(&admin.Event{Type: "run_created", Seq: 1, Ref: 1, Creates: true})

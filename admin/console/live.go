@@ -102,7 +102,7 @@ func (l *live) join(key feedKey) (news chan []byte, leave func()) {
 	l.readers[key.who.Name]++
 	f := l.feeds[key]
 	if f == nil {
-		ctx, stop := context.WithCancel(context.Background()) // independent of the first reader, which may leave before the others
+		ctx, stop := context.WithCancel(context.Background()) // not derived from the context of the first reader, which may leave before the others
 		f = &feed{key: key, readers: map[chan []byte]bool{}, stop: stop}
 		l.feeds[key] = f
 		go l.feed(ctx, f)

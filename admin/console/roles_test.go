@@ -206,7 +206,7 @@ func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 }
 
 // TestOPS3_FormsHaveARatePerPrincipal proves that forms have a rate limit, as requests of the API
-// do, that forms beyond the limit are not recorded in the journal, and that pages are not limited.
+// do, and that pages have none. The journal does not record forms beyond the limit.
 func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 	now := time.Now()
 	s, login := newSiteWithRolesAs(t, filepath.Join(t.TempDir(), "runs.db"), console.Config{Mutations: 3, Now: func() time.Time { return now }})
@@ -219,7 +219,7 @@ func TestOPS3_FormsHaveARatePerPrincipal(t *testing.T) {
 		s.get("runs", 200)
 	}
 	s.post("act/cancel", form, 429)
-	login(admin.RoleOperator) // this principal has a limit of its own
+	login(admin.RoleOperator) // another principal, which has a limit of its own
 	s.post("act/pause", form, 200)
 	page, err := s.Direct.Journal(t.Context(), admin.JournalFilter{Principals: []string{"viewers"}})
 	if err != nil || len(page.Entries) != 3 {

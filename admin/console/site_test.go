@@ -156,7 +156,7 @@ func hiddenOf(page string) url.Values {
 	return form
 }
 
-// TestOPS2_TemplatesHaveNoLongLines proves that no line of a template is too long to read.
+// TestOPS2_TemplatesHaveNoLongLines checks that the lines of templates have at most 160 characters.
 func TestOPS2_TemplatesHaveNoLongLines(t *testing.T) {
 	files, err := filepath.Glob("templates/*.html")
 	if err != nil || len(files) < 20 {

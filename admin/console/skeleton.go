@@ -153,8 +153,8 @@ func (s *skeleton) begin(e *admin.Event, name string) *operation {
 	return o
 }
 
-// operation returns the operation that began with the event with the given number. It returns nil
-// if there is none.
+// operation returns the operation whose first event has the given number. It returns nil if there
+// is none.
 func (s *skeleton) operation(seq uint64) *operation {
 	i, ok := slices.BinarySearchFunc(s.ops, seq, func(o *operation, seq uint64) int { return cmp.Compare(o.seq, seq) })
 	if !ok {
@@ -163,8 +163,8 @@ func (s *skeleton) operation(seq uint64) *operation {
 	return s.ops[i]
 }
 
-// at returns the numbers of the latest events of the given types, the last first. It returns at
-// most most numbers, and reports whether there are more events.
+// at returns the numbers of the latest events of the given types, the last first. The parameter
+// most is the maximum length of the result. more reports whether there are further events.
 func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
 	for _, kind := range kinds {
 		k := s.kinds[kind]
@@ -183,7 +183,7 @@ func (s *skeleton) at(most int, kinds ...string) (all []uint64, more bool) {
 }
 
 // newest returns the names with the latest events of a type, in alphabetical order, and the number
-// of the last event of each name. It returns at most most names.
+// of the last event of each name. The parameter most is the maximum number of names.
 func (s *skeleton) newest(most int, kind string) (names []string, all []uint64) {
 	k := s.kinds[kind]
 	if k == nil {

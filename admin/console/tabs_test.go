@@ -118,8 +118,9 @@ func (s *tabs) look(ctx context.Context, page string, see func(text string) bool
 	return fmt.Errorf("the tab of %s was closed: %w", page, lines.Err())
 }
 
-// TestOPS2_ManyTabsAskAsMuchAsOne proves that 500 tabs that show one list or one run cause as many
-// reads of the store as one tab, and that each tab receives each drawing.
+// TestOPS2_ManyTabsAskAsMuchAsOne proves that 500 tabs of the same page cause as many reads of the
+// store as a single tab, and that each tab receives each drawing. The page is a list of runs or a
+// run.
 func TestOPS2_ManyTabsAskAsMuchAsOne(t *testing.T) {
 	const most = 500
 	s := newTabs(t)

@@ -258,7 +258,7 @@ func (c *cut) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamP
 	return c.Store.ReadStream(ctx, r)
 }
 
-// Deliver returns an error for all deliveries during an outage, but executes every other one.
+// Deliver returns an error for all deliveries during an outage, but executes every second delivery.
 func (c *cut) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	if !c.away.Load() {
 		return c.Store.Deliver(ctx, d)

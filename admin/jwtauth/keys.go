@@ -77,7 +77,7 @@ const (
 	// it, an issuer that responds byte by byte would delay callers indefinitely.
 	askTime = 10 * time.Second
 	// slowAfter is the maximum time for which callers with a known key wait for a refresh of the
-	// keys, so that an issuer that does not respond does not delay them longer.
+	// keys. An issuer that does not respond does not delay them longer.
 	slowAfter = time.Second
 	maxKeys   = 1 << 20 // maximum size of a response in bytes
 )
@@ -164,7 +164,7 @@ func (k *keys) expired() bool { return k.got.IsZero() || k.cfg.Now().Sub(k.got) 
 // hold k.mu.
 func (k *keys) ask(ctx context.Context) {
 	asked := k.cfg.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // independent of the caller, because others wait for the same request
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime) // not derived from the context of the caller, because other callers wait for the same request
 	slow, quick := context.WithTimeout(ctx, slowAfter)
 	pending := &asking{slow: slow.Done(), answered: make(chan struct{})}
 	k.asked, k.pending = asked, pending

@@ -127,7 +127,7 @@ type reader interface {
 }
 
 // follow reads a stream over as many connections as necessary. Each connection continues after the
-// last message received. what describes the stream in errors.
+// last message received. Errors contain what, which describes the stream.
 func (s *Service) follow(ctx context.Context, what string, c call, to reader) {
 	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
 		at := c.last

@@ -261,8 +261,8 @@ func (q *Query) Seq(name string) uint64 {
 	return n
 }
 
-// Duration returns a parameter that is a duration of at most most. It returns 0 if the parameter is
-// absent.
+// Duration returns a parameter that is a duration. It returns 0 if the parameter is absent. The
+// parameter most is the maximum; a longer duration is an error.
 func (q *Query) Duration(name string, most time.Duration) time.Duration {
 	text := q.Text(name)
 	if text == "" {
