@@ -225,8 +225,9 @@ func actionsFor(f *runFacts) []string {
 // latest rerun of the run.
 func (v *verb) retries() bool { return v.name == "retry" || v.name == "resume-new" }
 
-// lastTry follows the reruns of i as long as they have the same status as i, and returns the last
-// run that it reads. If that run has the same status as i, a retry of i would repeat that run.
+// lastTry follows the chain of reruns that begins with i as long as the runs have the status of i,
+// and returns the last run that it reads. If that run has the same status as i, a retry of i would
+// repeat it.
 func (s *Service) lastTry(ctx context.Context, i *workflow.RunInfo) (*workflow.RunInfo, error) {
 	var chain event.Loop
 	last := *i

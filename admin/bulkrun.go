@@ -289,8 +289,8 @@ func (s *Service) actOnAll(ctx context.Context, v *verb, o *bulkOrder, runs []wo
 	return errs
 }
 
-// failedItem returns the result for a run whose action returned err. down is not nil if the store
-// may be unavailable, and then the step is repeated.
+// failedItem returns the result for a run whose action returned err. If down is not nil, the store
+// may be unavailable, and the step must be repeated.
 func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err error) (got bulkState, down error) {
 	p := ProblemOf(err)
 	if p.Code == CodeRefused || p.Code == CodeNotFound { // for example, the run does not contain the step to fork from

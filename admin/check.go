@@ -62,8 +62,7 @@ type Broken struct {
 // maxFixes is the maximum length of Checked.Fixes.
 const maxFixes = 1000
 
-// Wrong reports whether a finding requires action by an operator. Findings with severity info do
-// not.
+// Wrong reports whether any finding has a severity above info, so that an operator should act.
 func (e *Exam) Wrong() bool {
 	return slices.ContainsFunc(e.Findings, func(f ExamFinding) bool {
 		return f.Severity != store.SeverityOK.String() && f.Severity != store.SeverityInfo.String()

@@ -155,7 +155,7 @@ func (s *Service) fillSteps(ctx context.Context, all []Entity) error {
 
 // attempts copies the number of attempts from own, which is the step in the log of the run that
 // executes it. While the entity is open, attempts also copies the state, the times and the failure.
-// The log of the entity's own run contains them after that.
+// After the entity has ended, these data come from the log of its own run.
 func (e *Entity) attempts(own *event.Open) {
 	e.Attempt = own.Attempt
 	if !e.Open {

@@ -22,7 +22,7 @@ type ExportRequest struct {
 	All    bool   `json:"all,omitempty"`
 	Tree   bool   `json:"tree,omitempty"` // also exports all descendants of each run; requires a store that can list runs
 
-	Source string              `json:"-"` // name of the source in the file; empty means flowgen; a server sets it to server
+	Source string              `json:"-"` // name of the source in the file; empty means flowgen, and a server sets it to server
 	Told   func(n ExportCount) `json:"-"` // called with the counts as the export progresses; may be nil
 }
 

@@ -28,7 +28,7 @@ const (
 	OutcomeUnknown = "unknown"
 )
 
-// The default limits of a journal, see [KeepJournal].
+// The default limits of a journal. See [KeepJournal].
 const (
 	DefaultJournalMost = 100_000
 	DefaultJournalFor  = 365 * 24 * time.Hour

@@ -21,7 +21,7 @@ type PoolConfig struct {
 	Rate    int   `json:"rate,omitempty"`    // sum of the weights admitted per period of PerMs, spread evenly
 	PerMs   int64 `json:"perMs,omitempty"`   // length of the period of Rate; 0 means one second
 	Burst   int   `json:"burst,omitempty"`   // weights that the rate admits at once; 0 means the amount of 50 ms, but at least 1
-	Waiting int   `json:"waiting,omitempty"` // maximum sum of the weights that wait; further starts are refused; 0 means any number
+	Waiting int   `json:"waiting,omitempty"` // maximum sum of the weights that wait, beyond which starts are refused; 0 means no maximum
 	Refuse  bool  `json:"refuse,omitempty"`  // whether starts that would have to wait are refused
 }
 

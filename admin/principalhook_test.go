@@ -21,9 +21,9 @@ var (
 	ordered  = shim.NewWorkflow[int, int]("owners.order", "n", shim.WorkflowPolicy{})
 )
 
-// TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns proves that a principal that may read a run also
-// sees the hooks of its steps on other queues, and can resume them with the tokens from the list. A
-// run without tags executes such a step.
+// TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns proves that a principal that may read a run can
+// list and resume the hooks of its steps on other queues, although the runs of such steps have no
+// tags.
 func TestOPS3_OwnersResumeHooksOfTheStepsOfTheirRuns(t *testing.T) {
 	st := memstore.New()
 	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})

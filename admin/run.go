@@ -339,7 +339,7 @@ func (s *Service) began(ctx context.Context, of *workflow.RunInfo) (time.Time, e
 	}
 	root, err := s.client.Run(of.Root).Info(ctx)
 	switch {
-	case errors.Is(err, workflow.ErrRunNotFound): // the root was purged, and of is a run below it
+	case errors.Is(err, workflow.ErrRunNotFound): // the root was purged, but the given run below it was not
 		return of.Root.Time().Add(-time.Hour), nil // the time in the root's ID comes from the clock of the process that started the root, hence the margin
 	case err != nil:
 		return time.Time{}, fmt.Errorf("find the root of run %s: %w", of.ID, err)

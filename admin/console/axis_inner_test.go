@@ -78,7 +78,7 @@ func TestOPS2_TheTimelineOfARunThatWaitsForDaysShowsAllItsWork(t *testing.T) {
 	}
 }
 
-// TestOPS2_TheTimelineShortensLongWaitsOnly proves that the timeline does not shorten short gaps,
+// TestOPS2_TheTimelineShortensLongWaitsOnly proves that the timeline shortens neither short gaps
 // nor a window without work.
 func TestOPS2_TheTimelineShortensLongWaitsOnly(t *testing.T) {
 	for name, c := range map[string]struct {

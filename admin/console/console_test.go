@@ -181,7 +181,7 @@ func TestOPS2_StrangersAndOtherOriginsAreRefused(t *testing.T) {
 }
 
 // TestOPS2_RolesDecideWhatIsShownAndOffered proves that the console applies the rights of the
-// principal: a viewer sees no payloads and is offered no actions.
+// principal. For a viewer, pages contain neither payloads nor actions.
 func TestOPS2_RolesDecideWhatIsShownAndOffered(t *testing.T) {
 	entry, secret := admin.NewToken(admin.Token{Name: "ada", Role: admin.RoleViewer, Expires: time.Now().Add(time.Hour)})
 	tokens, err := admin.NewTokens([]admin.Token{entry}, nil)

@@ -117,7 +117,7 @@ func (n *node) take(o *operation) {
 	n.count(o.state, 1)
 }
 
-// count adds by to the number of operations in a state.
+// count changes the number of operations in a state by the given amount.
 func (n *node) count(state string, by int) {
 	switch state {
 	case stateOpen, stateRetrying:

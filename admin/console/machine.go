@@ -167,8 +167,8 @@ func (s *skeleton) machineOf() *machineView {
 // short returns the name of a step without its package and type.
 func short(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// arcs returns the number of levels that the arcs above the states need, for transitions that skip
-// states, and the number of levels below, for transitions that go back.
+// arcs returns the number of levels of arcs that the drawing needs. Transitions that skip states
+// are above the states, and transitions that go back are below.
 func (m *machine) arcs() (above, below int) {
 	for h := range m.hops {
 		from, to := slices.Index(m.states, h.from), slices.Index(m.states, h.to)

@@ -22,7 +22,7 @@ func newSiteWithRoles(t *testing.T) (s *site, login func(role admin.Role)) {
 	return newSiteWithRolesOn(t, filepath.Join(t.TempDir(), "runs.db"))
 }
 
-// owned stands for a viewer with an owner in newSiteWithRoles.
+// owned denotes a viewer with an owner in newSiteWithRoles.
 const owned admin.Role = "owned"
 
 func newSiteWithRolesOn(t *testing.T, file string) (*site, func(role admin.Role)) {
@@ -172,8 +172,9 @@ func TestOPS2_TheJournalIsFiltered(t *testing.T) {
 	}
 }
 
-// TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens proves that only principals that may resume hooks
-// see the token in the workflow ID of the run that holds the hook.
+// TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens proves that pages show the token of a hook only to
+// principals that may resume hooks. The workflow ID of the run that holds the hook contains the
+// token.
 func TestOPS3_OnlyWhoMayResumeHooksReadsTheirTokens(t *testing.T) {
 	s, login := newSiteWithRoles(t)
 	run := s.Start("hook", "order-2")

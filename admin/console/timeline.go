@@ -81,7 +81,7 @@ type row struct {
 
 // bar is a part of a row. Numbers are percentages of the width of the window.
 type bar struct {
-	Kind   string // attempts: done, failed, open, interrupted, cancelled; between attempts: retry, queued, wait; in densities: cell
+	Kind   string // done, failed, open, interrupted or cancelled for attempts; retry, queued or wait between attempts; cell in a density
 	X, W   string
 	Y, H   string
 	Cut    bool // whether the bar continues outside of the window
@@ -330,7 +330,7 @@ func (w *window) drawn(at int64) int64 {
 	return x
 }
 
-// time is the inverse of drawn.
+// time is the inverse of drawn. It returns the time at a position on the shortened scale.
 func (w *window) time(x int64) int64 {
 	at := w.from + x
 	for _, g := range w.gaps {

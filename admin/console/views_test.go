@@ -74,7 +74,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	const shown = `title="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h, shared by local">Night &lt;b&gt;\u202e &#34;&amp;&#39; shift</a>`
 	has(t, saved, "The view is saved", ` aria-current="true" `+shown, ">Delete for all</a>", `<title>Runs: Night &lt;b&gt;\u202e &#34;&amp;&#39; shift · flowgen</title>`)
 	hasNot(t, saved, ">+ Save for all</a>", "<b>\u202e", "\u202e")
-	other := newSiteOver(t, s.Scene, console.Config{}) // stands for another process, or for the same process after a restart
+	other := newSiteOver(t, s.Scene, console.Config{}) // represents another process, or the same process after a restart
 	for _, where := range []string{"runs", "runs?q=status:failed", "runs?q=no:such"} {
 		status := map[bool]int{true: 400, false: 200}[where == "runs?q=no:such"]
 		list := other.get(where, status)

@@ -230,8 +230,8 @@ func (h *Handler) find(ctx context.Context, w http.ResponseWriter, token string)
 	return info, err
 }
 
-// deliver delivers a request to the run. If the store does not respond in time, the delivery may
-// have succeeded or not.
+// deliver delivers a request to the run. If the store does not respond in time, it is unknown
+// whether the delivery has succeeded.
 func (h *Handler) deliver(ctx context.Context, w http.ResponseWriter, token string, info *workflow.HookInfo, r workflow.HookRequest, key []workflow.SendOption) (*workflow.HookCall, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.AcceptTime)
 	defer cancel()

@@ -74,7 +74,7 @@ const (
 	// from load that tokens with invented keys would cause.
 	askAgain = 10 * time.Second
 	// askTime is the time limit of a request for the keys, whatever limits the client has. Without
-	// it, an issuer that responds byte by byte would delay callers indefinitely.
+	// this limit, an issuer that responds byte by byte would delay callers indefinitely.
 	askTime = 10 * time.Second
 	// slowAfter is the maximum time for which callers with a known key wait for a refresh of the
 	// keys. An issuer that does not respond does not delay them longer.

@@ -142,8 +142,8 @@ func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer
 	return admin.CopyExport(w, answer.Body, r.Told)
 }
 
-// patience is the time limit of a request that waits for a result. After it, the client sends
-// another request.
+// patience is the time limit of a request that waits for a result. When the time has passed, the
+// client sends another request.
 const patience = 30 * time.Second
 
 // Wait calls [admin.Service.Wait] on the server.

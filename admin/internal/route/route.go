@@ -188,7 +188,7 @@ func (r *Route) URL(values ...string) (string, error) {
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "say what it is"}
 		case "/":
 			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is a slash", Fix: "use the store itself: no path of the API can say it"}
-		case ".", "..": // unescaped, these segments would be removed from a path
+		case ".", "..": // HTTP clients remove these segments from a path unless they are escaped
 			parts[i] = strings.ReplaceAll(value, ".", "%2E")
 		default:
 			parts[i] = url.PathEscape(value)
