@@ -23,8 +23,9 @@ import (
 // DefaultQueue is the queue of workflows whose directive names none.
 const DefaultQueue = "default"
 
-// Definition describes a workflow; the generated code declares one for each. It starts runs and
-// returns handles. The zero Definition panics with the fix.
+// Definition describes a workflow. The generated code declares one for each workflow. It starts
+// runs and returns handles. The methods of the zero Definition panic, and the panic contains the
+// fix.
 type Definition[In, Out any] struct{ d *definition }
 
 type definition struct {
@@ -33,21 +34,21 @@ type definition struct {
 	queue     string
 	timeout   time.Duration
 	retention time.Duration
-	children  int    // open at once; 0: DefaultChildren
-	schedule  string // from the directive; empty: none
+	children  int    // maximum number of open children; 0: DefaultChildren
+	schedule  string // schedule of the directive; empty: none
 	path      string // import path of the input's package, for messages
 	singleton func(input any) string
-	active    ActivePolicy    // for a singleton
-	collect   *engine.Collect // nil: each start creates its own run
+	active    ActivePolicy    // what a start does if a run with the same singleton key is active
+	collect   *engine.Collect // determines which starts share a run; nil: each start creates its own run
 	priority  func(input any) int
 	fair      func(input any) (key string, share int)
 	begin     time.Duration // time within which a run must begin; 0: unlimited
 	uses      func(input any) []permits.Use
-	rerun     engine.Retry // automatic rerun of failed runs; zero: none
+	rerun     engine.Retry // policy for automatic reruns of failed runs; zero: none
 	in, out   reflect.Type
 }
 
-// define sets d to the workflow described by s.
+// define sets d to the workflow that s describes.
 func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
 	d.d = &definition{
 		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
@@ -66,15 +67,15 @@ func (d Definition[In, Out]) def() *definition {
 // Name returns the stored name of the workflow.
 func (d Definition[In, Out]) Name() string { return d.def().name }
 
-// Start creates a run and returns a handle of it. When it returns without an error the run is
-// durable. With [WithID] it may return the handle of an existing run: see [Run.Created]. If a
-// worker on the same client has free capacity it begins the run at once: the run's code executes up
-// to its first wait before Start returns, but Start waits at most 100 ms for that.
+// Start creates a run and returns a handle of it. When it returns without an error, the run is
+// durable. With [WithID] it may return the handle of an existing run, see [Run.Created]. If a
+// worker of the same client has free capacity, the worker begins the run at once. In that case,
+// Start returns when the code of the run waits for the first time, but after at most 100 ms.
 //
 // Errors: *PayloadError, *ActiveRunError, *FinishedRunError, *InputDiffersError, and an error that
 // matches ErrWrongWorkflow if the workflow ID belongs to an active run of another workflow. After
-// any other error it is unknown whether the run was created; with a workflow ID it is safe to start
-// again.
+// any other error it is unknown whether the run was created. With a workflow ID, the start can be
+// repeated safely.
 func (d Definition[In, Out]) Start(ctx context.Context, c *Client, in In, opts ...StartOption) (*Run[Out], error) {
 	started, err := d.StartMany(ctx, c, []StartRequest[In]{{Input: in, Options: opts}})
 	if err != nil {
@@ -83,7 +84,7 @@ func (d Definition[In, Out]) Start(ctx context.Context, c *Client, in In, opts .
 	return started[0].Run, started[0].Err
 }
 
-// Execute starts a run and waits for its result.
+// Execute starts a run, waits until it has ended, and returns its result.
 func (d Definition[In, Out]) Execute(ctx context.Context, c *Client, in In, opts ...StartOption) (Out, error) {
 	run, err := d.Start(ctx, c, in, opts...)
 	if err != nil {
@@ -105,9 +106,9 @@ type Started[Out any] struct {
 	Err error
 }
 
-// StartMany starts several runs in one call. Each element of the result has its own error. A
-// non-nil error of StartMany applies to the whole call: if it is about an input or option nothing
-// was sent, otherwise it is unknown which runs were created.
+// StartMany starts several runs in one call. Each element of the result has its own error. The
+// error of StartMany itself applies to the whole call. If it is about an input or an option, no
+// start was sent. After any other error it is unknown which runs were created.
 func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests []StartRequest[In]) ([]Started[Out], error) {
 	def := d.def()
 	if err := c.check(); err != nil {
@@ -127,7 +128,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	}
 	all := make([]Started[Out], len(created))
 	same := make([]bool, len(created))
-	if def.collect == nil { // the key of starts that share a run contains the name of the workflow
+	if def.collect == nil { // skipped for starts that share a run, because their key contains the name of the workflow
 		same = def.own(ctx, c, starts, created)
 	}
 	for i, cr := range created {
@@ -143,10 +144,10 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	return all, nil
 }
 
-// own sets the Err of starts whose workflow ID belongs to an active run of another workflow, or to
-// a run with another input although the start requires the same one. It reports which runs have the
-// input of their start. It reads all active runs in one request, and the first runs of continued
-// runs in a second one.
+// own checks the active runs that starts have found by their workflow IDs. It sets the Err of a
+// start if its run belongs to another workflow, or if the run has another input and the start
+// requires the same input. It reports which runs have the input of their start. It reads all these
+// runs in one request, and the first runs of continued runs in a second one.
 func (d *definition) own(ctx context.Context, c *Client, starts []*localstart.Start, created []store.Created) []bool {
 	same := make([]bool, len(created))
 	var there []int
@@ -188,21 +189,21 @@ func (d *definition) own(ctx context.Context, c *Client, starts []*localstart.St
 	return same
 }
 
-// Get returns a handle of a run of this workflow. It makes no round trip.
+// Get returns a handle of a run of this workflow. It makes no request.
 func (d Definition[In, Out]) Get(c *Client, id RunID) *Run[Out] {
 	return &Run[Out]{Handle: c.Run(id).of(d.def(), false), def: d.def()}
 }
 
-// GetByID returns a handle of the active run of a workflow ID, or of its latest run if none is
-// active. Each use of the handle looks up the run.
+// GetByID returns a handle of the active run with a workflow ID. If no run is active, the handle
+// refers to the latest run. Each method of the handle looks the run up.
 func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
 	return &Run[Out]{Handle: c.RunByID(workflowID).of(d.def(), false), def: d.def()}
 }
 
-// inputName returns the name of the input for error texts.
+// inputName returns the description of the input for error texts.
 func (d *definition) inputName() string { return "input of workflow " + d.name }
 
-// input returns the stored form of an input, or an error if it is too large.
+// input returns the stored form of an input. It returns an error if the input is too large.
 func (d *definition) input(c *Client, in any) ([]byte, error) {
 	data, err := d.encodeInput(in)
 	if err != nil {
@@ -211,7 +212,8 @@ func (d *definition) input(c *Client, in any) ([]byte, error) {
 	return data, c.limits.check(d.inputName(), len(data), false)
 }
 
-// encodeInput returns the stored form of an input: a JSON object by parameter name.
+// encodeInput returns the stored form of an input: a JSON object whose members are named like the
+// parameters.
 func (d *definition) encodeInput(in any) ([]byte, error) {
 	switch in.(type) {
 	case None, *None:
@@ -221,18 +223,18 @@ func (d *definition) encodeInput(in any) ([]byte, error) {
 	if err != nil || d.param == "" {
 		return data, err
 	}
-	name, _ := json.Marshal(d.param) // a string always encodes
+	name, _ := json.Marshal(d.param) // Marshal cannot fail for a string
 	wrapped := make([]byte, 0, len(data)+len(name)+3)
 	return append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}'), nil
 }
 
-// options returns the options that the directive sets, before those of a start.
+// options returns the options that the directive sets.
 func (d *definition) options() runOptions {
 	return runOptions{queue: d.queue, timeout: d.timeout, retention: d.retention, begin: d.begin}
 }
 
-// rank determines the priority of a run: an option takes precedence over the directive, and the
-// directive over the inherited priority.
+// rank sets the priority of a run. An option takes precedence over the directive, and the directive
+// over the inherited priority.
 func (d *definition) rank(o *runOptions, in any, inherited int) {
 	switch {
 	case o.ranked || o.err != nil:
@@ -243,8 +245,7 @@ func (d *definition) rank(o *runOptions, in any, inherited int) {
 	}
 }
 
-// identify gives the run of a singleton its workflow ID: the name of the workflow, a colon and the
-// key.
+// identify sets the workflow ID of a singleton run: the name of the workflow, a colon and the key.
 func (d *definition) identify(o *runOptions, in any) {
 	switch {
 	case d.singleton == nil || o.err != nil:
@@ -255,8 +256,8 @@ func (d *definition) identify(o *runOptions, in any) {
 	}
 }
 
-// startOptions merges the directive with the options of a start. It sets err if they contradict
-// each other.
+// startOptions returns the options of the directive, changed by the options of a start. It sets err
+// if the options contradict each other.
 func (d *definition) startOptions(in any, opts []StartOption) runOptions {
 	o := d.options()
 	for _, opt := range opts {
@@ -312,7 +313,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
-			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: engine.Behalf(ctx), // rounded as it is stored
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: engine.Behalf(ctx), // rounded as in the stored form
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,
@@ -337,7 +338,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	return s, err
 }
 
-// gathering returns how a start with this input shares its run, or nil if it does not.
+// collecting returns how a start with this input shares its run, or nil if it does not.
 func (d *definition) collecting(in any) *store.Collect {
 	g := d.collect
 	if g == nil {
@@ -346,7 +347,7 @@ func (d *definition) collecting(in any) *store.Collect {
 	return &store.Collect{Key: d.name + ":" + g.Key(in), Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
 }
 
-// gathered returns how the inputs of several starts form the input of their run.
+// collected returns how the inputs of several starts form the input of their run.
 func (d *definition) collected() event.Collect {
 	switch {
 	case d.collect == nil:
@@ -357,7 +358,7 @@ func (d *definition) collected() event.Collect {
 	return event.CollectLast
 }
 
-// refuseApart refuses options that would apply to only one of the starts that share a run.
+// refuseApart sets an error for options that cannot apply to a run that several starts share.
 func (d *definition) refuseApart(o *runOptions) {
 	if d.collect == nil || o.err != nil {
 		return
@@ -382,8 +383,8 @@ func (d *definition) refuseApart(o *runOptions) {
 	}
 }
 
-// share returns the fairness key of a run with this input and its share. An empty key means the
-// default key.
+// share returns the fairness key of a run with this input, and the share of the key. An empty key
+// means the default key.
 func (d *definition) share(in any) (key string, share int, err error) {
 	if d.fair == nil {
 		return "", 0, nil
@@ -397,10 +398,13 @@ func (d *definition) share(in any) (key string, share int, err error) {
 	return key, share, store.CheckShare(key, share)
 }
 
-// placed returns the limits that a run with this input uses, the slot in which the run must be
-// created, determined by its workflow ID or its limits, and event.Spec.PermitSlot. A run that takes
-// its permits in the same action that assigns it to a worker can be in one partition only. The run
-// does not use limits that the runs above it already hold.
+// placed returns the limits that a run with this input uses, without limits that the runs above it
+// already hold.
+//
+// slot is the slot in which the run must be created. The workflow ID determines it, or otherwise
+// the limits: if a run takes its permits in the action in which a worker claims it, it must be in
+// the partition of the limits. If the workflow ID determines another partition, permitSlot is the
+// value of event.Spec.PermitSlot.
 func (d *definition) placed(in any, workflowID string, partitions int, by *event.Spec) (uses []event.Use, slot uint16, permitSlot int, err error) {
 	slot = event.RandomSlot()
 	if workflowID != "" {
@@ -414,7 +418,7 @@ func (d *definition) placed(in any, workflowID string, partitions int, by *event
 	switch {
 	case err != nil || len(uses) == 0:
 		return nil, slot, 0, err
-	case len(permits.Fleet(uses)) == 0: // the limits hold per worker: the run may be in any partition
+	case len(permits.Fleet(uses)) == 0: // the limits apply to each worker, so the run may be in any partition
 	case workflowID == "":
 		slot = home
 	case int(slot)%partitions != int(home)%partitions:
@@ -423,11 +427,12 @@ func (d *definition) placed(in any, workflowID string, partitions int, by *event
 	return uses, slot, permitSlot, nil
 }
 
-// standInTimeout is longer than any stand-in takes.
+// standInTimeout is longer than the execution of any stand-in.
 const standInTimeout = 200 * 365 * 24 * time.Hour
 
-// standIn makes fake replace the code of the workflow. fake is a func(context.Context, In) (Out,
-// error), or a function that takes the inputs of several starts.
+// standIn replaces the code of the workflow by fake, which is a func(context.Context, In) (Out,
+// error) or a function that receives the inputs of several starts. It returns the code that calls
+// fake.
 func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
 	if all, ok := fake.(func(context.Context, []In) (Out, error)); ok {
 		return standIn(r, d.def(), all)
@@ -435,7 +440,8 @@ func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
 	return standIn(r, d.def(), fake.(func(context.Context, In) (Out, error)))
 }
 
-// standIn registers the stand-in code. In is the type of the stored input.
+// standIn registers the stand-in of a workflow and returns the code that calls it. In is the type
+// of the stored input.
 func standIn[In, Out any](r *registry, def *definition, code func(context.Context, In) (Out, error)) engine.StepFunc {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -465,12 +471,12 @@ func standInPlan(name string) *engine.StepPlan {
 	spec := &engine.StepSpec{
 		Name: name, Timeout: standInTimeout,
 		Retry: engine.Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
-		Fatal: func(error) bool { return true }, // a failed workflow is not retried
+		Fatal: func(error) bool { return true }, // the first failure is final, because a failed workflow is not retried
 	}
 	return newPlan(spec)
 }
 
-// standInProgram is the code of a run that has a stand-in.
+// standInProgram returns the code of a run of a workflow that has a stand-in.
 func standInProgram(plan *engine.StepPlan) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		op := b.Step(s, plan.Spec.Name, b.Key(plan.Spec.Name), input, plan, func([]byte) string { return "" })

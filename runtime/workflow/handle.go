@@ -15,12 +15,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Handle addresses a run by its ID or by a workflow ID.
+// Handle refers to a run by its ID or by a workflow ID.
 type Handle struct {
 	c          *Client
 	id         RunID
 	workflowID string
-	access     atomic.Int32 // an access value
+	access     atomic.Int32 // a value of type access
 }
 
 // Target is the recipient of messages and other requests: a *Handle or a *Run.
@@ -28,10 +28,10 @@ type Target interface{ target() *Handle }
 
 func (h *Handle) target() *Handle { return h }
 
-// ID returns the run ID, or "" for a handle by workflow ID.
+// ID returns the run ID. It returns "" for a handle by workflow ID.
 func (h *Handle) ID() RunID { return h.id }
 
-// resolve returns the ID of the run that the handle currently addresses.
+// resolve returns the ID of the run to which the handle currently refers.
 func (h *Handle) resolve(ctx context.Context) (RunID, error) {
 	if err := h.c.check(); err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func (h *Handle) resolve(ctx context.Context) (RunID, error) {
 	return h.id, nil
 }
 
-// find is like resolve, but waits out an outage of the store.
+// find is like resolve, but waits during an outage of the store.
 func (h *Handle) find(ctx context.Context) (id RunID, err error) {
 	if h.workflowID == "" {
 		return h.resolve(ctx)
@@ -65,87 +65,87 @@ func (h *Handle) find(ctx context.Context) (id RunID, err error) {
 type RunInfo struct {
 	Identity
 	Status  Status
-	EndedAt time.Time // zero: it has not ended
-	Due     time.Time // when the next of its timers is due; zero: no timer, or a worker is processing the run
-	Events  uint64    // length of its log
+	EndedAt time.Time // zero: the run has not ended
+	Due     time.Time // due time of its next timer; zero: it has no timer, or a worker executes it
+	Events  uint64    // number of events in its log
 	Group   string    // failure group of the run, see ops.FailureGroup; empty: none
-	// RetriedAs is the last rerun that was made of this run after it failed or was canceled, by
-	// [Handle.Retry] or another kind of rerun; empty: none. A run with a rerun belongs to no
-	// failure group. The rerun may have been deleted since.
+	// RetriedAs is the last rerun of this run, made by [Handle.Retry] or another kind of rerun
+	// after the run failed or was canceled. It is empty if there is none. A run with a rerun
+	// belongs to no failure group. The rerun may have been deleted.
 	RetriedAs RunID
-	// Blocked describes why the run is blocked and how to fix that. It is only set by
+	// Blocked describes why the run is blocked and how to fix the cause. It is only set by
 	// [Handle.Info], and only for status StatusBlocked.
 	Blocked string
-	// Mismatch describes the difference between the log and the code. It is only set by
-	// [Handle.Info]. It is nil if the run is blocked for another reason, or was blocked by a worker
-	// of an older release.
+	// Mismatch describes the difference between the log and the code. It is nil if the run is
+	// blocked for another reason, or if a worker of an older release has blocked it. It is only set
+	// by [Handle.Info].
 	Mismatch *Mismatch
-	// Retries are the open steps whose last completed attempt has failed, in order of creation. It
-	// is only set by [Handle.Info], and only if the run has a Group. Info reads the part of the log
-	// that was added since the last call for it.
+	// Retries are the open steps whose last finished attempt has failed, in order of creation. They
+	// are only set by [Handle.Info], and only if the run has a Group. To find them, Info reads the
+	// part of the log that was added since it last did.
 	Retries []StepRetry
-	// Paused reports that the code of the run is suspended until it is resumed, independent of
-	// Status: held and blocked runs can be paused as well. Lists set it only for runs with status
-	// StatusPaused.
+	// Paused reports that the code of the run is suspended until the run is resumed. It is
+	// independent of Status, because held and blocked runs can also be paused. Lists set it only
+	// for runs with status StatusPaused.
 	Paused bool
-	// Delayed reports that the run is an automatic rerun by the policy of its workflow, which
-	// continues at Due or when it is resumed. While an item waits to be recorded, possibly in the
-	// queue of a limit, Due is zero. It is only set by [Handle.Info].
+	// Delayed reports that the run is an automatic rerun whose code continues at Due or when it is
+	// resumed. While an item waits to be recorded, possibly in a limiter queue, Due is zero.
+	// Delayed is only set by [Handle.Info].
 	Delayed bool
-	// Collects reports that several starts share the run: it has no input until a worker claims it.
-	// It is only set by [Handle.Info].
+	// Collects reports that several starts share the run. Such a run has no input until a worker
+	// claims it. Collects is only set by [Handle.Info].
 	Collects bool
-	// RerunOf is the run of which this one is a rerun, see [Handle.Retry]. It is only set by
-	// [Handle.Info].
+	// RerunOf is the run that this run reruns, see [Handle.Retry]. It is empty if there is none. It
+	// is only set by [Handle.Info].
 	RerunOf RunID
 	// Debug reports that the run was started with [WithDebug]. It is only set by [Handle.Info].
 	Debug bool
-	// Recoveries is how often the run was recovered from a lost worker since its last progress; see
-	// ops.Client.LastRecovery.
+	// Recoveries is the number of times that the run was recovered from a lost worker since its
+	// last progress, see ops.Client.LastRecovery.
 	Recoveries int
-	// Worker is the name of the worker that has claimed the run; empty: none. It is only set by
-	// [Handle.Info].
+	// Worker is the name of the worker that has claimed the run. It is empty if there is none. It
+	// is only set by [Handle.Info].
 	Worker string
 	// Unserved reports that the run waits for a worker, and that no live worker has registered its
 	// workflow and serves its queue. It is only set by [Handle.Info].
 	Unserved bool
-	// Waits lists the limits, as name or name/key, for whose permits the run waits.
+	// Waits lists the limits for whose permits the run waits, as name or name/key.
 	Waits []string
-	// WaitsSince is since when these limits have no free capacity for the run. It is zero if they
-	// had free capacity when the run arrived, so that it only waits for a worker.
+	// WaitsSince is the time since which these limits have had no free capacity for the run. It is
+	// zero if they had free capacity when the run arrived, so that the run waits only for a worker.
 	WaitsSince time.Time
-	// WaitsFor lists the limits for which the run or steps of it wait, in order of creation: for
-	// each waiting run or step the limit that prevents it from beginning now. It has at most 20
+	// WaitsFor lists the limits for which the run or its steps wait, in order of creation. For each
+	// waiting run or step it contains the limit that prevents it from beginning. It has at most 20
 	// entries. Lists set it only with [Filter].Waits.
 	WaitsFor []LimitWait
-	// Holds are the permits that the run holds. Permits for an attempt of a step are held by the
-	// run that executes the step.
+	// Holds are the permits that the run holds. If a run executes a step for another run, it holds
+	// the permits of the step.
 	Holds []LimitHold
-	// StartBy is the time at which the run fails if it has not begun, see [WithStartBy]; zero:
-	// there is no such time, or the run has begun or is still held. It is only set by
+	// StartBy is the time at which the run fails if it has not begun, see [WithStartBy]. It is zero
+	// if there is no such time, or if the run has begun or is held. It is only set by
 	// [Handle.Info].
 	StartBy time.Time
 }
 
-// Mismatch describes where the code of a blocked run does not fit its log.
+// Mismatch describes where the code of a blocked run does not match its log.
 type Mismatch struct {
 	Event    uint64 // number of the event in the log
-	Recorded string // the operation in the log
-	Asked    string // the operation that the code requests; empty: none
-	Position string // position of the call, as file:line; empty: unknown
-	Diff     string // difference if only the contents differ: lines with - are recorded, lines with + requested; up to 16 KiB
+	Recorded string // operation in the log
+	Asked    string // operation that the code requests; empty: none
+	Position string // position of the call in the code, as file:line; empty: unknown
+	Diff     string // difference if only the contents differ: lines with - are recorded, lines with + are requested; at most 16 KiB
 	Build    string // build of the code that recorded the event; empty: unknown
-	Here     string // build of the code that does not fit; empty: unknown
+	Here     string // build of the code that does not match; empty: unknown
 }
 
 // StepRetry describes a step that is being retried.
 type StepRetry struct {
-	Step    string // stored name
-	Key     string // within the run
+	Step    string // stored name of the step
+	Key     string // key of the step within the run
 	Attempt int    // number of the last attempt that was started
 	Failed  string // error of the last failed attempt
-	Code    string // as in [StepError]
-	// Next is the earliest time of the next attempt; zero: an attempt is running.
+	Code    string // code of that error, as in [StepError]
+	// Next is the earliest time of the next attempt. It is zero if an attempt is running.
 	Next time.Time
 }
 
@@ -166,7 +166,7 @@ func infoOf(r *store.Record) RunInfo {
 }
 
 // Info returns the state of the run in the store. If the run is blocked because its log is damaged,
-// Info returns the data that is available without the log, with the reason in Blocked.
+// Info returns the data that is available without the log. Blocked then contains the reason.
 func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	f, err := event.DecodeFrame(l.Frames[0])
 	switch {
 	case err != nil && info.Blocked != "":
-		return info, nil // Blocked has the reason, which an operator must be able to read
+		return info, nil // no error, so that an operator can read the reason in Blocked
 	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
@@ -201,7 +201,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	}
 	spec := f.Events[0].Spec
 	if spec != nil {
-		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // as in lists
+		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // the time of the record, which lists also use
 		waits, err := h.c.waits(ctx, &l.Record, spec)
 		if err != nil {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
@@ -220,7 +220,8 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	return h.c.withSteps(ctx, info, &l.Record, spec)
 }
 
-// workerOf returns the name of the worker that has opened a session; the session ID begins with it.
+// workerOf returns the name of the worker that has opened a session. The session ID begins with
+// that name.
 func workerOf(s store.SessionID) string {
 	if at := strings.LastIndexByte(string(s), '/'); at >= 0 {
 		return string(s[:at])
@@ -228,7 +229,8 @@ func workerOf(s store.SessionID) string {
 	return string(s)
 }
 
-// withSteps adds data from the log of a run, and from the runs that execute its steps, to its info.
+// withSteps adds data to info that it reads from the log of the run and from the runs that execute
+// steps for it.
 func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
 	var err error
 	if isFollowed(r, spec) {
@@ -255,16 +257,17 @@ func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, s
 // MaxReason is the maximum length of the reason of a command, in bytes.
 const MaxReason = 4 << 10
 
-// Cancel requests the cancellation of the run. When it returns nil the request is durable. The
-// run's context ends at its next suspension point, and the code decides the outcome: code that
-// ignores the cancellation may still complete. Canceling again does nothing and returns nil, even
-// after the run has ended, because the response to an earlier call may have been lost. The error of
-// a run that ends canceled contains the reason of the first cancel. A run that has not begun ends
-// before Cancel returns, even if no worker serves it. A run that has begun needs a worker that
-// serves it, because only the worker has the code that cleans up; a blocked run is canceled once
-// compatible code is available. The error matches ErrRunTerminal if the run has ended without a
-// cancel request, and is an *[InvalidError] for a reason that is longer than [MaxReason] bytes or
-// not UTF-8.
+// Cancel requests the cancellation of the run. When it returns nil, the request is durable. The
+// context of the run ends at the next suspension point of the code. The code determines the
+// outcome: code that ignores the cancellation may complete. Canceling a canceled run does nothing
+// and returns nil, even after the run has ended, because the response to an earlier call may have
+// been lost. The error of a run that ends canceled contains the reason of the first cancel request.
+//
+// A run that has not begun ends before Cancel returns, even if no worker serves it. A run that has
+// begun needs a worker that serves it, because only a worker has the code that cleans up. A blocked
+// run is canceled when a worker with compatible code is available. The error matches ErrRunTerminal
+// if the run has ended and was not canceled. It is an *[InvalidError] if the reason is longer than
+// [MaxReason] bytes or is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	run, err := h.commandable(ctx, "cancel")
 	if err != nil {
@@ -273,17 +276,17 @@ func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	return h.c.cancelMany(ctx, reason, []RunID{run}, make([]error, 1))[0]
 }
 
-// deliverWindow is the maximum time between sending and executing a delivery.
+// deliverWindow is the time after sending a delivery within which the store may execute it.
 const deliverWindow = time.Minute
 
-// deliver puts an item into the inbox of a run or of its chain, and retries while the run is about
+// deliver puts an item into the inbox of a run or of its chain. It retries while the run is about
 // to end. e becomes the body of the item.
 func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
 	return c.deliverBy(ctx, run, item, e, time.Time{})
 }
 
-// deliverBy is like deliver, but the store accepts the item only until by; zero: at any time. After
-// that the error matches store.ErrStale.
+// deliverBy is like deliver, but the store accepts the item only until by. After that, the error
+// matches store.ErrStale. If by is zero, there is no such limit.
 func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
 	e.By = engine.Behalf(ctx)
 	var err error
@@ -293,15 +296,15 @@ func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *e
 	return c.put(ctx, run, item, e.Type == event.CancelRequested, by)
 }
 
-// put is like deliverBy, for an item that has its body. If urgent is set, a run that waits for
-// permits continues without them.
+// put is like deliverBy, for an item that has its body. If urgent is set and the run waits for
+// permits, a worker can claim the run without them.
 func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
 	_, err := c.accept(ctx, run, item, urgent, by)
 	return err
 }
 
-// accept is like put, and returns the run that has accepted the item, which may be a later run of
-// the chain.
+// accept is like put. It also returns the run that has accepted the item, which may be a later run
+// of the chain.
 func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) (RunID, error) {
 	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
@@ -324,13 +327,13 @@ func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent 
 	}
 }
 
-// deliverAgain is like deliver, but waits out an outage of the store. Repeated delivery of an item
-// has no effect.
+// deliverAgain is like deliver, but it retries during an outage of the store. Delivering an item
+// twice has the same effect as delivering it once.
 func (c *Client) deliverAgain(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
 	return c.persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e) })
 }
 
-// loadAgain is like load, but waits out an outage of the store.
+// loadAgain is like load, but it retries during an outage of the store.
 func (c *Client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded, err error) {
 	err = c.persist(ctx, "read log", func() error {
 		l, err = c.load(ctx, want)
@@ -345,31 +348,35 @@ type Run[T any] struct {
 	def     *definition
 	created bool
 	same    bool
-	known   bool // the run is known to belong to the workflow def
+	known   bool // the run is known to be of workflow def
 }
 
 // Created reports whether the Start that returned this handle created the run. It is false if the
-// workflow ID already had an active run, and for a handle from Get.
+// Start returned an active run with the same workflow ID, and for a handle from Get.
 func (r *Run[T]) Created() bool { return r.created }
 
-// SameInput reports whether the run has the input passed to the Start that returned this handle:
-// either that Start created the run, or the run was started with an equal input. For a run that
-// continues others, the input of the first run of its chain counts. Inputs are equal if their JSON
-// encodings are equal except for white space, escapes in strings and the order of object members.
-// So 1 and 1.0 differ, as do values whose encodings are not reproducible, such as encrypted ones,
-// or that were encoded by another version of the type with other fields.
+// SameInput reports whether the run has the input that was passed to the Start that returned this
+// handle. That is so if the Start created the run, or if the run was started with an equal input.
+// For a run that continues others, the input of the first run of its chain is compared.
 //
-// It is false if the input is unknown: the first run of the chain was deleted or its log cannot be
-// read; the run is shared by several starts and gets its input only when it begins; or the handle
-// comes from Get, GetByID or a rerun.
+// Inputs are equal if their JSON encodings are equal except for white space, escapes in strings and
+// the order of object members. Therefore 1 and 1.0 differ. Values also differ if their encodings
+// are not reproducible, such as encrypted ones, or if another version of the type with other fields
+// encoded them.
+//
+// SameInput is false if the input is unknown: the first run of the chain was deleted or its log
+// cannot be read; several starts share the run, which receives its input only when it begins; or
+// the handle comes from Get, GetByID or a rerun.
 func (r *Run[T]) SameInput() bool { return r.same }
 
-// Result waits until the run has ended and returns its result, or a *RunError. It follows a run
-// that continues as new to the last run. If the run does not exist, the error matches
-// ErrRunNotFound; if it belongs to another workflow, ErrWrongWorkflow. Both are returned at once.
-// Result waits for blocked runs and waits out an outage of the store. If the deadline of ctx passes
-// first, the error for a blocked run also matches ErrRunBlocked and contains the reason, and the
-// error for a run that no worker serves matches ErrRunUnserved.
+// Result waits until the run has ended and returns its result, or a *RunError. If the run continues
+// as new, Result waits for the last run of the chain. If the run does not exist, Result returns at
+// once with an error that matches ErrRunNotFound. If the run belongs to another workflow, it
+// returns at once with an error that matches ErrWrongWorkflow.
+//
+// Result waits for blocked runs, and during an outage of the store. If the deadline of ctx passes,
+// the error for a blocked run also matches ErrRunBlocked and contains the reason. The error for a
+// run that no worker serves then also matches ErrRunUnserved.
 func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	var v T
 	id, err := r.resolve(ctx)
@@ -395,13 +402,13 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 	}
 }
 
-// goesRound returns the error for a run that continues as itself or as an earlier run.
+// goesRound returns the error for a chain of runs that contains a cycle.
 func goesRound(run RunID) error {
 	return &EventError{Run: run, Err: fmt.Errorf("it continues as a run before it: %w", event.ErrCorrupt)}
 }
 
-// stillBlocked returns err. If a time limit has passed and the run is blocked or not served by any
-// worker, it adds that fact and the reason, which the caller could not see otherwise.
+// stillBlocked returns err. If the deadline of ctx has passed and the run is blocked or no worker
+// serves it, the error also contains that fact and the reason. The caller has no time to read them.
 func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
@@ -415,11 +422,11 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if l.Record.Status != StatusBlocked {
 		return c.explainUnserved(ctx, id, err)
 	}
-	why, _, _ := c.whyBlocked(ctx, id) // report the blocked run even if the reason cannot be read
+	why, _, _ := c.whyBlocked(ctx, id) // report that the run is blocked even if the reason cannot be read
 	return fmt.Errorf("%w: %w: %s: %s", err, ErrRunBlocked, id, why)
 }
 
-// blockedPatience bounds how long stillBlocked runs after the time limit.
+// blockedPatience is the maximum time that stillBlocked takes after the deadline.
 const blockedPatience = time.Second
 
 // whyBlocked returns the reason that the worker recorded when it blocked the run. It is empty if
@@ -454,10 +461,10 @@ func result[T any](id RunID, end *localstart.End) (T, error) {
 }
 
 // awaitEnd waits until the run has ended. If a worker of this process executes the run, that worker
-// reports the end. Otherwise awaitEnd watches the store, and then reads the record with the latest
-// frames in one request, usually including the last one. For a run of another workflow it returns
-// the name of that workflow at once; unless known is set, it reads the run before it waits for a
-// worker.
+// reports the end. Otherwise awaitEnd watches the store, and then reads the record and the latest
+// frames in one request. They usually include the last frame. If the run belongs to another
+// workflow, awaitEnd returns the name of that workflow at once. If known is not set, it reads the
+// run before it waits for a worker.
 func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*localstart.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
@@ -502,8 +509,8 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 	}
 }
 
-// endOf returns the last event of a run that has ended. l contains frames after number after,
-// possibly including the last one.
+// endOf returns the last event of a run that has ended. l contains the frames after number after.
+// If these do not include the last frame, endOf reads it.
 func (c *Client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
 	if n := len(l.Frames); n > 0 && after+uint64(n) == l.Record.N {
 		return lastOf(id, l.Frames[n-1], l.Record.N)

@@ -22,21 +22,21 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Hook is a name for tokens with which an external caller that has no reference to a run, such as a
-// payment service, can send payloads of one type to a run. Declare it once as a package variable
-// and use it on both sides:
+// Hook declares a kind of tokens. With a token, an external caller that has no reference to a run,
+// such as a payment service, can send payloads of type T to the run. Declare a Hook once as a
+// package variable, and use it in workflow code and in callers:
 //
 //	var Paid = workflow.NewHook[Callback]("paid")
 type Hook[T any] struct{ name string }
 
 // NewHook returns the hook with the given name. Names are kebab-case, unique in a module and at
-// most 200 bytes long. NewHook panics if the name is empty or longer.
+// most 200 bytes long. NewHook panics if the name is empty or longer than that.
 func NewHook[T any](name string) Hook[T] {
 	checkName("NewHook", name)
 	return Hook[T]{name: name}
 }
 
-// Name returns the hook's name.
+// Name returns the name of the hook.
 func (h Hook[T]) Name() string { return h.name }
 
 func (h Hook[T]) what() string { return "payload of hook " + h.name }
@@ -54,34 +54,37 @@ type hookOptions struct {
 	token string
 	own   bool
 	meta  *HookMeta
-	// respond is how long a request waits for a response; nil: it does not wait.
+	// respond is the time for which a request waits for a response. If it is nil, requests do not
+	// wait.
 	respond *time.Duration
-	keep    []string // headers to keep
+	keep    []string // headers that the hook keeps
 }
 
-// Token opens a hook with the given token instead of an unguessable one, for callers that cannot
+// Token opens a hook with the given token instead of a random one. Use it for callers that cannot
 // receive a token but know, for example, the number of an order. The token is unique in the whole
-// store while its hook is open. Anyone who can guess it can send to the run. It has at most 200
-// bytes and must not begin like a run ID.
+// store while its hook is open. Any caller that can guess the token can send to the run. A token
+// has at most 200 bytes and must not begin like a run ID.
 func Token(t string) HookOption { return func(o *hookOptions) { o.token, o.own = t, true } }
 
-// OpenHook is an open hook of a run, and receives its payloads. It belongs to the run, not to the
-// context under which it was opened. [OpenHook.Dispose] and the end of the run close it, even if
-// the run continues as new.
+// OpenHook is an open hook of a run, and receives its payloads. It belongs to the run, and not to
+// the context under which it was opened. [OpenHook.Dispose] and the end of the run close it, even
+// if the run continues as new.
 type OpenHook[T any] struct {
 	hook  Hook[T]
 	inner *replay.Hook
 }
 
-// Open opens a hook: from then on [Hook.Send] with its token delivers payloads to this run. The
-// token consists of the run's ID and 128 random bits, and is recorded in the log.
+// Open opens a hook. From then on, [Hook.Send] with its token delivers payloads to this run. The
+// token consists of the ID of the run and 128 random bits, and is recorded in the log.
 //
-// With the option [Token], Open waits until the store has granted the token. A small run of
-// workflow "flowgen.hook" with workflow ID "hook:" + token holds it. That run is a child of this
-// one, but does not count towards the limits of children, is listed only with [Filter].Internal,
-// and ends soon after the hook. Errors: a *[TokenConflictError] if another open hook, possibly of
-// this run, has the token; the error of ctx if that ends first; an *[InvalidError] if the token or
-// the data of [Describe] is not valid.
+// With the option [Token], Open waits until the store has granted the token. An internal run of
+// workflow "flowgen.hook" with workflow ID "hook:" + token holds the token. It is a child of this
+// run, but does not count towards the limits of children. Lists include it only with
+// [Filter].Internal. It ends soon after the hook.
+//
+// Errors: a *[TokenConflictError] if another open hook, possibly of this run, has the token; the
+// error of ctx if ctx ends first; or an *[InvalidError] if the token or the data of [Describe] is
+// not valid.
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	h.declared()
 	var o hookOptions
@@ -114,8 +117,8 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	return &OpenHook[T]{hook: h, inner: inner}, nil
 }
 
-// ofStep returns the hook for an attempt of a step. It has no user-defined token, because each
-// attempt gets its own token from the runtime.
+// ofStep returns the hook for an attempt of a step. It refuses a user-defined token, because the
+// runtime gives each attempt its own token.
 func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
 	h.declared()
 	var o hookOptions
@@ -187,10 +190,10 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 	return nil, &TokenConflictError{Token: token, Holder: holder}
 }
 
-// holdKey returns the key of the child that holds the token of the hook with the given key.
+// holdKey returns the key of the child that holds the token of a hook. hook is the key of the hook.
 func holdKey(hook string) string { return hook + "/hold" }
 
-// holdToken is the code of a run that holds a token: it waits until it is canceled.
+// holdToken is the code of a run that holds a token. It waits until the run is canceled.
 func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	_, err := b.Receive(s, event.HookRun, time.Time{})
 	if err == nil {
@@ -199,22 +202,24 @@ func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	return ending(s, err)
 }
 
-// secret returns the unguessable part of a token.
+// secret returns the random part of a token.
 func secret(RunID, string) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Token returns the token for [Hook.Send]. Anyone who has it can send to the run, so treat it as a
-// secret.
+// Token returns the token for [Hook.Send]. Treat it as a secret, because any caller with the token
+// can send to the run.
 func (h *OpenHook[T]) Token() string { return h.inner.Token }
 
-// Receive takes the next payload. Payloads are received in order, including those that arrived
-// before this call. Errors: ErrReceiveTimeout after a [Timeout]; the error of ctx if it ends first;
-// an error that matches ErrHookDisposed if the hook is closed before or during the call; a
-// *PayloadError if the payload is not a T, which happens only if the type has changed since the
-// payload arrived: see [Hook.Send].
+// Receive waits for the next payload and returns it. Payloads are received in order, including
+// those that arrived before this call.
+//
+// Errors: ErrReceiveTimeout after a [Timeout]; the error of ctx if ctx ends first; an error that
+// matches ErrHookDisposed if the hook is closed before or during the call; or a *PayloadError if
+// the payload cannot be decoded as a T. The last error occurs only if the type has changed since
+// the payload arrived, see [Hook.Send].
 func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	due := receiveBy(ctx, opts)
 	var v T
@@ -229,15 +234,15 @@ func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	return v, err
 }
 
-// Case returns a case for [Select]. If the hook is closed, its case is selected, and the error of
+// Case returns a case for [Select]. If the hook is closed, the case is ready, and the error of
 // Select matches ErrHookDisposed.
 func (h *OpenHook[T]) Case() *ReceiveCase[T] {
 	return &ReceiveCase[T]{what: h.hook.what(), from: replay.Case{Hook: h.inner}}
 }
 
-// Dispose closes the hook: later payloads are refused. It does not wait, works on a context that
-// has ended, and does nothing if the hook is closed. The last event of the run lists accepted
-// payloads that were not received as unread.
+// Dispose closes the hook, so that later payloads are refused. It does not wait. It has an effect
+// even if ctx has ended, and does nothing if the hook is closed. The last event of the run lists
+// accepted payloads that were not received as unread.
 func (h *OpenHook[T]) Dispose(ctx Context) {
 	b := ctx.branch()
 	b.Gate(ctx.s)
@@ -247,26 +252,26 @@ func (h *OpenHook[T]) Dispose(ctx Context) {
 // TokenConflictError reports that a hook was not opened because its token is in use.
 type TokenConflictError struct {
 	Token  string `json:"token"`
-	Holder RunID  `json:"holder"` // the run whose hook has the token
+	Holder RunID  `json:"holder"` // run whose hook has the token
 }
 
-// Error returns a text with the run that holds the token. It omits the token, because anyone who
-// has it can send to the run.
+// Error returns a text that contains the run that holds the token. It omits the token, because any
+// caller with the token can send to the run.
 func (e *TokenConflictError) Error() string {
 	return fmt.Sprintf("open hook: its token is in use by a hook of run %s", e.Holder)
 }
 
 // MarshalFailure returns the stored form of e.
 func (e *TokenConflictError) MarshalFailure() *event.Failure {
-	data, _ := json.Marshal(e) // strings always encode
+	data, _ := json.Marshal(e) // Marshal cannot fail for strings
 	return &event.Failure{Code: event.CodeRefused, Type: wireConflict, Message: e.Error(), Data: data}
 }
 
 // Hooks returns the open hooks of the run and of its steps, in the order of the operations that
-// opened them, for operators. It reads the new part of the run's log and of the logs of the runs
-// that execute its steps. Anyone who has a token can send to the run, so the result is a secret. A
-// hook with a user-defined [Token] is listed after the store has granted the token. A run that has
-// ended has no open hooks.
+// opened them. It is for operators. It reads the new part of the run's log, and of the logs of the
+// runs that execute steps for it. Treat the result as a secret, because any caller with a token can
+// send to the run. A hook with a user-defined [Token] is listed when the store has granted the
+// token. A run that has ended has no open hooks.
 func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	run, err := h.find(ctx)
 	if err != nil {
@@ -278,7 +283,7 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	}
 	for _, other := range remote {
 		more, err := h.c.Run(other).Hooks(ctx)
-		if err != nil && !errors.Is(err, ErrRunNotFound) { // not created yet, or purged
+		if err != nil && !errors.Is(err, ErrRunNotFound) { // the run that executes a step may not exist yet, or was purged
 			return all, err
 		}
 		all = append(all, more...)
@@ -286,8 +291,8 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 	return all, nil
 }
 
-// hooksOf returns the hooks that are open at the end of a run's log, and the runs that execute
-// steps for the run.
+// hooksOf returns the hooks that are open at the end of a run's log, and the IDs of the runs that
+// execute steps for the run.
 func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote []RunID, err error) {
 	head, err := c.loadAgain(ctx, store.Load{Run: run, Limit: -1})
 	if err != nil || head.Record.QueueState == store.StateEnded {
@@ -296,7 +301,7 @@ func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote
 	l := c.logs.Get(run, func() *followedLog { return new(followedLog) })
 	whole, size, bad := false, int64(0), error(nil)
 	err = c.persist(ctx, "list hooks", func() error {
-		l.mu.Lock() // unlocked during an outage, so that other callers can detect it
+		l.mu.Lock() // not held during an outage of the store, so that other callers do not wait for this lock
 		defer l.mu.Unlock()
 		if err := l.follow(ctx, c, &head.Record); err != nil {
 			return err
@@ -314,8 +319,8 @@ func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote
 	return all, remote, errors.Join(err, bad)
 }
 
-// hooksAgain reads the whole log of a run after a part of it could not be read, and returns the
-// cause.
+// hooksAgain reads the whole log of a run after follow could not read a part of it. It returns the
+// error of the log, or the hooks if the log can be read.
 func (c *Client) hooksAgain(ctx context.Context, run RunID) ([]HookInfo, []RunID, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run})
 	if err == nil {
@@ -331,8 +336,8 @@ func (c *Client) hooksAgain(ctx context.Context, run RunID) ([]HookInfo, []RunID
 	return f.openHooks(run)
 }
 
-// noteHook keeps the event that opens a hook until the hook is closed, without data of its frame
-// that is not needed.
+// noteHook keeps the event that opens a hook until the hook is closed. It copies only the necessary
+// data, so that the frame of the event is not kept.
 func (l *followedLog) noteHook(e *event.Event) {
 	switch e.Type {
 	case event.HookCreated, event.StepHookCreated:
@@ -347,13 +352,13 @@ func (l *followedLog) noteHook(e *event.Event) {
 	}
 }
 
-// openHooks returns the hooks that are open at the end of the log, and the runs that execute steps
-// for the run.
+// openHooks returns the hooks that are open at the end of the log, and the IDs of the runs that
+// execute steps for the run.
 func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err error) {
 	if l.state.Run.Terminal() {
 		return nil, nil, nil
 	}
-	asked := map[string]bool{} // keys of the runs that will hold a token once it is granted
+	asked := map[string]bool{} // keys of the child runs that will hold a token when the store grants it
 	var open []*event.Open
 	l.state.Opens(func(o *event.Open) bool {
 		if o.Name == event.HookRun && o.State == event.StateWaiting {
@@ -380,16 +385,17 @@ func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err 
 	return all, remote, nil
 }
 
-// HookMeta is a description of a hook for people and for programs that present it, such as a page
-// with a form. The runtime stores it without interpreting it: the endpoint that accepts payloads
-// must check who may answer.
+// HookMeta is a description of a hook for people and for programs that present the hook, for
+// example as a form. The runtime stores the description and does not interpret it. The endpoint
+// that accepts payloads must check whether the sender may answer.
 type HookMeta struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Form describes the payload, usually as a JSON Schema. It is any JSON, and is not checked
+	// Form describes the payload, usually as a JSON Schema. It may be any JSON. It is not checked
 	// against the type of the hook.
 	Form json.RawMessage `json:"form,omitempty"`
-	// Answerers lists who may answer: names of users or groups, as defined by the program.
+	// Answerers lists the names of users or groups that may answer. The program defines their
+	// meaning.
 	Answerers []string          `json:"answerers,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"` // any other data
 }
@@ -398,10 +404,10 @@ type HookMeta struct {
 // answerer and each label have at most 1 KiB.
 const MaxHookMeta = 64 << 10
 
-// Describe opens a hook with a description for holders of its token, see [Client.Hook], and for
-// operators, see [Handle.Hooks]. The description is recorded when the hook is opened and does not
-// change: code with another description remains compatible with open runs, whose hooks keep the old
-// description.
+// Describe opens a hook with a description. Holders of its token read the description with
+// [Client.Hook], and operators read it with [Handle.Hooks]. The description is recorded when the
+// hook is opened, and does not change. Code with another description remains compatible with open
+// runs, whose hooks keep the old description.
 func Describe(m HookMeta) HookOption { return func(o *hookOptions) { o.meta = &m } }
 
 // hookRecord is the stored form of a description.
@@ -410,7 +416,7 @@ type hookRecord struct {
 	hookWeb
 }
 
-// encode returns the stored form, or nil if there is nothing to store. The error is an
+// encode returns the stored form of m and web, or nil if both are empty. The error is an
 // *InvalidError.
 func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 	if m == nil {
@@ -449,31 +455,33 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 
 // HookInfo describes the current state of a hook.
 type HookInfo struct {
-	Hook   string // the declared name
+	Hook   string // declared name of the hook
 	Token  string
-	Run    RunID // the run that opened it
-	Closed bool  // it accepts no more payloads
+	Run    RunID // run that opened the hook
+	Closed bool  // the hook accepts no more payloads
 	Meta   HookMeta
-	// Respond is how long a request waits for a response, see [RespondWith]; 0: it does not wait.
+	// Respond is the time for which a request waits for a response, see [RespondWith]. If it is 0,
+	// requests do not wait.
 	Respond time.Duration
 	// Request reports that the hook accepts whole requests, see [HookRequest]. Headers lists the
 	// headers that it keeps.
 	Request bool
 	Headers []string
-	// Attempt is the number of the attempt that opened the hook, see step.Later, and Due is when
-	// that attempt times out. Attempt is 0 if workflow code opened the hook.
+	// Attempt is the number of the attempt that opened the hook, see step.Later, and Due is the
+	// time at which that attempt times out. Attempt is 0 if workflow code opened the hook.
 	Attempt int
 	Due     time.Time
-	// ID, Key and OpenedAt are set only by [Handle.Hooks]: the ID of the hook, or of the step that
-	// opened it; the key of the operation that opened it; and the time when it was opened.
+	// ID is the ID of the hook, or of the step that opened it. Key is the key of the operation that
+	// opened the hook, and OpenedAt the time of that operation. They are set only by
+	// [Handle.Hooks].
 	ID       string
 	Key      string
 	OpenedAt time.Time
 }
 
-// Hook returns the description and state of the hook with this token, until its run is deleted. For
-// a closed hook, Closed is set. Errors: one that matches ErrHookNotFound, as for [Hook.Send]. Hook
-// waits out an outage of the store; ctx bounds the wait.
+// Hook returns the description and state of the hook with this token, until its run is deleted.
+// Closed is set for a closed hook. The error matches ErrHookNotFound if there is no such hook, as
+// for [Hook.Send]. During an outage of the store, Hook waits until ctx ends.
 func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 	h, err := c.openHook(ctx, token, 2)
 	if err != nil {
@@ -489,7 +497,7 @@ func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 	return info, nil
 }
 
-// describe sets the fields that come from the stored form of a description.
+// describe sets the fields that the stored form of a description contains.
 func (i *HookInfo) describe(data []byte) error {
 	r, err := decodeRecord(data)
 	i.Meta, i.Respond, i.Request, i.Headers = r.HookMeta, r.respond(), r.Request, r.Keep
@@ -506,7 +514,8 @@ func decodeRecord(data []byte) (r hookRecord, err error) {
 	return r, nil
 }
 
-// readHook reads the last chunks of the state of a run's hook. On success there is at least one.
+// readHook reads the last chunks of the state of a run's hook. It returns at least one chunk or an
+// error.
 func (c *Client) readHook(ctx context.Context, run RunID, token string, chunks int) (store.StreamPage, error) {
 	r := &reader{c: c, run: run, what: "the state of a hook", stream: effects.HookStream(token)}
 	page, err := r.page(ctx, store.ReadStream{Tail: chunks})

@@ -11,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// A hook with a user-defined token is in the log before the store has granted the token: until then
-// operators must not be able to distribute it.
+// TestFLOW18_AHookIsListedOnceItsTokenIsGranted proves that a hook with a user-defined token is not
+// listed before the store has granted the token, although it is in the log. Operators must not
+// distribute a token that may be refused.
 func TestFLOW18_AHookIsListedOnceItsTokenIsGranted(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000).UTC()
 	run := event.NewRunID(now, 1)

@@ -17,19 +17,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// HookRequest is an HTTP request that arrived at a hook through a public endpoint, such as that of
-// package admin/hooks. A hook of this type accepts requests with any body:
+// HookRequest is an HTTP request that arrived at a hook through a public endpoint, for example the
+// endpoint of package admin/hooks. A hook of this type accepts requests with any body:
 //
 //	var Stripe = workflow.NewHook[workflow.HookRequest]("stripe")
 //
 // A hook of any other type accepts only the body, which must be JSON of that type. Operators and
-// [Client.SendToHook] send a HookRequest in its JSON form: {"query":…,"header":…,"body":"…"}, with
-// "bodyBase64" for a body that is not text.
+// [Client.SendToHook] send a HookRequest in its JSON form: {"query":…,"header":…,"body":"…"}. If
+// the body is not text, "bodyBase64" replaces "body".
 type HookRequest struct {
-	// Query has the parameters of the URL.
+	// Query contains the parameters of the URL.
 	Query map[string][]string
-	// Header has Content-Type, if the request has one, and the headers listed by [KeepHeaders],
-	// spelled as in the list.
+	// Header contains Content-Type, if the request has one, and the headers that [KeepHeaders]
+	// lists, spelled as in that list.
 	Header map[string][]string
 	// Body is the unchanged body, so that its signature can be verified.
 	Body []byte
@@ -54,7 +54,7 @@ func (r HookRequest) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads the stored form.
+// UnmarshalJSON sets r from its stored form.
 func (r *HookRequest) UnmarshalJSON(data []byte) error {
 	var s storedRequest
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -70,15 +70,16 @@ func (r *HookRequest) UnmarshalJSON(data []byte) error {
 // MaxRespond is the maximum duration for [RespondWith].
 const MaxRespond = 30 * time.Second
 
-// RespondWith opens a hook whose requests wait for a response by [OpenHook.Answer], for at most d
-// after the payload was accepted. A request without a response by then is reported as accepted. d
-// is more than 0 and at most MaxRespond, in whole milliseconds. Only hooks opened by workflow code
-// can have this option. It is recorded when the hook is opened, and not compared by a replay.
+// RespondWith opens a hook whose requests wait for a response by [OpenHook.Answer]. They wait for
+// at most d after the payload was accepted. If there is no response by then, the request is
+// reported as accepted. d is a positive number of whole milliseconds and at most MaxRespond. Only
+// hooks that workflow code opens can have this option. It is recorded when the hook is opened. A
+// replay does not compare it.
 func RespondWith(d time.Duration) HookOption { return func(o *hookOptions) { o.respond = &d } }
 
 // KeepHeaders opens a hook of [HookRequest] that keeps these headers of requests in addition to
 // Content-Type. The values are stored in the log of the run, so list only headers that the code
-// reads, such as a signature. At most 32 headers are allowed, and Cookie is not.
+// reads, for example a signature. At most 32 headers are allowed. Cookie is not allowed.
 func KeepHeaders(names ...string) HookOption {
 	return func(o *hookOptions) { o.keep = append(o.keep, names...) }
 }
@@ -89,7 +90,7 @@ const contentType = "Content-Type"
 // maxHeaders is the maximum number of headers that a hook keeps.
 const maxHeaders = 32
 
-// hookWeb describes how a hook accepts requests. It is stored with the hook's description.
+// hookWeb describes how a hook accepts requests. It is stored with the description of the hook.
 type hookWeb struct {
 	RespondMs int64    `json:"respondMs,omitempty"`
 	Request   bool     `json:"request,omitempty"`
@@ -98,10 +99,10 @@ type hookWeb struct {
 
 func (w hookWeb) respond() time.Duration { return time.Duration(w.RespondMs) * time.Millisecond }
 
-// says reports whether there is something to store.
+// says reports whether w must be stored.
 func (w hookWeb) says() bool { return w.RespondMs > 0 || w.Request }
 
-// web returns how the hook accepts requests. The error is an *InvalidError.
+// web returns the hookWeb of the options. The error is an *InvalidError.
 func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
 	w := hookWeb{Request: request, Keep: o.keep}
 	if o.respond != nil {
@@ -149,8 +150,8 @@ func (w hookWeb) payload(l *limits, hook string, r *HookRequest) ([]byte, error)
 	return body, nil
 }
 
-// kept returns the request with only the headers that the hook keeps. It replaces invalid UTF-8 in
-// parameters and headers, because JSON cannot represent it.
+// kept returns the request with only those headers that the hook keeps. It replaces invalid UTF-8
+// in parameters and headers, because JSON cannot represent it.
 func (w hookWeb) kept(r *HookRequest) HookRequest {
 	k := HookRequest{Body: r.Body}
 	for name, values := range r.Query {
@@ -186,9 +187,9 @@ func valid(values []string) []string {
 type HookResponse struct {
 	// Status is the HTTP status, from 200 to 599; 0 means 200.
 	Status int
-	// Header has Content-Type, Content-Language, Location, Retry-After, and headers that begin with
-	// X-. Without a Content-Type, JSON is sent as application/json and any other body as
-	// application/octet-stream.
+	// Header may contain Content-Type, Content-Language, Location, Retry-After, and headers that
+	// begin with X-. If there is no Content-Type, it is application/json for a JSON body and
+	// application/octet-stream for any other body.
 	Header map[string]string
 	Body   []byte
 }
@@ -197,7 +198,7 @@ type HookResponse struct {
 type storedResponse struct {
 	Status     int               `json:"status,omitempty"`
 	Header     map[string]string `json:"header,omitempty"`
-	JSON       json.RawMessage   `json:"json,omitempty"` // the body, if it was given as a value
+	JSON       json.RawMessage   `json:"json,omitempty"` // body that was given as a value
 	Body       string            `json:"body,omitempty"`
 	BodyBase64 []byte            `json:"bodyBase64,omitempty"`
 }
@@ -213,7 +214,7 @@ func (r HookResponse) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads the stored form.
+// UnmarshalJSON sets r from its stored form.
 func (r *HookResponse) UnmarshalJSON(data []byte) error {
 	var s storedResponse
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -232,7 +233,7 @@ func (r *HookResponse) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// kind returns the content type of the response.
+// kind returns the content type of the response, or "" if it has none.
 func (r *HookResponse) kind() string {
 	for name, value := range r.Header {
 		if strings.EqualFold(name, contentType) {
@@ -248,8 +249,8 @@ func (r *HookResponse) say(name, value string) {
 	r.Header = all
 }
 
-// check returns an error for an invalid response, or one with headers that would affect more than
-// the response to one request.
+// check returns an error if the response is invalid, or if it has headers that would affect more
+// than the response to one request.
 func (r *HookResponse) check(hook string) error {
 	bad := func(value, why string) error {
 		return &InvalidError{What: "answer of hook " + hook, Value: value, Reason: why}
@@ -276,21 +277,23 @@ func answerHeader(name string) bool {
 	return strings.HasPrefix(name, "x-")
 }
 
-// Answer responds to the payload that this branch received last from the hook, by Receive or by a
-// [Select] that chose its case. In a branch that has received none, it responds to the payload that
-// the opening branch had received when it opened this one, so a branch per payload responds to its
-// own payload. The hook must have been opened with [RespondWith], and may be closed in the
-// meantime.
+// Answer responds to the payload that this branch has received last from the hook, by Receive or by
+// a [Select] that returned the hook's case. If this branch has received no payload, Answer responds
+// to the last payload that the parent branch had received when it opened this branch. Therefore a
+// branch that was opened for a payload responds to that payload. The hook must have been opened
+// with [RespondWith]. It may have been closed.
 //
-// response is a [HookResponse], or any other value: then the response has status 200 and the value
-// as JSON.
+// response is a [HookResponse], or any other value. For another value, the response has status 200
+// and the value as JSON.
 //
-// Answer does not wait, and works on a context that has ended. The response is recorded, and sent
-// only when it is durable. If a request has stopped waiting, the caller can send it again with the
-// same Idempotency-Key and gets the response; without a key it cannot. After an error no response
-// was recorded: an error that matches ErrHookAnswered means that this payload was already answered;
-// a *[PayloadError], that the response is too large or has no JSON form; an *[InvalidError], that
-// the response is not valid.
+// Answer does not wait. It has an effect even if ctx has ended. The response is recorded, and is
+// sent only when it is durable. If the wait of a request has ended, the caller can repeat the
+// request with the same Idempotency-Key and receives the response. Without a key, the caller cannot
+// receive it.
+//
+// If Answer returns an error, no response was recorded. The error matches ErrHookAnswered if the
+// payload was already answered. It is a *[PayloadError] if the response is too large or has no JSON
+// form, and an *[InvalidError] if the response is not valid.
 func (h *OpenHook[T]) Answer(ctx Context, response any) error {
 	b := ctx.branch()
 	b.Gate(ctx.s)
@@ -327,20 +330,21 @@ func (ctx Context) encodeResponse(hook, what string, response any) ([]byte, erro
 type HookCall struct {
 	// Run is the run that opened the hook.
 	Run RunID
-	// Respond is the maximum time to wait for a response; 0: there will be none.
+	// Respond is the maximum time to wait for a response. It is 0 if there will be no response.
 	Respond time.Duration
 
 	asking *asking
 	since  time.Time
 }
 
-// CallHook delivers a request to the hook with this token. When it returns nil the payload is
-// durable; [HookCall.Answer] waits for the response. It is meant for public endpoints such as those
-// of package admin/hooks. The payload of a hook of [HookRequest] is the request; the payload of any
-// other hook is the body, or null if there is none. With an [IdempotencyKey] the request arrives
-// once, and each call with the key gets the same response, as long as the run is kept.
+// CallHook delivers a request to the hook with this token. When it returns nil, the payload is
+// durable, and [HookCall.Answer] waits for the response. CallHook is meant for public endpoints
+// such as the endpoint of package admin/hooks.
 //
-// Errors are those of [Client.SendToHook].
+// The payload of a hook of [HookRequest] is the request. The payload of any other hook is the body,
+// or null if there is none. With an [IdempotencyKey], the request arrives once. Each call with the
+// key receives the same response, as long as the run is kept. The errors are those of
+// [Client.SendToHook].
 func (c *Client) CallHook(ctx context.Context, token string, r HookRequest, opts ...SendOption) (*HookCall, error) {
 	call, err := c.callHook(ctx, token, &r, opts)
 	if err != nil {
@@ -366,7 +370,7 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 			return nil, err
 		}
 		if call.asking.found != nil {
-			return call, nil // the request was accepted and answered earlier
+			return call, nil // an earlier call with the same key was answered
 		}
 	}
 	payload, err := record.payload(&c.limits, h.state.Name, r)
@@ -378,8 +382,8 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 }
 
 // Answer waits for the response until Respond has passed since the request was accepted. answered
-// is false if there is no response by then, or if the run has ended without one. After an
-// error, such as the error of ctx, it is unknown whether there is or will be a response.
+// is false if there is no response by then, or if the run has ended without a response. If Answer
+// returns an error, such as the error of ctx, it is unknown whether there is or will be a response.
 func (h *HookCall) Answer(ctx context.Context) (r HookResponse, answered bool, err error) {
 	if h.asking == nil {
 		return r, false, nil

@@ -13,36 +13,36 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// ErrNotSupported means that the store does not have the capability.
+// ErrNotSupported means that the store does not have the capability that the call needs.
 var ErrNotSupported = errors.New("workflow: the store does not support this")
 
-// Filter selects runs that match all its fields. The zero Filter selects all runs started by users
-// or their code.
+// Filter selects runs that match all its fields. The zero Filter selects all runs that users or
+// their code have started.
 type Filter struct {
-	Statuses   []Status // any of them
-	Workflow   string   // stored name
+	Statuses   []Status // the status is one of these
+	Workflow   string   // stored name of the workflow
 	Queue      string
 	WorkflowID string
-	Tags       map[string]string // all of them
+	Tags       map[string]string // the run has all these tags
 	Parent     RunID
-	Root       RunID     // the run with this ID, if it has no parent, and all runs below it
+	Root       RunID     // the run with this ID, if it has no parent, and its descendants
 	Roots      bool      // only runs without a parent
-	From, To   time.Time // created in [From, To)
-	Group      string    // failure group: see ops.FailureGroup
+	From, To   time.Time // creation time in [From, To)
+	Group      string    // failure group, see ops.FailureGroup
 	Failing    bool      // only runs in a failure group
-	Oldest     bool      // oldest first
+	Oldest     bool      // sort the oldest run first
 	Cursor     string    // Cursor of a [RunPage] or a store.Page in the same order; empty: the first page
 	// Budget is the maximum number of runs that the store examines for one page or count; 0 means
 	// 20,000. See [RunPage] and [Counts].
 	Budget int
 	// Internal also selects the internal runs that hold a [Token] or execute a step on another
-	// queue for other runs: their children of workflows "flowgen.hook" and "flowgen.step/" + step.
-	// Naming one of these in Workflow selects them as well. A blocked internal run keeps its parent
-	// waiting.
+	// queue for other runs. They are children of these runs, and their workflows are "flowgen.hook"
+	// and "flowgen.step/" + step. Such runs are also selected if Workflow contains one of these
+	// names. A blocked internal run keeps its parent waiting.
 	Internal bool
-	// Waits sets [RunInfo].WaitsFor. Steps that wait for limits are found in the log of their run,
-	// of which each list reads at most 16 frames beyond those read before; for a long log it may
-	// report less than [Handle.Info].
+	// Waits sets [RunInfo].WaitsFor. The log of a run contains the steps that wait for limits. Each
+	// list reads at most 16 frames of a log beyond those that were read earlier. Therefore WaitsFor
+	// may be less complete than in [Handle.Info] if the log is long.
 	Waits bool
 }
 
@@ -55,15 +55,17 @@ func (f Filter) query() store.Query {
 	}
 }
 
-// List delivers all runs that match, newest first. It reads pages as the loop proceeds, each within
-// the budget, until all candidates were examined. This takes long if few of millions of runs match;
-// ctx ends it, and [Client.Page] reads a single page. Runs are sorted by the time at which the
-// store created them, and by ID within one millisecond; so a child is sorted by its own creation
-// time, although its ID contains the time of its parent. Runs that start, end or are purged
-// meanwhile do not make another run appear twice or not at all. A run with damaged data may be left
-// out; the client logs that. Blocked is not set; see [Handle.Info]. An error is delivered as the
-// last pair, with a zero RunInfo. The error matches [ErrNotSupported] if the store cannot be
-// searched.
+// List returns an iterator over all runs that match, newest first. It reads pages as the loop
+// proceeds, each within the budget, until all candidates were examined. This takes long if only few
+// of millions of runs match. To stop, end ctx or break out of the loop. [Client.Page] reads a
+// single page.
+//
+// Runs are sorted by the time at which the store created them, and by ID within one millisecond. A
+// child is sorted by its own creation time, although its ID contains the time of its parent. Each
+// run that exists during the whole loop is returned exactly once, even if other runs start, end or
+// are purged meanwhile. A run with damaged data may be left out. The client logs such data. Blocked
+// is not set, see [Handle.Info]. If an error occurs, it is in the last pair, with a zero RunInfo.
+// The error matches [ErrNotSupported] if the store cannot be searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	return func(yield func(RunInfo, error) bool) {
 		lister, err := c.lister()
@@ -93,17 +95,17 @@ func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 // RunPage is one page of a list.
 type RunPage struct {
 	Runs []RunInfo
-	// Cursor is the [Filter.Cursor] of the next page; empty: there is none.
+	// Cursor is the [Filter.Cursor] of the next page. It is empty if there is no next page.
 	Cursor string
-	// Partial reports that the budget was used up before the page was full, or before the end was
-	// reached. The next page, which may be empty, continues after the last examined run.
+	// Partial reports that the store has used up the budget before the page was full or the last
+	// run was examined. The next page continues after the last examined run and may be empty.
 	Partial bool
 	// Looked is the number of runs that the store has examined.
 	Looked int
 }
 
-// Page returns one page of the result of [Client.List], with up to limit runs; limit 0 means 100.
-// The store examines at most [Filter.Budget] runs for it.
+// Page returns one page of the result of [Client.List], with at most limit runs. If limit is 0, it
+// is 100. The store examines at most [Filter.Budget] runs for the page.
 func (c *Client) Page(ctx context.Context, f Filter, limit int) (RunPage, error) {
 	lister, err := c.lister()
 	if err != nil {
@@ -128,9 +130,9 @@ func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query, w
 	return RunPage{Runs: infos, Cursor: page.Cursor, Partial: page.Partial, Looked: page.Looked}, err
 }
 
-// infos converts a page of records. The depth of a run is only in the first frame of its log, which
-// is read for runs with a parent, all in one request. A run that was purged meanwhile, or whose
-// frame cannot be read, has depth 0.
+// infos converts a page of records. Only the first frame of a log contains the depth of a run.
+// infos reads that frame for all runs with a parent in one request. The depth is 0 if the run was
+// purged after it was listed or if the frame cannot be read.
 func (c *Client) infos(ctx context.Context, records []store.Record, waits bool) ([]RunInfo, error) {
 	infos := make([]RunInfo, len(records))
 	var children []int
@@ -169,17 +171,17 @@ func (c *Client) infos(ctx context.Context, records []store.Record, waits bool) 
 	return infos, nil
 }
 
-// Counts contains the number of runs that match a filter, by status and route. ByStatus,
-// ByWorkflow, ByQueue and Total add them up. If Exact is false, the budget was used up and the
-// numbers are lower bounds; open runs that were not examined have an empty status.
+// Counts contains the numbers of runs that match a filter, by status and route. ByStatus,
+// ByWorkflow, ByQueue and Total return sums. If Exact is false, the store has used up the budget,
+// and the numbers are lower bounds. Open runs that were not examined have an empty status.
 type Counts = store.Counts
 
 // Counted identifies runs that are counted together.
 type Counted = store.Counted
 
-// Count returns how many runs match. Cursor and Oldest are ignored. If the filter has only
-// statuses, workflows, queues and Roots, SQLite and Redis do not examine runs that have ended,
-// regardless of their number; runs with damaged data are counted in that case. The error matches
+// Count returns the numbers of runs that match. It ignores Cursor and Oldest. If the filter has
+// only statuses, workflows, queues and Roots, SQLite and Redis do not examine runs that have ended,
+// regardless of their number. In that case, runs with damaged data are counted. The error matches
 // [ErrNotSupported] if the store cannot be searched.
 func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
 	lister, err := c.lister()

@@ -13,10 +13,10 @@ import (
 // RunOption configures a new run. It is a StartOption and a ChildOption.
 type RunOption func(*runOptions)
 
-// StartOption configures a run that is started by a client.
+// StartOption configures a run that a client starts.
 type StartOption interface{ applyStart(*runOptions) }
 
-// ChildOption configures a run that is started by another run.
+// ChildOption configures a run that another run starts.
 type ChildOption interface{ applyChild(*runOptions) }
 
 func (o RunOption) applyStart(r *runOptions) { o(r) }
@@ -29,7 +29,7 @@ type runOptions struct {
 	delay      time.Duration
 	at         time.Time
 	priority   int
-	ranked     bool          // WithPriority is given
+	ranked     bool          // WithPriority was given
 	begin      time.Duration // time within which the run must begin; 0: unlimited
 	timeout    time.Duration
 	retention  time.Duration
@@ -37,7 +37,7 @@ type runOptions struct {
 	close      ParentClose
 	hold       time.Duration
 	debug      bool
-	same       bool // WithSameInput is given
+	same       bool // WithSameInput was given
 	messages   []func(l *limits, by string, inside bool) (store.Item, error)
 	err        error
 }
@@ -57,8 +57,8 @@ type ParentClose = event.ParentClose
 // The policies for children.
 const (
 	ParentCloseCancel  = event.CloseCancel  // the child is asked to cancel; the default
-	ParentCloseAbandon = event.CloseAbandon // the child continues independently
-	ParentCloseWait    = event.CloseWait    // the end of the parent waits for the child
+	ParentCloseAbandon = event.CloseAbandon // the child continues without its parent
+	ParentCloseWait    = event.CloseWait    // the parent ends when the child has ended
 )
 
 // WithParentClose sets what happens to the child when its parent ends.
@@ -66,53 +66,53 @@ func WithParentClose(p ParentClose) ChildOption {
 	return childOption(func(r *runOptions) { r.close = p })
 }
 
-// WithID gives the run a workflow ID. At any time at most one run per workflow ID is active in the
-// whole store, across all workflows and concurrent starts; see [IDPolicy].
+// WithID gives the run a workflow ID. At any time, at most one run with a workflow ID is active in
+// the whole store, across all workflows and concurrent starts. See [IDPolicy].
 func WithID(workflowID string) RunOption { return func(r *runOptions) { r.workflowID = workflowID } }
 
-// WithIDPolicy sets the policy for a workflow ID that is in use.
+// WithIDPolicy determines what the start does if its workflow ID is in use.
 func WithIDPolicy(p IDPolicy) RunOption { return func(r *runOptions) { r.policy = p } }
 
 // IDPolicy determines what a start does if its workflow ID is in use. The zero value returns the
-// active run, and allows reuse of the ID after its run has ended.
+// active run, and allows reuse of the ID after the run has ended.
 type IDPolicy struct {
 	Active   ActivePolicy
 	Finished FinishedPolicy
 }
 
-// ActivePolicy applies to workflow IDs with an active run.
+// ActivePolicy determines what a start does if a run with its workflow ID is active.
 type ActivePolicy = store.ActivePolicy
 
-// FinishedPolicy applies to workflow IDs whose run has ended.
+// FinishedPolicy determines what a start does if a run with its workflow ID has ended.
 type FinishedPolicy = store.FinishedPolicy
 
 // The policies for active runs.
 const (
 	UseActive    = store.ActiveUse    // return the active run; Created() is false
-	FailActive   = store.ActiveFail   // *ActiveRunError
-	CancelActive = store.ActiveCancel // cancel it and the runs waiting for it, start after they have ended
-	QueueActive  = store.ActiveQueue  // start after it and the runs waiting for it have ended
-	LatestActive = store.ActiveLatest // cancel the runs waiting for it, start after it has ended
+	FailActive   = store.ActiveFail   // fail with an *ActiveRunError
+	CancelActive = store.ActiveCancel // cancel the active run and the runs that wait for it, and start after they have ended
+	QueueActive  = store.ActiveQueue  // start after the active run and the runs that wait for it have ended
+	LatestActive = store.ActiveLatest // cancel the runs that wait for the active run, and start after that run has ended
 )
 
-// The policies for finished runs.
+// The policies for runs that have ended.
 const (
 	AllowFinished             = store.FinishedAllow        // start
-	AllowFinishedAfterFailure = store.FinishedAllowFailure // *FinishedRunError if it completed
-	RejectFinished            = store.FinishedReject       // *FinishedRunError
+	AllowFinishedAfterFailure = store.FinishedAllowFailure // fail with a *FinishedRunError if the run completed
+	RejectFinished            = store.FinishedReject       // fail with a *FinishedRunError
 )
 
-// WithSameInput makes a start that would return the active run of its workflow ID or singleton fail
-// with an *[InputDiffersError] if that run was not started with an equal input, as compared by
-// [Run.SameInput]. The messages of a failed start are not sent. Policies other than [UseActive]
-// never return an existing run, so the option does not affect them.
+// WithSameInput changes a start that would return the active run of its workflow ID or singleton.
+// If that run was not started with an equal input, as compared by [Run.SameInput], the start fails
+// with an *[InputDiffersError]. The messages of a failed start are not sent. Policies other than
+// [UseActive] never return an existing run, so the option does not affect them.
 func WithSameInput() StartOption { return startOption(func(r *runOptions) { r.same = true }) }
 
-// WithQueue places the run on a queue other than the one of its workflow.
+// WithQueue sets the queue of the run, instead of the queue of its workflow.
 func WithQueue(name string) RunOption { return func(r *runOptions) { r.queue = name } }
 
-// WithDelay delays the start of the run, measured by the store's clock. A negative delay is an
-// error. If WithStartAt is given as well, the later time applies.
+// WithDelay delays the start of the run, measured by the clock of the store. A negative delay is an
+// error. If WithStartAt is also given, the later time applies.
 func WithDelay(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d < 0 {
@@ -122,24 +122,26 @@ func WithDelay(d time.Duration) RunOption {
 	}
 }
 
-// WithStartAt starts the run at t, or at once if t is in the past. If WithDelay is given as well,
-// the later time applies.
+// WithStartAt starts the run at t, or at once if t is in the past. If WithDelay is also given, the
+// later time applies.
 func WithStartAt(t time.Time) RunOption { return func(r *runOptions) { r.at = t } }
 
-// WithPriority makes workers claim the run before runs of lower priority. It overrides priority= in
-// the directive of the workflow. Without either, a child has the priority of its parent, and any
-// other run 0. The start fails with an *InvalidError if n does not fit 32 bits.
+// WithPriority makes workers claim the run before runs of lower priority. It takes precedence over
+// priority= in the directive of the workflow. Without either, a child has the priority of its
+// parent, and any other run has priority 0. The start fails with an *InvalidError if n does not fit
+// into 32 bits.
 func WithPriority(n int) RunOption {
 	return func(r *runOptions) { r.priority, r.ranked = n, true }
 }
 
 // WithStartBy makes the run fail, with a *[RunError] of code "notstarted", if no worker has begun
-// it within d. It overrides startwithin= in the directive of the workflow. The time starts with the
-// creation of the run; for a delayed run, when it may begin; for a held run, with its release. The
-// code never begins after that time, but a worker must record the end: if all workers are busy, or
-// the run waits for a limit or a previous run, it ends when it could begin, and until then
-// [RunInfo.StartBy] is in the past. A continuation of the run counts as begun. The time must be
-// positive.
+// it within d, which must be positive. It takes precedence over startwithin= in the directive of
+// the workflow. The time starts with the creation of the run, with the start time of a delayed run,
+// or with the release of a held run.
+//
+// The code never begins after that time, but a worker must record the end. If all workers are busy,
+// or the run waits for a limit or a previous run, the run ends when it could begin. Until then,
+// [RunInfo.StartBy] is in the past. A continuation of the run counts as begun.
 func WithStartBy(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -149,8 +151,8 @@ func WithStartBy(d time.Duration) RunOption {
 	}
 }
 
-// WithRunTimeout ends the run's context with ErrTimeout after d, counted from the creation of the
-// run and including delays. The time must be positive.
+// WithRunTimeout ends the context of the run with ErrTimeout after d, counted from the creation of
+// the run and including delays. d must be positive.
 func WithRunTimeout(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -161,9 +163,9 @@ func WithRunTimeout(d time.Duration) RunOption {
 }
 
 // WithRetention sets how long the run is kept after its end, instead of the retention of its
-// workflow; the default is 7 days. After that, all its data is deleted. Runs are kept for at least
-// two minutes. The option also applies to the children of the run, unless they have their own
-// option or directive. The time must be positive.
+// workflow. The default is 7 days. After that time, all data of the run is deleted. Runs are kept
+// for at least two minutes. The option also applies to the children of the run, unless they have
+// their own option or directive. d must be positive.
 func WithRetention(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
@@ -173,8 +175,7 @@ func WithRetention(d time.Duration) RunOption {
 	}
 }
 
-// WithTags adds tags, which can be used to search for runs. If a tag is given twice, the later
-// value applies.
+// WithTags adds tags by which runs can be found. If a tag is given twice, the later value applies.
 func WithTags(tags map[string]string) RunOption {
 	return func(r *runOptions) {
 		if r.tags == nil {
@@ -184,34 +185,34 @@ func WithTags(tags map[string]string) RunOption {
 	}
 }
 
-// RetryPolicy determines how often and when a failed attempt of a step is retried. The zero value
-// is the default: 4 attempts, with delays of 1 s, 2 s, 4 s, …, at most 1 minute. Zero fields have
-// their defaults.
+// RetryPolicy determines how often and when a failed attempt of a step is retried. Zero fields have
+// the default values. The zero RetryPolicy allows 4 attempts, with delays of 1 s, 2 s and 4 s.
 type RetryPolicy struct {
-	// Attempts is the maximum number of attempts; 0 means 4, and 1 means no retry. Attempts
-	// interrupted by the death of their worker count. Attempts ended by the shutdown of their
-	// worker do not count, nor do the first Waits attempts that returned a step.RetryAfter.
+	// Attempts is the maximum number of attempts; 0 means 4, and 1 means no retry. Attempts that a
+	// crash of their worker has interrupted count. Attempts that ended with the shutdown of their
+	// worker do not count. The first Waits attempts that return a step.RetryAfter do not count.
 	Attempts int
 	// Initial is the delay before the second attempt; 0 means 1 s.
 	Initial time.Duration
-	// Increment is added to the delay for each further attempt (linear backoff); 0 means none.
+	// Increment is added to the delay for each further attempt (linear backoff). 0 means that
+	// nothing is added.
 	Increment time.Duration
-	// Max bounds the delay; 0 means 1 minute, or Initial if that is longer.
+	// Max is the maximum delay; 0 means 1 minute, or Initial if that is longer.
 	Max time.Duration
 	// Factor multiplies the delay for each further attempt; 0 means 2, or 1 if Increment is set.
 	Factor float64
 	// Jitter is the random fraction of the delay, from 0 to 1.
 	Jitter float64
-	// Total bounds the time from the creation of the step; 0 means no bound. An attempt that could
-	// not start within it is not made.
+	// Total is the maximum time from the creation of the step to the start of its last attempt; 0
+	// means that there is no maximum.
 	Total time.Duration
-	// Waits is how many attempts may return step.RetryAfter without counting towards Attempts; 0
-	// means 100. Beyond that, an attempt that returns a step.RetryAfter counts like any failed
-	// attempt, so that the step ends eventually.
+	// Waits is the number of attempts that may return step.RetryAfter without counting towards
+	// Attempts; 0 means 100. Further attempts that return a step.RetryAfter count like failed
+	// attempts, so that the step ends eventually.
 	Waits int
 }
 
-// maxDelay is the largest float64 that fits a Duration.
+// maxDelay is the largest float64 that fits into a Duration.
 const maxDelay = float64(math.MaxInt64 - 1<<9)
 
 // DefaultAttemptTimeout is the time limit of an attempt of a step that sets no other.
@@ -226,7 +227,7 @@ const (
 	defaultFactor     = 2.0
 )
 
-// MaxAttempts returns the maximum number of attempts, at least 1.
+// MaxAttempts returns the maximum number of attempts. It is at least 1.
 func (p RetryPolicy) MaxAttempts() int {
 	if p.Attempts <= 0 {
 		return defaultAttempts
@@ -234,7 +235,7 @@ func (p RetryPolicy) MaxAttempts() int {
 	return p.Attempts
 }
 
-// MaxWaits returns how many attempts may return step.RetryAfter without being counted.
+// MaxWaits returns the number of attempts that may return step.RetryAfter without counting.
 func (p RetryPolicy) MaxWaits() int {
 	if p.Waits <= 0 {
 		return defaultWaits
@@ -242,8 +243,8 @@ func (p RetryPolicy) MaxWaits() int {
 	return p.Waits
 }
 
-// Delay returns the time between attempt n, counted from 1, and the next one. random is a number in
-// [0, 1) that determines the jitter.
+// Delay returns the time between attempt n, counted from 1, and the next attempt. random is a
+// number in [0, 1) that determines the jitter.
 func (p RetryPolicy) Delay(n int, random float64) time.Duration {
 	first, limit, factor := p.Initial, p.Max, p.Factor
 	if first <= 0 {
@@ -261,13 +262,13 @@ func (p RetryPolicy) Delay(n int, random float64) time.Duration {
 	d := float64(first)
 	for i := 1; i < n && d < float64(limit); i++ {
 		next := d*factor + float64(p.Increment)
-		if next == d || next <= 0 { // the delay stays constant
+		if next == d || next <= 0 { // further attempts have the same delay
 			d = next
 			break
 		}
 		d = next
 	}
-	if !(d < float64(limit)) { // also true for NaN
+	if !(d < float64(limit)) { // also true if d is NaN
 		d = float64(limit)
 	}
 	if j := min(max(p.Jitter, 0), 1); j > 0 {

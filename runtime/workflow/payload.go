@@ -27,17 +27,18 @@ const (
 	DefaultWarnPayload = 256 << 10 // larger payloads are logged
 )
 
-// PayloadError reports that a value cannot be stored or read back unchanged: it is too large,
-// cannot be encoded or decoded, or contains a string that is not UTF-8, whose position is in Err.
-// Nothing was truncated, and nothing was written.
+// PayloadError reports that a value cannot be stored, or cannot be read unchanged. The value is too
+// large, cannot be encoded or decoded, or contains a string that is not UTF-8. Err contains the
+// position of such a string. Nothing was truncated, and nothing was written.
 type PayloadError struct {
-	What  string // for example "input of step orders.charge"
-	Size  int    // in bytes; 0 if the value could not be encoded
-	Limit int    // 0 if size is not the reason
-	Err   error  // from encoding or decoding; nil if size is the reason
+	What  string // description of the value, for example "input of step orders.charge"
+	Size  int    // size in bytes; 0 if the value could not be encoded
+	Limit int    // maximum size in bytes; 0 if the size is not the reason
+	Err   error  // error of encoding or decoding; nil if the size is the reason
 }
 
-// Error returns a text with the payload, and the size and limit if they are the reason.
+// Error returns a text that contains the description of the value. It contains the size and the
+// limit if they are the reason.
 func (e *PayloadError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %v", e.What, e.Err)
@@ -50,7 +51,7 @@ func (e *PayloadError) Unwrap() error { return e.Err }
 
 // MarshalFailure returns the stored form of e.
 func (e *PayloadError) MarshalFailure() *event.Failure {
-	data, _ := json.Marshal(storedPayloadError{e.What, e.Size, e.Limit}) // strings and numbers always encode
+	data, _ := json.Marshal(storedPayloadError{e.What, e.Size, e.Limit}) // Marshal cannot fail for strings and numbers
 	f := &event.Failure{Code: event.CodePayload, Type: wirePayloadError, Message: e.Error(), Data: data}
 	if e.Err != nil {
 		f.Causes = []*event.Failure{{Message: e.Err.Error()}}
@@ -64,7 +65,7 @@ type storedPayloadError struct {
 	Limit int    `json:"limit"`
 }
 
-// UnmarshalFailure restores e from the result of MarshalFailure.
+// UnmarshalFailure sets e from the result of MarshalFailure.
 func (e *PayloadError) UnmarshalFailure(f *event.Failure) error {
 	var s storedPayloadError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
@@ -82,7 +83,7 @@ type limits struct {
 	logger    *slog.Logger
 }
 
-// encode returns the stored form of v. what names it in errors.
+// encode returns the stored form of v. what describes v in errors.
 func (l *limits) encode(what string, v any) ([]byte, error) {
 	data, err := marshal(what, v)
 	if err != nil {
@@ -91,8 +92,8 @@ func (l *limits) encode(what string, v any) ([]byte, error) {
 	return data, l.check(what, len(data), false)
 }
 
-// encode returns the stored form of a value passed by workflow code. It logs no warning about its
-// size during a replay.
+// encode returns the stored form of a value that workflow code has passed. During a replay it logs
+// no warning about the size.
 func (ctx Context) encode(what string, v any) ([]byte, error) {
 	data, err := marshal(what, v)
 	if err != nil {
@@ -101,7 +102,7 @@ func (ctx Context) encode(what string, v any) ([]byte, error) {
 	return data, ctx.env.limits.check(what, len(data), ctx.branch().Replaying())
 }
 
-// marshal encodes v as JSON. It returns an error if the user's MarshalJSON panics or if a string is
+// marshal encodes v as JSON. It returns an error if a MarshalJSON method panics or if a string is
 // not UTF-8.
 func marshal(what string, v any) (data []byte, err error) {
 	defer func() {
@@ -129,8 +130,8 @@ func decodePayload(kind, name string, data []byte, into any) error {
 	return about(decode(kind, data, into), name)
 }
 
-// about appends the name to the subject of an error, if there is one. Callers thereby avoid
-// building the full name when there is no error.
+// about appends name to the description in a *PayloadError. Callers use it to build the full
+// description only if there is an error.
 func about(err error, name string) error {
 	if p, ok := errors.AsType[*PayloadError](err); ok {
 		p.What += name
@@ -148,7 +149,7 @@ func (l *limits) check(what string, size int, quiet bool) error {
 	return nil
 }
 
-// decode decodes a stored value. It returns an error if the user's UnmarshalJSON panics or if a
+// decode decodes a stored value. It returns an error if an UnmarshalJSON method panics, or if a
 // string cannot represent the stored text.
 func decode(what string, data []byte, into any) (err error) {
 	defer func() {
@@ -170,8 +171,8 @@ func decode(what string, data []byte, into any) (err error) {
 
 var _ failure.Unmarshaler = (*PayloadError)(nil)
 
-// decodeInput reads the result of encodeInput. all is false if the stored data has fields that the
-// current type does not have.
+// decodeInput decodes the result of encodeInput. all is false if the stored data has fields that
+// the type of into does not have.
 func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
 	what := d.inputName()
 	if d.param == "" {
@@ -183,7 +184,7 @@ func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
 	}
 	value, ok := object[d.param]
 	for name := range object {
-		if !ok && strings.EqualFold(name, d.param) { // matched like the fields of an object of several parameters
+		if !ok && strings.EqualFold(name, d.param) { // the case of letters does not matter, as for the fields of an object
 			value, ok = object[name], true
 		}
 	}
@@ -191,13 +192,13 @@ func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
 	return all && (len(object) == 0 || ok && len(object) == 1), err
 }
 
-// decodeAll is like decode, and reports whether the type of into has a place for everything that is
-// stored. Types with their own decoding method are assumed to have one.
+// decodeAll is like decode. all is false if the stored data has fields that the type of into does
+// not have. For types with their own decoding method it is true.
 func decodeAll(what string, data []byte, into any) (all bool, err error) {
 	v := reflect.ValueOf(into).Elem()
 	switch v.Kind() {
 	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
-		return true, decode(what, data, into) // these kinds contain no names
+		return true, decode(what, data, into) // values of these kinds have no fields
 	}
 	if len(data) == 0 || readAll(data, into) {
 		return true, nil
@@ -206,16 +207,17 @@ func decodeAll(what string, data []byte, into any) (all bool, err error) {
 	return false, decode(what, data, into)
 }
 
-// readAll reports whether data could be decoded and the type has a place for every field.
+// readAll reports whether data could be decoded and into has all fields of data.
 func readAll(data []byte, into any) (ok bool) {
-	defer func() { _ = recover() }() // decode reports the error
+	defer func() { _ = recover() }() // after a panic, decode reports the error
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(into) == nil
 }
 
 // firsts returns the first runs of the chains of loaded runs, with their first frames. A run that
-// does not continue another one is its own first run. The others are read in one request.
+// does not continue another run is its own first run. firsts reads the other first runs in one
+// request.
 func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
 	firsts := slices.Clone(loaded)
 	var which []int
@@ -232,8 +234,8 @@ func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loa
 	return firsts, err
 }
 
-// startedWith reports whether a run was started with this input. l contains the first frame of the
-// run.
+// startedWith reports whether a run was started with the given input. l contains the first frame of
+// the run.
 func startedWith(l *store.Loaded, input []byte) (bool, error) {
 	if l.Err != nil {
 		return false, l.Err
@@ -245,8 +247,8 @@ func startedWith(l *store.Loaded, input []byte) (bool, error) {
 	return equalJSON(f.Events[0].Payload, input), nil
 }
 
-// equalJSON compares two encoded values, each of which may be empty. White space, escapes and the
-// order of members do not matter; numbers are compared as written.
+// equalJSON reports whether two encoded values are equal. Each may be empty. It ignores white
+// space, escapes and the order of members. It compares numbers as text.
 func equalJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -262,8 +264,8 @@ func equalJSON(a, b []byte) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// refuseRenamed blocks the run, and does not return, if a field name of its input was changed. in
-// is the decoded input.
+// refuseRenamed blocks the run, and does not return, if a field of its input was renamed. in is the
+// decoded input.
 func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	today, err := d.encodeInput(in)
 	if err != nil {
@@ -285,8 +287,8 @@ func decodeFields(run RunID, what string, data []byte, into any) error {
 	return decodeFitting(run, what, "", "", data, into)
 }
 
-// decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field name was
-// changed.
+// decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field of the value
+// was renamed.
 func decodeFitting(run RunID, kind, name, directive string, data []byte, into any) error {
 	all, err := decodeAll(kind, data, into)
 	if all || err != nil {
@@ -302,16 +304,16 @@ func decodeFitting(run RunID, kind, name, directive string, data []byte, into an
 	return nil
 }
 
-// Package json silently replaces a byte that is not UTF-8 with U+FFFD, which changes strings and
-// may merge two keys of a map. Therefore a value with such a string is refused when it is encoded,
-// and stored text with such a byte is refused when it is decoded.
+// Package json silently replaces each byte that is not UTF-8 by U+FFFD. The replacement changes
+// strings and may merge two keys of a map. Therefore a value with such a string is refused when it
+// is encoded, and stored text with such a byte is refused when it is decoded.
 
-// notUTF8 marks a replaced byte: package json writes it as an escape only if a string was not
-// UTF-8.
+// notUTF8 is the escape that package json writes for a replaced byte. It writes U+FFFD in another
+// form if the string itself contains it.
 var notUTF8 = []byte(`\ufffd`)
 
 // checkWritten returns an error if data, the stored form of v, differs from v because of invalid
-// UTF-8. The output of a MarshalJSON method is accepted unchanged if it is UTF-8.
+// UTF-8. It accepts the output of a MarshalJSON method unchanged if the output is UTF-8.
 func checkWritten(v any, data []byte) error {
 	changed := bytes.Contains(data, notUTF8)
 	if !changed && utf8.Valid(data) {
@@ -324,13 +326,14 @@ func checkWritten(v any, data []byte) error {
 	case found:
 		return fmt.Errorf("%s is not UTF-8 (%.60q): pass bytes as []byte", path, text)
 	case utf8.Valid(data):
-		return nil // the escape comes from a user's MarshalJSON or RawMessage
+		return nil // a MarshalJSON method or a RawMessage has written the escape
 	}
 	return checkRead(data)
 }
 
-// checkRead returns an error for stored text that package json would change when decoding it: bytes
-// that are not UTF-8, and halves of surrogate pairs, which encoders in other languages can produce.
+// checkRead returns an error for stored text that package json would change when decoding it. Such
+// text contains bytes that are not UTF-8, or halves of surrogate pairs, which encoders in other
+// languages can produce.
 func checkRead(data []byte) error {
 	if !utf8.Valid(data) {
 		at := 0
@@ -382,8 +385,9 @@ func escaped(b []byte) int64 {
 	return int64(n)
 }
 
-// search finds the first string in v, as package json encodes v, that is not UTF-8, and returns its
-// path. It is called only for values that package json could encode.
+// search finds the first string in v, in the order in which package json encodes v, that is not
+// UTF-8. It returns the path and the text of the string. It is called only for values that package
+// json could encode.
 func search(v reflect.Value, path string) (where, text string, found bool) {
 	if !v.IsValid() {
 		return "", "", false
@@ -413,8 +417,8 @@ func search(v reflect.Value, path string) (where, text string, found bool) {
 	return "", "", false
 }
 
-// ownText returns the text that a value encodes itself to, and whether it encodes itself, so that
-// package json does not look into it. The output of MarshalJSON is not examined.
+// ownText reports whether a value encodes itself, in which case package json does not encode its
+// fields. text is the encoded text. For a MarshalJSON method it is empty.
 func ownText(v reflect.Value) (text string, own bool) {
 	if !v.CanInterface() || v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer && v.IsNil() {
 		return "", false

@@ -34,7 +34,7 @@ type registry struct {
 	sealed    bool
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
-	observer  engine.Observer // set only by a test kit
+	observer  engine.Observer // only set in tests with package workflowtest
 }
 
 type boundWorkflow struct {
@@ -42,8 +42,8 @@ type boundWorkflow struct {
 	code string // name and position of the function
 	run  func(ctx Context, input []byte) (result []byte, err error)
 
-	graph   *store.CatalogGraph // graph that the code executes; nil: not known in advance
-	standIn *engine.StepPlan    // plan that a test kit executes instead of run; nil: none
+	graph   *store.CatalogGraph // graph that the code executes; nil: unknown
+	standIn *engine.StepPlan    // plan of the stand-in that a test executes instead of run; nil: none
 }
 
 type boundStep struct {
@@ -52,24 +52,25 @@ type boundStep struct {
 	call engine.StepFunc
 }
 
-// env is the part of a worker that workflow code uses.
+// env contains the data of a worker that workflow code uses.
 type env struct {
 	limits     *limits
-	partitions int // of the store
+	partitions int // number of partitions of the store
 	logger     *slog.Logger
 	children   int                                // maximum number of open children of a run
 	token      func(run RunID, key string) string // creates the token of a hook
 }
 
-// Seal ends registration.
+// Seal ends the registration of workflows and steps.
 func (r *registry) Seal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sealed = true
 }
 
-// describe returns the name and position of a function, so that registering two functions under one
-// name can be distinguished from registering one function twice.
+// describe returns the name and position of a function. With this text, a second registration of
+// the same function can be distinguished from a registration of another function under the same
+// name.
 func describe(f any) string {
 	fn := runtime.FuncForPC(reflect.ValueOf(f).Pointer())
 	if fn == nil {
@@ -105,7 +106,8 @@ func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFun
 	r.steps[spec.Name] = &boundStep{spec: spec, code: code, call: call}
 }
 
-// bind registers the implementation of the workflow in r. f is a func(Context, In) (Out, error).
+// bind registers the implementation of the workflow in r. f is a func(Context, In) (Out, error), or
+// a func(Context, []In) (Out, error) for a workflow that receives the inputs of several starts.
 func (d Definition[In, Out]) bind(r *registry, f any) {
 	if all, ok := f.(func(Context, []In) (Out, error)); ok {
 		r.bindWorkflow(bound(d.def(), all, describe(f)))
@@ -160,7 +162,7 @@ func (r *registry) put(w *boundWorkflow) {
 	r.workflows[w.def.name] = w
 }
 
-// DescribeGraph sets the nodes of a workflow.
+// DescribeGraph sets the nodes of a workflow for the catalog.
 func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +171,8 @@ func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
 	}
 }
 
-// MissingReceiver reports a missing receiver to the test kit. It returns false if there is no test
-// kit.
+// MissingReceiver reports a missing receiver to the observer of a test. It returns false if there
+// is no observer.
 func (r *registry) MissingReceiver(what, step string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -204,9 +206,9 @@ func (r *registry) Rerun(name string) engine.Retry {
 	return engine.Retry{}
 }
 
-// StepRuns returns the routes of the runs that execute steps for other runs, sorted by workflow.
-// They are on the given queues; if there are none, the result has one route for each step with its
-// own queue.
+// StepRuns returns the routes of the runs that execute steps for other runs, sorted by workflow. If
+// queues is empty, it returns one route for each step with its own queue. Otherwise it returns the
+// routes on the given queues.
 func (r *registry) StepRuns(queues []string) []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -237,8 +239,8 @@ func (r *registry) LimitedSteps() []string {
 	return all
 }
 
-// Code returns a line for each workflow and step with the function that implements it, sorted. The
-// lines are part of the worker's build fingerprint.
+// Code returns a sorted list with a line for each workflow and step. A line contains the name and
+// the implementing function. The lines are part of the fingerprint of the worker's build.
 func (r *registry) Code() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -276,7 +278,7 @@ func (r *registry) Step(name string) (engine.StepFunc, bool) {
 	return s.call, true
 }
 
-// Program returns the code of a workflow, and the last element of its name.
+// Program returns the code of a workflow, and the last element of the workflow's name.
 func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
 	w, losers := r.workflows[name], r.observer.Losers
@@ -323,7 +325,7 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 	}, short, true
 }
 
-// HookToken returns the token of a hook: the run's ID and an unguessable part.
+// HookToken returns the token of a hook. It consists of the ID of the run and a random part.
 func (r *registry) HookToken(run RunID, key string) string {
 	r.mu.RLock()
 	secretOf := r.observer.Secret
@@ -334,17 +336,18 @@ func (r *registry) HookToken(run RunID, key string) string {
 	return string(run) + tokenMark + secretOf(run, key)
 }
 
-// Observe places a test kit between a worker and the registered functions.
+// Observe sets the observer of a test. The observer is called between a worker and the registered
+// functions.
 func (r *registry) Observe(o engine.Observer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observer = o
 }
 
-// ending returns how a run ends whose code returned err. The run ends canceled only if its
-// cancellation was requested and err is caused by that.
+// ending returns how a run ends whose code returned err. The run ends canceled only if it was asked
+// to cancel and err was caused by the cancellation.
 func ending(root *replay.Scope, err error) replay.Ending {
-	code := failure.CodeOf(err) // includes the code of a step's error wrapped by the workflow
+	code := failure.CodeOf(err) // if the workflow has wrapped the error of a step, the code of that error
 	if code == "" {
 		code = event.CodeError
 	}
@@ -384,14 +387,14 @@ func (r *registry) Catalog() []store.CatalogEntry {
 	return all
 }
 
-// limitsOf returns the names of the limits that a directive uses. They do not depend on the input;
-// only the keys and weights do. If the function panics for a nil input, limitsOf returns nil.
+// limitsOf returns the names of the limits that a directive uses. Only the keys and weights depend
+// on the input, so the function is called with a nil input. If it panics, limitsOf returns nil.
 func limitsOf(uses func(input any) []permits.Use) (names []string) {
 	if uses == nil {
 		return nil
 	}
 	defer func() {
-		if recover() != nil { // user code, such as a method of a nil pointer
+		if recover() != nil { // code of the user may panic, for example a method of a nil pointer
 			names = nil
 		}
 	}()
@@ -402,11 +405,11 @@ func limitsOf(uses func(input any) []permits.Use) (names []string) {
 	return slices.Compact(names)
 }
 
-// schemaOf returns the schema of the stored form of a type. param is the name of the parameter,
-// empty if the value is stored as it is.
+// schemaOf returns the schema of the stored form of a type. param is the name of the parameter. It
+// is empty if the value itself is stored.
 func schemaOf(t reflect.Type, param string) json.RawMessage {
 	switch t {
-	case nil: // a definition that was not generated
+	case nil: // the type is unknown, because the definition was not generated
 		return nil
 	case reflect.TypeFor[None]():
 		return json.RawMessage(`{"type":"null"}`)
