@@ -28,7 +28,7 @@ type attempt struct {
 	started  time.Time
 	deadline time.Time // the earliest deadline of the attempt, of the run and of WithTimeout
 
-	// The run loop sets these when it launches the attempt.
+	// The run loop sets the following fields when it launches the attempt.
 	steps   *steps     // nil if the attempt was not launched
 	by      attempting // the run that executes the step
 	run     event.RunID
@@ -38,7 +38,7 @@ type attempt struct {
 	fn      engine.StepFunc
 	op      *replay.Op // only its immutable fields are read
 	labels  *attemptLabels
-	info    at.Attempt // the part that step code can read; the attempt's goroutine adds the step data
+	info    at.Attempt // the data that step code can read; the attempt's goroutine adds the step data
 
 	// The following fields belong to the executor that handles the run.
 	launched bool // the attempt's goroutine was started and frees the slot
@@ -48,7 +48,7 @@ type attempt struct {
 	ended   bool // the code has returned
 	done    bool // the outcome was posted
 	mu      sync.Mutex
-	ctx     context.Context // canceled to end the code; nil until the code first uses it
+	ctx     context.Context // context whose end ends the code; nil until the code first uses it
 	cancel  context.CancelCauseFunc
 	cause   error         // why the attempt was stopped before ctx was created
 	stream  *streamWriter // nil if the code has written to no stream
@@ -165,7 +165,7 @@ func (a *attempt) timeUp() {
 	s.clock.AfterFunc(s.cfg.Grace, func() { a.abandon(cause) })
 }
 
-// readStepData reads the data that the previous attempt recorded.
+// readStepData reads the details that the previous attempt recorded.
 func (a *attempt) readStepData() {
 	s := a.steps
 	if a.number == 1 {
@@ -259,7 +259,8 @@ func (s *steps) remove(a *attempt) {
 	}
 }
 
-// ended returns a channel that is closed once no attempt runs. It must be called at most once.
+// ended returns a channel that is closed when no attempt is running. It must be called at most
+// once.
 func (s *steps) ended() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// barrier blocks the goroutines that call pass until it is opened.
+// barrier blocks the goroutines that call pass until open is called.
 type barrier struct {
 	once    sync.Once
 	opened  chan struct{}

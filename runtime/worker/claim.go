@@ -49,7 +49,7 @@ type source struct {
 	next   time.Time   // the next due time that the partition reported
 }
 
-// due reports whether a claim is due without a wake.
+// due reports whether the partition must be claimed from even without a wake.
 func (s *source) due(now time.Time, rest time.Duration) bool {
 	return !s.next.IsZero() && !s.next.After(now) || !s.asked.Add(rest).After(now)
 }

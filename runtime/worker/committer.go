@@ -29,7 +29,8 @@ const (
 	endingBytes = 64 << 20
 )
 
-// commit is one commit of a run in flight. A run has at most one.
+// commit is a commit of a run that is in flight or being built. A run has at most one commit in
+// flight.
 type commit struct {
 	run     committing
 	req     store.Commit
@@ -55,12 +56,12 @@ type localStart struct {
 	*localstart.Start
 	partition int
 	session   store.SessionID
-	request   store.Create // the request as the worker sends it
+	request   store.Create // the request that the worker sends to create the run
 }
 
 // committing is the receiver of a commit's answer.
 type committing interface {
-	// committed receives the commit with its answer.
+	// committed receives a commit that contains its answer.
 	committed(c *commit)
 }
 

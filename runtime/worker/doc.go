@@ -8,9 +8,9 @@
 // No effect happens before its cause is durable. An attempt starts only after the commit that
 // contains its step_started event was confirmed. The context of an attempt is canceled only after
 // the commit that contains the reason was confirmed. The code of a run may continue from
-// completions that are not committed yet: if they are lost, the code is replayed and has had no
-// effect outside the process. So a sequential step takes one commit: completed(n), created(n+1),
-// started(n+1).
+// completions that are not committed yet. If they are lost, the code is replayed, and its execution
+// has had no effect outside the process. So a sequential step takes one commit: completed(n),
+// created(n+1), started(n+1).
 //
 // The commit that records a message to another run also writes the message to the store's outbox.
 // The relay of the committing worker delivers it. If the message becomes overdue, the relay of any

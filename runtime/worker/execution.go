@@ -195,7 +195,7 @@ type heldClaim struct {
 	attempted  bool      // whether an attempt was begun under this claim
 	waited     time.Time // when the run began to wait for its permits; zero if it did not wait, or if the wait is in the log
 	since      time.Time // when the run was claimed
-	claimSeq   uint64    // sequence number of the claim; see inputOwned
+	claimSeq   uint64    // sequence number of the claim, compared when inputOwned is handled
 	releaseDelayed
 }
 

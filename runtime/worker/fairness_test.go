@@ -112,9 +112,9 @@ func TestREC11_PriorityHoldsAcrossPartitionsWithinABound(t *testing.T) {
 	})
 }
 
-// TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost proves that the bound is tight. With
-// one slot, one run of a lower priority from each other partition is executed before the run of the
-// highest priority, if the partition of that run is served last.
+// TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost proves that the bound is tight. There
+// is one slot, and the partition with the run of the highest priority is served last. One run of a
+// lower priority from each other partition is executed before it.
 func TestREC11_PriorityWaitsForOneTurnOfEachOtherPartitionAtMost(t *testing.T) {
 	const partitions = 4
 	flowtest.OnPartitions(t, partitions, func(t *testing.T, w *flowtest.World) {

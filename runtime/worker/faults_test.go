@@ -59,7 +59,7 @@ func (f *faults) number(below int) int {
 	return f.rng.IntN(below)
 }
 
-// store returns a view of the store for one worker or client.
+// store returns a store that applies the faults, for one worker or client.
 func (f *faults) store() *flowtest.Between {
 	return &flowtest.Between{Store: f.mem, Around: f.around, Answers: f.refuse}
 }

@@ -120,7 +120,7 @@ func (t *runLoop) onClaimed(c *claimed) {
 		return
 	}
 	usable := t.state == stateAway && t.run != nil && t.blocked == nil && len(t.draft.unsaved) == 0 && t.last == c.Last && t.n == c.N &&
-		c.Recoveries < t.quarantineAfter() // a quarantined run waits for its turn
+		c.Recoveries < t.quarantineAfter() // a quarantined run must not be resumed before its turn
 	t.heldClaim = heldClaim{
 		route: c.Route, workflowID: c.WorkflowID, partition: c.partition, lease: t.leases[c.partition], session: c.session,
 		fence: c.Fence, recoveries: c.Recoveries, group: c.Group, leftQueue: c.LeftQueue, waited: c.Waited, since: t.clock.Now(), claimSeq: c.seq,

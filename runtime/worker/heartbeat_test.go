@@ -234,9 +234,9 @@ func TestREC4_PoisonedRunListsTheMessagesThatWaited(t *testing.T) {
 	w.Healthy()
 }
 
-// TestHeartbeat_StepsOfAnExpiredSessionAreCanceled proves that running steps are canceled with the
-// reason when their session expires. The session expires repeatedly while commits are in flight and
-// steps run.
+// TestHeartbeat_StepsOfAnExpiredSessionAreCanceled proves that running steps are canceled, with the
+// loss of the claim as the cause, when their session expires. The session expires repeatedly while
+// commits are in flight and steps run.
 func TestHeartbeat_StepsOfAnExpiredSessionAreCanceled(t *testing.T) {
 	mem := memstore.New()
 	w := flowtest.NewWorld(t, mem, workflow.ClientConfig{})

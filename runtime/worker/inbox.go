@@ -15,7 +15,7 @@ import (
 type inbox struct {
 	*execution
 	unread
-	steps    finisher            // the steps of the run
+	steps    finisher            // receives outcomes of attempts from outside
 	refusals []store.Publication // refusals of asks, not published yet
 }
 
@@ -138,7 +138,7 @@ func (b *inbox) applyNext() (more bool, err error) {
 	return true, nil
 }
 
-// answers reports whether an item is the result of an operation that the code requested.
+// answers reports whether an event is the result of an operation that the code requested.
 func answers(e *event.Event) bool {
 	entity := e.Type.Entity()
 	return entity == event.EntityChild || entity == event.EntitySend || e.Type == event.ResourceWait
@@ -256,7 +256,7 @@ func (b *inbox) pointless(e *event.Event) bool {
 	f := b.run.State()
 	switch e.Type {
 	case event.RunPaused:
-		return f.Paused || f.Ending() // a run that is ending must clean up
+		return f.Paused || f.Ending() // a run that is ending must not be paused, because it must clean up
 	case event.RunResumed:
 		return !f.StandsStill() && !b.run.Stepping()
 	case event.RunReleased:

@@ -20,13 +20,13 @@ const (
 	inputStep                       // an attempt has ended
 	inputHook                       // an attempt opens a hook
 	inputCommitted                  // a commit was answered
-	inputTick                       // something is due, or a step slot may be free
+	inputTick                       // an operation of the run is due, or a slot for a step may be free
 	inputLost                       // the claim was lost
 	inputOwned                      // the runs that this session owns, as reported by the store
 	inputStop                       // the worker is stopping
 	inputEvict                      // the run's memory is needed for other runs
 	inputGiveWay                    // a quarantined run must be executed alone; see turns
-	inputTurnOver                   // the turn of this run is over
+	inputTurnOver                   // the time of the run's turn has passed; see turns
 )
 
 // input is an input of a run loop, with the data of its kind.

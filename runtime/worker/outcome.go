@@ -141,8 +141,8 @@ func hopeless(f *event.Failure) bool {
 	return slices.ContainsFunc(f.Causes, hopeless)
 }
 
-// leavesUnsure reports whether the run leaves an unfinished attempt of a step that is not
-// idempotent.
+// leavesUnsure reports whether the run ends while an attempt of a step that is not idempotent is
+// unfinished.
 func (d *draft) leavesUnsure() bool {
 	for o := range d.run.State().Opens {
 		if op := d.run.Op(o.Ref); op != nil && engine.PlanOf(op) != nil && engine.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {

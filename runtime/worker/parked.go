@@ -8,8 +8,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// parkedRuns keeps waiting runs in memory and evicts the least recently parked ones. It is guarded
-// by runs.mu.
+// parkedRuns keeps waiting runs in memory and evicts the least recently parked ones. runs.mu guards
+// it.
 type parkedRuns struct {
 	limit    int // maximum number of branches
 	branches int

@@ -110,7 +110,8 @@ func (p plan) want(got done) done {
 	return d
 }
 
-// attack is one random attack.
+// attack is a test of the engine with random runs, faults and workers, which are derived from a
+// seed.
 type attack struct {
 	*flowtest.World
 	seed    uint64

@@ -117,7 +117,7 @@ func TestRUN13_ARetentionThatIsNotPositiveIsRefused(t *testing.T) {
 func TestRUN13_ABacklogIsPurgedInOneGo(t *testing.T) {
 	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, p *flowtest.Purges) {
 		w.Work(worker.Config{}, flowtest.Echoes)
-		for range 250 { // more than two batches
+		for range 250 { // more runs than two batches hold
 			flowtest.Ended(w, "x", workflow.WithRetention(time.Hour))
 		}
 		w.Clock.Advance(time.Hour)
@@ -133,7 +133,7 @@ func TestRUN13_SeveralWorkersPurgeTogether(t *testing.T) {
 		for range 3 {
 			w.Work(worker.Config{}, flowtest.Echoes)
 		}
-		const runs = 250 // more than one batch
+		const runs = 250 // more runs than one batch holds
 		for n := range runs {
 			flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x", workflow.WithID(fmt.Sprint("order-", n)), workflow.WithRetention(time.Hour)))
 		}

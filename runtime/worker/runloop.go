@@ -41,8 +41,8 @@ type runLoop struct {
 	*loopParts
 
 	state     loopState
-	heldClaim // claim of the run
-	logEnd    // end of the log of the run
+	heldClaim // claim under which the worker owns the run
+	logEnd    // end of the durable log of the run
 	inbox     inbox
 	stepping  stepping
 	draft     draft
@@ -50,7 +50,7 @@ type runLoop struct {
 	suspicion suspicion
 	alarm     alarm
 
-	left     time.Time   // when the commit that gave the run back was made
+	left     time.Time   // when the commit that gave the run back was built
 	start    *localStart // the local start that creates the run; nil if the run exists
 	inflight *commit
 	next     *claimed        // a claim that arrived while a commit was in flight

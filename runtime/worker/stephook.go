@@ -147,7 +147,7 @@ func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool 
 		!s.clock.Now().Before(a.started.Add(engine.PlanOf(op).Timeout))
 }
 
-// cancelStep ends a step that no code of this worker is executing.
+// cancelStep records that a step was canceled. No code of this worker is executing the step.
 func (s *stepping) cancelStep(op *replay.Op, attempt int) {
 	s.fail(op, event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})
 }

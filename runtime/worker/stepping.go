@@ -26,7 +26,7 @@ type stepping struct {
 	reporter *reporter
 }
 
-// underWay holds the attempts and steps of a run that are in progress.
+// underWay is the state of the attempts of a run that are in progress.
 type underWay struct {
 	attempts    map[uint64]*attempt // attempts by step, from step_started on
 	starts      []*attempt          // attempts to launch once their step_started is durable

@@ -14,7 +14,7 @@ import (
 
 // A run whose code was never executed can end without its code. If such a run was canceled or has
 // timed out, any worker can end it, even a worker that does not serve it. The same holds for a run
-// that executes a step for another run, even if an attempt was begun: step code does not clean up
+// that executes a step for another run, even if an attempt was begun. Step code does not clean up
 // after a dead worker, and the caller of the step has given up.
 //
 // The answers to heartbeats name such runs that no live session serves. The worker reads the

@@ -99,8 +99,9 @@ func (w *Worker) Registry() *workflow.Registry { return w.registry }
 // an outage once, then at growing intervals, and at its end.
 //
 // Run returns an error if nothing is registered, or if the store refuses the worker at the start
-// (see [store.ErrRefused]), is not a flowgen store (see [store.ErrForeign]), has the format of
-// another release, or is closed. Run must be called at most once.
+// (see [store.ErrRefused]). It also returns an error if the store is not a flowgen store (see
+// [store.ErrForeign]), has the format of another release, or is closed. Run must be called at most
+// once.
 func (w *Worker) Run(ctx context.Context) error {
 	err := w.run(ctx)
 	if err != nil { // the caller may ignore the error, as a go statement does
@@ -298,10 +299,10 @@ type lifecycle struct {
 	killed   atomic.Bool     // set by [engine.Kill]
 	io       context.Context // ends when the worker does not wait for the store any longer
 	cutOff   context.CancelFunc
-	work     sync.WaitGroup // goroutines that use the store
+	work     sync.WaitGroup // counts goroutines that use the store
 }
 
-// hardStop bounds how long the worker waits for work that should end at once.
+// hardStop bounds how long a stopping worker waits for work that should end at once.
 const hardStop = 2 * time.Second
 
 // partitionOf returns the partition of a run.

@@ -54,7 +54,8 @@ func (c *Counter) Begun() uint64 {
 	return c.all
 }
 
-// Busy returns a channel that is closed once no activity is in progress, or nil if none is.
+// Busy returns a channel that is closed when no activity is in progress. It returns nil if no
+// activity is in progress at the call.
 func (c *Counter) Busy() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

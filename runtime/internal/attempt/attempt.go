@@ -32,8 +32,7 @@ type Attempt struct {
 	Streams StreamWriter
 	// Hooks opens the hook through which an outside caller may finish the attempt.
 	Hooks HookOpener
-	// Transaction is the slot of the transaction of package sqlstep, of which an attempt has at
-	// most one at a time.
+	// Transaction is taken while the attempt has an open transaction of package sqlstep.
 	Transaction Slot
 	// Client is the engine.Client of the worker, for the runtime's own steps.
 	Client any
@@ -45,12 +44,12 @@ type Slot struct{ taken atomic.Bool }
 // Take takes the slot. It reports false if the slot was taken before.
 func (s *Slot) Take() bool { return s.taken.CompareAndSwap(false, true) }
 
-// Free gives back the slot.
+// Free makes the slot available.
 func (s *Slot) Free() { s.taken.Store(false) }
 
 // Heart sends heartbeats for the code of an attempt.
 type Heart interface {
-	// Beat stores details of a heartbeat. If the attempt should stop, it returns the cause.
+	// Beat stores the details of a heartbeat. If the attempt must stop, Beat returns the cause.
 	Beat(ctx context.Context, details []byte) error
 }
 
@@ -106,7 +105,7 @@ func Is(k any) bool {
 	return is
 }
 
-// From returns the attempt that ctx belongs to, or nil.
+// From returns the attempt to which ctx belongs. It returns nil if ctx belongs to none.
 func From(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(key{}).(*Attempt)
 	return a

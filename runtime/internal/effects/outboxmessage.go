@@ -26,7 +26,7 @@ type OutboxMessage struct {
 // Reply determines which answers the sender of a message gets.
 type Reply string
 
-// The values of Reply.
+// The values of Reply are as follows.
 const (
 	// Nothing means that the sender waits for no answer.
 	Nothing Reply = ""

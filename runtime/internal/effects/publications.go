@@ -130,8 +130,8 @@ func closeHook(token string) store.Publication {
 	return store.Publication{Stream: HookStream(token), Close: true}
 }
 
-// closeHooks closes the open hooks of a run and of its steps when the run ends, even if it
-// continues as another one.
+// closeHooks closes the open hooks of a run and of its steps when the run ends. It does so even if
+// the run continues as a new run.
 func closeHooks(state *event.LogState) []store.Publication {
 	var all []store.Publication
 	state.Opens(func(o *event.Open) bool {

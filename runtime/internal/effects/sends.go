@@ -64,9 +64,9 @@ func StartID(run event.RunID, key string) event.ItemID {
 // EndID returns the ID of the record by which a run notifies its parent of its end.
 func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end") }
 
-// sendStart returns the record that creates a run. Its first frame is the same however often the
-// record is made: the commit ID of the frame is derived, and its time is the time of the event that
-// causes the record. A run without a parent in its Spec is not a child.
+// sendStart returns the record that creates a run. The first frame of the run is the same however
+// often the record is made. The commit ID of the frame is derived, and its time is the time of the
+// event that causes the record. A run without a parent in its Spec is not a child.
 func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
 	var cid event.CommitID
 	copy(cid[:], event.DerivedItemID(e.Next, "created"))

@@ -51,6 +51,6 @@ func DecodeMismatch(data []byte, why string) *Mismatch {
 
 func sumOf(text string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(text)) // never fails
+	_, _ = h.Write([]byte(text)) // writing to a hash never fails
 	return h.Sum64() >> 11       // 53 bits, which every JSON decoder represents exactly
 }

@@ -25,7 +25,7 @@ const (
 	// cut. If a value exceeds the bound, the error keeps its type name, but its value cannot be
 	// decoded.
 	maxData = 256 << 10
-	// leastText is the length to which the text of every cause may be kept.
+	// leastText is the smallest bound for the text of a cause, in bytes.
 	leastText = 512
 	// maxWalk bounds the number of causes that are visited.
 	maxWalk = 1000

@@ -20,7 +20,7 @@ const version = "f1-"
 
 const wireStepError = "flowgen.StepError"
 
-// set is a set of names of types, as failures contain them.
+// set is a set of wire names of error types.
 type set map[string]bool
 
 func setOf(names string) set {
@@ -93,7 +93,7 @@ func group(t store.FailureGroup, what ...string) store.FailureGroup {
 	return t
 }
 
-// said contains the significant parts of a failure and its causes.
+// said is the part of a failure and its causes that determines the failure group.
 type said struct {
 	types    []string // types of the failure and its causes, outermost first
 	message  string   // message of the innermost cause

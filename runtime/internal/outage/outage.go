@@ -17,9 +17,9 @@ import (
 )
 
 // Log records the outcomes of all requests of a process to a store. An outage begins with the first
-// failure. It ends when no request has failed for a while and every partition that has failed has
-// answered since. Both conditions are needed: other partitions may answer while one is lost, and a
-// single request may fail repeatedly while all others succeed.
+// failure. It ends when no request has failed for a while and every partition has answered after
+// its last failure. Both conditions are needed: other partitions may answer while one is lost, and
+// a single request may fail repeatedly while all others succeed.
 type Log struct {
 	logger *slog.Logger
 	quiet  time.Duration

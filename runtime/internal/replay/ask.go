@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 )
 
-// Handler answers asks of one name.
+// Handler answers the asks with one name.
 type Handler struct {
 	// Validate returns the reason if an ask is refused, and nil otherwise. It is called once for
 	// each ask, when the ask arrives, and must not have side effects.

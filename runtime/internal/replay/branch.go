@@ -87,7 +87,7 @@ func (b *Branch) refuse() {
 }
 
 // Fail ends the run because an operation that returns no error has failed. It does not return:
-// deferred calls run, and recover cannot stop it.
+// deferred calls run, and recover cannot stop the unwinding.
 func (b *Branch) Fail(f *event.Failure) {
 	b.enter()
 	b.failed = f
@@ -130,7 +130,7 @@ func (b *Branch) ordinal(name string) int { return b.ordinals.next(name) }
 // ordinals counts how often a branch has used each name. The zero value is ready for use.
 type ordinals struct {
 	few  []ordinal      // the first names; most branches use no others
-	more map[string]int // all other names
+	more map[string]int // names that are not in few
 }
 
 type ordinal struct {

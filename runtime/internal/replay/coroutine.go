@@ -67,8 +67,8 @@ func (c *coroutine) run() {
 	ended = true
 }
 
-// call executes the job and records how it ended. If the job ends by Goexit, a recovered panic of a
-// deferred call does not change that.
+// call executes the job and records how it ended. If the job ends by Goexit and a deferred call
+// then panics, call recovers the panic, but the Goexit continues.
 func (c *coroutine) call() {
 	returned := false
 	defer func() {
@@ -77,7 +77,7 @@ func (c *coroutine) call() {
 		}
 		r := recover()
 		if c.dying {
-			return // a panic of a deferred call during a Goexit has no effect
+			return // exit is unwinding the job, so a panic of a deferred call has no effect
 		}
 		// The stack is the stack of the panic or Goexit, because no frame was unwound before this
 		// deferred call.
@@ -107,7 +107,7 @@ func (c *coroutine) resume() (ended bool) {
 	return c.idle
 }
 
-// suspend returns control to the driver. It must be called on the coroutine.
+// suspend returns control to the driver. It must be called by code that runs on the coroutine.
 func (c *coroutine) suspend() { c.yield(struct{}{}) }
 
 // exit unwinds the coroutine from within. Deferred calls run, recover returns nil, and user code
@@ -140,11 +140,11 @@ func (p *Pool) get() *coroutine {
 	return c
 }
 
-// put returns a coroutine whose job has ended to the pool.
+// put adds a coroutine whose job has ended to the pool.
 func (p *Pool) put(c *coroutine) {
 	c.crash = nil
 	if c.exited {
-		return // its goroutine has ended
+		return // the goroutine of the coroutine has ended
 	}
 	if p == nil || len(p.free) >= poolSize {
 		c.stop()
@@ -164,7 +164,7 @@ func (p *Pool) buffer() []event.Event {
 	return b
 }
 
-// keepBuffer returns an empty buffer to the pool.
+// keepBuffer adds an empty buffer to the pool.
 func (p *Pool) keepBuffer(b []event.Event) {
 	if p != nil && cap(b) == usualEvents && len(p.buffers) < poolSize {
 		p.buffers = append(p.buffers, b)

@@ -18,8 +18,8 @@ import (
 // deadlocked. The exception is a branch that waits only for the end of its context, in a Select
 // without cases: it waits for a cancel and is not deadlocked.
 //
-// The first deadlock of a run is broken: the root scope is canceled, and the waits that form a
-// knot, in which branches wait only for each other, return [ErrDeadlock]. So the code cleans up as
+// The first deadlock of a run is broken: the root scope is canceled, and the waits that form a knot
+// return [ErrDeadlock]. In a knot, branches wait only for each other. So the code cleans up as
 // after a cancel and its effects are undone. The run fails, whatever the code returns. If a second
 // deadlock occurs, the branches are unwound.
 

@@ -2,9 +2,9 @@
 // starts no goroutine. A driver (the worker) passes events to a [Run] and carries out the requests
 // of the code.
 //
-// The code of a run is a set of branches, each of which is a coroutine. A Run applies one event,
+// The code of a run is a set of branches, each of which is a coroutine. A Run applies one event and
 // resumes the branches that the event made runnable, first in first out, until all of them are
-// blocked, and collects their requests as new events. Replay and live execution use the same code
+// blocked. It collects their requests as new events. Replay and live execution use the same code
 // path. While recorded events remain, a requested operation must match the next one. When none
 // remain, the operation is new.
 //

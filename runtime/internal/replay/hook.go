@@ -16,7 +16,7 @@ type Hook struct {
 	HookSpec
 	Token string // the token in the HookSpec, or a generated one
 	ref   uint64
-	holds *Op // the child that holds a token chosen by the user; nil if the token was generated
+	holds *Op // the child that holds a token chosen by the user; nil if there is none
 	run   *Run
 }
 

@@ -16,7 +16,7 @@ type Kept struct {
 	// Failed is the key of the operation whose failure caused the run to fail. It is empty if the
 	// operation is unknown or the run did not fail.
 	Failed string
-	Next   event.RunID // the new run
+	Next   event.RunID // ID of the new run
 	// Seed is the seed of the new run's random numbers after the unchanged part. It is Next for new
 	// random numbers, or [Seed] of the log to continue with those of the old run.
 	Seed event.RunID
@@ -43,8 +43,8 @@ type Kept struct {
 // Attempts of steps without a kept outcome do not count. Such a step begins again, even if its
 // attempt is pending for the holder of a hook token, because the token belongs to the old run.
 // Children, sends and hooks also belong to the old run. So the unchanged part ends before the first
-// of them that has not ended. The contents of streams stay with the old run: the streams of the new
-// run begin empty, but a stream that the old code has closed is closed for the new run.
+// of them that has not ended. The contents of streams stay with the old run, and the streams of the
+// new run begin empty. But a stream that the old code has closed is closed for the new run.
 func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
 	k := keeper{cut: part.Cut, until: max(part.Cut, part.Until), ends: map[uint64]*event.Event{}, keys: map[string]uint64{}, over: map[uint64]bool{}}
 	var states event.LogState
@@ -154,8 +154,8 @@ func (k *keeper) carries(e *event.Event) bool {
 
 // retreat moves the cut before the first unfinished operation through which other runs or senders
 // refer to the old run. It also moves the cut before a part that the old run has itself taken over
-// from behind a cut, because such a part is taken over completely or not at all. A move may remove
-// the end of another operation. So retreat repeats until the cut does not change.
+// from behind a cut. Such a part is taken over completely or not at all. A move may remove the end
+// of another operation. So retreat repeats until the cut does not change.
 func (k *keeper) retreat(log []event.Event) {
 	for first := uint64(0); first != k.cut; {
 		first = k.cut
@@ -273,7 +273,7 @@ type carried struct {
 	end     *event.Event // event that ended the operation; nil if it has not taken effect
 }
 
-// carry stores an operation that the code may request.
+// carry stores a carried operation until the code requests it.
 func (r *Run) carry(e *event.Event) {
 	c := &carried{created: *e}
 	if r.carried == nil {

@@ -85,9 +85,9 @@ func TestKeep_CarriesOverWhatCameOfWhatIsKept(t *testing.T) {
 		{Type: event.RunStarted},
 		{Type: event.StepCreated, Key: "a"}, {Type: event.StepCreated, Key: "b"}, {Type: event.StepCreated, Key: "c"},
 		{Type: event.StepStarted, Ref: 3, Attempt: 1}, {Type: event.StepStarted, Ref: 4, Attempt: 1}, {Type: event.StepRetrying, Ref: 4, Attempt: 1},
-		{Type: event.CancelRequested}, // 9
+		{Type: event.CancelRequested}, // event 9
 		{Type: event.StepFailed, Ref: 5},
-		{Type: event.StepCreated, Key: "cleanup"}, // 11
+		{Type: event.StepCreated, Key: "cleanup"}, // event 11
 		{Type: event.StepStarted, Ref: 11, Attempt: 1},
 		{Type: event.StreamClosed, Name: "s", Key: "cleanup", Attempt: 1},
 		{Type: event.StepCompleted, Ref: 11, Attempt: 1},

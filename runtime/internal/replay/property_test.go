@@ -116,12 +116,14 @@ func (h *host) advance(rng *rand.Rand, o *event.Open) {
 	}
 }
 
-// drawLog returns a random program and a log of its execution.
+// drawLog draws a random program. It returns the program, the observations of an execution, and the
+// log of the execution.
 func drawLog(t *testing.T, rt *rapid.T) ([]stmt, []string, []event.Event) {
 	return drawLogOf(t, rt, drawBody(rt, 2, 5, 10))
 }
 
-// drawLogOf returns a program and a log of its execution.
+// drawLogOf executes the program body. It returns the program, the observations of the execution,
+// and the log of the execution.
 func drawLogOf(t *testing.T, rt *rapid.T, body []stmt) ([]stmt, []string, []event.Event) {
 	code, seen := program(body)
 	h := load(t, code)

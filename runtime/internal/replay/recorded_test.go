@@ -174,7 +174,7 @@ func TestKeep_AStepThatWasUnderWayBeginsAgain(t *testing.T) {
 	h := begin(t, code)
 	running := h.start()
 	h.send("go", "")
-	cut := uint64(len(h.log)) // before the step that follows the message
+	cut := uint64(len(h.log)) // cut before the step that follows the message
 	if last := h.log[cut-1]; last.Type != event.StepCreated {
 		t.Fatalf("the log ends with %s, want the next step", last.Type)
 	}

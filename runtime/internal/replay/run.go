@@ -106,12 +106,12 @@ func (r *Run) ID() event.RunID { return r.id }
 // State returns the state at the end of the log. The run owns the state.
 func (r *Run) State() *event.LogState { return &r.state }
 
-// Ended reports whether the last event ended the run.
+// Ended reports whether the run has ended.
 func (r *Run) Ended() bool { return r.ended }
 
-// Err returns the reason for which the run cannot continue: a [*MismatchError] if the code does not
-// match the log, or a [*StrayError] if the code has called a durable operation on another
-// goroutine. It returns nil if the run can continue.
+// Err returns the reason for which the run cannot continue, or nil if the run can. It is a
+// [*MismatchError] if the code does not match the log. It is a [*StrayError] if the code has called
+// a durable operation on another goroutine.
 func (r *Run) Err() error {
 	if r.strayed() {
 		r.unwind()

@@ -41,12 +41,12 @@ type (
 	// Paid is embedded by pointer.
 	Paid struct{ By string }
 	line struct{ Text string }
-	// loop embeds itself.
+	// loop is a type that embeds itself.
 	loop struct {
 		*loop //nolint:unused // the embedding is tested
 		Name  string
 	}
-	// wide has many fields of its own type.
+	// wide is a type with many fields of its own type.
 	wide struct {
 		A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P *wide
 		Text                                           string

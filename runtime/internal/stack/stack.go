@@ -15,7 +15,8 @@ import (
 // as much as the rest of an attempt.
 func Grow() { frame(-1) }
 
-// frame has a large frame that it never uses, because unused memory is not cleared.
+// frame has a large stack frame, so calling it grows the stack. Grow calls it without using the
+// frame, because the memory of an unused frame is not cleared.
 //
 //go:noinline
 func frame(i int) byte {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
-// Owner is the table of the runs that are owned under a lease.
+// Owner is the table of the runs that the worker owns.
 type Owner interface {
 	// Owned returns the runs of a partition that the worker owns.
 	Owned(partition int) []event.RunID
@@ -30,7 +30,7 @@ type Owner interface {
 	OnUnread(run event.RunID)
 	// OnLost is called when all runs of a partition are lost.
 	OnLost(partition int)
-	// OnOpened is called when a new session follows one that was lost.
+	// OnOpened is called when a new session replaces an expired one.
 	OnOpened()
 	// OnLate is called when a lease that was not renewed in time is alive again.
 	OnLate(partition int)

@@ -78,8 +78,8 @@ func (h *holds) sweep(records []store.Outgoing, all bool) {
 	}
 }
 
-// next returns the earliest end of the waits of the records in the outbox. It returns zero if no
-// record waits.
+// next returns the earliest time at which a held record of the outbox may be delivered again. It
+// returns zero if no record is held.
 func (h *holds) next() time.Time {
 	var next time.Time
 	for _, k := range h.held {

@@ -564,9 +564,9 @@ func (r *Relay) answer(o *store.Outgoing, p *effects.OutboxMessage, refusal erro
 	return r.item(o, mark, &e)
 }
 
-// refusalCode returns the failure code for a refusal. A run that uses more of a limit than its
-// bound fails with the same code in two cases: the bound was lowered before the run was created, or
-// while it waited.
+// refusalCode returns the failure code for a refusal. The code for a run that uses more of a limit
+// than its bound does not depend on whether the bound was lowered before the run was created or
+// while the run waited.
 func refusalCode(p *effects.OutboxMessage, refusal error) string {
 	if p.Start != nil && errors.As(refusal, new(*store.LimitError)) {
 		return event.CodeOverLimit
