@@ -59,7 +59,7 @@ func TestVER1_AWorkerOfOtherCodeThatWasThereBeforeTakesABlockedRun(t *testing.T)
 		w.Blocked(run)
 		busy.open()
 		flowtest.Result(w, other)
-		w.Reach(run, event.WaitCreated, 2) // only the first worker can have executed it
+		w.Reach(run, event.WaitCreated, 2) // the code of the second worker does not match, so the first worker has executed the run
 		for n := range messages - 1 {
 			if err := flowtest.Wake.Send(w.Ctx, run, "go"); err != nil {
 				t.Fatal(err)

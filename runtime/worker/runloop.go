@@ -213,7 +213,7 @@ func (a *alarm) set(due, looked time.Time) {
 	a.at = due
 	a.stop = a.clock.AfterFunc(wait, func() { a.in.post(input{kind: inputTick}) })
 	if looked.Before(due) && !a.clock.Now().Before(due) {
-		a.in.post(input{kind: inputTick}) // it became due after looked
+		a.in.post(input{kind: inputTick}) // the time due has passed since looked
 	}
 }
 

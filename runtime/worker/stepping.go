@@ -270,7 +270,7 @@ func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 }
 
 // fail records that an attempt of a step has failed. If the step is not idempotent and the attempt
-// may have had an effect, the event records that too.
+// may have had an effect, the event records this possibility.
 func (s *stepping) fail(op *replay.Op, e event.Event) {
 	if e.Type == event.StepFailed && engine.PlanOf(op).Spec.NonIdempotent {
 		switch e.Failure.Code {

@@ -69,7 +69,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*hostile](), "t.hostile")
 }
 
-// stored encodes an error and decodes the encoded form.
+// stored returns the failure that results from encoding an error and decoding it.
 func stored(t *testing.T, err error) *event.Failure {
 	t.Helper()
 	b, merr := json.Marshal(failure.Encode(err, event.CodeError))

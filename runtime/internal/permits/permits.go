@@ -117,7 +117,7 @@ func Merge(uses []Use) ([]event.Use, uint16, error) {
 		return nil, 0, nil
 	}
 	merged := make([]event.Use, 0, len(uses))
-	var fleet *Use // the first use that must be in a certain slot
+	var fleet *Use // the first use that is not local
 	for i, u := range uses {
 		merged = append(merged, u.Use)
 		switch {

@@ -132,7 +132,7 @@ func TestApply_TimesNeverFallAndAreWhatALogKeeps(t *testing.T) {
 		h.apply(event.Event{Type: event.MessageReceived, Name: "a", Time: t0.Add(at).In(zone)})
 	}
 	want := []time.Time{t0, t0.Add(time.Millisecond), t0.Add(time.Millisecond), t0.Add(2 * time.Millisecond)}
-	if !slices.Equal(seen, want) { // the time zone must be the same in a replay as well
+	if !slices.Equal(seen, want) { // a comparison of the values includes the time zone, which must be the same in a replay
 		t.Errorf("the code saw %v, want %v", seen, want)
 	}
 	for i := range h.log[1:] {

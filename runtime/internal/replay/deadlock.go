@@ -18,10 +18,10 @@ import (
 // deadlocked. The exception is a branch that waits only for the end of its context, in a Select
 // without cases: it waits for a cancel and is not deadlocked.
 //
-// The first deadlock of a run is broken: the root scope is canceled, and the waits that form a knot
-// return [ErrDeadlock]. In a knot, branches wait only for each other. So the code cleans up as
-// after a cancel and its effects are undone. The run fails, whatever the code returns. If a second
-// deadlock occurs, the branches are unwound.
+// A knot is a set of branches that wait only for each other. The first deadlock of a run is broken:
+// the root scope is canceled, and the waits of the knots return [ErrDeadlock]. So the code cleans
+// up as after a cancel, and its effects are undone. The run fails, whatever the code returns. If a
+// second deadlock occurs, the branches are unwound.
 
 // TypeDeadlock is the wire name of a [*DeadlockError].
 const TypeDeadlock = "flowgen.DeadlockError"
@@ -112,7 +112,7 @@ func (p *Promise) outside() bool {
 	switch {
 	case p.gather == nil:
 		return p.op != nil
-	case p.gather.stop == nil: // the gather needs all its parts
+	case p.gather.stop == nil: // a Gather without stop needs all its parts
 		return !slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && !part.outside() })
 	}
 	return slices.ContainsFunc(p.gather.parts, func(part *Promise) bool { return !part.done && part.outside() })

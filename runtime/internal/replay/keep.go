@@ -117,7 +117,7 @@ type keeper struct {
 	cut, until uint64
 	ends       map[uint64]*event.Event // events that end operations, by the number of the creating event
 	keys       map[string]uint64       // numbers of creating events, by the key of the operation
-	over       map[uint64]bool         // numbers of recorded values and creating events from the cut on; true if the event is taken over
+	over       map[uint64]bool         // whether a creating event or recorded value from the cut on is taken over, by its number
 }
 
 // known reports whether the new run takes over the operation with the given creating event.

@@ -140,7 +140,7 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 		return
 	}
 	op := b.newWait(s, event.WaitDeadline, b.Key("timeout"), "", due)
-	op.limits, s.due = s, b.run.state.Open(op.Ref).Due // as it is recorded
+	op.limits, s.due = s, b.run.state.Open(op.Ref).Due // the recorded due time
 	// Recorded times are whole milliseconds, and so is the current time. So the recorded duration
 	// exceeds the requested one by less than two milliseconds (see Until). If the difference is
 	// larger, the code has changed since. The recorded duration then counts, so that the text does

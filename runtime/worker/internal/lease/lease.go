@@ -200,7 +200,7 @@ func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 		return ctx.Err()
 	}
 	if l.Current() != expired {
-		return nil // another goroutine has renewed it
+		return nil // another goroutine has renewed the session
 	}
 	if expired != "" {
 		l.Log.Warn("worker session expired: its runs may belong to others", "session", expired)
