@@ -21,7 +21,7 @@
 //			page.End()
 //			break
 //		}
-//		page.Add(entry.At, record) // nil: it does not match
+//		page.Add(entry.At, record) // record is nil if the run does not match
 //	}
 //	return page.Done(), nil
 //
