@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// One of the two pages explains each error code.
+// TestErrorsHasAllCodes proves that errors.md or problems.md explains each error code.
 func TestErrorsHasAllCodes(t *testing.T) {
 	errorsPage, err := os.ReadFile("../../docs/use/errors.md")
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package docs contains tests of the documentation pages: quoted code compiles, mentioned names
-// exist, and links have targets.
+// Package docs contains tests of the documentation pages. Quoted code must exist, mentioned names
+// must be declared, and links must have targets.
 package docs

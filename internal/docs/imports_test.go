@@ -9,10 +9,10 @@ import (
 
 const module = "github.com/flowgen/flowgen"
 
-// foreign matches a qualified name of another package.
+// foreign matches a qualified identifier such as worker.Config.
 var foreign = regexp.MustCompile("(?:^|[^\\w.\"/])([a-z]+)\\.[A-Z]\\w*")
 
-// codeOf returns the code on a page: Go blocks and code spans.
+// codeOf returns the code on a page, which consists of the Go blocks and the code spans.
 func codeOf(page string) string {
 	var b strings.Builder
 	for _, block := range blocks(page) {
@@ -26,8 +26,8 @@ func codeOf(page string) string {
 	return b.String()
 }
 
-// unnamed returns the packages that a page uses without their import path. packages maps the last
-// path element to import paths.
+// unnamed returns the import paths of packages that a page uses without naming the path. packages
+// maps package names to import paths.
 func unnamed(page string, packages map[string]string) []string {
 	var missing []string
 	seen := make(map[string]bool)
@@ -49,11 +49,11 @@ func TestPages_NameTheImportPathsOfWhatTheyUse(t *testing.T) {
 	}
 	all := pages(t)
 	for name, page := range all {
-		if name == "CONTRIBUTING.md" { // contributors have the tree
+		if name == "CONTRIBUTING.md" { // contributors have the source tree
 			continue
 		}
 		if strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "flowcheck/pages/") {
-			page += all["docs/README.md"] // contains the package list for all pages
+			page += all["docs/README.md"] // this page lists the packages for all pages
 		}
 		for _, at := range unnamed(page, byName) {
 			t.Errorf("%s does not say that it means %q", name, at)

@@ -14,22 +14,23 @@ import (
 	"testing"
 )
 
-// packages lists the paths of the packages whose names are checked on the pages.
+// packages contains the packages whose exported names may appear on the pages. The tests check that
+// these names exist.
 var packages = []string{
 	"runtime/workflow", "runtime/step", "runtime/worker", "runtime/event", "runtime/store",
 	"runtime/store/storetest", "runtime/store/fsck", "runtime/workflowtest", "runtime/step/sqlstep", "memstore", "sqlitestore",
 }
 
 var (
-	// qualified matches a name of one of these packages, optionally with a member.
+	// qualified matches a qualified identifier of one of these packages, with or without a member.
 	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|workflowtest|sqlstep|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
-	// testName matches a test or a behavior of the conformance suite.
+	// testName matches the name of a test, or of a behaviour of the conformance suite.
 	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[FMCWKP][1-4]_\\w+)`")
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	code     = regexp.MustCompile("(?s)(?:^|\n)```.*?\n```|`[^`\n]*`")
 )
 
-// madeUp contains names that a page uses only as examples of naming.
+// madeUp contains names that do not exist and are examples of naming.
 var madeUp = map[string]bool{
 	"sqlitestore.OpenSQLiteStore":         true,
 	"TestCommit_FencedOwnerWritesNothing": true,
@@ -56,7 +57,8 @@ func TestPages_NameWhatIsExported(t *testing.T) {
 	}
 }
 
-// exported returns the exported names in the forms package.Name and package.Type.Member.
+// exported returns the exported names of the packages in the forms package.Name and
+// package.Type.Member.
 func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -151,7 +153,7 @@ func TestPages_NameTestsThatExist(t *testing.T) {
 	}
 }
 
-// declaredTests returns the names of all tests and of the behaviors of the conformance suite.
+// declaredTests returns the names of all tests, and of the behaviours of the conformance suite.
 func declaredTests(t *testing.T) map[string]bool {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)

@@ -26,8 +26,8 @@ var (
 	promiseTest    = regexp.MustCompile(`^Test([A-Z]+)(\d+)_`)
 )
 
-// listProofs returns the page with the tests of each promise at its end, and the promises in page
-// order. tests contains lines by promise.
+// listProofs returns the page with a list of tests after each promise, and the promises in the
+// order of the page. tests contains the lines of the list by promise.
 func listProofs(page string, tests map[string][]string) (listed string, promises []string) {
 	var b strings.Builder
 	list := func() {
@@ -54,11 +54,11 @@ func listProofs(page string, tests map[string][]string) (listed string, promises
 	return b.String(), promises
 }
 
-// family returns the letters of a promise's ID.
+// family returns the letters in the ID of a promise.
 func family(promise string) string { return strings.TrimRight(promise, "0123456789") }
 
-// proofs returns the tests of the tree by the promise at the beginning of their names. Each is a
-// list item, in the order of packages and names.
+// proofs returns the tests of the tree by the promise with which their names begin. Each test is a
+// line of a list, sorted by package and name.
 func proofs(root string) (map[string][]string, error) {
 	found := make(map[string][]string)
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
@@ -103,7 +103,8 @@ func TestPromises_AreProvedByTests(t *testing.T) {
 		}
 	}
 	for p, named := range tests {
-		// Names may also begin with a rule of the store protocol, such as F2.
+		// Test names may also begin with a rule of the store protocol, such as F2, whose family has
+		// no promises.
 		if families[family(p)] && !slices.Contains(promises, p) {
 			t.Errorf("internal/docs/promises.md lacks %s, which these tests are named after: %s", p, strings.Join(named, " "))
 		}

@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// pages returns the documentation pages by path from the root.
+// pages returns the documentation pages by their path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md")}
@@ -68,8 +68,8 @@ func blocks(page string) []block {
 	return all
 }
 
-// quotes compares a block with the file that it names. It returns the difference, or "" if they
-// agree. A line that contains only … stands for any number of lines.
+// quotes returns the difference between a block and the file that it names, or "" if the file
+// contains the block. A line that contains only … matches any number of lines.
 func quotes(b block, read func(name string) (string, error)) string {
 	name, quoted := strings.CutPrefix(b.info, "go ")
 	if !quoted {
@@ -128,9 +128,9 @@ func TestQuotes_NoticesEveryDifference(t *testing.T) {
 		"\ttwo()\n…\n}\n":               true,
 		"\tthree()\n}\n":                true,
 		"\ttwo() // twice\n":            false,
-		"two()\n":                       false, // not the whole line
+		"two()\n":                       false, // only part of a line
 		"func one() {\n\tthree()\n":     false,
-		"\tthree()\n…\n\ttwo()\n":       false, // different order
+		"\tthree()\n…\n\ttwo()\n":       false, // in another order than in the file
 		"package a\n\nfunc one() {\n\n": false,
 	} {
 		wrong := quotes(block{info: "go a.go", text: text}, read)

@@ -1,10 +1,11 @@
-// Package gate implements flowgen replay: it replays runs of a live store against the code of a
-// module before that code is deployed.
+// Package gate implements flowgen replay. The command replays runs of a live store with the code of
+// a module before this code is deployed.
 //
 // The command cannot link the code of users. Therefore it writes a test that registers all
-// workflows of the module and opens the store. It overlays the test on the module at a path that
-// does not exist there, runs it with the go command, and reads the report that the test writes. The
-// module itself is not modified. source.go writes the test; gate.go runs it.
+// workflows of the module and opens the store. The overlay of the go command adds the test to the
+// module at a path that does not exist on disk, so the module is not modified. The command executes
+// the test and reads the report that the test writes. source.go writes the test, and gate.go
+// executes it.
 package gate
 
 import (
@@ -23,20 +24,20 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 )
 
-// Config selects the runs to replay and the code to replay them against.
+// Config selects the runs to replay and the code with which they are replayed.
 type Config struct {
-	Dir      string   // the working directory if empty
-	Patterns []string // package patterns as for the go command; "./..." if empty
-	URL      string   // the store
-	Driver   string   // import path of the package that supports the URL's scheme; derived from the scheme if empty
-	Workflow string   // stored name; all workflows if empty
-	Statuses []string // statuses of runs; all open ones if empty
+	Dir      string   // directory of the module; if empty, the working directory
+	Patterns []string // package patterns of the go command; if empty, "./..."
+	URL      string   // URL of the store
+	Driver   string   // import path of the package that opens the URL; if empty, derived from the scheme
+	Workflow string   // stored name of a workflow; if empty, all workflows
+	Statuses []string // statuses of the runs; if empty, those of open runs
 	Size     int      // maximum number of runs; 0 means no limit
 	Seed     uint64   // seed of the random selection
-	Save     string   // directory for histories of runs that fail to replay; not saved if empty
+	Save     string   // directory for histories of runs that do not match the code; if empty, they are not saved
 }
 
-// open lists the statuses of runs that may continue.
+// open contains the statuses of runs that have not ended.
 var open = []string{"pending", "running", "sleeping", "waiting", "paused", "held", "blocked"}
 
 // Report is the result of a replay.
@@ -46,22 +47,22 @@ type Report struct {
 	Seed     uint64  `json:"seed"`
 }
 
-// Group contains the runs of a workflow that diverge from the code at the same operation.
+// Group contains the runs of a workflow that differ from the code at the same operation.
 type Group struct {
 	Workflow   string   `json:"workflow"`
 	Divergence string   `json:"divergence"`
 	Count      int      `json:"count"`
-	Runs       []string `json:"runs"` // some of the run IDs
+	Runs       []string `json:"runs"` // the IDs of some of the runs
 	Error      string   `json:"error"`
 }
 
-// shownRuns limits the run IDs of a group.
+// shownRuns is the maximum number of run IDs in a group.
 const shownRuns = 3
 
-// ErrStore is wrapped by errors that mean that the store cannot be read.
+// ErrStore is the error that Run wraps if the store cannot be read.
 var ErrStore = errors.New("the store cannot be read")
 
-// Run replays runs of a store against the packages that cfg selects.
+// Run replays the runs that cfg selects with the code of the packages that cfg selects.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -130,7 +131,7 @@ func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
 	return filepath.Dir(file), module.Module.Path, nil
 }
 
-// request is the input of the test.
+// request is the input of the test that replays.
 type request struct {
 	URL, Workflow, Save, Report string
 	Statuses                    []string
@@ -138,13 +139,13 @@ type request struct {
 	Seed                        uint64
 }
 
-// answer is the output of the test.
+// answer is the output of the test that replays.
 type answer struct {
 	Runs   []struct{ Run, Workflow, Err, Divergence string }
 	Failed string
 }
 
-// add builds and runs a test and adds its results to the report.
+// add builds a test, executes it, and adds its results to the report.
 func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary) error {
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return fmt.Errorf("make a temporary directory: %w", err)
@@ -188,7 +189,7 @@ func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary
 	return nil
 }
 
-// count adds the numbers of an answer to the report.
+// count adds the results of an answer to the report.
 func (r *Report) count(a answer) {
 	for _, one := range a.Runs {
 		r.Replayed++
@@ -216,7 +217,8 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// explained adds the standard error of a command to its error.
+// explained returns the error of a command with the text that the command has written to standard
+// error.
 func explained(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))

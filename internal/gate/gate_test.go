@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// A module with workflows in a public package, in an internal package, and in a program, whose
-// steps have receivers of unexported types.
+// files is a module with workflows in a public package, in an internal package and in a program.
+// The steps have receivers of unexported types.
 var files = map[string]string{
 	"orders/orders.go": `package orders
 
@@ -153,7 +153,8 @@ func main() {
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// 500 of 1,002 open runs are at a position where the code has changed. They are found, and the
+// TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment proves that all runs that do not match
+// changed code are found. 500 of 1,002 open runs have executed the code that has changed. The
 // module is not modified.
 func TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment(t *testing.T) {
 	dir := module(t, files)
@@ -222,7 +223,7 @@ func replay(t *testing.T, cfg gate.Config) *gate.Report {
 	return report
 }
 
-// module creates a module from files, and generates its packages.
+// module creates a module with the given files and generates the code of its packages.
 func module(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := usermodule.New(t, files)

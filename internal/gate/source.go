@@ -19,7 +19,8 @@ import (
 //go:embed runner.go.txt
 var runner string
 
-// driverOf returns flowgen's driver package for the scheme of a URL, or "" if it has none.
+// driverOf returns the package of flowgen that opens URLs of the given scheme, or "" if there is
+// none.
 func driverOf(scheme string) string {
 	kind, _, _ := strings.Cut(scheme, "+")
 	switch kind {
@@ -31,11 +32,11 @@ func driverOf(scheme string) string {
 	return ""
 }
 
-// binary is a test to build. It covers all packages that can be imported from one directory, or a
-// single package that cannot.
+// binary is a test to build. It imports all packages that one directory can import, or it is part
+// of a single package that cannot be imported.
 type binary struct {
-	file    string // a path that does not exist on disk
-	pattern string // pattern of its directory for the go command
+	file    string // path of the test file, which does not exist on disk
+	pattern string // pattern of the test's package for the go command
 	source  []byte
 }
 
@@ -44,7 +45,7 @@ type annotated struct {
 	path, name, dir, register string
 }
 
-// withWorkflows returns the packages of a set that have workflows.
+// withWorkflows returns the packages that have workflows.
 func withWorkflows(packages []*load.Package) []annotated {
 	var all []annotated
 	for _, p := range packages {
@@ -58,11 +59,12 @@ func withWorkflows(packages []*load.Package) []annotated {
 	return all
 }
 
-// folder is the directory in the root of a module for the test that imports the packages.
+// folder is the name of the directory for the test that imports packages. The directory is in the
+// root of the module.
 const folder = "flowgen_replay_gate"
 
-// binaries returns the tests to build for packages of the module with the path module and the
-// directory root.
+// binaries returns the tests to build for the packages of a module. module is the path of the
+// module, and root is its directory.
 func binaries(root, module, driver string, packages []annotated) []binary {
 	var all []binary
 	var shared []annotated
@@ -90,7 +92,7 @@ func binaries(root, module, driver string, packages []annotated) []binary {
 	})
 }
 
-// importable reports whether a package in the root of a module may import importPath.
+// importable reports whether a package in the root of the module may import importPath.
 func importable(module, importPath string) bool {
 	rest := strings.Split(strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/"), "/")
 	return slices.Index(rest, "internal") <= 0

@@ -1,5 +1,6 @@
-// Package layers contains tests of the structure of the tree: the allowed imports, the packages
-// that the runtime may link, and forbidden file contents. It has no other code.
+// Package layers contains tests of the structure of the tree: the imports that are allowed,
+// the packages that the runtime may link, and the file contents that are forbidden. It has no other
+// code.
 //
 // Imports point downwards only:
 //
@@ -7,7 +8,7 @@
 //	event ← runtime/internal ← workflow (with store) ← step ← shim ← worker
 //	      ← workflowtest, generated, examples
 //
-// A store imports neither workflow nor worker, the runtime imports no store, and shipped packages
-// import nothing that is only for tests. A new package needs a row in the table of rules_test.go,
-// which defines its layer.
+// A store imports neither workflow nor worker. The runtime imports no store. Shipped packages import
+// no package that is only for tests. A new package needs a row in the table of rules_test.go, which
+// defines its layer.
 package layers

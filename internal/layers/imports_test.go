@@ -25,7 +25,7 @@ func TestImports_NamesEveryOffender(t *testing.T) {
 	tests := map[string]struct {
 		from     string
 		packages *goPackage
-		want     string // empty: allowed
+		want     string // part of the violation; empty if the import is allowed
 	}{
 		"event and its library":    {"runtime/event", pkg("time", "github.com/oklog/ulid/v2"), ""},
 		"event and another":        {"runtime/event", pkg("example.com/x"), "example.com/x"},

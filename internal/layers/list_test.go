@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// goPackage contains the used fields of the output of go list.
+// goPackage contains the fields of the output of go list that the tests use.
 type goPackage struct {
 	ImportPath string
 	Imports    []string
@@ -22,7 +22,7 @@ type goPackage struct {
 	Module     *struct{ Path string }
 }
 
-// run executes a go command in the root of the module and returns its output.
+// run executes a go command in the root of the module and returns the output.
 func run(t *testing.T, env []string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -37,8 +37,8 @@ func run(t *testing.T, env []string, args ...string) []byte {
 	return out
 }
 
-// list returns the packages that match the patterns and all their imports by import path. DepOnly
-// is set for packages that are only imported.
+// list returns the packages that match the patterns, and all packages that they import, by import
+// path. DepOnly is set for packages that match no pattern.
 func list(t *testing.T, patterns ...string) map[string]*goPackage {
 	t.Helper()
 	args := append([]string{"list", "-deps", "-json=ImportPath,Imports,Standard,DepOnly,CgoFiles,Module"}, patterns...)

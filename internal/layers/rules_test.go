@@ -9,14 +9,15 @@ import (
 
 const module = "github.com/flowgen/flowgen"
 
-// A rule defines the imports allowed for the packages that match it. Patterns are paths below the
-// module; "x/..." matches x and everything below it. The first rule that matches a package applies.
+// A rule defines the imports that are allowed for the packages that match it. Patterns are paths in
+// the module; "x/..." matches x and everything below x. The first rule that matches a package
+// applies.
 type rule struct {
 	packages string
-	module   []string // packages of this module
-	external []string // other modules; nil allows all
-	required bool     // the package must exist
-	helper   bool     // only for tests: may import test packages, and no shipped package may import it
+	module   []string // allowed packages of this module
+	external []string // allowed other modules; nil means all
+	required bool     // whether the package must exist
+	helper   bool     // for tests only: the package may import test packages, and no shipped package may import it
 }
 
 // none forbids all other modules.
@@ -25,7 +26,7 @@ var none = []string{}
 // anyPackage allows all packages of this module except test helpers.
 var anyPackage = []string{"runtime/...", "memstore/...", "sqlitestore/...", "redisstore/...", "generated/...", "examples/..."}
 
-// rules defines the layers of the tree from bottom to top.
+// rules defines the layers of the tree, from the lowest to the highest.
 var rules = []rule{
 	{packages: "runtime/event", external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
@@ -47,7 +48,7 @@ var rules = []rule{
 	{packages: "redisstore/doctor", module: []string{"runtime/store"}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 	{packages: "redisstore/...", module: []string{"runtime/event", "runtime/store", "runtime/store/notify", "runtime/store/paging", "redisstore/..."}, external: []string{"github.com/redis/go-redis/v9"}, required: true},
 
-	// go-cmp describes the difference if a run does not match its code.
+	// Package replay uses go-cmp to describe the difference if a run does not match its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
@@ -70,17 +71,18 @@ var rules = []rule{
 	{packages: "runtime/promises/...", helper: true},
 
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
-	// The generator and the runtime both compute the ticks of schedules.
+	// The generator and the runtime compute the ticks of schedules with package cron.
 	{packages: "internal/cron", external: none, required: true},
-	// The runtime creates schemas, and the admin service validates inputs with them.
+	// The runtime creates schemas with package jsonschema, and the admin service validates inputs
+	// with them.
 	{packages: "internal/jsonschema", external: none, required: true},
 	{packages: "internal/recent", external: none, required: true},
 	{packages: "internal/layers", helper: true},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
-	// Operator functions use only the client. The command may import their declarations and the
-	// stores. The API and its client share the table of routes. Each may import the declarations of
-	// admin, but not the other one.
+	// Functions for operators use only the client. The command may import their declarations and
+	// the stores. The API and its client share the table of routes. Both may import the
+	// declarations of admin, but neither may import the other.
 	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/workflow/graph", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
 	{packages: "admin/httpauth", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/jwtauth", module: []string{"admin"}, external: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4"}, required: true},
@@ -109,7 +111,8 @@ var rules = []rule{
 	{packages: "lab/...", module: append(slices.Clone(anyPackage), "lab/...", "admin")},
 }
 
-// below returns the packages that the package runtime/name may import: all lower layers.
+// below returns the packages that package runtime/name may import, which are all packages of lower
+// layers.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
 	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "internal/cron", "internal/jsonschema", "internal/recent"}
@@ -117,12 +120,13 @@ func below(name string) []string {
 		under = append(under, "runtime/"+lower)
 	}
 	if name == "step" {
-		under = append(under, "runtime/step") // for its sub-packages
+		under = append(under, "runtime/step") // for the packages below runtime/step
 	}
 	return under
 }
 
-// testOnly lists packages that no shipped package imports, in addition to the helpers above.
+// testOnly contains packages that no shipped package may import, in addition to the helpers in
+// rules.
 var testOnly = []string{
 	"testing/...", "net/http/httptest", "go.uber.org/goleak/...",
 	"pgregory.net/rapid/...", "github.com/stretchr/testify/...",
@@ -139,7 +143,8 @@ func matchesAny(patterns []string, p string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, p) })
 }
 
-// local returns the path of a package below the module.
+// local returns the path of a package in the module. It returns false for a package of another
+// module.
 func local(importPath string) (string, bool) {
 	if importPath == module {
 		return ".", true
@@ -155,7 +160,7 @@ func ruleOf(p string) (rule, bool) {
 	return rules[i], true
 }
 
-// violations returns one line for each forbidden import.
+// violations returns a line for each import that is forbidden.
 func violations(packages map[string]*goPackage) []string {
 	var found []string
 	for _, pkg := range packages {
@@ -178,8 +183,8 @@ func violations(packages map[string]*goPackage) []string {
 	return found
 }
 
-// forbids returns why rule r forbids package p to import another package, or "". details is nil if
-// the imported package was not listed.
+// forbids returns why rule r forbids package p to import another package, or "" if the import is
+// allowed. details is nil if the imported package was not listed.
 func (r rule) forbids(p, imported string, details *goPackage) string {
 	if to, ok := local(imported); ok {
 		if target, ok := ruleOf(to); ok && target.helper && !r.helper {

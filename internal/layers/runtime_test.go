@@ -11,10 +11,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// linkable lists the other modules that the runtime may link.
+// linkable contains the other modules that the runtime may link.
 var linkable = []string{"github.com/oklog/ulid/v2", "github.com/google/go-cmp"}
 
-// runtimePackages returns the packages of the runtime that a program links, without test helpers.
+// runtimePackages returns the packages of the runtime that a program may link. It omits test
+// helpers.
 func runtimePackages(packages map[string]*goPackage) []string {
 	var roots []string
 	for _, pkg := range packages {
@@ -27,14 +28,14 @@ func runtimePackages(packages map[string]*goPackage) []string {
 	return roots
 }
 
-// unwanted returns why the runtime must not link a package, or "".
+// unwanted returns why the runtime must not link a package, or "" if it may.
 func unwanted(pkg *goPackage) string {
 	p, isLocal := local(pkg.ImportPath)
 	switch {
-	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema" && p != "internal/recent": // shared with the generator and the admin service
+	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema" && p != "internal/recent": // the runtime shares these packages with the generator or the admin service
 		return "it is above the runtime"
 	case isLocal:
-	case pkg.ImportPath == "database/sql": // its sub-package driver, which ulid uses, contains only interfaces
+	case pkg.ImportPath == "database/sql": // ulid uses database/sql/driver, which is allowed because it contains only interfaces
 		return "it is database code"
 	case pkg.ImportPath == "testing":
 		return "it is for tests"
@@ -51,7 +52,7 @@ func unwanted(pkg *goPackage) string {
 func TestSTORE2_RuntimeLinksNoStoreDriverAndNoCgo(t *testing.T) {
 	packages := list(t, "./runtime/...")
 	roots := runtimePackages(packages)
-	// Steps in SQL transactions have a separate package, so that other code does not link
+	// Steps in SQL transactions are in a separate package, so that other programs do not link
 	// database/sql.
 	roots = slices.DeleteFunc(roots, func(p string) bool { return p == module+"/runtime/step/sqlstep" })
 	for _, want := range []string{"event", "store", "internal/replay", "workflow", "step", "shim", "worker"} {
@@ -66,13 +67,13 @@ func TestSTORE2_RuntimeLinksNoStoreDriverAndNoCgo(t *testing.T) {
 	}
 }
 
-// reachable returns the roots and all their imports, sorted. It does not follow the imports of
-// unwanted packages.
+// reachable returns the roots and all packages that they import, sorted. It does not follow the
+// imports of unwanted packages.
 func reachable(packages map[string]*goPackage, roots []string) []string {
 	seen := map[string]bool{}
 	var visit func(p string)
 	visit = func(p string) {
-		if seen[p] || packages[p] == nil { // nil: "C" and "unsafe"
+		if seen[p] || packages[p] == nil { // "C" and "unsafe" are not in packages
 			return
 		}
 		seen[p] = true
@@ -94,7 +95,8 @@ func reachable(packages map[string]*goPackage, roots []string) []string {
 	return all
 }
 
-// A program that links html/template keeps unused methods, so only the console may link it.
+// TestOPS2_OnlyTheConsoleLinksTemplates proves that only the console links html/template. The
+// linker keeps all exported methods in programs that use templates.
 func TestOPS2_OnlyTheConsoleLinksTemplates(t *testing.T) {
 	packages := list(t, "./runtime/...", "./admin/...", "./memstore", "./sqlitestore", "./redisstore")
 	var roots []string
@@ -160,8 +162,7 @@ func TestSTORE2_RuntimeBuildsForWASI(t *testing.T) {
 	if len(roots) < 7 {
 		t.Errorf("only %q are checked", roots)
 	}
-	// Type-checking is sufficient, because compiling the standard library for this platform takes
-	// half a minute.
+	// Only type-check: compiling the standard library for this platform takes half a minute.
 	all, err := packages.Load(&packages.Config{
 		Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
 		Dir:  "../..", Env: append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"),

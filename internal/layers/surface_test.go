@@ -15,14 +15,15 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// public lists the packages that users import, and the shim, which generated code imports.
+// public contains the packages that users import, and package shim, which generated code imports.
 var public = []string{
 	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
 	"runtime/workflow", "runtime/workflow/graph", "runtime/ops", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/workflowtest",
 	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/remote",
 }
 
-// Users can neither call nor create anything whose type they cannot name.
+// TestSurface_MentionsNoInternalType proves that the public packages mention no type of an internal
+// package. Users could not name such a type.
 func TestSurface_MentionsNoInternalType(t *testing.T) {
 	patterns := make([]string, len(public))
 	for i, p := range public {
@@ -49,8 +50,8 @@ func TestSurface_MentionsNoInternalType(t *testing.T) {
 	}
 }
 
-// mostInWorkflow is the maximum number of exported names of package workflow: at package level, and
-// methods. Operations for operators belong into package ops.
+// mostInWorkflow is the maximum number of exported names in package workflow, including methods.
+// Operations of operators belong in package ops.
 const mostInWorkflow = 353
 
 func TestSurface_OfWorkflowStaysSmall(t *testing.T) {
@@ -111,7 +112,7 @@ func TestSurface_NamesWhatMentionsAnInternalType(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if want := 11; exported != want { // eight in the package, a field, two methods
+	if want := 11; exported != want { // eight names in the package, one field and two methods
 		t.Errorf("exported identifiers: got %d, want %d", exported, want)
 	}
 }
@@ -133,9 +134,9 @@ func checked(t *testing.T, fset *token.FileSet, conf types.Config, path, text st
 	return p
 }
 
-// internalMentions returns a sorted line for each exported identifier whose declaration refers to a
-// type of an internal package. It also returns the number of exported identifiers, including fields
-// and methods. A public alias of an internal type is allowed, because users can name it.
+// internalMentions returns a line for each exported identifier whose declaration refers to a type
+// of an internal package, sorted. A public alias of an internal type is allowed, because users can
+// name it. exported is the number of exported identifiers, including fields and methods.
 func internalMentions(p *types.Package) (found []string, exported int) {
 	check := func(name string, t types.Type) {
 		exported++
@@ -186,7 +187,7 @@ func internalMentions(p *types.Package) (found []string, exported int) {
 	return found, exported
 }
 
-// mention returns the first internal type within a type, or "".
+// mention returns the first internal type in t, or "" if there is none.
 func mention(t types.Type) string {
 	switch t := t.(type) {
 	case *types.Alias:
@@ -214,7 +215,7 @@ func mention(t types.Type) string {
 		}
 	case *types.Map:
 		return first(mention(t.Key()), mention(t.Elem()))
-	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels
+	case interface{ Elem() types.Type }: // a pointer, slice, array or channel
 		return mention(t.Elem())
 	case *types.Struct:
 		for f := range t.Fields() {

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// foreign matches text that ties a file to the machine of its author: a path in a home directory,
-// or the host of a package registry. It is assembled from parts so that it does not match itself.
+// foreign returns a pattern for text that ties a file to the machine of its author: a path in a
+// home directory, or the host of a package registry. The pattern is assembled from parts, so that
+// this file does not match it.
 func foreign(t *testing.T) *regexp.Regexp {
 	t.Helper()
 	parts := []string{
@@ -27,7 +28,7 @@ func foreign(t *testing.T) *regexp.Regexp {
 		home = "/"
 	}
 	for _, dir := range []string{root, home} {
-		if strings.Count(dir, "/") > 1 { // a path such as "/src" is too general
+		if strings.Count(dir, "/") > 1 { // shorter paths, such as "/src", are too general
 			parts = append(parts, regexp.QuoteMeta(dir)+`\b`)
 		}
 	}
@@ -36,8 +37,8 @@ func foreign(t *testing.T) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)` + paths + `|` + hosts)
 }
 
-// suspicious reports whether a text contains a word that each match of foreign contains. Few files
-// do, and matching the expression takes a hundred times as long.
+// suspicious reports whether a text contains one of the words without which foreign cannot match.
+// Few files do. Matching the pattern itself takes a hundred times as long.
 func suspicious(t *testing.T, text []byte) bool {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -99,7 +100,7 @@ func TestTree_TellsPathsOfMachinesFromOthers(t *testing.T) {
 	}
 }
 
-// sources calls visit for every file of the tree that could be committed.
+// sources calls visit for each file of the tree that is or could be committed.
 func sources(t *testing.T, visit func(name string, content []byte)) {
 	t.Helper()
 	root := os.DirFS("../..")

@@ -1,3 +1,3 @@
-// Package release tests that the modules of this tree can be released: their requirements on each
-// other, and the steps of a user who installs them from a proxy.
+// Package release tests that the modules of this tree can be released. It checks their requirements
+// on each other, and executes the steps of a user who installs them from a module proxy.
 package release

@@ -20,19 +20,19 @@ import (
 
 const root = "../.."
 
-// own is the path of the root module and the prefix of the paths of all others.
+// own is the path of the root module. The paths of all other modules of the tree begin with it.
 const own = "github.com/flowgen/flowgen"
 
 // aModule is a module of the workspace.
 type aModule struct {
-	dir  string // relative to the root, "." for the root
+	dir  string // path from the root; "." for the root module
 	file *modfile.File
-	text []byte // content of its go.mod
+	text []byte // content of go.mod
 }
 
 func (m aModule) path() string { return m.file.Module.Mod.Path }
 
-// workspace returns go.work and its modules.
+// workspace returns go.work and the modules that it lists.
 func workspace(t *testing.T) (*modfile.WorkFile, []aModule) {
 	t.Helper()
 	text := read(t, filepath.Join(root, "go.work"))
@@ -64,8 +64,8 @@ func released(t *testing.T, work *modfile.WorkFile) string {
 	return ""
 }
 
-// fillProxy writes all modules of the working tree with a version into a directory that serves as a
-// module proxy.
+// fillProxy writes all modules, in the state of the working tree, to a directory that serves as a
+// module proxy. The modules get the given version.
 func fillProxy(t *testing.T, dir string, modules []aModule, version string) {
 	t.Helper()
 	names := strings.Split(strings.TrimRight(string(run(t, root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")), "\x00"), "\x00")
@@ -73,7 +73,7 @@ func fillProxy(t *testing.T, dir string, modules []aModule, version string) {
 	deepest := slices.SortedFunc(slices.Values(modules), func(a, b aModule) int { return cmp.Compare(len(b.dir), len(a.dir)) })
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(root, name)); err != nil {
-			continue // removed but not yet committed
+			continue // the file was removed, and the removal is not committed
 		}
 		for _, m := range deepest {
 			if rest, isIn := strings.CutPrefix(name, m.dir+"/"); isIn || m.dir == "." {
@@ -106,7 +106,7 @@ func fillProxy(t *testing.T, dir string, modules []aModule, version string) {
 	}
 }
 
-// source is a file of a module.
+// source is a file of a module: its path in the module and its path on disk.
 type source struct{ inModule, onDisk string }
 
 func (s source) Path() string                 { return s.inModule }
@@ -132,7 +132,7 @@ func write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// run executes a command in a directory with additional environment variables and returns its
+// run executes a command in a directory with additional environment variables, and returns the
 // output.
 func run(t *testing.T, dir string, env []string, name string, args ...string) []byte {
 	t.Helper()

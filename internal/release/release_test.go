@@ -41,7 +41,9 @@ func TestModules_RequireEachOtherAsReleasedAndReplaceNothing(t *testing.T) {
 	}
 }
 
-// The test compiles everything, which takes about three minutes. make release-check executes it.
+// TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME proves that a user can install
+// flowgen, generate code, and start the program of the README. The test compiles everything and
+// takes about three minutes. It is executed by make release-check.
 func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T) {
 	if !*users {
 		t.Skip("without -users")
@@ -49,9 +51,9 @@ func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T
 	work, modules := workspace(t)
 	proxy, dir, bin := t.TempDir(), t.TempDir(), t.TempDir()
 	fillProxy(t, proxy, modules, released(t, work))
-	// Third-party modules come from the module cache. go get and go mod tidy need those of the root
-	// module, go install those that flowctl links.
-	all := t.TempDir() // the command adds to go.sum
+	// Modules of others come from the module cache. go get and go mod tidy need the modules that
+	// the root module requires. go install needs the modules that flowctl links.
+	all := t.TempDir() // go get adds to go.sum in this directory
 	for _, name := range []string{"go.mod", "go.sum"} {
 		write(t, filepath.Join(all, name), read(t, filepath.Join(root, name)))
 	}
@@ -61,7 +63,7 @@ func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T
 	env := []string{
 		"GOWORK=off", "GOBIN=" + bin, "GOSUMDB=off", "GOTOOLCHAIN=local", "GOMODCACHE=" + filepath.Join(t.TempDir(), "mod"),
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(downloaded, "cache", "download"),
-		"GOFLAGS=-modcacherw -trimpath " + os.Getenv("GOFLAGS"), // allows the removal of t.TempDir, and compiles each package only once
+		"GOFLAGS=-modcacherw -trimpath " + os.Getenv("GOFLAGS"), // -modcacherw makes it possible to remove the directory; -trimpath shares the build cache
 	}
 
 	page := string(read(t, filepath.Join(root, "README.md")))
@@ -85,8 +87,8 @@ func TestRelease_AUserInstallsGeneratesAndRunsTheProgramOfTheREADME(t *testing.T
 	}
 }
 
-// steps returns the commands of the README in order: those that install, and those that create and
-// start the program.
+// steps returns the commands of the README, in order. install contains the commands that install,
+// and build contains the commands that create and start the program.
 func steps(t *testing.T, page string) (install, build []string) {
 	t.Helper()
 	const heading = "\n## In your own module\n"
@@ -99,7 +101,7 @@ func steps(t *testing.T, page string) (install, build []string) {
 	return strings.Split(blocks[0][1], "\n"), strings.Split(blocks[1][1], "\n")
 }
 
-// program returns the program of the README.
+// program returns the source of the program in the README.
 func program(t *testing.T, page string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, "```go examples/guide/program/main.go\n")
@@ -110,7 +112,7 @@ func program(t *testing.T, page string) string {
 	return text
 }
 
-// copyFlows writes the annotated functions of the program to a directory.
+// copyFlows copies the annotated functions of the program to a directory.
 func copyFlows(t *testing.T, dir string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "examples/guide/flows/*.go"))

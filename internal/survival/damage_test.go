@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// flip inverts a byte in a frame of the first run without using the store. A second call restores
-// it.
+// flip inverts a byte in a frame of the first run. It writes directly to the file. A second call
+// restores the byte.
 func (s *site) flip(frame int) {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(s.db, sqlite.OpenReadWrite)
@@ -61,13 +61,13 @@ func TestEV1_DamagedLogBlocksTheRunAndNothingIsLostWhenItIsMended(t *testing.T) 
 	if !errors.As(last, &damaged) || damaged.Frame != 2 || !errors.Is(last, event.ErrCorrupt) {
 		t.Errorf("following ends with %v, want an EventError about frame 2", last)
 	}
-	s.result(s.start(Plain), "a") // other runs continue
+	s.result(s.start(Plain), "a") // other runs are not affected
 
 	s.flip(2)
 	finder.signal(syscall.SIGTERM)
 	_ = finder.exited()
 	s.open()
-	s.worker() // a worker with the same code retries the run, because the previous worker is gone
+	s.worker() // the session that blocked the run has ended, so a worker with the same code gets the run
 	s.result(run, "ab2")
 	s.sound()
 }

@@ -1,6 +1,7 @@
-// Package survival contains tests with real processes on one SQLite file. The processes are killed,
-// stopped and continued, started twice, and started with different code.
+// Package survival contains tests with real processes that use one SQLite file or one Redis server.
+// The tests kill processes, stop and continue them, start them twice, and start them with different
+// code.
 //
-// Each process runs the test binary, which selects its role by an environment variable: see
+// Each process executes the test binary. An environment variable selects its role: see
 // roles_test.go.
 package survival

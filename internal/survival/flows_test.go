@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these tests in the form of generated code.
+// The workflows of these tests, written like generated code.
 
 type noArgs struct{}
 
@@ -32,11 +32,12 @@ var (
 	first  = declare("survival.first", shim.Policy{})
 	second = declare("survival.second", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 20}})
 
-	// Two runs first and then second, which ends only when a file exists.
+	// Two is a workflow that executes the step first and then the step second. The step second ends
+	// when the gate file exists.
 	Two = shim.NewWorkflow[workflow.None, string]("survival.two", "", shim.WorkflowPolicy{})
-	// Bomb ends its process before it records anything.
+	// Bomb is a workflow whose code ends the process before it records anything.
 	Bomb = shim.NewWorkflow[workflow.None, string]("survival.bomb", "", shim.WorkflowPolicy{})
-	// Plain runs first.
+	// Plain is a workflow that executes the step first.
 	Plain = shim.NewWorkflow[workflow.None, string]("survival.plain", "", shim.WorkflowPolicy{})
 )
 
@@ -49,7 +50,7 @@ func two(ctx workflow.Context, _ workflow.None) (string, error) {
 	return a + b, err
 }
 
-// swapped is Two with the steps in the opposite order.
+// swapped is the code of [Two] with the two steps in the opposite order.
 func swapped(ctx workflow.Context, _ workflow.None) (string, error) {
 	b, err := call(ctx, second)
 	if err != nil {
@@ -66,7 +67,8 @@ func bomb(workflow.Context, workflow.None) (string, error) {
 
 func plain(ctx workflow.Context, _ workflow.None) (string, error) { return call(ctx, first) }
 
-// register binds all workflows. gate is the file that second waits for.
+// register binds all workflows and steps. gate is the path of the file for which the step second
+// waits. If exchange is set, Two has the code swapped.
 func register(w *worker.Worker, gate string, exchange bool) {
 	first.Bind(w, func(ctx context.Context) (string, error) {
 		fmt.Println("first", step.Attempt(ctx))

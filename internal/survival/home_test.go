@@ -23,13 +23,13 @@ type addArgs struct {
 	N int `json:"n"`
 }
 
-// add returns its argument.
+// add is a step that returns its argument.
 var add = shim.NewStep("survival.add", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1000, Initial: time.Millisecond}},
 	func(f func(context.Context, int) (int, error)) shim.Handler {
 		return shim.Handle(func(ctx context.Context, a addArgs) (int, error) { return f(ctx, a.N) })
 	})
 
-// Pair runs a step twice.
+// Pair is a workflow that executes the step add twice.
 var Pair = shim.NewWorkflow[int, int]("survival.pair", "n", shim.WorkflowPolicy{})
 
 func pair(ctx workflow.Context, n int) (total int, err error) {
@@ -43,8 +43,8 @@ func pair(ctx workflow.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// registerPair binds the pair. Each execution of a step appends a line with the run, the key and
-// the attempt to a file.
+// registerPair binds [Pair] and its step. Each execution of the step appends a line with the run,
+// the key and the attempt to the file record.
 func registerPair(w *worker.Worker, record string) {
 	add.Bind(w, func(ctx context.Context, n int) (int, error) {
 		call, _ := step.Current(ctx)
@@ -59,8 +59,8 @@ func registerPair(w *worker.Worker, record string) {
 	shim.BindWorkflow(w, Pair, pair)
 }
 
-// homeProcess starts runs on its own worker from several goroutines until it is killed, and prints
-// each run whose creation was confirmed.
+// homeProcess starts runs of [Pair] from several goroutines and executes them as local starts until
+// it is killed. It prints each run whose start was confirmed.
 func homeProcess() error {
 	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
 	if err != nil {
@@ -90,9 +90,9 @@ func homeProcess() error {
 	return errors.Join(<-worked, st.Close())
 }
 
-// Processes that begin their own runs in the operation that creates them are killed at arbitrary
-// moments. Every run whose start was confirmed exists and completes, and no step is executed after
-// its completion.
+// TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem proves that runs survive a process that
+// starts and executes them itself. The test kills such processes at arbitrary times. Each run whose
+// start was confirmed must exist and complete, and no step may be executed after its completion.
 func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 	t.Parallel()
 	for name, site := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
@@ -103,7 +103,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 			started := map[workflow.RunID]int{}
 			for life := range 8 {
 				p := spawn(t, "home", record, "SURVIVAL_STORE="+s.url)
-				p.wait(fmt.Sprint(" ", 5+17*life%40)) // a different moment for each process
+				p.wait(fmt.Sprint(" ", 5+17*life%40)) // each process is killed at another point
 				p.kill()
 				for line := range strings.Lines(p.printed()) {
 					var id string
@@ -117,7 +117,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 				}
 			}
 			s.worker(record)
-			all := map[workflow.RunID]bool{} // includes runs whose process died before it printed them
+			all := map[workflow.RunID]bool{} // also contains runs whose process died before it printed them
 			for info, err := range s.c.List(s.ctx(), workflow.Filter{Internal: true}) {
 				if err != nil {
 					t.Fatal(err)
@@ -138,7 +138,7 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 					t.Errorf("result of %s: got %d, %v, want %d", id, got, err, 2*n)
 				}
 				if l, err := s.st.Load(s.ctx(), []store.Load{{Run: id, Limit: -1}}); err != nil || l[0].Record.N <= 3 {
-					local++ // created in the frame of its first step; a claimed run has at least four frames
+					local++ // a local start writes the first step in the first frame; other runs have at least four frames
 				}
 				runs = append(runs, run)
 			}
@@ -151,11 +151,11 @@ func TestREC1_RunsOutliveTheProcessThatStartsAndBeginsThem(t *testing.T) {
 	}
 }
 
-// checkRecord compares the executions of steps with the logs. No attempt may execute after the
-// completed one.
+// checkRecord fails the test if a step was executed after the attempt that completed it. It
+// compares the file record with the logs of the runs.
 func checkRecord(t *testing.T, s *site, runs []*workflow.Run[int], record string) {
 	t.Helper()
-	completed := map[string]int{} // attempt by run and key
+	completed := map[string]int{} // the completing attempt, by run and key
 	for _, run := range runs {
 		keys := map[uint64]string{}
 		for e, err := range run.Events(s.ctx()) {

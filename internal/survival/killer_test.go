@@ -26,7 +26,7 @@ var (
 	patient = killerStep("survival.patient")
 )
 
-// exitCode is the exit code of a worker whose step ends the process.
+// exitCode is the exit code of a worker whose step calls os.Exit.
 const exitCode = 7
 
 func killerStep(name string) shim.Step[func(context.Context, int) (int, error)] {
@@ -36,8 +36,8 @@ func killerStep(name string) shim.Step[func(context.Context, int) (int, error)] 
 		})
 }
 
-// registerKiller binds a workflow whose step exits the process, and one whose step takes a given
-// number of milliseconds.
+// registerKiller binds two workflows. The step of the first calls os.Exit. The step of the second
+// takes as many milliseconds as its argument.
 func registerKiller(w *worker.Worker) {
 	exits.Bind(w, func(context.Context, int) (int, error) {
 		os.Exit(exitCode)
@@ -55,8 +55,9 @@ func registerKiller(w *worker.Worker) {
 	shim.BindWorkflow(w, beside, func(ctx workflow.Context, n int) (int, error) { return shim.Call[int](ctx, patient, addArgs{n}) })
 }
 
-// A step calls os.Exit, and the worker is restarted whenever it has died. Other runs, which take
-// longer than a worker lives, complete, and the run with this step is poisoned.
+// TestREC4_ARunWhoseStepExitsTheProcessTakesNobodyWithIt proves that a run whose step calls os.Exit
+// does not prevent other runs from completing. The test restarts the worker whenever it dies. The
+// other runs take longer than a worker lives. The run with the step fails with the code poisoned.
 func TestREC4_ARunWhoseStepExitsTheProcessTakesNobodyWithIt(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
@@ -80,8 +81,8 @@ func dieAndComplete(s *site, count int) {
 		}
 		return run
 	}
-	takes := min(300, max(3000/count, 5)) // in milliseconds; longer than a worker lives that begins with the killer run
-	guilty := begin(killer, 0)            // the first run: it kills the worker before others execute
+	takes := min(300, max(3000/count, 5)) // in milliseconds; a worker that executes the killer run lives for a shorter time
+	guilty := begin(killer, 0)            // started first, so that it kills the worker before other runs execute
 	var all []*workflow.Run[int]
 	for range count {
 		all = append(all, begin(beside, takes))

@@ -18,13 +18,15 @@ import (
 
 var (
 	lent = declare("survival.lent", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 20, Initial: time.Millisecond}})
-	// returned completes the step of Lends.
+	// returned is the hook that completes the step of [Lends].
 	returned = workflow.NewHook[string]("returned")
-	// Lends has a step that is completed externally, after a file exists.
+	// Lends is a workflow with a step that is completed from outside. The step is pending when the
+	// gate file exists.
 	Lends = shim.NewWorkflow[workflow.None, string]("survival.lends", "", shim.WorkflowPolicy{})
 )
 
-// registerLends binds a step that publishes its token and returns once the gate exists.
+// registerLends binds [Lends] and its step. The step opens its hook, and returns when the file gate
+// exists.
 func registerLends(w *worker.Worker, gate string) {
 	lent.Bind(w, func(ctx context.Context) (string, error) {
 		later, err := step.Later(ctx, returned)
@@ -48,7 +50,7 @@ func registerLends(w *worker.Worker, gate string) {
 	shim.BindWorkflow(w, Lends, func(ctx workflow.Context, _ workflow.None) (string, error) { return call(ctx, lent) })
 }
 
-// token waits until attempt n of the step publishes its token.
+// token waits until attempt n of a step has opened its hook, and returns the token.
 func (s *site) token(run *workflow.Run[string], n int) string {
 	s.t.Helper()
 	for e, err := range run.Events(s.ctx(), workflow.Types(event.StepHookCreated)) {
@@ -63,8 +65,9 @@ func (s *site) token(run *workflow.Run[string], n int) string {
 	return ""
 }
 
-// A process publishes a token and is killed before its step returns. The token completes the step
-// until the next attempt begins, and is rejected afterwards.
+// TestSTEP13_ATokenOutlivesTheProcessThatHandedItOut proves that the token of an attempt remains
+// valid if its process is killed before the step returns. The token can complete the step until the
+// next attempt begins, and is refused after that.
 func TestSTEP13_ATokenOutlivesTheProcessThatHandedItOut(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +93,7 @@ func TestSTEP13_ATokenOutlivesTheProcessThatHandedItOut(t *testing.T) {
 				t.Errorf("the token of the attempt that was killed: got %v, want ErrHookDisposed", err)
 			}
 			s.until(other, event.StepPending)
-			successor.kill() // no worker has the run
+			successor.kill() // after this, no worker has the run
 			if err := returned.Send(s.ctx(), s.c, tok, "pencil"); err != nil {
 				t.Fatal(err)
 			}

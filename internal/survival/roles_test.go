@@ -29,15 +29,15 @@ import (
 )
 
 const (
-	// patience is the maximum waiting time of a test. It is much longer than needed on a busy
-	// machine.
+	// patience is the maximum duration of a wait. It suffices on a busy machine.
 	patience = 2 * time.Minute
-	// unlimited disables the limit of recoveries for runs whose workers are disturbed at random.
-	// The number of recoveries before progress depends on the speed of the machine.
+	// unlimited is a limit of recoveries that no run reaches. It is for runs whose workers are
+	// disturbed at random, because their number of recoveries before progress depends on the speed
+	// of the machine.
 	unlimited = 1_000_000
 )
 
-// TestMain runs the role that the environment selects, or the tests.
+// TestMain executes the role that the environment selects. Without a role it executes the tests.
 func TestMain(m *testing.M) {
 	role := os.Getenv("SURVIVAL_ROLE")
 	if role == "" {
@@ -69,7 +69,7 @@ func openClient(url string) (store.Store, *workflow.Client, error) {
 	return st, workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))}), nil
 }
 
-// workerProcess runs a worker until SIGTERM.
+// workerProcess runs a worker until it receives SIGTERM.
 func workerProcess() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -91,8 +91,8 @@ func workerProcess() error {
 	return errors.Join(w.Run(ctx), st.Close())
 }
 
-// starterProcess starts the same workflow IDs as other processes from ten goroutines, each twice,
-// and prints the number of runs that it created.
+// starterProcess starts runs from ten goroutines, two for each workflow ID, and prints how many
+// runs it has created. Other processes use the same workflow IDs.
 func starterProcess() error {
 	st, c, err := openClient(os.Getenv("SURVIVAL_STORE"))
 	if err != nil {
@@ -126,7 +126,7 @@ func starterProcess() error {
 	return errors.Join(failed, st.Close())
 }
 
-// process is a child process with captured output.
+// process is a child process whose output is captured.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -134,10 +134,10 @@ type process struct {
 	lines []string
 	more  chan struct{}
 	done  chan struct{}
-	err   error // exit error
+	err   error // error of the exit
 }
 
-// spawn starts the test binary in a role.
+// spawn starts the test binary in a role, with additional environment variables.
 func spawn(t *testing.T, role string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0]), more: make(chan struct{}, 1), done: make(chan struct{})}
@@ -175,14 +175,14 @@ func (p *process) read(out io.Reader) {
 	close(p.done)
 }
 
-// printed returns the output of the process so far.
+// printed returns the output of the process.
 func (p *process) printed() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
 }
 
-// wait returns the first output line that contains text.
+// wait waits for a line of output that contains text, and returns the line.
 func (p *process) wait(text string) string {
 	p.t.Helper()
 	deadline := time.After(patience)
@@ -199,7 +199,7 @@ func (p *process) wait(text string) string {
 				p.t.Fatalf("process ended (%v) and did not print %q, but:\n%s", p.err, text, all)
 			}
 		case <-deadline:
-			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // prints the goroutines of a hanging process
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT) // makes a process that hangs print its goroutines
 			<-p.done
 			p.t.Fatalf("process did not print %q in time, but:\n%s", text, p.printed())
 		}
@@ -213,14 +213,14 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// kill ends the process with SIGKILL: nothing is flushed, no defer runs.
+// kill kills the process with SIGKILL. The process flushes no data and executes no deferred calls.
 func (p *process) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
 	_ = p.exited()
 }
 
-// exited waits for the end of the process.
+// exited waits for the end of the process, and returns its error.
 func (p *process) exited() error {
 	p.t.Helper()
 	select {
@@ -232,10 +232,11 @@ func (p *process) exited() error {
 	}
 }
 
-// site is a SQLite file with a client in this process and the gate file of second.
+// site is a store that several processes use, with a client in this process, and the path of the
+// gate file.
 type site struct {
 	t    *testing.T
-	db   string // path of the database file
+	db   string // path of the database file; empty for Redis
 	url  string
 	gate string
 	st   store.Store
@@ -249,14 +250,14 @@ func newSite(t *testing.T) *site {
 	return s.at("sqlite:" + s.db)
 }
 
-// newRedisSite returns a site on a real Redis server.
+// newRedisSite returns a site with a new Redis server.
 func newRedisSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, gate: filepath.Join(t.TempDir(), "gate")}
 	return s.at(redistest.Start(t).URL())
 }
 
-// at opens the store of the site.
+// at opens the store of the site and a client.
 func (s *site) at(url string) *site {
 	s.t.Helper()
 	s.url = url
@@ -297,7 +298,7 @@ func (s *site) start(d workflow.Definition[workflow.None, string], opts ...workf
 	return run
 }
 
-// underWay returns a worker and a run whose second step the worker executes.
+// underWay returns a worker and a run whose step second the worker is executing.
 func (s *site) underWay(env ...string) (*process, *workflow.Run[string]) {
 	s.t.Helper()
 	p := s.worker(env...)
@@ -306,7 +307,7 @@ func (s *site) underWay(env ...string) (*process, *workflow.Run[string]) {
 	return p, run
 }
 
-// result checks the result of a run.
+// result waits for the result of a run, and fails the test unless it is want.
 func (s *site) result(run *workflow.Run[string], want string) {
 	s.t.Helper()
 	got, err := run.Result(s.ctx())
@@ -315,7 +316,7 @@ func (s *site) result(run *workflow.Run[string], want string) {
 	}
 }
 
-// until follows the log of the run until an event of the type.
+// until follows the log of a run until it contains an event of the type typ.
 func (s *site) until(run *workflow.Run[string], typ event.Type) {
 	s.t.Helper()
 	for _, err := range run.Events(s.ctx(), workflow.Types(typ)) {

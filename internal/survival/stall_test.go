@@ -12,8 +12,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// stall stops a worker with SIGSTOP at a moment when it does not hold the write lock of the file,
-// because the lock would block all other processes.
+// stall stops a worker with SIGSTOP while the worker does not hold the write lock of the file. The
+// lock of a stopped worker would block all other processes.
 func (s *site) stall(p *process) {
 	s.t.Helper()
 	conn := s.connect()
@@ -46,7 +46,7 @@ func (p *process) stopped() bool {
 	for _, file := range threads {
 		stat, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
-			continue // the thread has ended
+			continue // the thread has ended, so it is not running
 		}
 		if err != nil {
 			p.t.Fatal(err)
@@ -58,7 +58,7 @@ func (p *process) stopped() bool {
 	return true
 }
 
-// connect opens the file without the store and does not wait for locks.
+// connect opens the file without the store. The connection does not wait for locks.
 func (s *site) connect() *sqlite.Conn {
 	s.t.Helper()
 	conn, err := sqlite.OpenConn(s.db, sqlite.OpenReadWrite)
@@ -69,8 +69,8 @@ func (s *site) connect() *sqlite.Conn {
 	return conn
 }
 
-// A process that is stopped while it holds the write lock of the file blocks all other writers, but
-// causes no failure.
+// TestSTORE1_WorkerTellsThatTheFileIsLockedAndGoesOn proves that a worker waits, and reports that
+// it does, while another process holds the write lock of the file. No run fails.
 func TestSTORE1_WorkerTellsThatTheFileIsLockedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -11,13 +11,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// poured is the number of chunks that an attempt of pour writes.
+// poured is the number of chunks that an attempt of the step pour writes.
 const poured = 300
 
 var (
 	drops = workflow.NewStream[int]("drops")
 	pour  = declare("survival.pour", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 20}})
-	// Pours has a step that writes a stream, between two chunks of the workflow.
+	// Pours is a workflow that writes a chunk and then executes the step pour, which writes to the
+	// same stream.
 	Pours = shim.NewWorkflow[workflow.None, string]("survival.pours", "", shim.WorkflowPolicy{})
 )
 
@@ -29,7 +30,7 @@ func registerStreams(w *worker.Worker) {
 			}
 		}
 		if step.Attempt(ctx) < 3 {
-			<-ctx.Done() // until the process is killed
+			<-ctx.Done() // the test kills the process
 		}
 		return strconv.Itoa(step.Attempt(ctx)), step.Close(ctx, drops)
 	})
@@ -39,8 +40,10 @@ func registerStreams(w *worker.Worker) {
 	})
 }
 
-// Two workers are killed while their step writes. A reader that follows from the beginning receives
-// the chunks of each attempt from 0 without a gap, and all chunks of the last attempt.
+// TestFLOW8_KilledWritersLeaveWhatTheyWroteAndTheNextAttemptWritesBehindIt proves that chunks of
+// killed writers remain and that the next attempt writes behind them. Two workers are killed while
+// their step writes. A reader must receive the chunks of each attempt from 0 on without a gap, and
+// all chunks of the last attempt.
 func TestFLOW8_KilledWritersLeaveWhatTheyWroteAndTheNextAttemptWritesBehindIt(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) *site{"sqlite": newSite, "redis": newRedisSite} {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// sound checks all invariants of the store.
+// sound fails the test if the store violates an invariant.
 func (s *site) sound() {
 	s.t.Helper()
 	inspector, ok := store.As[store.Inspector](s.st)
@@ -32,7 +32,7 @@ func (s *site) sound() {
 	}
 }
 
-// log returns the event types of the run.
+// log returns the events of a run, each as its number and type.
 func (s *site) log(run *workflow.Run[string]) []string {
 	s.t.Helper()
 	var all []string
@@ -51,12 +51,13 @@ func TestREC1_StoppedWorkerWritesNothingIntoRunThatWasTakenOver(t *testing.T) {
 	stalled, run := s.underWay()
 	s.stall(stalled)
 	successor := s.worker()
-	successor.wait("second 2") // after the claim of the stalled worker has expired
+	successor.wait("second 2") // begins when the claim of the stalled worker has expired
 	s.open()
 	s.result(run, "ab2")
 	want := s.log(run)
 
-	// The step of the stalled worker now succeeds, and the worker tries to record its result.
+	// The step of the stalled worker succeeds after SIGCONT. The worker tries to record the result,
+	// which must have no effect.
 	stalled.signal(syscall.SIGCONT)
 	stalled.wait("session expired")
 	stalled.signal(syscall.SIGTERM)
@@ -84,7 +85,7 @@ func TestREC1_StoppedWorkerGoesOnWithOtherRuns(t *testing.T) {
 	if err := successor.exited(); err != nil {
 		t.Fatal(err)
 	}
-	s.result(s.start(Plain), "a") // only the stalled worker is left
+	s.result(s.start(Plain), "a") // the stalled worker is the only one that is running
 	s.sound()
 }
 
@@ -121,11 +122,11 @@ func TestREC4_RunThatKillsItsWorkersIsSetAside(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Code != "poisoned" || !strings.Contains(failed.Reason, "5 times") {
 		t.Errorf("result is %v, want a RunError with code poisoned", err)
 	}
-	s.result(s.start(Plain), "a") // the last worker is healthy
+	s.result(s.start(Plain), "a") // the last worker is alive
 	s.sound()
 }
 
-// endsBefore reports whether the run ends before the process does.
+// endsBefore reports whether a run ends before a process does.
 func (s *site) endsBefore(run *workflow.Run[string], p *process) bool {
 	s.t.Helper()
 	ended := make(chan error, 1)
@@ -146,12 +147,12 @@ func TestREC7_GracefulStopLetsStepsEndAndHandsRunsOverAtOnce(t *testing.T) {
 	s := newSite(t)
 	leaving, run := s.underWay()
 	leaving.signal(syscall.SIGTERM)
-	s.open() // within the grace period
+	s.open() // the step ends within the grace period
 	if err := leaving.exited(); err != nil {
 		t.Errorf("the worker ended with %v", err)
 	}
 	s.worker()
-	s.result(run, "ab1") // the result of the step was kept
+	s.result(run, "ab1") // the first attempt has completed the step
 	s.sound()
 }
 
@@ -204,7 +205,7 @@ func TestRUN2_SecondProcessStartingTheSameWorkflowIDFindsTheRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	run := s.start(Two, workflow.WithID("order-1"))
-	other, c, err := openClient(s.url) // opens the same file again
+	other, c, err := openClient(s.url) // a second store and client for the same file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestVER1_RunWhoseCodeChangedIsBlockedAndCompletesWhenItIsPutBack(t *testing
 			t.Errorf("the reason lacks %q:\n%s", want, info.Blocked)
 		}
 	}
-	// Another worker with the same code ignores the run and executes others.
+	// A worker with the same code does not get the blocked run again. It executes other runs.
 	s.result(s.start(Plain), "a")
 	if n := strings.Count(changed.printed(), `msg="run is blocked"`); n != 1 {
 		t.Errorf("the run was tried %d times by the same code, want once", n)
@@ -248,7 +249,7 @@ func TestVER1_RunWhoseCodeChangedIsBlockedAndCompletesWhenItIsPutBack(t *testing
 	s.sound()
 }
 
-// info waits until the run has a status.
+// info waits until a run has the status want, and returns its Info.
 func (s *site) info(run *workflow.Run[string], want workflow.Status) workflow.RunInfo {
 	s.t.Helper()
 	for ctx := s.ctx(); ; {
@@ -276,7 +277,7 @@ func TestVER2_WorkerDoesNotClaimWorkflowsItDoesNotKnow(t *testing.T) {
 
 func TestSTORE1_SecondProcessListsAndFollowsWhileAWorkerRuns(t *testing.T) {
 	t.Parallel()
-	s := newSite(t) // this process only reads
+	s := newSite(t) // this process does not execute runs
 	s.worker()
 	run := s.start(Two)
 	s.until(run, event.StepCompleted)

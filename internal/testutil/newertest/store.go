@@ -1,4 +1,4 @@
-// Package newertest simulates a newer release of flowgen with one more event type.
+// Package newertest simulates a newer release of flowgen that has an additional event type.
 package newertest
 
 import (
@@ -16,22 +16,21 @@ import (
 // Type is the number of an event type that no release has.
 const Type = 250
 
-// Store presents a store as the newer release sees it: in the log, events of one known type have
-// the number Type. A worker on it writes and reads events that a worker on the store itself does
-// not know.
+// Store is a store as workers of the newer release use it. In the log, events of the type known
+// have the number Type. Workers that use the underlying store directly cannot decode these events.
 type Store struct {
 	store.Store
 	known event.Type
 }
 
-// New returns a store of the newer release. Events of type known are stored as events of the new
-// type.
+// New returns a store of the newer release. Events of the type known are stored with the number
+// Type.
 func New(st store.Store, known event.Type) *Store { return &Store{st, known} }
 
 // Unwrap returns the underlying store.
 func (s *Store) Unwrap() store.Store { return s.Store }
 
-// Commit writes frames in the form of the newer release.
+// Commit converts frames to the form of the newer release and commits them.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	written := append([]store.Commit(nil), commits...)
 	for i := range written {
@@ -44,7 +43,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return s.Store.Commit(ctx, written)
 }
 
-// Claim claims runs and converts their logs from the form of the newer release.
+// Claim claims runs and converts their logs back.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	got, err := s.Store.Claim(ctx, c)
 	for i := range got.Runs {
@@ -57,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return got, err
 }
 
-// Load reads logs in the form of the newer release.
+// Load loads runs and converts their logs back.
 func (s *Store) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	got, err := s.Store.Load(ctx, loads)
 	for i := range got {
@@ -66,7 +65,8 @@ func (s *Store) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, e
 	return got, err
 }
 
-// write returns a frame in which the events of the known type have the number of the new one.
+// write returns the frame in the form of the newer release: an event of the type known gets the
+// number Type.
 func (s *Store) write(frame []byte) ([]byte, error) {
 	f, err := event.DecodeFrame(frame)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) readAll(frames [][]byte) [][]byte {
 	return read
 }
 
-// read reverses write.
+// read returns the frame with the change of write reversed.
 func (s *Store) read(frame []byte) []byte {
 	if _, err := event.DecodeFrame(frame); !isNewer(err) {
 		return frame
@@ -122,10 +122,10 @@ func (s *Store) read(frame []byte) []byte {
 	return frame
 }
 
-// sumBytes is the length of the checksum at the end of a frame.
+// sumBytes is the number of bytes of the checksum at the end of a frame.
 const sumBytes = 4
 
-// with returns a frame with byte i replaced and the checksum adjusted.
+// with returns the frame with byte i set to b and the checksum adjusted.
 func with(frame []byte, i int, b byte) []byte {
 	f := bytes.Clone(frame)
 	f[i] = b
@@ -134,7 +134,7 @@ func with(frame []byte, i int, b byte) []byte {
 	return f
 }
 
-// isNewer reports whether an error means that a frame is from a newer release.
+// isNewer reports whether an error means that a frame contains an event of the number Type.
 func isNewer(err error) bool {
 	newer, ok := errors.AsType[*event.VersionError](err)
 	return ok && newer.Type == Type

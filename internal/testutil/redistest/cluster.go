@@ -17,7 +17,7 @@ import (
 // Cluster is a Redis Cluster of three masters.
 type Cluster struct {
 	Masters  []*Server
-	Replicas []*Server // number i replicates master i, unless there was a failover
+	Replicas []*Server // replica i replicates master i unless there was a failover
 }
 
 const (
@@ -25,8 +25,8 @@ const (
 	slots   = 16384
 )
 
-// StartCluster starts a cluster, optionally with a replica of each master. It is stopped at the end
-// of the test.
+// StartCluster starts a cluster, which is stopped at the end of the test. If replicas is set, each
+// master has a replica.
 func StartCluster(t testing.TB, replicas bool) *Cluster {
 	t.Helper()
 	c, err := launchCluster(Binary(t), t.TempDir(), replicas)
@@ -52,7 +52,7 @@ func (c *Cluster) URL() string {
 	return "redis+cluster://" + c.Masters[0].Addr + "?addr=" + c.Masters[1].Addr + "&addr=" + c.Masters[2].Addr
 }
 
-// Client returns a client that is closed with the test.
+// Client returns a client of the cluster, which is closed at the end of the test.
 func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	var addrs []string
@@ -96,8 +96,7 @@ func launchCluster(binary, dir string, replicas bool) (*Cluster, error) {
 	return c, nil
 }
 
-// form builds a cluster from the servers: it introduces them to each other and assigns slots and
-// replicas.
+// form makes the servers a cluster: it connects them and assigns slots and replicas.
 func (c *Cluster) form() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
@@ -135,7 +134,7 @@ func (c *Cluster) form() error {
 	})
 }
 
-// connect returns a client for each server, and a function that closes them.
+// connect returns a client for each server, and a function that closes the clients.
 func connect(servers []*Server) (nodes map[*Server]*redis.Client, hangUp func()) {
 	nodes = map[*Server]*redis.Client{}
 	for _, s := range servers {
@@ -148,7 +147,7 @@ func connect(servers []*Server) (nodes map[*Server]*redis.Client, hangUp func())
 	}
 }
 
-// meet introduces a server to another one with its bus port.
+// meet makes the server of node connect to s. It passes the port of the cluster bus of s.
 func meet(ctx context.Context, node *redis.Client, s *Server) error {
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil {
@@ -163,8 +162,8 @@ func meet(ctx context.Context, node *redis.Client, s *Server) error {
 	return node.Do(ctx, "cluster", "meet", host, port, bus).Err()
 }
 
-// agree waits until all servers know each other, all slots are served, and also returns true for
-// the view of each server.
+// agree waits until each server is connected to all others, all slots are served, and also returns
+// true for the output of CLUSTER NODES of each server.
 func (c *Cluster) agree(ctx context.Context, nodes map[*Server]*redis.Client, also func(known string) bool) error {
 	return poll(ctx, "the servers do not agree with each other", func() bool {
 		for _, node := range nodes {

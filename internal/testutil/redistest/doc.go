@@ -2,8 +2,8 @@
 // and a proxy that loses responses.
 //
 // The servers run the redis-server of the machine on free ports of 127.0.0.1 and write to
-// directories of the test. If redis-server is missing, the package manager of the system installs
-// it. If that fails, the test fails. No test is skipped.
+// directories of the test. If redis-server is missing, package redistest installs it with the
+// package manager of the system. If the installation fails, the test fails. No test is skipped.
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 //

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Binary returns the path of redis-server. If it is missing, Binary installs it and logs that. It
-// fails the test if that does not work.
+// Binary returns the path of redis-server. If redis-server is missing, Binary installs it and logs
+// this. If the installation fails, Binary fails the test.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := find()
@@ -32,8 +32,8 @@ var find = sync.OnceValues(func() (string, error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		return path, nil
 	}
-	// Tests of other packages may install at the same time, and apt-get update fails while another
-	// one runs.
+	// The lock is necessary because tests of other packages may install at the same time, and two
+	// concurrent calls of apt-get update fail.
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "redistest-install.lock"), os.O_CREATE|os.O_RDWR, 0o666) //nolint:gosec // tests of other users lock it, too
 	if err != nil {
 		return "", fmt.Errorf("install redis-server: %w", err)
@@ -64,7 +64,7 @@ var find = sync.OnceValues(func() (string, error) {
 // manager is a package manager.
 type manager struct {
 	name     string
-	root     bool // requires root
+	root     bool // whether the command requires root
 	commands []string
 }
 

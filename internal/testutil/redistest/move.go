@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Move migrates the slot of a key to the next master, key by key with a pause between them, as
-// resharding does.
+// Move moves the slot of a key to the next master, as resharding does. It pauses after every 20
+// keys.
 func (c *Cluster) Move(ctx context.Context, key string, pause time.Duration) error {
 	clients, hangUp := connect(c.Masters)
 	defer hangUp()
@@ -54,7 +54,7 @@ func (c *Cluster) Move(ctx context.Context, key string, pause time.Duration) err
 	return nil
 }
 
-// migrate moves the keys of a slot.
+// migrate moves all keys of a slot to another server.
 func migrate(ctx context.Context, from *redis.Client, to *Server, slot int64, pause time.Duration) error {
 	host, port, err := net.SplitHostPort(to.Addr)
 	if err != nil {

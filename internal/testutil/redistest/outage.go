@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Example starts a server for an example, which has no testing.T. It returns the URL of the server
-// and a function that stops it.
+// Example starts a server for an example function, which has no testing.T. It returns the URL of
+// the server and a function that stops the server.
 func Example(settings ...string) (url string, stop func()) {
 	binary, err := find()
 	if err != nil {
@@ -31,11 +31,12 @@ func Example(settings ...string) (url string, stop func()) {
 	}
 }
 
-// Dir returns the directory of the server, with its files.
+// Dir returns the directory in which the server keeps its files.
 func (s *Server) Dir() string { return s.dir }
 
-// RestartWith restarts a killed server with additional settings, which apply to all later restarts
-// as well. It returns when the server answers, which may be before the server has loaded its data.
+// RestartWith restarts a killed server with additional settings. The settings also apply to later
+// restarts. RestartWith returns when the server answers, which may be before the server has loaded
+// its data.
 func (s *Server) RestartWith(t testing.TB, settings ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -44,8 +45,8 @@ func (s *Server) RestartWith(t testing.TB, settings ...string) {
 	s.Restart(t)
 }
 
-// RestartSlowly saves the data of a server, kills it and restarts it with the delay perKey for
-// loading each key. While loading, the server answers LOADING.
+// RestartSlowly saves the data of a server, kills the server, and restarts it with a delay of
+// perKey for each key that it loads. While it loads, the server answers with LOADING.
 func (s *Server) RestartSlowly(t testing.TB, perKey time.Duration) {
 	t.Helper()
 	if err := s.Client(t).Save(t.Context()).Err(); err != nil {
@@ -55,8 +56,8 @@ func (s *Server) RestartSlowly(t testing.TB, perKey time.Duration) {
 	s.RestartWith(t, "--key-load-delay", strconv.FormatInt(perKey.Microseconds(), 10), "--loading-process-events-interval-bytes", "1024")
 }
 
-// LoseTail truncates the append-only file of a killed server, as a power failure does with data
-// that was not yet on disk.
+// LoseTail truncates the append-only file of a killed server by bytes, like a power failure that
+// loses data which was not on disk.
 func (s *Server) LoseTail(t testing.TB, bytes int64) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
@@ -88,7 +89,7 @@ func (s *Server) Signal(t testing.TB, sig os.Signal) {
 	}
 }
 
-// Pid returns the process id of the running server.
+// Pid returns the process ID of the running server.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

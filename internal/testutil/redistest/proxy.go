@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Proxy forwards connections of clients to a server and can disturb them.
+// Proxy forwards the connections of clients to a server, and can disturb them.
 type Proxy struct {
 	Addr string
 
@@ -21,8 +21,9 @@ type Proxy struct {
 	closed bool
 }
 
-// Harm decides the treatment of a piece of data. It is called for each piece read from the network
-// and may block to delay it. It may be called concurrently.
+// Harm returns the treatment of a piece of data. answer is set if the server has sent the piece.
+// The proxy calls Harm for each piece that it reads from the network. Harm may block to delay the
+// piece, and must be safe for concurrent use.
 type Harm func(answer bool, piece []byte) Verdict
 
 // Verdict is the treatment of a piece of data.
@@ -38,8 +39,8 @@ const (
 	Cut
 )
 
-// NewProxy starts a proxy, which is stopped at the end of the test. It forwards everything until Do
-// is called.
+// NewProxy starts a proxy, which is stopped at the end of the test. The proxy forwards all data
+// until Do is called.
 func NewProxy(t testing.TB, server string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,14 +60,15 @@ func NewProxy(t testing.TB, server string) *Proxy {
 	return p
 }
 
-// Do sets the treatment of all further data. A nil Harm forwards everything.
+// Do sets the treatment of all further data. If h is nil, the proxy forwards all data.
 func (p *Proxy) Do(h Harm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.harm = h
 }
 
-// Redirect forwards new connections to another server and closes the existing ones.
+// Redirect makes the proxy forward new connections to another server. It closes the existing
+// connections.
 func (p *Proxy) Redirect(server string) {
 	p.mu.Lock()
 	p.server = server
@@ -105,7 +107,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep registers both sides of a connection. It returns false if the proxy is closed.
+// keep registers both sides of a connection. It returns false if the proxy has been closed.
 func (p *Proxy) keep(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +119,7 @@ func (p *Proxy) keep(client, server net.Conn) bool {
 	return true
 }
 
-// pass copies data until one side closes the connection or the verdict ends it.
+// pass copies data until one side closes the connection or a verdict closes it.
 func (p *Proxy) pass(from, to net.Conn, answer bool) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
@@ -134,7 +136,7 @@ func (p *Proxy) pass(from, to net.Conn, answer bool) {
 	}
 }
 
-// forward applies the verdict for a piece and reports whether the connection continues.
+// forward executes the verdict for a piece, and reports whether the connection remains open.
 func (p *Proxy) forward(to io.Writer, answer bool, piece []byte) bool {
 	p.mu.Lock()
 	harm := p.harm

@@ -29,11 +29,11 @@ type Server struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	guard  *exec.Cmd
-	leash  io.Closer // keeps the guard process waiting until closed
+	leash  io.Closer // if closed, the guard process kills the server
 }
 
-// Start starts a server with additional settings, such as "--appendonly", "yes". It is stopped at
-// the end of the test.
+// Start starts a server with additional settings, such as "--appendonly", "yes". The server is
+// stopped at the end of the test.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return startFrom(t, Binary(t), t.TempDir(), settings...)
@@ -55,13 +55,14 @@ func startFrom(t testing.TB, binary, dir string, settings ...string) *Server {
 	return s
 }
 
-// launch starts a server in a directory. It retries with another port if another process takes the
-// free port first.
+// launch starts a server in a directory. If another process takes the free port first, launch tries
+// another port.
 func launch(binary, dir string, settings []string) (*Server, error) {
 	return launchConfigured(binary, dir, nil, append([]string{"--save", "", "--appendonly", "no"}, settings...))
 }
 
-// launchConfigured is like launch with additional arguments before all others.
+// launchConfigured is like launch, but passes before as the first arguments, and no default
+// settings.
 func launchConfigured(binary, dir string, before, settings []string) (*Server, error) {
 	var err error
 	for range 10 {
@@ -99,7 +100,7 @@ func freePorts() (port, bus int, err error) {
 // URL returns the URL of the server.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
-// Client returns a client that is closed with the test.
+// Client returns a client of the server, which is closed at the end of the test.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr})
@@ -107,7 +108,7 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// Kill ends the server with SIGKILL. Further calls have no effect.
+// Kill kills the server with SIGKILL. It has no effect if the server is not running.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,15 +152,15 @@ func (s *Server) start() error {
 	return nil
 }
 
-// await blocks until the server with this process ID answers, because another one may have taken
-// the port.
+// await waits until the server on the port answers with the process ID pid. Another server may have
+// taken the port.
 func (s *Server) await(pid int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
 	return poll(ctx, "the server does not answer", func() bool {
-		probe, err := net.Dial("tcp", s.Addr) // the client would log the failure
+		probe, err := net.Dial("tcp", s.Addr) // a failed probe is not logged, unlike a failed connection of the client
 		if err != nil {
 			return false
 		}
@@ -169,7 +170,8 @@ func (s *Server) await(pid int) error {
 	})
 }
 
-// watch starts a process that kills the server when this process ends for any reason.
+// watch starts a guard process. It kills the server when the test process ends, for whatever
+// reason.
 func (s *Server) watch(pid int) error {
 	s.guard = exec.Command("sh", "-c", "read _; kill -9 "+strconv.Itoa(pid))
 	in, err := s.guard.StdinPipe()
@@ -183,7 +185,7 @@ func (s *Server) watch(pid int) error {
 	return nil
 }
 
-// lastLog returns the last log lines of the server for an error message.
+// lastLog returns the last line of the server's log, for error messages.
 func (s *Server) lastLog() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil || len(b) == 0 {
@@ -192,7 +194,8 @@ func (s *Server) lastLog() string {
 	return ": " + lastLine(b)
 }
 
-// poll calls done until it returns true.
+// poll calls done until done returns true. It returns an error with the text otherwise if ctx ends
+// first.
 func poll(ctx context.Context, otherwise string, done func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -206,7 +209,7 @@ func poll(ctx context.Context, otherwise string, done func() bool) error {
 	return nil
 }
 
-// StartSentinel starts a Sentinel that monitors a master under a name.
+// StartSentinel starts a Sentinel that monitors a master under the given name.
 func StartSentinel(t testing.TB, name string, master *Server) *Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -214,7 +217,7 @@ func StartSentinel(t testing.TB, name string, master *Server) *Server {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	file := filepath.Join(dir, "sentinel.conf") // the Sentinel writes to it
+	file := filepath.Join(dir, "sentinel.conf") // in a file, because the Sentinel changes its configuration
 	conf := fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 1000\n", name, host, port, name)
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared contains the servers that all tests of a binary share, because starting a server for each
-// test would take most of the time.
+// shared contains the servers that all tests of a binary share. Without them, starting a server for
+// each test would take most of the time.
 var shared struct {
 	mu      sync.Mutex
 	dir     string
@@ -19,8 +19,8 @@ var shared struct {
 	cluster *Cluster
 }
 
-// Main runs the tests of a package, stops the shared servers, and fails if goroutines leak. It is
-// called by TestMain and does not return.
+// Main executes the tests of a package and stops the shared servers. It then fails if goroutines
+// leak. TestMain calls Main, which does not return.
 func Main(m *testing.M) {
 	code := m.Run()
 	stopShared()
@@ -33,8 +33,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks returns an error if goroutines leak. It waits for goroutines of go-redis that try to
-// connect, which sleep for up to a second before they notice that the client was closed.
+// leaks returns an error if goroutines leak. It waits several seconds for goroutines of go-redis
+// that try to connect. Such a goroutine sleeps for up to a second before it notices that its client
+// was closed.
 func leaks() error {
 	err := goleak.Find()
 	for range 5 {
@@ -60,8 +61,8 @@ func stopShared() {
 	}
 }
 
-// sharedDir returns a directory that exists as long as the shared servers. The caller holds the
-// lock.
+// sharedDir returns a directory that exists as long as the shared servers. The caller must hold
+// shared.mu.
 func sharedDir(t testing.TB) string {
 	t.Helper()
 	if shared.dir == "" {
@@ -74,7 +75,7 @@ func sharedDir(t testing.TB) string {
 	return shared.dir
 }
 
-// Shared returns the server that all tests of the binary share. TestMain must call Main. Each test
+// Shared returns the server that all tests of a binary share. TestMain must call Main. Each test
 // must use its own key prefix.
 func Shared(t testing.TB) *Server {
 	t.Helper()
@@ -91,7 +92,7 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// SharedCluster returns the cluster that all tests of the binary share. TestMain must call Main.
+// SharedCluster returns the cluster that all tests of a binary share. TestMain must call Main.
 func SharedCluster(t testing.TB) *Cluster {
 	t.Helper()
 	binary := Binary(t)
@@ -109,5 +110,5 @@ func SharedCluster(t testing.TB) *Cluster {
 
 var prefixes atomic.Int64
 
-// Prefix returns a key prefix that is unique in this binary.
+// Prefix returns a key prefix that no other test of the binary uses.
 func Prefix() string { return fmt.Sprintf("t%d", prefixes.Add(1)) }

@@ -10,20 +10,20 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Described is the workflow of the scene Entries. A starting worker adds its description to the
-// catalogue.
+// Described is the name of the workflow in the scene Entries. A worker that starts adds the
+// description of the workflow to the catalogue.
 const Described = "repair.sleeping"
 
-// EntryID returns the ID of the nth journal entry in the scene Entries, which has entries 0 to 2.
+// EntryID returns the ID of journal entry n in the scene Entries. The scene has the entries 0 to 2.
 func EntryID(n int) string { return fmt.Sprintf("%012x%016x", 1000+n, n) }
 
-// SavedView is the name of the view in the scene Entries. An operator saves it again when the scene
-// finishes.
+// SavedView is the name of a view in the scene Entries. The operator saves this view again when the
+// scene finishes.
 const SavedView = "Night shift"
 
 // Entries returns a sleeping run in a store with journal entries, catalogue entries and two views.
-// When the scene finishes, all of them must exist in order, once, and with their outcomes. An entry
-// written at that time must exist as well, and no further view.
+// When the scene finishes, all entries must exist once, in order and with their outcomes, together
+// with an entry that is written then. The store must have no other views.
 func (w *World) Entries() *Scene {
 	w.T.Helper()
 	for n := range 3 {
@@ -57,7 +57,7 @@ func (w *World) enter(n int, outcome string) {
 	}
 }
 
-// entered fails the test unless the journal and the catalogue have the expected contents.
+// entered fails the test unless the journal and the catalogue contain exactly the expected entries.
 func (w *World) entered() {
 	w.T.Helper()
 	page, err := store.Journal(w.Ctx, w.entries(), store.JournalQuery{})
@@ -88,7 +88,7 @@ func (w *World) save(name string) {
 	}
 }
 
-// viewed fails the test unless exactly these views exist.
+// viewed fails the test unless the store has exactly the given views.
 func (w *World) viewed(want ...string) {
 	w.T.Helper()
 	i := able[store.Inspector](w)
@@ -114,7 +114,8 @@ func (w *World) viewed(want ...string) {
 
 func (w *World) entries() store.Entries { return able[store.Entries](w) }
 
-// able returns the store as an optional interface that it must implement.
+// able returns the store as the optional interface T. It fails the test if the store does not
+// implement T.
 func able[T any](w *World) T {
 	w.T.Helper()
 	s, ok := store.As[T](w.Store)

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The workflows of these tests in the form of generated code.
+// The workflows of the repair tests, written like generated code.
 
 type stepFunc = func(context.Context, string) (string, error)
 
@@ -18,7 +18,7 @@ type stepArgs struct {
 	In string `json:"in"`
 }
 
-// loop is the number of continuations and the duration of the final sleep.
+// loop is an input: the number of continuations, and the duration of the final sleep.
 type loop struct {
 	Times int           `json:"times"`
 	For   time.Duration `json:"for"`
@@ -45,7 +45,7 @@ var (
 	answers = workflow.NewTopic[string]("repair-answers")
 )
 
-// register binds the workflows. The first attempt of the shaky step fails.
+// register binds the workflows and steps. The first attempt of the step shaky fails.
 func register(r workflow.Registrar) {
 	echo.Bind(r, func(_ context.Context, in string) (string, error) { return in, nil })
 	shaky.Bind(r, func(ctx context.Context, in string) (string, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Lives fails the test if repairs find damage in a store with active workers, or modify any of
-// their runs.
+// Lives fails the test if a repair finds damage in a healthy store with active workers, or changes
+// a run. The repairs are executed while the workers execute runs.
 func (w *World) Lives(runs int) {
 	w.T.Helper()
 	defer w.Work()()
@@ -33,7 +33,7 @@ func (w *World) Lives(runs int) {
 		w.send(asks.Run, "that", "one")
 		w.send(asks.Run, "it", "two")
 		scenes = append(scenes, started(w, begetting, time.Second, "the child slept"), started(w, looping, loop{2, time.Second}, "looped"))
-		s.Want = "" // canceled, or completed before that
+		s.Want = "" // the outcome is unknown: the next run cancels this run, unless it has completed
 		scenes = append(scenes, s, next, asks)
 	}
 	got := map[event.RunID]string{}
@@ -52,7 +52,7 @@ func (w *World) Lives(runs int) {
 	w.sound(nil)
 }
 
-// repairUntil runs repairs until done is closed.
+// repairUntil repairs the store again and again until done is closed. n identifies the repairer.
 func (w *World) repairUntil(done <-chan struct{}, n int) {
 	for {
 		report, err := fsck.Repair(w.Ctx, w.Store, fsck.Options{By: store.SessionID(fmt.Sprintf("fsck-%d", n))})

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Refuses fails the test unless a rebuild does nothing for runs that have changed since they were
+// Refuses fails the test unless a rebuild refuses to change runs that have changed since they were
 // read.
 func (w *World) Refuses() {
 	w.T.Helper()
@@ -26,8 +26,8 @@ func (w *World) Refuses() {
 	part := w.examine()[w.Partition(waits.Run)]
 	seen := part.Snapshot.Runs[waits.Run]
 
-	// A message wakes the run, another run gets its workflow ID, and a run is created under an ID
-	// that was unused.
+	// After the store was read, a message wakes the run, another run gets its workflow ID, and a
+	// run is created with an unused ID.
 	w.send(waits.Run, "that", "one")
 	w.send(waits.Run, "it", "two")
 	w.ends(&Scene{Run: waits.Run, Want: waits.Want, Finish: waits.Finish})

@@ -21,27 +21,30 @@ import (
 // repairers is the number of concurrent repairs.
 const repairers = 10
 
-// Want describes the expected repair.
+// Want describes the expected result of a repair.
 type Want struct {
-	// Invariants contains the numbers of the expected findings, in order and without duplicates.
+	// Invariants contains the numbers of the invariants that the check must find violated, in order
+	// and without duplicates.
 	Invariants []int
-	// Run is the run whose audit trail is checked: the run of the scene if empty, its other run if
-	// "other".
+	// Run is the run whose audit trail is checked. If Run is empty, it is the run of the scene. If
+	// Run is "other", it is the other run of the scene.
 	Run event.RunID
-	// Reason is the reason of the only new entry. There is no entry if it is empty.
+	// Reason is the reason in the new audit entry. It is empty if there must be no entry.
 	Reason store.Reason
-	// Then is the reason of a second entry. There is none if it is empty.
+	// Then is the reason in a second audit entry. It is empty if there must be no second entry.
 	Then store.Reason
-	// Remaining contains the numbers of the findings that cannot be repaired.
+	// Remaining contains the numbers of the invariants that remain violated, because no repair is
+	// possible.
 	Remaining []int
-	// Stays reports whether no worker can complete the run.
+	// Stays is set if no worker can complete the run after the repair.
 	Stays bool
-	// Keeps reports whether the owning session keeps the run under its fence, so that no other
-	// worker can complete it.
+	// Keeps is set if the session that owns the run keeps it with its fence. In this case no other
+	// worker can complete the run.
 	Keeps bool
 }
 
-// Repairs fails the test unless the damage is found, explained, and repaired exactly once.
+// Repairs damages a scene and repairs the store. It fails the test unless the damage is found,
+// explained, and repaired exactly once.
 func (w *World) Repairs(s *Scene, damage func(), want Want) {
 	w.T.Helper()
 	switch want.Run {
@@ -122,8 +125,8 @@ func (w *World) Repair(opts fsck.Options) *fsck.Report {
 	return report
 }
 
-// together is a store that returns the scan of a partition to all repairs before any of them can
-// act on it.
+// together is a store for concurrent repairs. All of them read a partition before any of them can
+// change it.
 type together struct {
 	store.Store
 
@@ -143,7 +146,7 @@ func newTogether(st store.Store) *together {
 // Unwrap returns the store.
 func (g *together) Unwrap() store.Store { return g.Store }
 
-// ReadPartition returns when all repairs have called it.
+// ReadPartition reads a partition. It returns when all repairs have read the partition.
 func (g *together) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
 	r, ok := store.As[store.Rebuilder](g.Store)
 	if !ok {
@@ -162,8 +165,8 @@ func (g *together) ReadPartition(ctx context.Context, partition int) (*store.Par
 	return part, err
 }
 
-// concurrently runs ten repairs at the same time. It fails the test if a fix is applied twice, and
-// returns the applied fixes.
+// concurrently executes ten repairs at the same time, and returns the fixes that they have applied.
+// It fails the test if a fix is applied twice.
 func (w *World) concurrently() []fsck.Fix {
 	w.T.Helper()
 	reports, errs := make([]*fsck.Report, repairers), make([]error, repairers)
@@ -196,7 +199,7 @@ func (w *World) concurrently() []fsck.Fix {
 	return repaired
 }
 
-// sound fails the test if an invariant is violated that is not in remaining.
+// sound fails the test unless exactly the invariants in remaining are violated.
 func (w *World) sound(remaining []int) {
 	w.T.Helper()
 	report := w.Repair(fsck.Options{DryRun: true})
@@ -216,13 +219,14 @@ func (w *World) sound(remaining []int) {
 	}
 }
 
-// owner fails the test unless the owner of a run has kept it, if expected, or the run has no owner
-// and an epoch with which the next claim gets a new one [F2].
+// owner fails the test unless the run has the expected owner after a repair. If want.Keeps is set,
+// this is the earlier owner. Otherwise the run has no owner, and its epoch is high enough that the
+// next claim gets a new epoch [F2].
 func (w *World) owner(before store.Record, want Want) {
 	w.T.Helper()
 	r := w.runs()[before.Run]
 	if r == nil && !want.Keeps {
-		return // the repair has removed the rest of the run
+		return // the repair has removed all data of the run
 	} else if r == nil {
 		w.T.Fatalf("run %s is gone", before.Run)
 	}
@@ -240,7 +244,7 @@ func (w *World) owner(before store.Record, want Want) {
 	}
 }
 
-// fenced fails the test unless a run refuses what its former owner writes.
+// fenced fails the test unless a commit of the former owner is refused.
 func (w *World) fenced(before store.Record) {
 	w.T.Helper()
 	got, err := w.Store.Commit(w.Ctx, []store.Commit{{
@@ -251,7 +255,7 @@ func (w *World) fenced(before store.Record) {
 	}
 }
 
-// explains fails the test unless an operator can see why a run was quarantined.
+// explains fails the test unless Info shows why a run was quarantined.
 func (w *World) explains(want Want) {
 	w.T.Helper()
 	if want.Reason != store.ReasonDamagedLog {
@@ -274,7 +278,8 @@ func numbers(found []fsck.Finding) []int {
 	return slices.Compact(all)
 }
 
-// audits fails the test unless the audit trail of a run contains the expected entry once.
+// audits fails the test unless exactly the expected entries were added to the audit trail of a run.
+// before is the earlier number of entries.
 func (w *World) audits(want Want, before int) {
 	w.T.Helper()
 	var got []store.Reason
@@ -310,7 +315,7 @@ func (w *World) audit(run event.RunID) []store.AuditEntry {
 	return all
 }
 
-// dump returns all data of the store.
+// dump returns all data of the store, for comparison.
 func (w *World) dump() any {
 	if w.Dump != nil {
 		return w.Dump()
@@ -322,7 +327,7 @@ func (w *World) dump() any {
 	return all
 }
 
-// logs returns the frames of all runs.
+// logs returns the frames of all runs, for comparison.
 func (w *World) logs() map[event.RunID]string {
 	all := map[event.RunID]string{}
 	for id, r := range w.runs() {
@@ -333,7 +338,7 @@ func (w *World) logs() map[event.RunID]string {
 	return all
 }
 
-// Each runs a subtest for each case.
+// Each executes test as a subtest for each case.
 func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { test(t, c) })

@@ -10,23 +10,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Scene is a run in some state, without an active worker.
+// Scene is a run in some state, in a store without a worker.
 type Scene struct {
 	Run     event.RunID
-	Other   event.RunID     // another run of the scene, if any
-	Session store.SessionID // the session that owns the run, if any
-	Item    event.ItemID    // an item in its inbox, if any
+	Other   event.RunID     // another run of the scene; may be empty
+	Session store.SessionID // session that owns the run; may be empty
+	Item    event.ItemID    // an item in the inbox of the run; may be empty
 
-	// Finish provides what the run waits for, runs a worker, and returns the outcome of the run.
-	// Want is the expected outcome.
+	// Finish sends the run the messages for which it waits, advances the clock if necessary, and
+	// returns the outcome of the run. A worker must be active. Want is the expected outcome.
 	Finish func() string
 	Want   string
 }
 
-// long is a tag and workflow ID that is too long for the compact form in which a store keeps a run.
+// long is a text for tags and workflow IDs. It is too long for the compact form in which a store
+// may keep a run.
 const long = "far too long to be kept in one short piece of memory beside the rest of what is known of a run"
 
-// started starts a run with an expected outcome.
+// started starts a run whose expected outcome is want.
 func started[In any](w *World, d workflow.Definition[In, string], in In, want string, opts ...workflow.StartOption) *Scene {
 	w.T.Helper()
 	run, err := d.Start(w.Ctx, w.Client, in, opts...)
@@ -36,7 +37,7 @@ func started[In any](w *World, d workflow.Definition[In, string], in In, want st
 	return &Scene{Run: run.ID(), Want: want, Finish: func() string { return w.outcome(run) }}
 }
 
-// outcome waits for the end of a run.
+// outcome waits for the end of a run. It returns the result, or "failed".
 func (w *World) outcome(run *workflow.Run[string]) string {
 	w.T.Helper()
 	type end struct {
@@ -70,14 +71,14 @@ func (w *World) Created(opts ...workflow.StartOption) *Scene {
 	return started(w, working, "worked", "worked", opts...)
 }
 
-// Delayed starts a run with a delay of an hour.
+// Delayed returns a run that is delayed by an hour.
 func (w *World) Delayed() *Scene {
 	s := w.Created(workflow.WithDelay(time.Hour))
 	s.later(w)
 	return s
 }
 
-// later advances the clock by two hours before the run is finished.
+// later changes Finish so that it first advances the clock by two hours.
 func (s *Scene) later(w *World) {
 	finish := s.Finish
 	s.Finish = func() string {
@@ -86,7 +87,7 @@ func (s *Scene) later(w *World) {
 	}
 }
 
-// parks runs a worker until the run is parked, and stops the worker.
+// parks starts a worker, waits until the run is parked with the given status, and stops the worker.
 func (w *World) parks(s *Scene, status event.Status) *Scene {
 	w.T.Helper()
 	stop := w.Work()
@@ -177,7 +178,7 @@ func (w *World) ends(s *Scene) *Scene {
 	return s
 }
 
-// Owned makes a session the owner of a scene's run. The session does nothing with it.
+// Owned makes a session the owner of a scene's run. The session belongs to no worker.
 func (w *World) Owned(s *Scene) *Scene {
 	w.T.Helper()
 	w.claim(s)
@@ -198,7 +199,7 @@ func (w *World) claim(s *Scene) store.Fence {
 	return c.Fence
 }
 
-// Blocked blocks the run of a scene, as a worker with incompatible code does.
+// Blocked blocks the run of a scene, as a worker with other code would.
 func (w *World) Blocked(s *Scene) *Scene {
 	w.T.Helper()
 	fence, rec := w.claim(s), w.Record(s.Run)
@@ -219,7 +220,7 @@ func (w *World) Blocked(s *Scene) *Scene {
 	return s
 }
 
-// Queued returns a run that sleeps under a workflow ID. Another run, s.Other, waits for its end.
+// Queued returns a run that sleeps under a workflow ID. Another run, s.Other, is queued behind it.
 func (w *World) Queued(workflowID string) *Scene {
 	w.T.Helper()
 	s := w.Sleeping(workflow.WithID(workflowID))
@@ -230,7 +231,7 @@ func (w *World) Queued(workflowID string) *Scene {
 	return s
 }
 
-// Long returns start options that maximize the data of a run.
+// Long returns start options that make the data of a run as large as possible.
 func Long(name string) []workflow.StartOption {
 	return []workflow.StartOption{
 		workflow.WithID(name + " " + long), workflow.WithTags(map[string]string{"long": long, "name": name}), workflow.WithRetention(time.Hour + 1),

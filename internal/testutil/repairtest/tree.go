@@ -10,9 +10,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Scenes of runs that have to do with others.
+// Scenes in which a run is related to other runs.
 
-// Continued returns a run that has continued as another one, s.Other, which sleeps.
+// Continued returns a run that was continued by another run, s.Other, which sleeps.
 func (w *World) Continued(opts ...workflow.StartOption) *Scene {
 	w.T.Helper()
 	s := started(w, looping, loop{1, time.Hour}, "looped", opts...)
@@ -27,7 +27,7 @@ func (w *World) Continued(opts ...workflow.StartOption) *Scene {
 }
 
 // Parent returns a run that waits for its child, s.Other, which sleeps. The outbox record that
-// created the child is answered.
+// created the child is in the phase answered.
 func (w *World) Parent() *Scene {
 	w.T.Helper()
 	s := started(w, begetting, time.Hour, "the child slept")
@@ -55,14 +55,14 @@ func (w *World) Parent() *Scene {
 	return s
 }
 
-// Settled returns a parent whose outbox records are all confirmed.
+// Settled returns a parent like Parent whose outbox records are all confirmed.
 func (w *World) Settled() *Scene {
 	w.T.Helper()
 	s := w.Parent()
 	for len(w.outbox()) > 0 {
 		before := w.outbox()
 		w.Clock.Advance(store.Horizon)
-		stop := w.Work() // a starting worker delivers the outbox
+		stop := w.Work() // a worker that starts delivers outbox records
 		w.until("the records got further", func() (bool, error) { return !cmp.Equal(before, w.outbox()), nil })
 		stop()
 	}
@@ -79,7 +79,8 @@ func (w *World) outbox() []store.Outgoing {
 	return all
 }
 
-// EndsUnheard ends the child of a scene and deletes the record of its end.
+// EndsUnheard ends the child of a scene. It then deletes the outbox record that would notify the
+// parent.
 func (w *World) EndsUnheard(s *Scene) {
 	w.T.Helper()
 	child := &Scene{Run: s.Other}

@@ -16,27 +16,28 @@ import (
 )
 
 const (
-	// patience is the maximum duration of every wait.
+	// patience is the maximum duration of a wait.
 	patience = 20 * time.Second
-	// lease is longer than the virtual time of any test.
+	// lease is longer than the virtual time that passes in a test.
 	lease = 80_000 * time.Hour
 )
 
-// World is a store with a stopped clock, and a client of the store.
+// World is a store with a virtual clock, and a client of the store.
 type World struct {
 	T      *testing.T
 	Ctx    context.Context
 	Store  store.Store
 	Client *workflow.Client
 	Clock  *storetest.Clock
-	// Dump returns all data of the store for comparison. If it is nil, a snapshot contains
-	// everything.
+	// Dump returns all data of the store, for comparison. It may be nil if a snapshot shows all
+	// data.
 	Dump func() any
 
 	ids storetest.IDs
 }
 
-// New returns a world for a store that uses the clock. Both are closed at the end of the test.
+// New returns a world for a store that uses the given clock. The store and the client are closed at
+// the end of the test.
 func New(t *testing.T, st store.Store, clock *storetest.Clock) *World {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -54,7 +55,7 @@ func New(t *testing.T, st store.Store, clock *storetest.Clock) *World {
 // Work starts a worker and returns a function that stops it.
 func (w *World) Work() (stop func()) {
 	w.T.Helper()
-	// Claims must not expire when the clock is advanced.
+	// Claims must not expire when a test advances the clock.
 	wk := worker.New(w.Client, worker.Config{Heartbeat: lease / 4, ClaimExpiry: lease})
 	register(wk)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,8 +76,8 @@ func (w *World) Work() (stop func()) {
 	return stop
 }
 
-// until waits for a condition and advances the clock slightly, because an alarm computed from the
-// virtual time may be set too late while the clock is advanced.
+// until waits until ok returns true. From time to time it advances the clock by six seconds,
+// because an alarm that is computed while the clock is advanced may be too late.
 func (w *World) until(what string, ok func() (bool, error)) {
 	w.T.Helper()
 	deadline := time.NewTimer(patience)
@@ -108,7 +109,7 @@ func (w *World) records() []store.Record {
 	return all
 }
 
-// Must returns v, or fails the test if err is not nil.
+// Must returns v. It fails the test if err is not nil.
 func Must[T any](t testing.TB, v T, err error) T {
 	t.Helper()
 	if err != nil {
@@ -117,7 +118,7 @@ func Must[T any](t testing.TB, v T, err error) T {
 	return v
 }
 
-// examine reads the whole store.
+// examine returns the state of all partitions of the store.
 func (w *World) examine() []*store.PartitionState {
 	w.T.Helper()
 	r := able[store.Rebuilder](w)
@@ -132,7 +133,7 @@ func (w *World) examine() []*store.PartitionState {
 	return all
 }
 
-// runs returns all runs of the store.
+// runs returns the states of all runs in the store.
 func (w *World) runs() map[event.RunID]*store.RunState {
 	w.T.Helper()
 	all := map[event.RunID]*store.RunState{}

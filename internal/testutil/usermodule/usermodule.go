@@ -1,4 +1,5 @@
-// Package usermodule creates user modules for tests of tools that read them.
+// Package usermodule creates modules like those of users, for tests of tools that read such
+// modules.
 package usermodule
 
 import (
@@ -16,8 +17,8 @@ import (
 
 const path = "github.com/flowgen/flowgen"
 
-// New creates the module example.com/user, which requires this module in its current state, with
-// files by name, and returns its directory.
+// New creates the module example.com/user with the given files and returns its directory. The
+// module requires this module in its current state.
 func New(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := Directory(t)
@@ -33,17 +34,19 @@ func New(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// inUse contains the numbers of the module directories in use. The lowest free number is used next.
+// inUse contains the numbers of the directories in use. The next module gets the lowest free
+// number.
 var inUse struct {
 	sync.Mutex
 	root  string
-	lock  *flock.Flock // of root, until the process ends
+	lock  *flock.Flock // locks root until the process ends
 	taken map[int]bool
 }
 
-// takeRoot locks and returns a directory for the modules of this process. Its name depends on the
-// package under test only, so that the build cache also serves later executions of its tests.
-// Processes that test a package at the same time have different ones.
+// takeRoot locks and returns a directory for the modules of this process. The name of the directory
+// depends only on the package under test and a number. Later executions of the same tests can
+// therefore use the build cache. Processes that test a package at the same time get different
+// numbers.
 func takeRoot() (string, *flock.Flock, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -58,14 +61,14 @@ func takeRoot() (string, *flock.Flock, error) {
 			return "", nil, fmt.Errorf("lock %s: %w", root, err)
 		}
 		if locked {
-			return root, lock, os.RemoveAll(root) // a process that was killed may have left it
+			return root, lock, os.RemoveAll(root) // a killed process may have left the directory
 		}
 	}
 }
 
-// Directory returns an empty directory, which is removed at the end of the test. A later test
-// reuses its path, so that files with the same content are in the build cache, which depends on the
-// path.
+// Directory returns an empty directory, which is removed at the end of the test. Later tests get
+// the same path. The build cache depends on the path, so it contains their files if the content is
+// the same.
 func Directory(t testing.TB) string {
 	t.Helper()
 	inUse.Lock()
@@ -91,16 +94,16 @@ func Directory(t testing.TB) string {
 		defer inUse.Unlock()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
-			return // reserved for this test
+			return // the number remains in use, because the directory exists
 		}
 		delete(inUse.taken, number)
-		_ = os.Remove(inUse.root) // succeeds for the last directory; recreated on demand
+		_ = os.Remove(inUse.root) // succeeds for the last module; the next module creates the directory again
 	})
 	return dir
 }
 
-// GoMod returns the go.mod of a user module. It requires this module at its current directory, and
-// has the requirements of this module.
+// GoMod returns the content of go.mod for a user module. It contains the requirements of this
+// module, and a requirement on this module in its current directory.
 func GoMod(t testing.TB) string {
 	t.Helper()
 	root := Root(t)
@@ -111,7 +114,8 @@ func GoMod(t testing.TB) string {
 	return strings.Replace(string(own), "module "+path, "module example.com/user", 1) + "\nrequire " + path + " v0.0.0\n\nreplace " + path + " => " + root + "\n"
 }
 
-// Root returns the root directory of this module, at or below which the test runs.
+// Root returns the root directory of this module. The test must be executed in the root directory
+// or below it.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -130,7 +134,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Write writes a file of a module and creates its directory.
+// Write writes a file of a module. It creates the directory of the file.
 func Write(t testing.TB, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, filepath.FromSlash(name))

@@ -12,15 +12,15 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// The database stores are left out of programs that are built with the tag inmemory. The race
-// detector requires that all linked packages are compiled anew, and for SQLite and the Redis client
-// that takes longer than the tests.
+// Programs that are built with the tag inmemory do not link the database stores. With the race
+// detector, all linked packages are compiled anew. For SQLite and the Redis client this takes
+// longer than the tests themselves.
 func init() {
 	openSQLite, openRedis, openCluster = onFile, onServer, onCluster
 	Stores["sqlite"] = func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) }
 }
 
-// OpenSQLite opens a store in a file.
+// OpenSQLite opens a store in the file at path.
 func OpenSQLite(t *testing.T, path string) store.Store {
 	t.Helper()
 	return onFile(t, path, nil)
@@ -44,7 +44,7 @@ func onServer(t *testing.T, partitions int, c store.Clock) store.Store {
 	return st
 }
 
-// onCluster opens a store on the cluster that all tests of the binary share. TestMain must call
+// onCluster opens a store on the cluster that all tests of a binary share. TestMain must call
 // redistest.Main.
 func onCluster(t *testing.T, partitions int, c store.Clock) store.Store {
 	t.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Mortal is a worker process that its code may end like os.Exit, as far as one process can simulate
-// that: from then on the store receives nothing from it.
+// Mortal is a worker that its code can end like os.Exit. It simulates this within one process:
+// after its death, the store receives no call from the worker.
 type Mortal struct {
 	w      *World
 	name   string
@@ -27,14 +27,14 @@ type Mortal struct {
 	worker *worker.Worker
 }
 
-// die does not return.
+// die kills the worker. It must be called on a goroutine of the worker and does not return there.
 func (m *Mortal) die() {
 	m.dead.Store(true)
 	engine.Kill(m.worker)
 	m.end()
 }
 
-// Fleet restarts workers that die.
+// Fleet runs workers and replaces those that die.
 type Fleet struct {
 	w      *World
 	cfg    worker.Config
@@ -44,8 +44,8 @@ type Fleet struct {
 	all    sync.WaitGroup
 }
 
-// Keep runs the given number of workers, each of which is replaced when it has died. bindings is
-// called for each incarnation, with a function that kills it.
+// Keep runs the given number of workers and replaces each worker that dies. It calls bindings for
+// each new worker, with a function that kills the worker.
 func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) []Binding) *Fleet {
 	f := &Fleet{w: w, cfg: cfg, stop: make(chan struct{})}
 	for i := range workers {
@@ -58,13 +58,13 @@ func (w *World) Keep(workers int, cfg worker.Config, bindings func(die func()) [
 	return f
 }
 
-// Stop ends all workers and waits for them. The end of the test stops them as well.
+// Stop stops all workers and waits until they have ended. It is also called at the end of the test.
 func (f *Fleet) Stop() {
 	f.once.Do(func() { close(f.stop) })
 	f.all.Wait()
 }
 
-// live runs one incarnation of a worker, and reports whether it was killed.
+// live runs one worker until it ends, and reports whether the worker was killed.
 func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 	m := &Mortal{w: f.w, name: name, st: &Between{Store: f.w.Store}}
 	m.lives, m.end = context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 		f.w.T.Error(err)
 		return false
 	}
-	for id, l := range snap.Leases { // so that no test has to wait until its lease has expired
+	for id, l := range snap.Leases { // otherwise tests wait until the leases expire
 		if strings.HasPrefix(string(id), name+"/") {
 			if err := f.w.Store.CloseSession(context.Background(), l.Partition, id); err != nil {
 				f.w.T.Error(err)

@@ -2,11 +2,12 @@ package flowtest
 
 import "github.com/flowgen/flowgen/runtime/workflow"
 
-// A hook for payments, and a workflow that publishes its token and takes payloads.
+// Paid is a hook for payments. Bills is a workflow that publishes the token of such a hook and
+// takes payloads.
 var (
 	Paid  = workflow.NewHook[int]("paid")
 	Token = workflow.NewValue[string]("token")
-	Bills = Flow[int, []int]("bills") // takes that many payloads
+	Bills = Flow[int, []int]("bills") // the input is the number of payloads that it takes
 	Bill  = As(Bills, func(ctx workflow.Context, n int) ([]int, error) {
 		hook, err := Paid.Open(ctx)
 		if err != nil {
@@ -26,7 +27,7 @@ var (
 	})
 )
 
-// TokenOf waits until a run has published its token, and returns it.
+// TokenOf waits until a run has published a token, and returns the token.
 func (w *World) TokenOf(run workflow.Target) string {
 	w.T.Helper()
 	t, err := Token.Wait(w.Ctx, run)
@@ -36,7 +37,7 @@ func (w *World) TokenOf(run workflow.Target) string {
 	return t
 }
 
-// Resume sends a payload to a hook.
+// Resume sends a payload to the hook with the given token.
 func (w *World) Resume(token string, v int, opts ...workflow.SendOption) {
 	w.T.Helper()
 	if err := Paid.Send(w.Ctx, w.Client, token, v, opts...); err != nil {

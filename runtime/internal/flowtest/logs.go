@@ -6,20 +6,20 @@ import (
 	"sync"
 )
 
-// LogBuffer collects log lines.
+// LogBuffer collects log lines. It is safe for concurrent use.
 type LogBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-// Write adds to the text.
+// Write appends to the text.
 func (l *LogBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
-// String returns the text so far.
+// String returns the collected text.
 func (l *LogBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +39,7 @@ func (l *LogBuffer) Count(text string) int {
 	return n
 }
 
-// Seen collects values of one execution after the other.
+// Seen collects values. It is safe for concurrent use.
 type Seen[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -76,7 +76,7 @@ func ContainsAll(text string, parts ...string) bool {
 	return true
 }
 
-// Lines returns the lines of the log with this message.
+// Lines returns the log lines that contain the given message.
 func (w *World) Lines(message string) (found []string) {
 	for line := range strings.Lines(w.Logs.String()) {
 		if strings.Contains(line, `msg="`+message+`"`) || strings.Contains(line, "msg="+message+" ") {
@@ -86,7 +86,8 @@ func (w *World) Lines(message string) (found []string) {
 	return found
 }
 
-// OneLine waits for the only line with a message, which must contain all the parts.
+// OneLine waits for a log line with the given message. It fails the test unless there is exactly
+// one such line, and the line contains all parts.
 func (w *World) OneLine(message string, parts ...string) {
 	w.T.Helper()
 	w.Eventually("there is a line: "+message, func() bool { return len(w.Lines(message)) > 0 })

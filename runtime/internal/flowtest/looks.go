@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Recovered starts runs whose first worker dies at once.
+// Recovered starts n runs whose first owner, a session without a worker, has ended.
 func (w *World) Recovered(n int) []*workflow.Run[int] {
 	w.T.Helper()
 	dead := store.Session{ID: "dead", TTL: time.Hour}
@@ -40,7 +40,7 @@ func (w *World) Recovered(n int) []*workflow.Run[int] {
 	return runs
 }
 
-// Interrupt starts runs whose attempts were running when their worker was stopped hard.
+// Interrupt starts n runs and stops their worker while their attempts are executing.
 func (w *World) Interrupt(n int) []*workflow.Run[int] {
 	w.T.Helper()
 	r := w.Work(worker.Config{Grace: time.Millisecond}, AttackStep.As(func(ctx context.Context, _ int) (int, error) {
@@ -81,7 +81,7 @@ func (w *World) ReachWaiting(run Follows) {
 	})
 }
 
-// Echoes is code for [Echo] that returns its input, and fails if the input is empty.
+// Echoes binds code to [Echo] that returns its input, or fails if the input is empty.
 var Echoes = As(Echo, func(_ workflow.Context, in string) (string, error) {
 	if in == "" {
 		return "", errors.New("nothing to repeat")
@@ -89,7 +89,7 @@ var Echoes = As(Echo, func(_ workflow.Context, in string) (string, error) {
 	return in, nil
 })
 
-// Ended starts a run and waits for its end.
+// Ended starts a run of [Echo] and waits for its end.
 func Ended(w *World, in string, opts ...workflow.StartOption) workflow.RunID {
 	w.T.Helper()
 	run := Start(w, Echo, in, opts...)
@@ -117,7 +117,7 @@ func (w *World) QueueState(run Follows) store.QueueState {
 	return got[0].Record.QueueState
 }
 
-// Published returns how many chunks were ever published on a stream.
+// Published returns how many chunks have been published on a stream.
 func (w *World) Published(run Follows, stream string) uint64 {
 	w.T.Helper()
 	page, err := w.Store.ReadStream(w.Ctx, store.ReadStream{Run: run.ID(), Stream: stream, Limit: -1})
@@ -125,14 +125,15 @@ func (w *World) Published(run Follows, stream string) uint64 {
 	return page.Last
 }
 
-// HandedOver waits for the end of a run, and reports whether it was started locally.
+// HandedOver waits for the result of a run, and reports whether a local start executed its first
+// part.
 func (w *World) HandedOver(run *workflow.Run[int]) bool {
 	w.T.Helper()
 	Result(w, run)
 	return len(w.FirstFrame(run)) > 1
 }
 
-// FirstFrame returns the types of the events of the first frame.
+// FirstFrame returns the types of the events in the first frame of a run.
 func (w *World) FirstFrame(run Follows) (types []event.Type) {
 	w.T.Helper()
 	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: 1}})
@@ -162,7 +163,7 @@ func (w *World) Status(run Follows, want workflow.Status) {
 	})
 }
 
-// Record returns the record that the store keeps with the log of a run.
+// Record returns the record of a run in the store.
 func (w *World) Record(run Follows) store.Record {
 	w.T.Helper()
 	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
@@ -172,7 +173,7 @@ func (w *World) Record(run Follows) store.Record {
 	return loaded[0].Record
 }
 
-// Feed sends messages one after the other until the run has ended.
+// Feed sends one message after another to a run until the run has ended.
 func (w *World) Feed(run *workflow.Run[int]) {
 	w.T.Helper()
 	for i, events := 0, uint64(0); ; i++ {
@@ -195,7 +196,7 @@ func (w *World) Feed(run *workflow.Run[int]) {
 	}
 }
 
-// List returns the ids of the runs that match a filter, in the order of the list.
+// List returns the IDs of the runs that match a filter, in the order of the list.
 func (w *World) List(f workflow.Filter) []workflow.RunID {
 	w.T.Helper()
 	var ids []workflow.RunID
@@ -208,7 +209,7 @@ func (w *World) List(f workflow.Filter) []workflow.RunID {
 	return ids
 }
 
-// Paged lists the matching runs page by page, and calls a function after each page.
+// Paged lists the runs that match a filter in pages of limit runs. It calls after with each page.
 func (w *World) Paged(f workflow.Filter, limit int, after func(page []workflow.RunID)) []workflow.RunID {
 	w.T.Helper()
 	lister, _ := store.As[store.Lister](w.Store)
@@ -233,9 +234,9 @@ func (w *World) Paged(f workflow.Filter, limit int, after func(page []workflow.R
 	}
 }
 
-// Family starts parents that wait for a message, runs that are started after them, and then, once
-// the parents have received it, their children and a grandchild of each. It returns the info of
-// each of them as the store returns it for a single run, newest first.
+// Family starts two parents that wait for a message, and four other runs after them. When these
+// runs exist, the parents receive their message and start children and grandchildren. Family
+// returns the Info of all these runs, newest first.
 func (w *World) Family() []workflow.RunInfo {
 	w.T.Helper()
 	parent, middle := Flow[string, string]("parent"), Flow[string, string]("middle")
@@ -291,15 +292,15 @@ func (w *World) Family() []workflow.RunInfo {
 	return all
 }
 
-// later waits until a run that is created now is newer than the existing ones.
+// later waits until new runs have a later creation time than the existing runs.
 func (w *World) later() {
 	w.T.Helper()
 	now := w.Store.Clock().Now()
 	w.Eventually("the clock has gone on", func() bool { return !w.Store.Clock().Now().Before(now.Add(2 * time.Millisecond)) })
 }
 
-// OneOutage checks what a worker has logged about one outage with the given number of causes and
-// tries, and that nothing else was logged at Warn or above.
+// OneOutage fails the test unless a worker has logged one outage, with at most one line for each
+// cause and each doubling of tries. It also fails the test if another warning or error was logged.
 func (w *World) OneOutage(causes int, tries int64) {
 	w.T.Helper()
 	w.Eventually("the store works again", func() bool { return len(w.Lines("store works again")) > 0 })
@@ -317,8 +318,8 @@ func (w *World) OneOutage(causes int, tries int64) {
 	}
 }
 
-// AfterCrash creates a run whose log contains exactly these events, as after the death of a worker
-// that has committed the last of them.
+// AfterCrash creates a run whose log contains exactly the given events, as if its worker had died
+// after it committed the last of them.
 func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []event.Event) *workflow.Run[Out] {
 	w.T.Helper()
 	run, cid := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()), event.NewCommitID()
@@ -336,7 +337,7 @@ func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []
 	return d.Get(w.Client, run)
 }
 
-// BlockedAs waits until a run is blocked, and checks that the reason contains the words.
+// BlockedAs waits until a run is blocked. It fails the test unless the reason contains all words.
 func (w *World) BlockedAs(run Follows, words ...string) {
 	w.T.Helper()
 	w.Status(run, workflow.StatusBlocked)
@@ -354,8 +355,8 @@ func (w *World) BlockedAs(run Follows, words ...string) {
 	}
 }
 
-// EndsBefore returns a client whose deliveries, while ends returns true, arrive only when their run
-// has ended.
+// EndsBefore returns a client that delays some deliveries until their run has ended. These are the
+// deliveries for which ends returns true.
 func (w *World) EndsBefore(ends func(d store.Deliver) bool) *workflow.Client {
 	st := &Between{Store: w.Store, Around: func(ctx context.Context, op string, req any, do func() error) error {
 		if d, ok := req.(store.Deliver); ok && op == "deliver" && ends(d) {
@@ -366,7 +367,7 @@ func (w *World) EndsBefore(ends func(d store.Deliver) bool) *workflow.Client {
 	return workflow.NewClient(st, workflow.ClientConfig{})
 }
 
-// Open returns the runs that have not ended.
+// Open returns the IDs of the runs that have not ended.
 func (w *World) Open() (open []event.RunID) {
 	for _, r := range w.Snapshot().Runs {
 		if r.QueueState != store.StateEnded {
@@ -376,8 +377,8 @@ func (w *World) Open() (open []event.RunID) {
 	return open
 }
 
-// Accepted counts for each message the runs whose logs contain it, as received or in the terminal
-// event's list of messages that the code did not take.
+// Accepted returns for each message the number of runs that have accepted it. The log of such a run
+// contains the message as received, or the last event lists it as unread.
 func (w *World) Accepted() map[event.ItemID]int {
 	w.T.Helper()
 	n := map[event.ItemID]int{}
@@ -407,8 +408,8 @@ func (w *World) Accepted() map[event.ItemID]int {
 	return n
 }
 
-// Nudge repeatedly advances the time a little until n events of a type are in the log of a run that
-// is being executed, because its worker may set the alarm only when the time has come already.
+// Nudge advances time in small steps until the log of a run contains n events of a type. One step
+// may not suffice, because the worker may set its alarm after the step.
 func (w *World) Nudge(run Follows, typ event.Type, n int) {
 	w.T.Helper()
 	w.Eventually("there are enough "+typ.String(), func() bool {
@@ -417,7 +418,7 @@ func (w *World) Nudge(run Follows, typ event.Type, n int) {
 	})
 }
 
-// Elapse advances the clock until done is closed.
+// Elapse advances time minute by minute until done is closed.
 func (w *World) Elapse(what string, done <-chan struct{}) {
 	w.T.Helper()
 	for {
@@ -433,14 +434,15 @@ func (w *World) Elapse(what string, done <-chan struct{}) {
 	}
 }
 
-// Unsound is a workflow whose decisions a replay does not repeat.
+// Unsound is a workflow whose code decides by the global variable Weather. Therefore a replay can
+// differ from the log.
 var (
 	Unsound = Flow[int, int]("unsound")
 	Weather = "fine"
 )
 
-// WhyBlocked starts a run under the first code, and wakes it under the second, which does not match
-// its log. It returns the error of Result at its timeout.
+// WhyBlocked starts a run with the code first, and wakes it with the code second, whose operations
+// differ from the log. It returns the error of Result with a short timeout.
 func (w *World) WhyBlocked(first, second Binding) error {
 	w.T.Helper()
 	before := w.Work(worker.Config{}, first)
@@ -461,7 +463,7 @@ func (w *World) WhyBlocked(first, second Binding) error {
 	return err
 }
 
-// Order fails the test if a command for a run has failed.
+// Order fails the test if err is not nil. err is usually the error of a command.
 func Order(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -469,15 +471,15 @@ func Order(t *testing.T, err error) {
 	}
 }
 
-// IsInvalid reports whether err is a [workflow.InvalidError] about what, with a value of bounded
+// IsInvalid reports whether err is a [workflow.InvalidError] about what, with a value of limited
 // length.
 func IsInvalid(err error, what string) bool {
 	var invalid *workflow.InvalidError
 	return errors.As(err, &invalid) && invalid.What == what && len(invalid.Value) <= 100
 }
 
-// Described waits until workers have described all of these workflows, and returns the newest
-// version of each.
+// Described waits until workers have described all named workflows. It returns the newest version
+// of each.
 func (w *World) Described(names iter.Seq[string]) map[string]store.CatalogVersion {
 	w.T.Helper()
 	wanted := slices.Collect(names)

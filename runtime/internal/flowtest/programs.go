@@ -17,17 +17,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// LimitError is the error of a validation.
+// LimitError is the error with which [Account] refuses a question.
 type LimitError struct{ Limit int }
 
-// Error names the limit.
+// Error returns a text that contains the limit.
 func (e *LimitError) Error() string { return fmt.Sprintf("more than %d", e.Limit) }
 
-// A workflow that answers an ask after it has run a step for it.
+// Accounts is a workflow that answers the question Add. For each accepted question it executes the
+// step Slow.
 var (
-	Add      = workflow.NewAsk[int, int]("add") // answers with the sum so far
+	Add      = workflow.NewAsk[int, int]("add") // the answer is the new sum
 	Slow     = AStep[int, int]("slow", shim.Policy{Retry: Quick})
-	Accounts = Flow[int, int]("accounts") // adds up to 100 until a message arrives
+	Accounts = Flow[int, int]("accounts") // begins with its input and adds up to 100, until a number arrives
 	Account  = As(Accounts, func(ctx workflow.Context, sum int) (int, error) {
 		Add.Handle(ctx, func(n int) error {
 			if sum+n > 100 {
@@ -47,7 +48,7 @@ var (
 	Slowly = Slow.As(func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
-// Inbox returns how many items a run has not taken.
+// Inbox returns the number of items in the inbox of a run.
 func (w *World) Inbox(run Follows) int {
 	w.T.Helper()
 	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Inbox: true, Limit: -1}})
@@ -57,7 +58,8 @@ func (w *World) Inbox(run Follows) int {
 	return len(loaded[0].Inbox)
 }
 
-// The programs of tests of attacks on workers, which [World.Recovered] and [World.Interrupt] start.
+// The workflows and steps of tests that attack workers. [World.Recovered] and [World.Interrupt]
+// start some of them.
 var (
 	AttackStep  = AStep[int, int]("attack", shim.Policy{Retry: Quick})
 	AttackLong  = AStep[int, int]("attack.long", shim.Policy{Timeout: 10_000 * time.Hour})
@@ -66,7 +68,7 @@ var (
 	AttackTopic = workflow.NewTopic[int]("attack")
 )
 
-// Doubles is a workflow that doubles its input, and fails on negative ones.
+// Doubles is a workflow that doubles its input and fails for negative numbers.
 var (
 	Doubles = Flow[int, int]("doubles")
 	Double  = As(Doubles, func(_ workflow.Context, n int) (int, error) {
@@ -77,28 +79,28 @@ var (
 	})
 )
 
-// NegativeError is the error of [Doubles].
+// NegativeError is the error of [Double] for negative numbers.
 type NegativeError struct{ N int }
 
-// Error names the number.
+// Error returns a text that contains the number.
 func (e *NegativeError) Error() string { return fmt.Sprintf("%d is negative", e.N) }
 
-// Trip is the input of [Trips]: it books that many things, each with its undo, and then ends as
-// requested.
+// Trip is the input of [Trips]. A trip books Things things, each with a compensation, and then ends
+// in the way of End.
 type Trip struct {
 	Things int    `json:"things"`
 	End    string `json:"end"`
 }
 
-// A workflow with compensations, and its steps: [Travel] is its code, [Office] is the code of the
-// steps.
+// Trips is a workflow with compensations, and Book and Unbook are its steps. [Travel] is the code
+// of the workflow, and [Office] binds the code of the steps.
 var (
 	Trips  = Flow[Trip, int]("trips")
 	Book   = AStep[int, int]("book", shim.Policy{Retry: Quick})
 	Unbook = AStep[int, int]("unbook", shim.Policy{Retry: Quick})
 )
 
-// Undoing returns the compensation of [Book].
+// Undoing returns the compensation for booking n.
 func Undoing(n int) func(workflow.Context) error {
 	return func(ctx workflow.Context) error {
 		_, err := Unbook.Call(ctx, n)
@@ -131,7 +133,8 @@ func Travel(ctx workflow.Context, t Trip) (int, error) {
 	return 0, errors.New("no seat")
 }
 
-// Office executes the steps of trips and records what was undone.
+// Office binds the steps of [Trips]. The step Unbook records n in undone, unless fails returns an
+// error for n.
 func Office(undone *Seen[int], fails func(n int) error) []Binding {
 	return []Binding{
 		Book.As(func(_ context.Context, n int) (int, error) { return n, nil }),
@@ -147,7 +150,7 @@ func Office(undone *Seen[int], fails func(n int) error) []Binding {
 	}
 }
 
-// Steps calls work1 n times.
+// Steps is a workflow that calls [Work1] n times.
 var (
 	Steps   = Flow[int, int]("steps")
 	DoSteps = As(Steps, func(ctx workflow.Context, n int) (int, error) {
@@ -161,7 +164,7 @@ var (
 	DoWork1 = Work1.As(func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
-// Seqs follows a run to its end and returns the numbers of its events.
+// Seqs follows a run to its end and returns the sequence numbers of its events.
 func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
 	var all []uint64
 	for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, opts...) {
@@ -173,7 +176,7 @@ func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
 	return all
 }
 
-// UpTo returns the numbers in the range from to to, inclusive.
+// UpTo returns the numbers from from to to.
 func UpTo(from, to uint64) []uint64 {
 	var all []uint64
 	for n := from; n <= to; n++ {
@@ -182,10 +185,10 @@ func UpTo(from, to uint64) []uint64 {
 	return all
 }
 
-// A topic of numbers, and a workflow that receives them.
+// Numbers is a topic, and Collects is a workflow that receives messages from it.
 var (
 	Numbers  = workflow.NewTopic[int]("numbers")
-	Collects = Flow[int, []int]("collects") // receives that many numbers
+	Collects = Flow[int, []int]("collects") // the input is the number of messages that it receives
 	Collect  = As(Collects, func(ctx workflow.Context, n int) ([]int, error) {
 		var all []int
 		for range n {
@@ -199,15 +202,15 @@ var (
 	})
 )
 
-// A step with a queue of its own, and a workflow that calls it.
+// Gpu is a step with its own queue, and Renders is a workflow that calls the step.
 var (
 	Gpu     = AStep[int, string]("gpu", shim.Policy{Queue: "gpu", Retry: Quick})
 	Renders = Flow[int, string]("renders")
 	Render  = As(Renders, Gpu.Call)
 )
 
-// Farm starts a worker that serves only the queue of the run, and one that serves only the queue of
-// the step.
+// Farm starts two workers: one serves only the queue of the workflow, and the other serves only the
+// queue of [Gpu].
 func Farm(w *World, code Binding, f func(context.Context, int) (string, error)) {
 	w.T.Helper()
 	none := Gpu.As(func(context.Context, int) (string, error) {
@@ -218,27 +221,26 @@ func Farm(w *World, code Binding, f func(context.Context, int) (string, error)) 
 	w.Work(worker.Config{Queues: []string{"gpu"}}, Gpu.As(f))
 }
 
-// ErrBusy is an error of steps that may be retried.
+// ErrBusy is an error that steps return to be retried.
 var ErrBusy = errors.New("busy")
 
-// Workflows without steps: one that returns its input, one that waits for a message.
+// Echo and Parker are workflows without steps. Echo returns its input.
 var (
 	Echo   = Flow[string, string]("echo")
 	Runs   = As(Echo, func(_ workflow.Context, in string) (string, error) { return "<" + in + ">", nil })
-	Parker = Flow[string, string]("parker") // waits for one message and returns it
+	Parker = Flow[string, string]("parker") // waits for one message and returns the message
 	Wake   = workflow.NewTopic[string]("wake")
 	Parks  = As(Parker, func(ctx workflow.Context, _ string) (string, error) { return Wake.Receive(ctx) })
 )
 
-// Work1 is a step that tests give different code.
+// Work1 is a step. Each test binds its own code to it.
 var (
 	Work1 = AStep[int, int]("work1", shim.Policy{Retry: Quick})
-	One   = Flow[int, int]("one") // calls work1 once
+	One   = Flow[int, int]("one") // calls Work1 once
 	Calls = As(One, Work1.Call)
 )
 
-// CloseSessions ends the sessions of all workers, as if the workers had been silent for long and
-// were considered dead.
+// CloseSessions closes the sessions of all workers, as if their leases had expired.
 func (w *World) CloseSessions() {
 	w.T.Helper()
 	inspector, _ := store.As[store.Inspector](w.Store)
@@ -253,7 +255,7 @@ func (w *World) CloseSessions() {
 	}
 }
 
-// A workflow that writes a number to [Tokens], calls [Gpu] and waits for a number.
+// Films is a workflow that writes a number to [Tokens], calls [Gpu] and waits for a number.
 var (
 	Films = Flow[int, int]("films")
 	Film  = As(Films, func(ctx workflow.Context, n int) (int, error) {
@@ -266,14 +268,14 @@ var (
 	})
 )
 
-// TakesLong gives a test more time than usual.
+// TakesLong gives the test more time than [Patience].
 func (w *World) TakesLong() {
 	ctx, cancel := context.WithTimeout(w.T.Context(), 10*Patience)
 	w.T.Cleanup(cancel)
 	w.Ctx = ctx
 }
 
-// InPieces reads a stream to its end, with a new reader every n chunks.
+// InPieces reads a stream to its end. It uses a new reader after every n chunks.
 func (w *World) InPieces(run Follows, n int) (all []Chunk) {
 	for next := uint64(1); ; {
 		before := next
@@ -292,10 +294,10 @@ func (w *World) InPieces(run Follows, n int) (all []Chunk) {
 	}
 }
 
-// Tokens is the stream that tests write to and read.
+// Tokens is the stream that most tests of streams use.
 var Tokens = workflow.NewStream[int]("tokens")
 
-// Chunk has the fields of a chunk that the tests compare.
+// Chunk contains the fields of a chunk that tests compare.
 type Chunk struct {
 	Index   uint64
 	Value   int
@@ -303,7 +305,7 @@ type Chunk struct {
 	Attempt int
 }
 
-// Chunks reads tokens to the end.
+// Chunks reads [Tokens] to the end, and fails the test on an error.
 func (w *World) Chunks(of Follows, opts ...workflow.ReadOption) []Chunk {
 	w.T.Helper()
 	all, err := w.Read(of, opts...)
@@ -313,7 +315,7 @@ func (w *World) Chunks(of Follows, opts ...workflow.ReadOption) []Chunk {
 	return all
 }
 
-// Read reads tokens to the end, or to an error.
+// Read reads [Tokens] to the end or to the first error.
 func (w *World) Read(of Follows, opts ...workflow.ReadOption) (all []Chunk, err error) {
 	for c, err := range Tokens.Read(w.Ctx, of, opts...) {
 		if err != nil {
@@ -327,7 +329,8 @@ func (w *World) Read(of Follows, opts ...workflow.ReadOption) (all []Chunk, err 
 	return all, nil
 }
 
-// Written returns chunks written by the code of a run, with indexes from from on.
+// Written returns chunks with the given values, as the code of a run writes them. The first chunk
+// has the index from.
 func Written(from int, values ...int) []Chunk {
 	var all []Chunk
 	for i, v := range values {
@@ -336,7 +339,7 @@ func Written(from int, values ...int) []Chunk {
 	return all
 }
 
-// By sets the step that has written the chunks.
+// By returns the chunks as if an attempt of a step had written them.
 func By(step string, attempt int, chunks []Chunk) []Chunk {
 	for i := range chunks {
 		chunks[i].Step, chunks[i].Attempt = step, attempt
@@ -344,7 +347,7 @@ func By(step string, attempt int, chunks []Chunk) []Chunk {
 	return chunks
 }
 
-// Same compares the chunks that were read with the expected ones.
+// Same fails the test unless got equals want.
 func Same(t *testing.T, what string, got, want []Chunk) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -352,7 +355,7 @@ func Same(t *testing.T, what string, got, want []Chunk) {
 	}
 }
 
-// Writes writes values to the stream Tokens. It must be called in a step.
+// Writes writes values to [Tokens]. It must be called in a step.
 func Writes(ctx context.Context, values ...int) error {
 	for _, v := range values {
 		if err := step.Write(ctx, Tokens, v); err != nil {
@@ -365,9 +368,9 @@ func Writes(ctx context.Context, values ...int) error {
 // Streams is a workflow to which tests give code that writes to [Tokens].
 var Streams = Flow[int, int]("streams")
 
-// A workflow with a hook whose token is the input.
+// Holds is a workflow that opens a hook with its input as the token.
 var (
-	Holds = Flow[string, int]("holds") // opens a hook with its input as the token, and takes one payload
+	Holds = Flow[string, int]("holds") // takes one payload and returns it
 	Hold  = As(Holds, func(ctx workflow.Context, own string) (int, error) {
 		hook, err := Paid.Open(ctx, workflow.Token(own))
 		if err != nil {
@@ -377,13 +380,13 @@ var (
 	})
 )
 
-// Opened waits until the run has a hook with a token of its own.
+// Opened waits until the run has opened a hook with a user-defined token.
 func (w *World) Opened(run Follows) { w.Reach(run, event.ChildStarted, 1) }
 
-// A workflow that sets a value.
+// Climbs is a workflow that sets the value Level.
 var (
 	Level  = workflow.NewValue[int]("level")
-	Climbs = Flow[int, int]("climbs") // sets level to 1, 2, … with each message
+	Climbs = Flow[int, int]("climbs") // sets Level to 1, 2, 3 and so on, one step with each message
 	Climb  = As(Climbs, func(ctx workflow.Context, n int) (int, error) {
 		for i := range n {
 			if _, err := Numbers.Receive(ctx); err != nil {
@@ -395,7 +398,7 @@ var (
 	})
 )
 
-// Send sends a number.
+// Send sends a number to a run.
 func (w *World) Send(to workflow.Target, n int) {
 	w.T.Helper()
 	if err := Numbers.Send(w.Ctx, to, n); err != nil {
@@ -403,15 +406,15 @@ func (w *World) Send(to workflow.Target, n int) {
 	}
 }
 
-// Noting records which steps were executed.
+// Noting binds [Work1] and records its arguments in got.
 func Noting(got *Seen[int]) Binding {
 	return Work1.As(func(_ context.Context, n int) (int, error) { got.Add(n); return n, nil })
 }
 
-// Gates are steps that complete when the test opens their gate.
+// Gates provides the code of a step that completes when the test opens the gate of its argument.
 type Gates struct{ Open [8]chan struct{} }
 
-// NewGates returns gates that are closed.
+// NewGates returns gates that are all closed.
 func NewGates() *Gates {
 	g := &Gates{}
 	for i := range g.Open {
@@ -420,7 +423,7 @@ func NewGates() *Gates {
 	return g
 }
 
-// Pass waits for its gate and returns n, or an error if n is odd.
+// Pass waits until gate n is open. It returns n, or an error if n is odd.
 func (g *Gates) Pass(ctx context.Context, n int) (int, error) {
 	select {
 	case <-g.Open[n]:

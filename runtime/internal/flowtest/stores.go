@@ -22,14 +22,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Between is a store that passes every call to a function, which may execute it never, once or
-// twice, immediately or later, and may invent an answer. It counts the calls.
+// Between is a store that passes every call to the function Around. Around may execute the call
+// never, once or twice, now or later, and may return any answer. Between counts the calls.
 type Between struct {
 	store.Store
-	// Around handles a call; nil: the call is executed. req is the argument, do executes the call
-	// and stores its answer.
+	// Around handles a call. req is the argument of the call. do executes the call and stores its
+	// answer. If Around is nil, the call is executed.
 	Around func(ctx context.Context, op string, req any, do func() error) error
-	// Answers may change the answers of a Commit; nil: they are not changed.
+	// Answers may change the answers of a Commit. It may be nil.
 	Answers func(commits []store.Commit, results []store.Committed)
 
 	mu    sync.Mutex
@@ -52,14 +52,15 @@ func (s *Between) pass(ctx context.Context, op string, req any, do func() error)
 	return s.Around(ctx, op, req, do)
 }
 
-// Tally returns the number of calls of each operation.
+// Tally returns the number of calls by operation.
 func (s *Between) Tally() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
 }
 
-// Count returns the number of calls of these operations, or of all if none is given.
+// Count returns the number of calls of the given operations, or of all operations if none are
+// given.
 func (s *Between) Count(ops ...string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Between) CloseSession(ctx context.Context, partition int, id store.Sess
 	return s.pass(ctx, "close", id, func() error { return s.Store.CloseSession(ctx, partition, id) })
 }
 
-// Claim calls Around with op "claim". With an error it returns nothing else.
+// Claim calls Around with op "claim". If Around returns an error, Claim returns no runs.
 func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, err error) {
 	err = s.pass(ctx, "claim", c, func() error { got, err = s.Store.Claim(ctx, c); return err })
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Between) Due(ctx context.Context, partition, limit int) (next time.Time
 	return next, err
 }
 
-// Commit calls Around with op "commit". With an error it returns nothing else.
+// Commit calls Around with op "commit". If Around returns an error, Commit returns no answers.
 func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
 	err = s.pass(ctx, "commit", commits, func() error { got, err = s.Store.Commit(ctx, commits); return err })
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Between) Load(ctx context.Context, runs []store.Load) (got []store.Load
 	return got, err
 }
 
-// Wait calls Around with op "wait". With an error it returns nothing else.
+// Wait calls Around with op "wait". If Around returns an error, Wait returns no notifications.
 func (s *Between) Wait(ctx context.Context, w store.Wait) (got store.Woken, err error) {
 	err = s.pass(ctx, "wait", w, func() error { got, err = s.Store.Wait(ctx, w); return err })
 	if err != nil {
@@ -157,14 +158,14 @@ func (s *Between) Wait(ctx context.Context, w store.Wait) (got store.Woken, err 
 	return got, err
 }
 
-// SomethingReady reports whether the store has runs that could be claimed.
+// SomethingReady reports whether the store has ready runs.
 func (s *Between) SomethingReady(ctx context.Context) bool {
 	inspector, _ := store.As[store.Inspector](s.Store)
 	snap, err := inspector.Inspect(ctx)
 	return err == nil && len(snap.Ready) > 0
 }
 
-// Await blocks until it receives from arrived.
+// Await waits until arrived is closed or sends a value.
 func (w *World) Await(what string, arrived <-chan struct{}) {
 	w.T.Helper()
 	select {
@@ -174,7 +175,7 @@ func (w *World) Await(what string, arrived <-chan struct{}) {
 	}
 }
 
-// Check returns the findings of a check of the store.
+// Check returns the invariants that the store violates.
 func (w *World) Check() []fsck.Finding {
 	w.T.Helper()
 	inspector, ok := store.As[store.Inspector](w.Store)
@@ -188,7 +189,7 @@ func (w *World) Check() []fsck.Finding {
 	return fsck.Check(snap)
 }
 
-// WorkOn starts a worker on another view of the store.
+// WorkOn starts a worker on st, which is usually a wrapper of the store of the world.
 func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *Running {
 	w.T.Helper()
 	other := *w
@@ -200,7 +201,7 @@ func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *
 	return r
 }
 
-// AdvanceUntil advances virtual time until done is closed.
+// AdvanceUntil advances virtual time in steps of 100 ms until done is closed.
 func (w *World) AdvanceUntil(what string, done <-chan struct{}) {
 	w.T.Helper()
 	for {
@@ -216,7 +217,7 @@ func (w *World) AdvanceUntil(what string, done <-chan struct{}) {
 	}
 }
 
-// Halted stops a worker and returns a channel that is closed once it has stopped.
+// Halted stops a worker. It returns a channel that is closed when the worker has stopped.
 func (r *Running) Halted() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -226,7 +227,7 @@ func (r *Running) Halted() <-chan struct{} {
 	return done
 }
 
-// Healthy checks every invariant of the store.
+// Healthy fails the test if the store violates an invariant.
 func (w *World) Healthy() {
 	w.T.Helper()
 	if found := w.Check(); found != nil {
@@ -234,29 +235,28 @@ func (w *World) Healthy() {
 	}
 }
 
-// Absent is a Flaky store that loses every other answer to clients as well.
+// Absent is a Flaky store that also loses every second answer to the calls of clients.
 type Absent struct{ Flaky }
 
-// Deliver delivers, and loses every other answer.
+// Deliver executes the call and loses every second answer.
 func (s *Absent) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	run, err := s.Store.Deliver(ctx, d)
 	return run, s.lose(err)
 }
 
-// Resolve resolves, and loses every other answer.
+// Resolve executes the call and loses every second answer.
 func (s *Absent) Resolve(ctx context.Context, workflowID string) (event.RunID, error) {
 	run, err := s.Store.Resolve(ctx, workflowID)
 	return run, s.lose(err)
 }
 
-// Load loads, and loses every other answer.
+// Load executes the call and loses every second answer.
 func (s *Absent) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, loads)
 	return loaded, s.lose(err)
 }
 
-// Outboxless is a store whose outbox appears empty, as for a worker that dies before it delivers
-// anything.
+// Outboxless is a store whose outbox appears to be empty, so that its worker delivers no records.
 type Outboxless struct{ store.Store }
 
 // Unwrap returns the wrapped store.
@@ -267,23 +267,23 @@ func (s *Outboxless) Outbox(context.Context, int, int) ([]store.Outgoing, time.T
 	return nil, time.Time{}, nil
 }
 
-// Purges is a store on virtual time that records the purges of its one worker, and fails the first
-// Fail calls.
+// Purges is a store with virtual time for a single worker. It counts the purges of the worker, and
+// fails the first Fail purges.
 type Purges struct {
 	store.Store
 	Virtual *storetest.Clock
 	calls   atomic.Int64
-	Armed   atomic.Bool // the worker waits for its next purge
+	Armed   atomic.Bool // whether the worker waits for its next purge
 	Fail    int64
 }
 
 // Unwrap returns the wrapped store.
 func (p *Purges) Unwrap() store.Store { return p.Store }
 
-// Clock returns the virtual clock, which detects when the worker waits for its next purge.
+// Clock returns a clock that detects when the worker begins to wait for its next purge.
 func (p *Purges) Clock() store.Clock { return PurgeClock{p.Virtual, p} }
 
-// Purge purges, but fails the first Fail calls.
+// Purge executes the call, except for the first Fail calls.
 func (p *Purges) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	p.Armed.Store(false)
 	if p.calls.Add(1) <= p.Fail {
@@ -293,23 +293,23 @@ func (p *Purges) Purge(ctx context.Context, partition, limit int) (int, time.Tim
 	return inner.Purge(ctx, partition, limit)
 }
 
-// Delete deletes a run.
+// Delete executes the call.
 func (p *Purges) Delete(ctx context.Context, run event.RunID) error {
 	inner, _ := store.As[store.Purger](p.Store)
 	return inner.Delete(ctx, run)
 }
 
-// PurgeClock detects when the worker begins to wait for its next purge: no other wait of the worker
-// takes about a minute.
+// PurgeClock detects when the worker begins to wait for its next purge. It recognizes this wait by
+// its duration, because no other wait of the worker takes about a minute.
 type PurgeClock struct {
 	*storetest.Clock
 	p *Purges
 }
 
-// ProbeAtMost is the longest wait of a worker from one purge to the next.
+// ProbeAtMost is the maximum duration of a worker's wait between two purges.
 const ProbeAtMost = 72 * time.Second
 
-// AfterFunc records the alarm if it is the one for the next purge.
+// AfterFunc sets an alarm. If the alarm is for the next purge, it sets Armed.
 func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	stop := c.Clock.AfterFunc(d, f)
 	if d >= 10*time.Second && d <= ProbeAtMost {
@@ -318,7 +318,7 @@ func (c PurgeClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return stop
 }
 
-// Look advances the time just enough for the one worker to purge, and waits until it has done so.
+// Look advances time until the worker purges, and waits until the purge is complete.
 func (w *World) Look(p *Purges) {
 	w.T.Helper()
 	w.Eventually("the worker waits for its next purge", p.Armed.Load)
@@ -327,8 +327,8 @@ func (w *World) Look(p *Purges) {
 	w.Eventually("the worker has purged", func() bool { return p.calls.Load() > calls && p.Armed.Load() })
 }
 
-// OnVirtualTime runs a test on stores whose time stands still until the test
-// advances it.
+// OnVirtualTime executes a test on stores with virtual time, which only the test advances. The
+// stores count the purges of their worker.
 func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
 	t.Helper()
 	kinds := map[string]func(*testing.T, store.Clock) store.Store{
@@ -355,15 +355,16 @@ func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
 	}
 }
 
-// OnVirtualTimeAndRedis is OnVirtualTime, and the same on Redis.
+// OnVirtualTimeAndRedis executes a test on the stores of OnVirtualTime and on Redis with virtual
+// time.
 func OnVirtualTimeAndRedis(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	OnVirtualTime(t, func(t *testing.T, w *World, _ *Purges) { test(t, w) })
 	onRedis(t, "redis", 0, storetest.NewClock(), test)
 }
 
-// OnVirtualTimeInPartitions runs a test on stores with n partitions, and on SQLite, which has one.
-// Their time stands still until the test advances it.
+// OnVirtualTimeInPartitions executes a test on stores with virtual time, which only the test
+// advances. The stores have n partitions, except SQLite, which has one.
 func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	t.Helper()
 	on := func(name string, open func(t *testing.T, c store.Clock) store.Store) {
@@ -385,8 +386,8 @@ func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *W
 	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, storetest.NewClock(), test)
 }
 
-// OnVirtualTimeOnCluster runs a test on a Redis Cluster, with n partitions, whose time stands still until the test advances it.
-// TestMain must call redistest.Main.
+// OnVirtualTimeOnCluster executes a test on a Redis Cluster with n partitions and virtual time,
+// which only the test advances. TestMain must call redistest.Main.
 func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	t.Helper()
 	t.Run(fmt.Sprintf("redis cluster in %d partitions", n), func(t *testing.T) {
@@ -397,7 +398,8 @@ func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *Worl
 	})
 }
 
-// Snapshot returns a snapshot of the store, which must be consistent.
+// Snapshot returns a snapshot of the store. It fails the test if the snapshot violates an
+// invariant.
 func (w *World) Snapshot() *store.Snapshot {
 	w.T.Helper()
 	inspector, _ := store.As[store.Inspector](w.Store)
@@ -411,7 +413,7 @@ func (w *World) Snapshot() *store.Snapshot {
 	return snap
 }
 
-// PassUntil advances the time, minute by minute, until cond holds.
+// PassUntil advances time minute by minute until cond holds.
 func (w *World) PassUntil(what string, cond func() bool) {
 	w.T.Helper()
 	w.Eventually(what, func() bool {
@@ -423,7 +425,7 @@ func (w *World) PassUntil(what string, cond func() bool) {
 	})
 }
 
-// Kept returns the ids of the runs that can be listed.
+// Kept returns the IDs of the runs that a list contains.
 func (w *World) Kept() map[workflow.RunID]bool {
 	w.T.Helper()
 	found := map[workflow.RunID]bool{}
@@ -436,11 +438,11 @@ func (w *World) Kept() map[workflow.RunID]bool {
 	return found
 }
 
-// ErrOutage is the error of a lost answer.
+// ErrOutage is the error that a caller gets instead of a lost answer.
 var ErrOutage = errors.New("the store does not answer")
 
-// Flaky is a store that executes calls for streams and logs, and loses every other answer,
-// including answers to asks.
+// Flaky is a store that executes all calls but loses every second answer to calls about streams and
+// logs. This includes answers to questions, which are published on streams.
 type Flaky struct {
 	store.Store
 	Calls  atomic.Int64
@@ -458,12 +460,12 @@ func (s *Flaky) lose(err error) error {
 	return ErrOutage
 }
 
-// Publish publishes, and loses every other answer.
+// Publish executes the call and loses every second answer.
 func (s *Flaky) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
 	return s.lose(s.Store.Publish(ctx, run, fence, chunks))
 }
 
-// ReadStream reads, and loses every other answer.
+// ReadStream executes the call and loses every second answer.
 func (s *Flaky) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
 	page, err := s.Store.ReadStream(ctx, r)
 	if err := s.lose(err); err != nil {
@@ -472,12 +474,12 @@ func (s *Flaky) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 	return page, err
 }
 
-// AwaitStream waits, and loses every other answer.
+// AwaitStream executes the call and loses every second answer.
 func (s *Flaky) AwaitStream(ctx context.Context, run event.RunID, stream string, after uint64) error {
 	return s.lose(s.Store.AwaitStream(ctx, run, stream, after))
 }
 
-// Watch waits, and loses every other answer.
+// Watch executes the call and loses every second answer.
 func (s *Flaky) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	return s.lose(s.Store.Watch(ctx, run, n))
 }

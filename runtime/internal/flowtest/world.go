@@ -1,5 +1,5 @@
-// Package flowtest contains what the tests of the runtime share: a store with a client and the
-// workers on it ([World]), stores that fail in chosen ways, and workflows and steps to run.
+// Package flowtest contains the common parts of the tests of the runtime: a store with a client and
+// workers ([World]), stores that fail in different ways, and workflows and steps.
 package flowtest
 
 import (
@@ -25,11 +25,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Patience bounds every test: a longer wait is in vain, even on the busiest machine. Set
-// PatienceEnv to shorten it for runs in which tests are expected to wait in vain.
+// Patience is the maximum duration of a test, and of each wait in it. It suffices on a busy
+// machine. PatienceEnv can shorten it for executions in which tests are expected to fail by waiting
+// in vain.
 var Patience = patience()
 
-// PatienceEnv is the environment variable that shortens Patience.
+// PatienceEnv is the name of the environment variable that sets Patience. Its value is a duration
+// such as "10s".
 const PatienceEnv = "FLOWTEST_PATIENCE"
 
 func patience() time.Duration {
@@ -44,20 +46,20 @@ func patience() time.Duration {
 	return d
 }
 
-// World is a store with a client, and the logs of the workers on it.
+// World contains a store, a client of the store, its workers, and their logs.
 type World struct {
 	T      *testing.T
 	Ctx    context.Context
 	Store  store.Store
 	Client *workflow.Client
 	Logs   *LogBuffer
-	Clock  *storetest.Clock // nil: the machine's clock
-	Near   bool             // runs that are started on the client are started locally on its workers
+	Clock  *storetest.Clock // nil if the store uses the real clock
+	Near   bool             // whether workers execute runs of Client as local starts
 
 	workers []*Running
 }
 
-// NewWorld returns a world on a store, which it closes at the end of the test.
+// NewWorld returns a world with a client of the store. Both are closed at the end of the test.
 func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	t.Helper()
 	logs := &LogBuffer{}
@@ -77,7 +79,7 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	return w
 }
 
-// explain logs, after a failure, the runs that have not ended.
+// explain logs the runs that have not ended, if the test has failed.
 func (w *World) explain() {
 	inspector, ok := store.As[store.Inspector](w.Store)
 	if !ok || !w.T.Failed() {
@@ -95,13 +97,13 @@ func (w *World) explain() {
 	}
 }
 
-// NewMemory returns a world in memory.
+// NewMemory returns a world with an in-memory store.
 func NewMemory(t *testing.T) *World {
 	t.Helper()
 	return NewWorld(t, memstore.New(), workflow.ClientConfig{})
 }
 
-// NewVirtual returns a world in memory whose time stands still until the test advances it.
+// NewVirtual returns a world with an in-memory store whose virtual time only the test advances.
 func NewVirtual(t *testing.T) *World {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -110,7 +112,8 @@ func NewVirtual(t *testing.T) *World {
 	return w
 }
 
-// Stores are the kinds of stores on which the runtime must behave the same.
+// Stores contains the kinds of stores on which the runtime must have the same behaviour.
+// databases.go adds the database stores.
 var Stores = map[string]func(t *testing.T) store.Store{
 	"memory": func(*testing.T) store.Store { return memstore.New() },
 	"memory in 3 partitions": func(*testing.T) store.Store {
@@ -118,14 +121,15 @@ var Stores = map[string]func(t *testing.T) store.Store{
 	},
 }
 
-// The stores that databases.go adds; nil if it is left out.
+// Functions that open the database stores. databases.go sets them; they are nil with the build tag
+// inmemory.
 var (
 	openSQLite  func(t *testing.T, path string, c store.Clock) store.Store
-	openRedis   func(t *testing.T, partitions int, c store.Clock) store.Store // 0: the default number
+	openRedis   func(t *testing.T, partitions int, c store.Clock) store.Store // partitions 0 means the default number
 	openCluster func(t *testing.T, partitions int, c store.Clock) store.Store
 )
 
-// onRedis runs a test on a store of a Redis server of its own.
+// onRedis executes a test on a Redis server that is started for this test.
 func onRedis(t *testing.T, name string, partitions int, c store.Clock, test func(t *testing.T, w *World)) {
 	t.Helper()
 	if openRedis == nil {
@@ -138,7 +142,7 @@ func onRedis(t *testing.T, name string, partitions int, c store.Clock, test func
 	})
 }
 
-// OnEachStore runs a test on every kind of store.
+// OnEachStore executes a test on every kind of store in [Stores].
 func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	for name, open := range Stores {
@@ -146,39 +150,39 @@ func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
 	}
 }
 
-// Binding registers one workflow or step.
+// Binding registers the code of one workflow or step.
 type Binding func(workflow.Registrar)
 
-// ProbeEvery makes a worker claim at least at this interval, even if nothing wakes it.
+// ProbeEvery makes a worker claim at least once in d, even without a notification.
 func ProbeEvery(d time.Duration) Binding {
 	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, d, 0) }
 }
 
-// ObeysWithin bounds how long a stopping worker waits for code that was canceled.
+// ObeysWithin limits how long a stopping worker waits for code that it has canceled.
 func ObeysWithin(d time.Duration) Binding {
 	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, 0, d) }
 }
 
-// Running is a running worker.
+// Running is a worker that is running.
 type Running struct {
 	*worker.Worker
 	t      *testing.T
-	Client *workflow.Client // client of the worker
+	Client *workflow.Client // the client of the worker
 	Halt   context.CancelFunc
 	Done   chan error
 	once   sync.Once
 }
 
-// Near makes tests start runs locally on their workers. Without it only tests of local starts do;
-// in others runs are claimed.
+// Near makes workers execute the runs of their tests as local starts. By default only tests about
+// local starts do this, and the workers of other tests claim their runs.
 var Near = flag.Bool("near", false, "hand over what tests start to their workers")
 
-// Work starts a worker, which ends with the test. If the world is near, it begins the runs that are
-// started on the world's client; it claims all others.
+// Work starts a worker, which is stopped at the end of the test. If w.Near is set, the worker
+// executes runs that w.Client starts as local starts. It claims all other runs.
 func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
 	w.T.Helper()
 	if w.Clock != nil && cfg.Heartbeat == 0 {
-		// Leases must not expire because the time jumps.
+		// Leases must not expire because the test advances the time.
 		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
 	}
 	cfg.NoLocalStart = cfg.NoLocalStart || !w.Near
@@ -194,7 +198,7 @@ func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
 	return r
 }
 
-// Stop ends the worker and waits for it.
+// Stop stops the worker and waits until it has ended.
 func (r *Running) Stop() {
 	r.once.Do(func() {
 		r.Halt()
@@ -209,8 +213,8 @@ func (r *Running) Stop() {
 	})
 }
 
-// StopWorkers ends all workers. Afterwards the log is complete: a worker writes the line about a
-// commit after the commit, which others see earlier.
+// StopWorkers stops all workers. After that, the logs contain all lines: a worker logs a commit
+// only after the commit has become visible.
 func (w *World) StopWorkers() {
 	w.T.Helper()
 	for _, r := range w.workers {
@@ -218,62 +222,64 @@ func (w *World) StopWorkers() {
 	}
 }
 
-// Flow declares a workflow of a test.
+// Flow declares a workflow for a test.
 func Flow[In, Out any](name string) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{})
 }
 
-// LimitedFlow declares a workflow of a test that uses limits.
+// LimitedFlow declares a workflow with limits for a test.
 func LimitedFlow[In, Out any](name string, uses func(In) []limit.Use) workflow.Definition[In, Out] {
 	return shim.NewWorkflow[In, Out]("test."+name, "in", shim.WorkflowPolicy{Uses: shim.Uses(uses)})
 }
 
-// As binds a workflow to its code.
+// As binds code to a workflow.
 func As[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) Binding {
 	return func(r workflow.Registrar) { shim.BindWorkflow(r, d, f) }
 }
 
-// AsBatch binds a workflow to its code, which takes the inputs of several starts.
+// AsBatch binds code to a workflow that takes the inputs of several starts.
 func AsBatch[In, Out any](d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) Binding {
 	return func(r workflow.Registrar) { shim.BindBatch(r, d, f) }
 }
 
-// StepArgs are the arguments of a step with one parameter, as generated code declares them.
+// StepArgs contains the arguments of a step with one parameter. Generated code declares the same
+// fields.
 type StepArgs[A any] struct {
 	In A `json:"in"`
 }
 
-// StepOf is a step with one parameter, as generated code declares it.
+// StepOf is a step with one parameter. It corresponds to the code that the generator emits.
 type StepOf[A, R any] struct {
 	shim.Step[func(context.Context, A) (R, error)]
 }
 
-// AStep declares a step of a test.
+// AStep declares a step for a test.
 func AStep[A, R any](name string, p shim.Policy) StepOf[A, R] {
 	return StepOf[A, R]{shim.NewStep("test."+name, p, func(f func(context.Context, A) (R, error)) shim.Handler {
 		return shim.Handle(func(ctx context.Context, a StepArgs[A]) (R, error) { return f(ctx, a.In) })
 	})}
 }
 
-// Call is the function that flowgen generates for the step.
+// Call calls the step. It corresponds to the function that the generator emits for a step.
 func (s StepOf[A, R]) Call(ctx workflow.Context, a A) (R, error) {
 	return shim.Call[R](ctx, s.Step, StepArgs[A]{a})
 }
 
-// CallKey is the function that flowgen generates for a step with a declared key.
+// CallKey calls the step with a key. It corresponds to the function that the generator emits for a
+// step with key=.
 func (s StepOf[A, R]) CallKey(ctx workflow.Context, key string, a A) (R, error) {
 	return shim.CallKey[R](ctx, s.Step, key, StepArgs[A]{a})
 }
 
-// As binds the step to its code.
+// As binds code to the step.
 func (s StepOf[A, R]) As(f func(context.Context, A) (R, error)) Binding {
 	return func(r workflow.Registrar) { s.Bind(r, f) }
 }
 
-// Quick is a retry policy for tests in real time.
+// Quick is a retry policy with delays of a millisecond, for tests in real time.
 var Quick = workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}
 
-// Start starts a run.
+// Start starts a run, and fails the test if the start fails.
 func Start[In, Out any](w *World, d workflow.Definition[In, Out], in In, opts ...workflow.StartOption) *workflow.Run[Out] {
 	w.T.Helper()
 	run, err := d.Start(w.Ctx, w.Client, in, opts...)
@@ -283,8 +289,9 @@ func Start[In, Out any](w *World, d workflow.Definition[In, Out], in In, opts ..
 	return run
 }
 
-// patiently calls wait. Code that computes a duration from virtual time while that time jumps sets
-// its alarm too late. So patiently advances the time a little while nothing happens.
+// patiently calls wait and advances virtual time by six seconds for each second that wait takes.
+// Code that computes a duration while the time jumps sets its alarm too late, and wait would not
+// return otherwise.
 func (w *World) patiently(wait func() error) error {
 	if w.Clock == nil {
 		return wait()
@@ -301,10 +308,10 @@ func (w *World) patiently(wait func() error) error {
 	}
 }
 
-// Exactly reports whether d is want, apart from time that patiently may have added.
+// Exactly reports whether d is want. It ignores less than a minute, which patiently may have added.
 func Exactly(d, want time.Duration) bool { return d >= want && d < want+time.Minute }
 
-// Result waits for the result of a run that should complete.
+// Result waits for the result of a run, and fails the test if the run has an error.
 func Result[T any](w *World, run *workflow.Run[T]) (v T) {
 	w.T.Helper()
 	err := w.patiently(func() (err error) {
@@ -317,7 +324,7 @@ func Result[T any](w *World, run *workflow.Run[T]) (v T) {
 	return v
 }
 
-// Failure waits for the error of a run that should not complete.
+// Failure waits for the error of a run, and fails the test if the run completes.
 func Failure[T any](w *World, run *workflow.Run[T]) *workflow.RunError {
 	w.T.Helper()
 	err := w.patiently(func() error {
@@ -331,13 +338,13 @@ func Failure[T any](w *World, run *workflow.Run[T]) *workflow.RunError {
 	return failed
 }
 
-// Follows is implemented by handles of runs.
+// Follows is the interface of the handles of runs.
 type Follows interface {
 	workflow.Target
 	ID() workflow.RunID
 }
 
-// Reach waits until the log of a run contains n events of a type, and returns the last of them.
+// Reach waits until the log of a run contains n events of a type, and returns the n-th.
 func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
 	w.T.Helper()
 	err := w.patiently(func() error {
@@ -358,7 +365,7 @@ func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
 	return last
 }
 
-// Log returns the current log of a run.
+// Log returns the events in the log of a run.
 func (w *World) Log(run Follows) []event.Event {
 	w.T.Helper()
 	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID()}})
@@ -376,7 +383,7 @@ func (w *World) Log(run Follows) []event.Event {
 	return all
 }
 
-// Filter returns the events of the given types.
+// Filter returns the events that have one of the given types.
 func Filter(events []event.Event, types ...event.Type) []event.Event {
 	var found []event.Event
 	for _, e := range events {
@@ -389,7 +396,8 @@ func Filter(events []event.Event, types ...event.Type) []event.Event {
 	return found
 }
 
-// Eventually waits until cond holds.
+// Eventually waits until cond holds. It fails the test with the text what if the time of the test
+// has passed.
 func (w *World) Eventually(what string, cond func() bool) {
 	w.T.Helper()
 	for !cond() {
@@ -400,8 +408,8 @@ func (w *World) Eventually(what string, cond func() bool) {
 	}
 }
 
-// FastForward follows a run to its end and advances virtual time whenever the run sleeps or waits
-// for its next attempt.
+// FastForward follows a run to its end. It advances virtual time whenever the run sleeps or waits
+// for an attempt.
 func (w *World) FastForward(run Follows) {
 	w.T.Helper()
 	err := w.patiently(func() error {
@@ -420,14 +428,15 @@ func (w *World) FastForward(run Follows) {
 	}
 }
 
-// OnEveryStore is OnEachStore, and Redis.
+// OnEveryStore executes a test on the stores of OnEachStore and on Redis.
 func OnEveryStore(t *testing.T, test func(t *testing.T, w *World)) {
 	t.Helper()
 	OnEachStore(t, test)
 	onRedis(t, "redis", 0, nil, test)
 }
 
-// OnPartitions runs a test on every kind of store, with n partitions if the store supports several.
+// OnPartitions executes a test on every kind of store, with n partitions if the kind supports
+// several.
 func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	t.Helper()
 	kinds := map[string]func(t *testing.T) store.Store{
@@ -445,7 +454,7 @@ func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
 	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, nil, test)
 }
 
-// In gives a run a workflow id that belongs to a partition.
+// In returns an option with a workflow ID in the given partition. The workflow ID begins with name.
 func (w *World) In(partition int, name string) workflow.StartOption {
 	for int(event.SlotOf(name))%w.Store.Partitions() != partition%w.Store.Partitions() {
 		name += "-"
@@ -453,8 +462,8 @@ func (w *World) In(partition int, name string) workflow.StartOption {
 	return workflow.WithID(name)
 }
 
-// Forge delivers a message of any topic to a run, as could a client of a release that does not
-// protect the topics of the runtime.
+// Forge delivers a message with any topic to a run. A client of an earlier release, which does not
+// protect the topics of the runtime, could send such a message.
 func (w *World) Forge(run Follows, topic, payload string) {
 	w.T.Helper()
 	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: topic, Payload: []byte(payload)})
