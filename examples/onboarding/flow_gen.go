@@ -134,8 +134,8 @@ func Register(r workflow.Registrar, site *site) {
 	)
 }
 
-// Onboarding creates an account for a user: it verifies the address by a link in a mail, and sends
-// reminders.
+// Onboarding creates an account for a user. It verifies the address of the user by a link in a
+// mail, and sends reminders.
 //
 // It starts and awaits runs of the machine [onboarding].
 //

@@ -14,14 +14,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// signup schedules a click after a time. patience is the time before the site sends a reminder.
+// signup returns a setup in which the user follows the link after the time click. patience is the
+// time before the site sends a reminder.
 func signup(click, patience time.Duration) func(env *workflowtest.Env) {
 	return func(env *workflowtest.Env) {
 		s := newSite("http://127.0.0.1", "", patience, func(mail) {})
-		s.token = func() string { return "t" } // the same in each execution
+		s.token = func() string { return "t" } // The token must be the same in each execution.
 		Register(env, s)
 		env.At(click, func(ctx context.Context) {
-			for _, token := range []string{"guessed", "t"} { // in this order
+			for _, token := range []string{"guessed", "t"} { // The clicks arrive in this order.
 				err := Clicked.Send(ctx, env.Run(), Click{token}, workflow.IdempotencyKey(token))
 				if err != nil && !errors.Is(err, workflow.ErrRunTerminal) && ctx.Err() == nil {
 					panic(err)
@@ -41,7 +42,7 @@ func TestOnboarding_SurvivesEveryCrash(t *testing.T) {
 }
 
 func TestOnboarding_WorksInAnyOrder(t *testing.T) {
-	// A click that arrives after the last reminder has expired is not accepted.
+	// A click that arrives after the deadline of the last reminder is not accepted.
 	workflowtest.Interleave(t, Onboarding, Signup{"ann@example.com"}, signup(24*time.Hour, 24*time.Hour), 60, workflowtest.AllowUnread())
 }
 

@@ -1,7 +1,7 @@
-// Onboarding runs a state machine: a user signs up, receives a mail with a link, is reminded, and
-// has an account after following the link. The program prints the mails. It also simulates a user
-// who follows the link in the second mail over HTTP. If the program is killed at any moment and
-// restarted, it continues.
+// Command onboarding runs a state machine for the signup of a user. The user receives a mail with a
+// link and a reminder, and gets an account after following the link. The program prints the mails.
+// It also simulates a user who follows the link in the second mail over HTTP. If the program is
+// killed at any moment, it continues after a restart.
 //
 //	go run ./examples/onboarding
 //
@@ -64,7 +64,8 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// wrap wraps the store of the program. Tests replace it by a store that kills the process.
+// wrap wraps the store of the program. Tests replace it by a function that returns a store that
+// kills the process.
 var wrap = func(s store.Store) store.Store { return s }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -101,8 +102,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(followed, <-worked)
 }
 
-// follow signs up a user, or finds the run of an earlier process, and follows the run until it
-// ends.
+// follow signs up a user, or finds the run that an earlier process has started. It follows the run
+// until it ends.
 func follow(ctx context.Context, client *workflow.Client, email string, out io.Writer) error {
 	run, err := Onboarding.Start(ctx, client, Signup{Email: email}, workflow.WithID("onboarding:"+email),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
@@ -129,7 +130,7 @@ func follow(ctx context.Context, client *workflow.Client, email string, out io.W
 	return err
 }
 
-// person reads mails and follows the link in each except the first.
+// person simulates a user who reads mails and follows the link in each mail except the first.
 type person struct {
 	ctx    context.Context //nolint:containedctx // as long as the person lives
 	out    io.Writer
@@ -152,7 +153,7 @@ func (p *person) read(m mail) {
 		if err != nil {
 			return
 		}
-		if answer, err := http.DefaultClient.Do(req); err == nil { // otherwise the next reminder arrives
+		if answer, err := http.DefaultClient.Do(req); err == nil { // If the request fails, the user waits for the next reminder.
 			_ = answer.Body.Close()
 		}
 	})

@@ -22,7 +22,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// TestMain runs the test binary as the program, so that a real process is killed.
+// TestMain runs the test binary as the program if a test requests that, so that tests can kill a
+// real process.
 func TestMain(m *testing.M) {
 	if os.Getenv("ONBOARDING_MAIN") == "1" {
 		if after, err := strconv.ParseUint(os.Getenv("ONBOARDING_CRASH_AFTER"), 10, 64); err == nil && after > 0 {
@@ -66,7 +67,7 @@ func die() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
 	}
-	select {} // until the signal arrives
+	select {} // Block until the signal arrives.
 }
 
 func onboard(t *testing.T, crashAfter int, args ...string) (out string, killed bool) {
@@ -96,7 +97,7 @@ func checkResult(t *testing.T, out string) {
 	}
 }
 
-// executions returns the number of executions by step and key in the effects file.
+// executions returns the number of executions for each step and key, according to the effects file.
 func executions(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -131,13 +132,13 @@ func TestOnboarding_RefusesABadAddress(t *testing.T) {
 	}
 }
 
-// After SIGKILL at each event of its log and a restart, the program completes correctly, and no
-// completed step is executed again.
+// The test proves that the program survives SIGKILL at each event of its log. After a restart the
+// run completes correctly, and no completed step is executed again.
 func TestSTEP2_OnboardingKilledAfterEachEventEndsRight(t *testing.T) {
-	const most = 45 // exceeds the length of the log
+	const most = 45 // The number exceeds the length of the log.
 	var all sync.WaitGroup
 	defer all.Wait()
-	slots := make(chan struct{}, 4) // the processes wait most of the time
+	slots := make(chan struct{}, 4) // Several processes may run at a time, because they sleep most of the time.
 	for n := 1; n <= most; n++ {
 		slots <- struct{}{}
 		all.Go(func() {
@@ -178,7 +179,8 @@ func completedSteps(out string) (keys []string) {
 	return keys
 }
 
-// The server accepts only valid links and explains why others are invalid.
+// The test proves that the server accepts only valid links and explains why other links are
+// invalid.
 func TestVerify_AnswersForLinksThatAreNotValid(t *testing.T) {
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	defer func() { _ = client.Close() }()

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Signup is the input of a user.
+// Signup is the input of a run.
 type Signup struct{ Email string }
 
 // Click is a click on the link in a mail.
@@ -21,25 +21,25 @@ type Profile struct {
 	Email     string
 	Account   string
 	Reminders int
-	Refused   string // the reason why there is no account; otherwise empty
+	Refused   string // reason why there is no account; empty if there is one
 }
 
 // Clicked is sent by the web server when a user follows the link.
 var Clicked = workflow.NewTopic[Click]("clicked")
 
-// ErrBadAddress reports an address to which no mail can be sent.
+// ErrBadAddress is returned for an address to which no mail can be sent.
 //
 //flow:error
 var ErrBadAddress = errors.New("bad address")
 
-// onboarding creates an account for a user: it verifies the address by a link in a mail, and sends
-// reminders.
+// onboarding creates an account for a user. It verifies the address of the user by a link in a
+// mail, and sends reminders.
 //
 //flow:machine start=createAccount max=20 timeout=720h
 type onboarding struct {
 	Email     string
 	Account   string
-	Token     string // part of the link
+	Token     string // secret part of the link
 	Reminders int
 
 	site *site
@@ -53,13 +53,13 @@ func (o *onboarding) createAccount(ctx context.Context, in Signup) (step.Next[on
 	if err != nil {
 		return step.Next[onboarding, Profile]{}, err
 	}
-	// A separate step sends the mail. It uses the committed token, independently of the number of
-	// attempts of this step.
+	// Another step sends the mail with the token. The token is committed with the result of this
+	// step, so all attempts of the other step send the same token.
 	o.Email, o.Account, o.Token = in.Email, account, o.site.token()
 	return o.goInvite("Please confirm your address"), nil
 }
 
-// invite sends a mail with the link and waits until the user follows it.
+// invite sends a mail with the link. The machine then waits until the user follows the link.
 //
 //flow:step retries=5 backoff=exponential(100ms,10s) catch=refuse
 func (o *onboarding) invite(ctx context.Context, subject string) (step.Next[onboarding, Profile], error) {
@@ -73,7 +73,7 @@ func (o *onboarding) wait() step.Next[onboarding, Profile] {
 	return o.awaitVerify(Clicked).OrAfter(o.site.patience, o.goRemind())
 }
 
-// remind sends the mail again, or gives up.
+// remind chooses another mail as the next step, or gives up after four reminders.
 //
 //flow:step
 func (o *onboarding) remind(context.Context) (step.Next[onboarding, Profile], error) {
@@ -91,7 +91,7 @@ func (o *onboarding) verify(ctx context.Context, click Click) (step.Next[onboard
 	if subtle.ConstantTimeCompare([]byte(click.Token), []byte(o.Token)) == 0 {
 		return o.wait(), nil
 	}
-	return o.goWelcome().After(time.Millisecond), nil // limits the rate of mails
+	return o.goWelcome().After(time.Millisecond), nil // The delay limits the rate of mails.
 }
 
 // welcome sends the last mail.

@@ -18,15 +18,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// site contains the dependencies of the steps: accounts, mail, and the address of the web server.
+// site contains the dependencies of the steps, which are accounts, mail, and the address of the web
+// server.
 type site struct {
-	base     string        // base URL of links
-	patience time.Duration // time before a reminder
+	base     string        // base URL of the links in mails
+	patience time.Duration // time before a reminder is sent
 	token    func() string
 	post     func(m mail) // delivers a mail
 
 	mu      sync.Mutex
-	effects string // path of the file that counts executions of steps; may be empty
+	effects string // path of the file in which executions of steps are recorded; may be empty
 }
 
 type mail struct{ to, subject, link string }
@@ -35,7 +36,7 @@ func newSite(base, effects string, patience time.Duration, post func(mail)) *sit
 	return &site{base: base, effects: effects, patience: patience, token: rand.Text, post: post}
 }
 
-// note records the execution of a step.
+// note records the execution of a step in the effects file.
 func (s *site) note(ctx context.Context) {
 	call, ok := step.Current(ctx)
 	if s.effects == "" || !ok {
@@ -53,7 +54,8 @@ func (s *site) note(ctx context.Context) {
 	}
 }
 
-// reserve returns the account of an address, which is the same for all attempts of the step.
+// reserve returns the account for an address. It returns the same account for all attempts of the
+// step.
 func (s *site) reserve(ctx context.Context, email string) (string, error) {
 	s.note(ctx)
 	if !strings.Contains(email, "@") {
@@ -62,7 +64,7 @@ func (s *site) reserve(ctx context.Context, email string) (string, error) {
 	return "account of " + email, nil
 }
 
-// mail sends a mail, with a link if there is a token.
+// mail sends a mail. The mail contains a link unless token is empty.
 func (s *site) mail(ctx context.Context, to, subject, token string) error {
 	s.note(ctx)
 	m := mail{to: to, subject: subject}
@@ -73,24 +75,24 @@ func (s *site) mail(ctx context.Context, to, subject, token string) error {
 	return nil
 }
 
-// serve handles clicks on 127.0.0.1 until the listener is closed.
+// serve handles clicks until the listener is closed.
 func serve(l net.Listener, client *workflow.Client) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /verify", func(w http.ResponseWriter, r *http.Request) { verify(w, r, client) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(l) }() // returns an error when closed
+	go func() { _ = server.Serve(l) }() // Serve returns an error when the server is closed.
 	return server
 }
 
-// verify sends the click to the run. After a response with status 200 the click is durable, even if
-// this process fails.
+// verify sends the click to the run. After a response with status 200, the click is durable even if
+// this process crashes.
 func verify(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	id, err := workflow.ParseRunID(r.FormValue("run"))
 	if err != nil {
 		http.Error(w, "this is no link of ours", http.StatusBadRequest)
 		return
 	}
-	// The key makes a repeated request of the browser the same message.
+	// The key identifies a repeated request of the browser as the same message.
 	token := r.FormValue("token")
 	err = Clicked.Send(r.Context(), client.Run(id), Click{token}, workflow.IdempotencyKey(token))
 	switch {
@@ -99,6 +101,6 @@ func verify(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	case err != nil:
 		http.Error(w, "please try again", http.StatusServiceUnavailable)
 	default:
-		_, _ = io.WriteString(w, "thank you\n") // the click is durable even if the response is lost
+		_, _ = io.WriteString(w, "thank you\n") // The click is durable even if the response is lost.
 	}
 }

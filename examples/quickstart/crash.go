@@ -7,14 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// crashStore kills the process directly after a commit. It demonstrates the recovery of the SDK.
-// Other programs do not need it.
+// crashStore kills the process directly after a commit, to demonstrate the recovery of runs.
+// Applications do not need it.
 type crashStore struct {
 	store.Store
-	after uint64 // sequence number of the event whose commit ends the process
+	after uint64 // sequence number of the event after whose commit the process is killed
 }
 
-// crashing returns a store that kills the process after an event. If after is 0, it returns s.
+// crashing returns a store that kills the process after the event with the number after. If after
+// is 0, it returns s.
 func crashing(s store.Store, after uint64) store.Store {
 	if after == 0 {
 		return s
@@ -22,7 +23,7 @@ func crashing(s store.Store, after uint64) store.Store {
 	return &crashStore{s, after}
 }
 
-// Unwrap returns the underlying store, which may implement optional interfaces.
+// Unwrap returns the underlying store. That store may implement optional interfaces.
 func (s *crashStore) Unwrap() store.Store { return s.Store }
 
 // Create kills the process if the first frame of a new run contains the event.
@@ -47,10 +48,10 @@ func (s *crashStore) Commit(ctx context.Context, commits []store.Commit) ([]stor
 	return done, err
 }
 
-// die ends the process with SIGKILL: nothing is flushed, and no deferred function runs.
+// die ends the process with SIGKILL. Nothing is flushed, and no deferred function is called.
 func die() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
 	}
-	select {} // until the signal arrives
+	select {} // Block until the signal arrives.
 }

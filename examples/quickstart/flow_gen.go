@@ -80,7 +80,7 @@ var packStep = shim.NewStep("quickstart.pack", shim.Policy{}, func(f packFunc) s
 	})
 })
 
-// Ship passes the boxes to the parcel service, which fails for the first two attempts.
+// Ship passes the boxes to the parcel service. The service fails for the first two attempts.
 //
 // It is the durable counterpart of [shop.ship].
 func Ship(ctx workflow.Context, orderID string, boxes []string) (string, error) {

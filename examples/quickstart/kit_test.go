@@ -27,6 +27,6 @@ func TestFulfil_SurvivesEveryCrash(t *testing.T) {
 }
 
 func TestFulfil_WorksInAnyOrder(t *testing.T) {
-	// An approval that arrives after its timeout is not accepted.
+	// An approval that arrives after the timeout of the receive is not accepted.
 	workflowtest.Interleave(t, Fulfil, testOrder, setupFulfil, 100, workflowtest.AllowUnread())
 }

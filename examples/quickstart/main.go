@@ -1,10 +1,11 @@
-// Quickstart runs one order through a durable workflow and prints its events. With a store in a
-// file, if it is killed at any moment and restarted, it continues, and no completed step runs twice.
+// Command quickstart processes one order with a durable workflow and prints the events of the run.
+// With a store in a file, the program can be killed at any moment. After a restart it continues the
+// run, and no completed step is executed twice.
 //
 //	go run ./examples/quickstart
 //	go run -tags sqlite ./examples/quickstart
 //
-// Without the tag the run is kept in memory: the first build of SQLite takes half a minute.
+// Without the tag, the run is kept in memory, because the first build of SQLite takes half a minute.
 //
 // See orders.go for the workflow.
 package main
@@ -48,7 +49,7 @@ type options struct {
 	crashAfter uint64
 }
 
-// defaultStore is replaced if the program is built with the tag sqlite.
+// defaultStore is the URL of the store. The build tag sqlite replaces it.
 var defaultStore = "memory:"
 
 func parse(args []string) (options, error) {
@@ -75,7 +76,8 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// run starts the order, or finds the run of an earlier process, and follows it until it ends.
+// run starts the order, or finds the run that an earlier process has started. It follows the run
+// until it ends.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -94,8 +96,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	})
 	defer func() { _ = client.Close() }()
 
-	// The death of a worker on another machine is detected after ClaimExpiry. On the same machine
-	// with a store in a file it is detected immediately.
+	// A crash of a worker on another machine is detected after ClaimExpiry. On the same machine
+	// with a store in a file, it is detected immediately.
 	w := worker.New(client, worker.Config{Heartbeat: time.Second, ClaimExpiry: 5 * time.Second})
 	Register(w, &shop{effects: o.effects})
 	ctx, cancel := context.WithCancel(ctx)
@@ -107,11 +109,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(followed, <-worked)
 }
 
-// follow starts the run, approves it when it waits for the approval, and prints its events.
+// follow starts the run, approves it when the run waits for the approval, and prints its events.
 func follow(ctx context.Context, client *workflow.Client, orderID string, out io.Writer) error {
 	order := Order{ID: orderID, Cents: 4990, Items: []string{"lamp", "desk", "chair"}}
-	// There is at most one run of an order. After a restart, Start finds the existing run, which
-	// may be active or completed.
+	// An order has at most one run. After a restart, Start finds the existing run, which may be
+	// active or completed.
 	run, err := Fulfil.Start(ctx, client, order, workflow.WithID(order.ID),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
 	line := newTimeline(out)
@@ -133,8 +135,8 @@ func follow(ctx context.Context, client *workflow.Client, orderID string, out io
 		}
 		line.print(e)
 		if e.Type == event.WaitCreated && e.Wait == event.WaitMessage {
-			// This simulates a click on "approve". With the key, a second click or a restart of
-			// this program sends the same message.
+			// This simulates a click on "approve". Because of the key, a second click or a restart
+			// of this program sends the same message.
 			if err := Approval.Send(ctx, run, "ann", workflow.IdempotencyKey("click-1")); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
 				return err
 			}
@@ -151,11 +153,11 @@ func follow(ctx context.Context, client *workflow.Client, orderID string, out io
 
 // shop contains the dependencies of the steps.
 type shop struct {
-	effects string // path of the file that counts executions
+	effects string // path of the file in which executions are recorded
 	mu      sync.Mutex
 }
 
-// effect records the execution of a step.
+// effect records the execution of a step in the effects file.
 func (s *shop) effect(ctx context.Context) {
 	call, _ := step.Current(ctx)
 	if s.effects == "" {

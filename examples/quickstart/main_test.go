@@ -19,7 +19,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// TestMain runs the test binary as the program, so that a real process is killed.
+// TestMain runs the test binary as the program if a test requests that, so that tests can kill a
+// real process.
 func TestMain(m *testing.M) {
 	if os.Getenv("QUICKSTART_MAIN") == "1" {
 		main()
@@ -90,7 +91,8 @@ func TestQuickstart_RefusesACrashAfterWhichNothingIsLeft(t *testing.T) {
 	}
 }
 
-// The test binary imports SQLite itself. The program does it only with a tag.
+// The test proves that the program stores its run in a file if it is built with the tag. It builds
+// the program, because the test binary always contains SQLite.
 func TestQuickstart_BuiltWithTheTagKeepsItsRunInAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,13 +116,13 @@ func TestQuickstart_BuiltWithTheTagKeepsItsRunInAFile(t *testing.T) {
 	checkResult(t, out)
 }
 
-// After a kill at any event of the log and a restart, the result is the same, and no completed step
-// is executed again.
+// The test proves that the program survives a kill at each event of its log. After a restart the
+// result is the same, and no completed step is executed again.
 func TestSTEP2_QuickstartKilledAfterEachEventCompletesWithoutRepeatingSteps(t *testing.T) {
-	const most = 30 // exceeds the length of the log
+	const most = 30 // The number exceeds the length of the log.
 	var all sync.WaitGroup
 	defer all.Wait()
-	slots := make(chan struct{}, 6) // the processes sleep most of the time
+	slots := make(chan struct{}, 6) // Several processes may run at a time, because they sleep most of the time.
 	for n := 1; n <= most; n++ {
 		slots <- struct{}{}
 		all.Go(func() {
@@ -153,7 +155,7 @@ func killAndRestart(t *testing.T, n int) {
 	for name, after := range executions(t, effects) {
 		again, open := after-before[name], total[name]-completed[name]
 		if name == "quickstart.ship" && open > 0 {
-			open = 3 // two attempts fail by design
+			open = 3 // Two attempts of this step always fail.
 		}
 		if again > open {
 			t.Errorf("step %s was executed %d times after the kill, but only %d were not completed", name, again, open)
@@ -161,7 +163,7 @@ func killAndRestart(t *testing.T, n int) {
 	}
 }
 
-// executions counts the lines of the effects file by step.
+// executions returns the number of executions of each step, according to the effects file.
 func executions(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -176,7 +178,7 @@ func executions(t *testing.T, path string) map[string]int {
 	return n
 }
 
-// readLog returns the length of the only run's log and the completed steps by name.
+// readLog returns the length of the log of the only run, and the number of completed steps by name.
 func readLog(t *testing.T, path string) (seq uint64, completed map[string]int) {
 	t.Helper()
 	st, err := sqlitestore.Open(path)

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order contains the goods that the customer bought.
+// Order is the input of fulfil. It contains the goods that the customer bought.
 type Order struct {
 	ID    string   `json:"id"`
 	Cents int64    `json:"cents"`
@@ -25,7 +25,8 @@ type Receipt struct {
 	Approved string   `json:"approved_by"`
 }
 
-// Approval contains the name of the person who approved the order.
+// Approval is the topic for the approval of an order. A message contains the name of the person who
+// approves the order.
 var Approval = workflow.NewTopic[string]("approval")
 
 // fulfil processes an order from the payment to the parcel service.
@@ -36,14 +37,14 @@ func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := workflow.Sleep(ctx, 500*time.Millisecond); err != nil { // a cooling-off period
+	if err := workflow.Sleep(ctx, 500*time.Millisecond); err != nil { // Wait for the end of a cooling-off period.
 		return Receipt{}, err
 	}
 	approver, err := Approval.Receive(ctx, workflow.Timeout(24*time.Hour))
 	if err != nil {
 		return Receipt{}, fmt.Errorf("order %s was not approved: %w", order.ID, err)
 	}
-	boxes, err := workflow.Map(ctx, order.Items, Pack) // three parallel branches
+	boxes, err := workflow.Map(ctx, order.Items, Pack) // Each item is packed in a parallel branch.
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -58,7 +59,7 @@ func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
 //
 //flow:step timeout=10s
 func (s *shop) charge(ctx context.Context, orderID string, cents int64) (string, error) {
-	s.effect(ctx) // a real bank would use step.IdempotencyKey(ctx) to book once
+	s.effect(ctx) // A real bank would use step.IdempotencyKey(ctx) to detect a repeated debit.
 	return fmt.Sprintf("%d.%02d paid for %s", cents/100, cents%100, orderID), nil
 }
 
@@ -70,7 +71,7 @@ func (s *shop) pack(ctx context.Context, item string) (string, error) {
 	return "box with " + item, nil
 }
 
-// ship passes the boxes to the parcel service, which fails for the first two attempts.
+// ship passes the boxes to the parcel service. The service fails for the first two attempts.
 //
 //flow:step retries=9 backoff=constant(200ms)
 func (s *shop) ship(ctx context.Context, orderID string, boxes []string) (string, error) {

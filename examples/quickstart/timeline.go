@@ -18,7 +18,7 @@ type timeline struct {
 	out   io.Writer
 	color bool
 	start time.Time
-	names map[uint64]string // names of steps and waits, by the event that created them
+	names map[uint64]string // names of steps and waits by the number of the event that created them
 	keys  map[uint64]string
 }
 
@@ -70,8 +70,8 @@ func (t *timeline) print(e event.Event) {
 		t.bar(t.keys[e.Ref]), t.paint(color, mark), t.paint(color, fmt.Sprintf("%-9s", printable(name))), printable(text))
 }
 
-// printable escapes characters that a terminal would interpret, because names, payloads and errors
-// may contain any characters.
+// printable escapes characters that a terminal would interpret. Names, payloads and errors may
+// contain any characters.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -85,7 +85,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-// bar indents the events of a branch.
+// bar returns the indentation for the events of the branch with the given key.
 func (t *timeline) bar(key string) string {
 	if n := strings.Count(key, "/") - 1; n > 0 {
 		return t.paint(dim, "│"+strings.Repeat("├─", n))

@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// call sends a request and returns the status and the body of the answer.
+// call sends a request and returns the status and the body of the response.
 func call(t *testing.T, method, url, body string, header ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), method, url, strings.NewReader(body))
@@ -41,7 +41,7 @@ func call(t *testing.T, method, url, body string, header ...string) (int, string
 	return answer.StatusCode, text.String()
 }
 
-// first returns the first group of a pattern in a page, without escapes of HTML.
+// first returns the text that the first group of pattern matches in a page. It unescapes HTML.
 func first(t *testing.T, page, pattern string) string {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(page)
@@ -51,7 +51,8 @@ func first(t *testing.T, page, pattern string) string {
 	return html.UnescapeString(found[1])
 }
 
-// A person approves one expense by the form of the console, and a program refuses another one by the endpoint of hooks.
+// The test proves that a person can approve an expense with the form in the console, and that a
+// program can refuse another expense through the endpoint of hooks.
 func TestApproval_APersonDecidesInTheConsoleAndAProgramByTheHook(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()

@@ -11,8 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Runs have failed for two reasons, and one of them is fixed. The retry of its group completes its runs without
-// executing again what had completed. It leaves the other group alone.
+// The test proves that a retry of a failure group completes its runs without executing completed
+// steps again. Runs fail for two reasons, and one of them is fixed. The runs of the other group
+// remain failed.
 func TestFailuregroup_ARetryCompletesTheRunsOfTheFixedReasonOnly(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()

@@ -19,8 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The connection to the model breaks after two words, and its next answer pauses after three until the client has read
-// them. The client disconnects there and continues at another server.
+// The test proves that a client receives each word once while the model is writing. The connection
+// to the model breaks after two words. The next response of the model pauses after three words
+// until the client has read them. Then the client disconnects and continues at another server.
 func TestLLMStream_AClientReadsEachWordOnceWhileTheModelWrites(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()
@@ -67,7 +68,7 @@ func TestLLMStream_AClientReadsEachWordOnceWhileTheModelWrites(t *testing.T) {
 		t.Errorf("the repeated request is answered with %s, the first with %s", again, at)
 	}
 	before, last := events(t, ctx, server.URL+at, "", "three")
-	close(read) // the model goes on after three was read
+	close(read) // The model continues after the client has read three words.
 	after, _ := events(t, ctx, other.URL+at, last, "")
 	want := []string{`data: "one"`, `data: "two"`, "event: again", `data: "one"`, `data: "two"`, `data: "three"`, `data: "four"`, "event: end"}
 	if diff := cmp.Diff(want, append(before, after...)); diff != "" {
@@ -78,7 +79,7 @@ func TestLLMStream_AClientReadsEachWordOnceWhileTheModelWrites(t *testing.T) {
 	}
 }
 
-// start starts an answer and returns its address.
+// start requests an answer and returns its address.
 func start(t *testing.T, server string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), http.MethodPost, server+"/answers", strings.NewReader("count"))
@@ -97,7 +98,8 @@ func start(t *testing.T, server string) string {
 	return answer.Header.Get("Location")
 }
 
-// events reads a stream up to a word, or to its end, and disconnects. It returns the events and the id of the last one.
+// events reads a stream up to the word until, or to its end, and then disconnects. It returns the
+// events and the ID of the last one.
 func events(t *testing.T, ctx context.Context, url, last, until string) (all []string, id string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)

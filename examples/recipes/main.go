@@ -1,12 +1,12 @@
-// Recipes are small programs, each of which solves one problem.
+// Command recipes runs small programs, each of which solves one problem.
 //
-//	go run ./examples/recipes                                     lists the recipes
-//	go run ./examples/recipes payment                             runs one, in memory
-//	go run ./examples/recipes -store sqlite:recipes.db payment    runs it on a file
+//	go run ./examples/recipes                                     list the recipes
+//	go run ./examples/recipes payment                             run one in memory
+//	go run ./examples/recipes -store sqlite:recipes.db payment    run it on a file
 //
-// Each recipe is a package below this one, whose comment describes what it shows and what it prints. The
-// file with the name of the package is the one to copy; demo.go runs it, with stand-ins for services.
-// This file is the program around them: it opens a store and a client.
+// Each recipe is a package in a subdirectory. The package comment describes the recipe and its
+// output. Copy the file with the name of the package. demo.go runs the recipe with simulated
+// services. This file selects a recipe, and opens the store and the client.
 package main
 
 import (
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return fmt.Errorf("there is no recipe %q: the program lists them if it is run without arguments", f.Arg(0))
 }
 
-// with opens the store and the client of a recipe.
+// with returns a function that opens the store and the client of a recipe and calls run.
 func with(run func(ctx context.Context, client *workflow.Client, out io.Writer) error) func(context.Context, string, io.Writer) error {
 	return func(ctx context.Context, url string, out io.Writer) error {
 		st, err := store.Open(ctx, url)

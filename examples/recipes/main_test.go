@@ -16,13 +16,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roles are what this test binary does instead of tests, as processes that the tests kill.
+// roles contains the programs that the test binary executes instead of the tests. Tests start it in
+// a role as a process that they kill.
 var roles = map[string]func(ctx context.Context, args []string) error{
 	"pay":  payRole,
 	"work": workRole,
 }
 
-// quiet configures clients without a log.
+// quiet configures clients without log output.
 var quiet = workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)}
 
 const roleOf = "RECIPES_ROLE"
@@ -46,12 +47,13 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// Each recipe prints what its comment shows, behind "prints:".
+// The test proves that each recipe prints the output in its package comment, which follows
+// "prints:".
 func TestRecipes_PrintWhatTheirCommentsShow(t *testing.T) {
 	for _, r := range recipes {
 		want, ok := printed(t, r.name)
 		if !ok {
-			continue // it serves until it is stopped
+			continue // This recipe runs until it is stopped.
 		}
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +68,7 @@ func TestRecipes_PrintWhatTheirCommentsShow(t *testing.T) {
 	}
 }
 
-// printed returns the output in the comment of a recipe.
+// printed returns the output that the package comment of a recipe contains.
 func printed(t *testing.T, name string) (string, bool) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(name, name+".go"), nil, parser.ParseComments|parser.PackageClauseOnly)

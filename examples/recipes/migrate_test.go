@@ -19,7 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The old program has sent some mails and is stopped. The import crashes once and is repeated. All mails are sent once by the two programs together.
+// The test proves that the old and the new program together send each mail once. The old program
+// sends some mails and is stopped. The import crashes once and is repeated.
 func TestMigrate_EachMailIsSentOnceByTheOldOrTheNewProgram(t *testing.T) {
 	ctx := limited(t)
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "jobs.db"))
@@ -42,7 +43,7 @@ func TestMigrate_EachMailIsSentOnceByTheOldOrTheNewProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, at := range []time.Time{now.Add(-99 * time.Hour), now.Add(-99 * time.Hour), now.Add(-75 * time.Hour)} { // two welcomes, and one of them has its tips
+	for _, at := range []time.Time{now.Add(-99 * time.Hour), now.Add(-99 * time.Hour), now.Add(-75 * time.Hour)} { // There are two welcome mails, and only one of them was followed by its tips.
 		if more, err := old.Next(ctx, at); !more || err != nil {
 			t.Fatalf("the old program has no job: %v", err)
 		}
@@ -55,7 +56,7 @@ func TestMigrate_EachMailIsSentOnceByTheOldOrTheNewProgram(t *testing.T) {
 	working, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(working) }()
-	// The import is interrupted between the start of the first run and the update of its job.
+	// The import fails between the start of the first run and the update of its job.
 	for _, statement := range []string{"CREATE TRIGGER crash BEFORE UPDATE ON jobs BEGIN SELECT RAISE(ABORT, 'crash'); END", "DROP TRIGGER crash"} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			t.Fatal(err)
@@ -76,7 +77,7 @@ func TestMigrate_EachMailIsSentOnceByTheOldOrTheNewProgram(t *testing.T) {
 			continue
 		}
 		run := migrate.Welcome.Get(client, info.ID)
-		for _, err := range run.Events(ctx, workflow.Types(event.WaitCreated)) { // it sleeps
+		for _, err := range run.Events(ctx, workflow.Types(event.WaitCreated)) { // Wait until the run sleeps.
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,7 @@ func TestMigrate_EachMailIsSentOnceByTheOldOrTheNewProgram(t *testing.T) {
 	if err := errors.Join(<-worked, client.Close(), st.Close()); err != nil {
 		t.Error(err)
 	}
-	delete(sent, "all digest") // the clock has passed some nights
+	delete(sent, "all digest") // The clock has passed some nights, so digests were sent.
 	want := map[string]int{}
 	for _, user := range []string{"ann", "bob", "cat", "dan"} {
 		want[user+" welcome"], want[user+" tips"] = 1, 1
@@ -101,7 +102,7 @@ func TestMigrate_EachMailIsSentOnceByTheOldOrTheNewProgram(t *testing.T) {
 	}
 }
 
-// The new program sends both mails after a crash at each of its events.
+// The test proves that the new program sends both mails after a crash at each of its events.
 func TestMigrate_TheNewProgramSurvivesEachCrash(t *testing.T) {
 	workflowtest.CrashEverywhere(t, migrate.Welcome, "ann", func(env *workflowtest.Env) {
 		migrate.Register(env, &migrate.Mails{

@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// On Redis, a run waits without a worker until there is one, and fails then.
+// The test proves that the status contains a run that waits without a worker, the failure group
+// after the run has failed, and findings about the settings of Redis.
 func TestMonitoring_ReportsUnservedQueuesFailuresAndSettings(t *testing.T) {
 	ctx := limited(t)
 	st, err := store.Open(ctx, redistest.Start(t).URL())
@@ -66,7 +67,7 @@ func TestMonitoring_ReportsUnservedQueuesFailuresAndSettings(t *testing.T) {
 	if s.Healthy || s.Workers != 1 || len(s.Failures) != 1 || s.Failures[0].Open != 1 || s.Failures[0].Message != "sold out" {
 		t.Errorf("the status is %s", text)
 	}
-	if len(s.Doctor) == 0 || s.Doctor[0].Fix == "" { // the server of the test does not write to a disk
+	if len(s.Doctor) == 0 || s.Doctor[0].Fix == "" { // The Redis server of the test does not write to disk, which is a finding.
 		t.Errorf("the doctor has no finding: %s", text)
 	}
 

@@ -14,10 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The worker is down for four nights, by the clock of the store. Its successor closes each of them once, in order.
+// The test proves that each missed night is closed once and in order. By the clock of the store,
+// the worker is down for four nights before another worker starts.
 func TestNightly_MissedNightsAreClosedOnceAndInOrder(t *testing.T) {
 	ctx := limited(t)
-	clock := storetest.NewClock() // 2 January 2030, 03:04:05 UTC
+	clock := storetest.NewClock() // The clock starts at 03:04:05 UTC on 2 January 2030.
 	st := memstore.NewWith(memstore.Config{Clock: clock})
 	client := workflow.NewClient(st, quiet)
 	closed := make(chan string, 100)
@@ -30,7 +31,7 @@ func TestNightly_MissedNightsAreClosedOnceAndInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := time.Date(2030, time.January, 3, 1, 30, 0, 0, time.UTC)
-	for known := false; !known; { // the schedule knows its first night
+	for known := false; !known; { // Wait until the schedule has computed its first night.
 		s, err := ops.New(client).Schedules().Get(ctx, "nightly")
 		if err != nil && !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Fatal(err)

@@ -16,7 +16,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// payRole settles an order in a process of its own: file of the store, URL of the service.
+// payRole settles an order in a separate process. Its arguments are the file of the store and the
+// URL of the service.
 func payRole(ctx context.Context, args []string) error {
 	st, err := sqlitestore.Open(args[0])
 	if err != nil {
@@ -28,7 +29,8 @@ func payRole(ctx context.Context, args []string) error {
 	return err
 }
 
-// The service kills the process after the charge and before its answer. The next process asks with the same key.
+// The test proves that the customer is charged once although the process is killed after the charge
+// and before the response. The next process sends a request with the same key.
 func TestSTEP8_APaymentKilledBetweenChargeAndRecordIsChargedOnce(t *testing.T) {
 	ctx := limited(t)
 	pid := make(chan int, 1)
@@ -62,7 +64,7 @@ func TestSTEP8_APaymentKilledBetweenChargeAndRecordIsChargedOnce(t *testing.T) {
 	if requests, charges := service.Counts(); requests != 1 || charges != 1 {
 		t.Fatalf("killed after %d requests and %d charges, want 1 of each", requests, charges)
 	}
-	for range 2 { // the last process finds the order paid
+	for range 2 { // The last process finds that the order has been paid.
 		if err := process().Run(); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Two workers send many contacts. A request that comes before Retry-After is over is a violation.
+// The test proves that no worker sends a request before the delay requested by Retry-After is over.
+// Two workers send many contacts.
 func TestRatelimited_NoWorkerSendsBeforeRetryAfterIsOver(t *testing.T) {
 	t.Parallel()
 	ctx := limited(t)
@@ -38,7 +39,7 @@ func TestRatelimited_NoWorkerSendsBeforeRetryAfterIsOver(t *testing.T) {
 		}
 	}()
 	var runs []*workflow.Run[workflow.None]
-	for r := range 3 { // they share the rate
+	for r := range 3 { // All workers share the rate.
 		var names []string
 		for i := range 10 {
 			names = append(names, fmt.Sprintf("contact-%d-%d", r, i))

@@ -20,7 +20,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// workRole works as a release until SIGTERM: file of the store, number of the release.
+// workRole runs a worker of a release until SIGTERM. Its arguments are the file of the store and
+// the number of the release.
 func workRole(ctx context.Context, args []string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
@@ -35,7 +36,8 @@ func workRole(ctx context.Context, args []string) error {
 	return err
 }
 
-// Processes of both releases work beside each other. Orders that wait when the old one ends are continued by the new one.
+// The test proves that orders of both releases are fulfilled. Processes of both releases run at the
+// same time. The new release continues the orders that wait when the old process ends.
 func TestRolling_OrdersOfBothReleasesAreFulfilled(t *testing.T) {
 	ctx := limited(t)
 	file := filepath.Join(t.TempDir(), "orders.db")
@@ -99,7 +101,8 @@ func TestRolling_OrdersOfBothReleasesAreFulfilled(t *testing.T) {
 	finish(start("new", 2), insured)
 }
 
-// The change is committed on top of the old release, with Version and without.
+// The test proves that flowgen breaking accepts the change with Version and refuses it without
+// Version. The test commits the change on top of the old release.
 func TestRolling_BreakingRefusesTheChangeWithoutVersion(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")

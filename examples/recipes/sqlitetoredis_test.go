@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The program runs twice on each store: the second time it finds the order fulfilled. A Redis that keeps nothing is refused.
+// The test proves that the same program runs on both stores, that its second execution finds the
+// order fulfilled, and that it refuses a Redis server without persistence.
 func TestSqlitetoredis_TheSameProgramRunsOnBothStores(t *testing.T) {
 	ctx := limited(t)
 	server := redistest.Start(t).URL()

@@ -12,8 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Exports of one tenant do not end before those of another tenant have ended, so a limit that is not
-// kept for each tenant alone ends in a timeout.
+// The test proves that a tenant with many exports stays within its limit and does not delay another
+// tenant. Its exports end only after the export of the other tenant has ended. If the limit were
+// shared by the tenants, the test would time out.
 func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()
@@ -41,7 +42,7 @@ func TestTenants_ABurstKeepsItsLimitAndDelaysNoOtherTenant(t *testing.T) {
 	}}
 	working, stop := context.WithCancel(ctx)
 	worked := make(chan error, 2)
-	for range 2 { // the limit holds for all workers together
+	for range 2 { // The limit applies to all workers together.
 		w := worker.New(client, worker.Config{})
 		tenants.Register(w, exporter)
 		go func() { worked <- w.Run(working) }()

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Books are closed every day.
+// Books contains the dependencies of the steps. Close closes the books of a day.
 type Books struct{ Close func(day time.Time) error }
 
 // closeDay closes the books of a day.
@@ -20,12 +20,12 @@ type Books struct{ Close func(day time.Time) error }
 func (b *Books) closeDay(_ context.Context, day time.Time) error { return b.Close(day) }
 
 // nightly closes the books of the previous day. It uses the time of its tick, so that the result
-// does not depend on when it starts or on reruns.
+// does not depend on the actual start of the run or on reruns.
 //
 //flow:workflow schedule="30 2 * * * Europe/Zurich"
 func nightly(ctx workflow.Context) error {
 	night, ticked := workflow.Tick(ctx)
-	if !ticked { // triggered manually
+	if !ticked { // The run was triggered manually.
 		night = workflow.Now(ctx)
 	}
 	return CloseDay(ctx, night.AddDate(0, 0, -1))
@@ -39,14 +39,14 @@ func report(ctx workflow.Context, region string) error {
 	return nil
 }
 
-// ReportEach creates a schedule for each region with an input.
+// ReportEach creates a schedule for each region, with the region as input.
 func ReportEach(ctx context.Context, client *workflow.Client, regions []string) error {
 	for _, region := range regions {
 		err := Report.Schedule(ctx, client, "report-"+region, workflow.Schedule{
 			When:    "0 7 * * mon-fri Europe/Zurich",
 			Overlap: workflow.OverlapReplace,
-			CatchUp: 12 * time.Hour,   // no report of the day before yesterday
-			Jitter:  10 * time.Minute, // not all regions at once
+			CatchUp: 12 * time.Hour,   // A report of the day before yesterday is not needed.
+			Jitter:  10 * time.Minute, // The reports of all regions must not start at the same time.
 		}, region, workflow.WithPriority(-1))
 		if err != nil {
 			return err
@@ -55,15 +55,15 @@ func ReportEach(ctx context.Context, client *workflow.Client, regions []string) 
 	return nil
 }
 
-// Migrate pauses the nightly schedule while a migration needs the database, and then catches up on
-// the missed ticks.
+// Migrate pauses the schedule during a migration of the database, and then executes the missed
+// ticks.
 func Migrate(ctx context.Context, client *workflow.Client, migrate func() error) error {
 	s, name, begun := ops.New(client).Schedules(), Nightly.Name(), time.Now()
 	if err := s.Pause(ctx, name, "migration"); err != nil {
 		return err
 	}
 	if err := migrate(); err != nil {
-		return err // the schedule stays paused, and Get returns the reason
+		return err // The schedule stays paused. Get returns the reason.
 	}
 	if err := s.Resume(ctx, name); err != nil {
 		return err
@@ -83,7 +83,7 @@ func Show(ctx context.Context, client *workflow.Client) error {
 	return nil
 }
 
-// Now starts the nightly workflow immediately, in addition to its ticks.
+// Now starts a run of the nightly workflow immediately, in addition to the scheduled ones.
 func Now(ctx context.Context, client *workflow.Client) error {
 	run, err := ops.New(client).Schedules().Trigger(ctx, Nightly.Name())
 	if errors.Is(err, ops.ErrScheduleNotFound) {

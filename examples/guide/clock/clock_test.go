@@ -43,7 +43,7 @@ func TestSchedules_OfTheGuide(t *testing.T) {
 		}
 	}()
 
-	for { // the worker creates the schedule of the directive
+	for { // The worker creates the schedule that the directive declares.
 		_, err := ops.New(client).Schedules().Get(ctx, Nightly.Name())
 		if err == nil {
 			break

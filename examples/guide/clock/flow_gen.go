@@ -34,7 +34,7 @@ func Register(r workflow.Registrar, books *Books) {
 }
 
 // Nightly closes the books of the previous day. It uses the time of its tick, so that the result
-// does not depend on when it starts or on reruns.
+// does not depend on the actual start of the run or on reruns.
 //
 // It starts and awaits runs of [nightly].
 var Nightly = shim.NewWorkflow[workflow.None, workflow.None](

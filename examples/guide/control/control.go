@@ -1,5 +1,5 @@
-// Package control demonstrates how runs undo their effects, change their code, and are held,
-// stopped and continued from outside.
+// Package control demonstrates how runs compensate their effects and handle changes of their code,
+// and how a program holds, stops and continues runs.
 package control
 
 import (
@@ -19,7 +19,7 @@ type Trip struct {
 
 // Agency makes bookings with other companies.
 type Agency struct {
-	Full func(what string) bool // reports whether something is fully booked
+	Full func(what string) bool // reports whether what is fully booked
 	Log  func(line string)
 }
 
@@ -58,10 +58,10 @@ func travel(ctx workflow.Context, trip Trip) ([]string, error) {
 	return bookings, nil
 }
 
-// Answer receives the decision about a client.
+// Answer is the topic for the decision about a client.
 var Answer = workflow.NewTopic[string]("answer")
 
-// admit requests a decision about a client. Since a later version it also asks the bank.
+// admit requests a decision about a client. The current version of the code also asks the bank.
 //
 //flow:workflow
 func admit(ctx workflow.Context, client string) (string, error) {
@@ -76,7 +76,7 @@ func admit(ctx workflow.Context, client string) (string, error) {
 	return score + ": " + answer, err
 }
 
-// Studio has GPUs.
+// Studio contains the steps of a render farm.
 type Studio struct{}
 
 // render renders a scene.
@@ -93,7 +93,7 @@ func draw(ctx workflow.Context, scenes []string) ([]string, error) {
 	return workflow.Map(ctx, scenes, Render)
 }
 
-// Ledger keeps accounts in a SQL database.
+// Ledger contains the steps that keep accounts in a SQL database.
 type Ledger struct{ DB *sql.DB }
 
 // deposit adds cents to an account exactly once.

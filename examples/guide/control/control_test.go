@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// office is an agency that records its calls, and a bank.
+// office implements an agency and a bank, and records their calls.
 type office struct {
 	mu   sync.Mutex
 	full map[string]bool
@@ -83,7 +83,7 @@ func TestTravel_GivesTheHotelBackIfThereIsNoFlight(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	o.fill("flight", false)
-	again, err := control.GoOn(ctx, run) // from the beginning, because the hotel was released
+	again, err := control.GoOn(ctx, run) // The new run begins from the start, because the hotel was released.
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func Register(r workflow.Registrar, agency *Agency, ledger *Ledger, studio *Stud
 	shim.BindWorkflow(r, Travel, travel)
 }
 
-// Admit requests a decision about a client. Since a later version it also asks the bank.
+// Admit requests a decision about a client. The current version of the code also asks the bank.
 //
 // It starts and awaits runs of [admit].
 var Admit = shim.NewWorkflow[string, string]("control.admit", "client", shim.WorkflowPolicy{})

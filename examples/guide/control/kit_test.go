@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// agency registers everything with an agency that has no flights left. The message to the run is
-// its answer.
+// agency registers all code with an agency that has no flights left, and sends an answer to the
+// run.
 func agency(env *workflowtest.Env) {
 	full := func(what string) bool { return what == "flight" }
 	control.Register(env, &control.Agency{Full: full, Log: func(string) {}}, nil, &control.Studio{})
@@ -29,7 +29,7 @@ func TestTravel_IsUndoneWhateverCrashes(t *testing.T) {
 			t.Errorf("the run is %s, want %s", run.Status, workflow.StatusFailed)
 		}
 	})
-	// A crash during the last attempt to book a flight also fails the run, which then undoes its
+	// A crash during the last attempt to book a flight also fails the run. The run then undoes its
 	// bookings.
 	workflowtest.CrashEverywhere(t, control.Travel, trip, agency, undone, workflowtest.AllowUnread(), workflowtest.AllowInterrupted(), workflowtest.Pairs(40))
 	workflowtest.Interleave(t, control.Travel, trip, agency, 40, workflowtest.AllowUnread())

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Words contains the chunks of an answer, for readers who follow while it is written. Load contains
-// the last ten measurements of the writer.
+// Words is a stream of the words of an answer, for readers who follow it while it is written. Load
+// is a stream of the last ten measurements of the writer.
 var (
 	Words = workflow.NewStream[string]("words")
 	Load  = workflow.NewStream[int]("load", workflow.KeepLast(10))
@@ -42,8 +42,8 @@ func reply(ctx workflow.Context, question string) (string, error) {
 	return Compose(ctx, question)
 }
 
-// Print prints an answer while it is written, starting with the chunk number from. If it is
-// interrupted, it returns the number to continue with.
+// Print prints an answer while it is written, starting with chunk number from. If Print is
+// interrupted, next is the number with which to continue.
 func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer) (next uint64, err error) {
 	next = from
 	attempt := 0
@@ -51,7 +51,7 @@ func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer)
 		if err != nil {
 			return next, err
 		}
-		if c.Attempt > 1 && c.Attempt > attempt { // the previous attempt failed: its words are invalid
+		if c.Attempt > 1 && c.Attempt > attempt { // The previous attempt failed, so its words are invalid.
 			_, _ = fmt.Fprint(out, "… once more: ")
 		}
 		attempt = c.Attempt
@@ -63,8 +63,8 @@ func Print(ctx context.Context, run workflow.Target, from uint64, out io.Writer)
 	return next, nil
 }
 
-// Measurements follows the load while the run writes it, and skips measurements that arrive faster
-// than it can show them.
+// Measurements calls show for the measurements of a run as they are written. It skips measurements
+// that arrive faster than show returns.
 func Measurements(ctx context.Context, run workflow.Target, show func(int)) error {
 	for from := uint64(0); ; {
 		err := measurements(ctx, run, from, show)

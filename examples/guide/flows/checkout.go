@@ -11,34 +11,34 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Cart contains the amount to pay.
+// Cart is the input of checkout. It contains the amount to pay.
 type Cart struct {
 	Customer string `json:"customer"`
 	Cents    int    `json:"cents"`
 }
 
-// Transfer is a report of the payment service.
+// Transfer is a report of the payment service about a payment.
 type Transfer struct {
 	Cents int `json:"cents"`
 }
 
-// Stage shows the progress of a checkout, Paid receives its payment, and Discount requests a lower
-// price.
+// Stage contains the progress of a checkout. Paid receives the payment, and Discount receives
+// requests for a lower price.
 var (
 	Stage    = workflow.NewValue[string]("stage")
 	Paid     = workflow.NewHook[Transfer]("paid")
-	Discount = workflow.NewAsk[int, int]("discount") // a percentage; returns the new price
+	Discount = workflow.NewAsk[int, int]("discount") // The request is a percentage, and the answer is the new price.
 )
 
-// transferForm describes a Transfer to programs that are not written in Go.
+// transferForm describes a Transfer for programs that are not written in Go.
 var transferForm = json.RawMessage(`{"type":"object","required":["cents"],"properties":{"cents":{"type":"integer","minimum":1}}}`)
 
-// ErrTooHigh rejects a discount.
+// ErrTooHigh is returned for a discount that is too high.
 //
 //flow:error
 var ErrTooHigh = errors.New("the discount is too high")
 
-// bill passes the token for reports of payments to the payment service.
+// bill sends the payment service a token. The service uses the token to report payments.
 //
 //flow:step
 func bill(ctx context.Context, customer, token string) error {
@@ -85,16 +85,16 @@ func checkout(ctx workflow.Context, cart Cart) (int, error) {
 	return got, nil
 }
 
-// Report handles a call of the payment service.
+// Report handles a report of the payment service.
 func Report(ctx context.Context, client *workflow.Client, token, callID string, body json.RawMessage) error {
 	err := client.SendToHook(ctx, token, body, workflow.IdempotencyKey(callID))
 	if errors.Is(err, workflow.ErrHookDisposed) || errors.Is(err, workflow.ErrHookNotFound) {
-		return fmt.Errorf("nobody waits for this payment: %w", err) // respond with 410 or 404, so that the service stops retrying
+		return fmt.Errorf("nobody waits for this payment: %w", err) // Respond with 410 or 404, so that the service does not retry.
 	}
 	return err
 }
 
-// Form returns the title and the form that a page shows to the owner of a token.
+// Form returns the title and the form for the page that the owner of a token opens.
 func Form(ctx context.Context, client *workflow.Client, token string) (title string, form json.RawMessage, err error) {
 	hook, err := client.Hook(ctx, token)
 	switch {
@@ -106,7 +106,7 @@ func Form(ctx context.Context, client *workflow.Client, token string) (title str
 	return hook.Meta.Title, hook.Meta.Form, nil
 }
 
-// OpenBills lists the hooks that a checkout waits for, for operators.
+// OpenBills lists the hooks for which a checkout waits, for operators.
 func OpenBills(ctx context.Context, client *workflow.Client, id workflow.RunID) (titles []string, err error) {
 	hooks, err := client.Run(id).Hooks(ctx)
 	for _, hook := range hooks {
@@ -124,7 +124,7 @@ func Haggle(ctx context.Context, client *workflow.Client, id workflow.RunID, per
 	return price, err
 }
 
-// Show prints the stage of a checkout until it has ended.
+// Show prints the stage of a checkout at each change, until the run has ended.
 func Show(ctx context.Context, client *workflow.Client, id workflow.RunID, line func(string)) error {
 	for stage, err := range Stage.Watch(ctx, client.Run(id)) {
 		if err != nil {
@@ -135,7 +135,8 @@ func Show(ctx context.Context, client *workflow.Client, id workflow.RunID, line 
 	return nil
 }
 
-// hall admits one visitor at a time. The token is public.
+// hall admits one visitor at a time, because only one open hook can have its token. The token is
+// public.
 //
 //flow:workflow
 func hall(ctx workflow.Context, name string) (string, error) {

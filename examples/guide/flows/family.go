@@ -7,15 +7,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// price returns the offer for one parcel of a shipment.
+// price returns the offer for one parcel.
 //
 //flow:workflow
 func price(ctx workflow.Context, carrier string) (Offer, error) {
 	return Quote(ctx, carrier)
 }
 
-// shipment requests an offer for each parcel in a run of its own, and starts a run that monitors
-// the shipment.
+// shipment requests an offer for each parcel from a child run, and starts a run that monitors the
+// shipment.
 //
 //flow:workflow children=100
 func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
@@ -23,7 +23,7 @@ func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
 		workflow.WithParentClose(workflow.ParentCloseAbandon))
 	err := watch.Started(ctx)
 	var active *workflow.ActiveRunError
-	if err != nil && !errors.As(err, &active) { // a monitor is already active
+	if err != nil && !errors.As(err, &active) { // It is no error if a monitor is active.
 		return nil, err
 	}
 	return workflow.Map(ctx, carriers, Price.Child, workflow.Limit(50))
@@ -32,13 +32,13 @@ func shipment(ctx workflow.Context, carriers []string) ([]Offer, error) {
 // Payment is a payment to an account.
 var Payment = workflow.NewTopic[int]("payment")
 
-// Account is the state of an account.
+// Account is the state of account.
 type Account struct {
 	Cents int `json:"cents"`
 	Days  int `json:"days"`
 }
 
-// account adds up payments, possibly for years.
+// account adds up payments. It may run for years.
 //
 //flow:workflow as=AccountLoop
 func account(ctx workflow.Context, a Account) error {
@@ -56,7 +56,7 @@ func account(ctx workflow.Context, a Account) error {
 	return AccountLoop.ContinueAsNew(ctx, a)
 }
 
-// forward forwards payments to another account.
+// forward sends the payments that it receives to another account.
 //
 //flow:workflow
 func forward(ctx workflow.Context, to string) error {
@@ -71,13 +71,14 @@ func forward(ctx workflow.Context, to string) error {
 	}
 }
 
-// Tracking is the tracking number of a delivery. Stops contains the places where it was seen.
+// Tracking is the tracking number of a delivery. Stops contains the places that the delivery has
+// passed.
 var (
 	Tracking = workflow.NewValue[string]("tracking")
 	Stops    = workflow.NewStream[string]("stops")
 )
 
-// delivery continues for a long time after it has a number.
+// delivery publishes a tracking number and then continues for a long time.
 //
 //flow:workflow
 func delivery(ctx workflow.Context, order string) error {
@@ -94,7 +95,7 @@ type Followed struct {
 	Status string   `json:"status"`
 }
 
-// dispatch ends when the delivery can be tracked, before the delivery ends.
+// dispatch ends when the delivery has a tracking number. The delivery continues.
 //
 //flow:workflow
 func dispatch(ctx workflow.Context, order string) (Followed, error) {

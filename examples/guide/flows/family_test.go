@@ -14,7 +14,7 @@ import (
 func TestShipment_AsksForEachParcelInAChild(t *testing.T) {
 	client, _ := serve(t, &flows.Fleet{})
 	ctx := limited(t)
-	for range 2 { // the second one finds the active monitor
+	for range 2 { // The second shipment finds the active monitor.
 		got, err := flows.Shipment.Execute(ctx, client, []string{"ups", "dhl"})
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestDispatch_EndsWhenTheDeliveryCanBeFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Status = "" // it is undetermined whether the delivery already waits
+	got.Status = "" // The delivery may wait or not, so the status is random.
 	if diff := cmp.Diff(flows.Followed{Number: "T-7", Stops: []string{"depot"}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

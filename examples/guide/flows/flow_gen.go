@@ -77,7 +77,7 @@ func Register(r workflow.Registrar, fleet *Fleet) {
 	shim.BindWorkflow(r, Signing, signing)
 }
 
-// AccountLoop adds up payments, possibly for years.
+// AccountLoop adds up payments. It may run for years.
 //
 // It starts and awaits runs of [account].
 var AccountLoop = shim.NewWorkflow[Account, workflow.None](
@@ -105,7 +105,7 @@ var Checkout = shim.NewWorkflow[Cart, int]("flows.checkout", "cart", shim.Workfl
 // It starts and awaits runs of [coupon].
 var Coupon = shim.NewWorkflow[string, string]("flows.coupon", "customer", shim.WorkflowPolicy{})
 
-// Delivery continues for a long time after it has a number.
+// Delivery publishes a tracking number and then continues for a long time.
 //
 // It starts and awaits runs of [delivery].
 var Delivery = shim.NewWorkflow[string, workflow.None](
@@ -114,7 +114,7 @@ var Delivery = shim.NewWorkflow[string, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Dispatch ends when the delivery can be tracked, before the delivery ends.
+// Dispatch ends when the delivery has a tracking number. The delivery continues.
 //
 // It starts and awaits runs of [dispatch].
 var Dispatch = shim.NewWorkflow[string, Followed]("flows.dispatch", "order", shim.WorkflowPolicy{})
@@ -130,22 +130,23 @@ type FastestInput struct {
 	B string `json:"b"`
 }
 
-// Forward forwards payments to another account.
+// Forward sends the payments that it receives to another account.
 //
 // It starts and awaits runs of [forward].
 var Forward = shim.NewWorkflow[string, workflow.None]("flows.forward", "to", shim.WorkflowPolicy{})
 
-// Hall admits one visitor at a time. The token is public.
+// Hall admits one visitor at a time, because only one open hook can have its token. The token is
+// public.
 //
 // It starts and awaits runs of [hall].
 var Hall = shim.NewWorkflow[string, string]("flows.hall", "name", shim.WorkflowPolicy{})
 
-// Price returns the offer for one parcel of a shipment.
+// Price returns the offer for one parcel.
 //
 // It starts and awaits runs of [price].
 var Price = shim.NewWorkflow[string, Offer]("flows.price", "carrier", shim.WorkflowPolicy{})
 
-// Rent builds on a machine for at most an hour, and releases the machine in all cases.
+// Rent builds on a machine for at most an hour. It releases the machine in all cases.
 //
 // It starts and awaits runs of [rent].
 var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.WorkflowPolicy{})
@@ -155,13 +156,13 @@ var Rent = shim.NewWorkflow[string, string]("flows.rent", "machine", shim.Workfl
 // It starts and awaits runs of [reply].
 var Reply = shim.NewWorkflow[string, string]("flows.reply", "question", shim.WorkflowPolicy{})
 
-// Review collects comments until there is a verdict, and sends a reminder once a day.
+// Review collects comments until a verdict arrives. It sends a reminder once a day.
 //
 // It starts and awaits runs of [review].
 var Review = shim.NewWorkflow[string, string]("flows.review", "doc", shim.WorkflowPolicy{})
 
-// Shipment requests an offer for each parcel in a run of its own, and starts a run that monitors
-// the shipment.
+// Shipment requests an offer for each parcel from a child run, and starts a run that monitors the
+// shipment.
 //
 // It starts and awaits runs of [shipment].
 var Shipment = shim.NewWorkflow[[]string, []Offer](
@@ -172,7 +173,7 @@ var Shipment = shim.NewWorkflow[[]string, []Offer](
 	},
 )
 
-// Sign waits for a verdict for a limited time.
+// Sign waits for a verdict, but only for a limited time.
 //
 // It starts and awaits runs of [sign].
 var Sign = shim.NewWorkflow[string, Decision]("flows.sign", "doc", shim.WorkflowPolicy{})
@@ -205,7 +206,7 @@ var askToSignStep = shim.NewStep("flows.askToSign", shim.Policy{
 	})
 })
 
-// Bill passes the token for reports of payments to the payment service.
+// Bill sends the payment service a token. The service uses the token to report payments.
 //
 // It is the durable counterpart of [bill].
 func Bill(ctx workflow.Context, customer string, token string) error {
@@ -225,7 +226,7 @@ var billStep = shim.NewStep("flows.bill", shim.Policy{}, func(f billFunc) shim.H
 	})
 })
 
-// Build uses the machine until the work is done, which never happens.
+// Build uses a machine until ctx ends.
 //
 // It is the durable counterpart of [Fleet.build].
 func Build(ctx workflow.Context, machine string) error {

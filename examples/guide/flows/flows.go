@@ -41,7 +41,7 @@ func coupon(ctx workflow.Context, customer string) (string, error) {
 	if err := workflow.SleepUntil(ctx, ends); err != nil {
 		return "", err
 	}
-	host, err := workflow.Record(ctx, os.Hostname) // called once; every replay returns the same value
+	host, err := workflow.Record(ctx, os.Hostname) // os.Hostname is called once. Every replay returns the same value.
 	if err != nil {
 		return "", err
 	}

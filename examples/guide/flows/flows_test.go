@@ -20,13 +20,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts a worker on a memory store whose clock advances only when the test advances it.
+// serve starts a worker on a memory store. The clock of the store advances only when the test
+// advances it.
 func serve(t *testing.T, fleet *flows.Fleet) (*workflow.Client, *storetest.Clock) {
 	t.Helper()
 	clock := storetest.NewClock()
 	st := memstore.NewWith(memstore.Config{Clock: clock})
 	client := workflow.NewClient(st, workflow.ClientConfig{})
-	// The lease of the worker must not end because the test lets a month pass.
+	// The lease must be long, so that it does not end when the test advances the clock by a month.
 	w := worker.New(client, worker.Config{Heartbeat: 10_000 * time.Hour, ClaimExpiry: 20_000 * time.Hour})
 	flows.Register(w, fleet)
 	ctx, stop := context.WithCancel(context.Background())
@@ -41,12 +42,13 @@ func serve(t *testing.T, fleet *flows.Fleet) (*workflow.Client, *storetest.Clock
 	return client, clock
 }
 
-// followed is a handle of a run with any result type.
+// followed is a handle of a run with a result of any type.
 type followed interface {
 	Events(ctx context.Context, opts ...workflow.ReadOption) iter.Seq2[event.Event, error]
 }
 
-// await waits until the log of a run contains an event of a type, and returns the first one.
+// await waits until the log of a run contains an event of the type typ, and returns the first such
+// event.
 func await(t *testing.T, run followed, typ event.Type) event.Event {
 	t.Helper()
 	for e, err := range run.Events(limited(t), workflow.Types(typ)) {
@@ -59,7 +61,8 @@ func await(t *testing.T, run followed, typ event.Type) event.Event {
 	return event.Event{}
 }
 
-// pass advances the clock by d, and then by single seconds until a run has an event of a type.
+// pass advances the clock by d. Then it advances the clock by single seconds until the run has an
+// event of the type typ.
 func pass(t *testing.T, clock *storetest.Clock, d time.Duration, run followed, typ event.Type) {
 	t.Helper()
 	clock.Advance(d)
@@ -122,7 +125,7 @@ func TestReview_RemindsOnceADayAndEndsWithTheVerdict(t *testing.T) {
 	}
 	await(t, run, event.MessageReceived)
 	pass(t, clock, 24*time.Hour, run, event.StepCompleted)
-	for range 2 { // a double click; the second send is accepted even if the run has ended
+	for range 2 { // The second send simulates a double click. It is accepted even if the run has ended.
 		if err := flows.Approve(limited(t), client, "spec", "ann", "click-1"); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// StartBriefly starts a review whose run is deleted a day after its end.
+// StartBriefly starts a review whose run is deleted one day after its end.
 func StartBriefly(ctx context.Context, client *workflow.Client, doc string) (*workflow.Run[string], error) {
 	return Review.Start(ctx, client, doc, workflow.WithRetention(24*time.Hour))
 }

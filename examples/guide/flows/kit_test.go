@@ -15,7 +15,7 @@ import (
 
 func TestReview_RemindsEachDay(t *testing.T) {
 	env := workflowtest.New(t)
-	flows.Register(env, nil) // no fleet: its steps are not called
+	flows.Register(env, nil) // The steps of Fleet are not called, so it is nil.
 	reminders := workflowtest.Stub(env, flows.Steps.Remind, func(context.Context, string) error { return nil })
 	run, err := flows.Review.Start(t.Context(), env.Client(), "plan")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestReview_SurvivesEveryCrash(t *testing.T) {
 }
 
 func TestReview_TakesMessagesInAnyOrder(t *testing.T) {
-	// A comment that arrives after the verdict is dropped on purpose.
+	// A comment that arrives after the verdict is dropped. This is intended.
 	workflowtest.Interleave(t, flows.Review, "plan", setupReview, 100, workflowtest.AllowUnread())
 }
 

@@ -26,7 +26,7 @@ func StartOnce(ctx context.Context, client *workflow.Client, doc string) (*workf
 	return run, nil
 }
 
-// StartEver starts the review of a document unless there has ever been one.
+// StartEver starts the review of a document unless the document has ever had a review.
 func StartEver(ctx context.Context, client *workflow.Client, doc string) (workflow.RunID, error) {
 	run, err := Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.RejectFinished}))
@@ -45,13 +45,13 @@ func Approve(ctx context.Context, client *workflow.Client, doc, who, click strin
 	return Verdict.Send(ctx, run, Decision{By: who, OK: true}, workflow.IdempotencyKey(click))
 }
 
-// Remark sends a comment to the review of a document, and starts the review unless it is active.
+// Remark sends a comment to the review of a document. If there is no active review, it starts one.
 func Remark(ctx context.Context, client *workflow.Client, doc, text, click string) (*workflow.Run[string], error) {
 	return Review.Start(ctx, client, doc, workflow.WithID("review-"+doc),
 		workflow.WithMessage(Comment, text, workflow.IdempotencyKey(click)))
 }
 
-// Follow prints the events of a run from number from until the run has ended.
+// Follow prints the events of a run, beginning with number from, until the run has ended.
 func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, from uint64, out io.Writer) error {
 	for e, err := range client.Run(id).Events(ctx, workflow.From(from), workflow.Types(event.StepCompleted, event.StepFailed)) {
 		if err != nil {
@@ -64,14 +64,14 @@ func Follow(ctx context.Context, client *workflow.Client, id workflow.RunID, fro
 	return nil
 }
 
-// Blocked lists the runs that are incompatible with the code of all workers, with the reasons.
+// Blocked returns the runs that are incompatible with the code of all workers, with the reasons.
 func Blocked(ctx context.Context, client *workflow.Client) (map[workflow.RunID]string, error) {
 	found := map[workflow.RunID]string{}
 	for run, err := range client.List(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true}) {
 		if err != nil {
 			return nil, err
 		}
-		info, err := client.Run(run.ID).Info(ctx) // List does not read the reason
+		info, err := client.Run(run.ID).Info(ctx) // List does not return the reason, so Info is needed.
 		if err != nil {
 			return nil, err
 		}

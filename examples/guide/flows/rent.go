@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Fleet keeps track of the machines in use.
+// Fleet records the machines that are in use.
 type Fleet struct {
 	mu    sync.Mutex
 	taken map[string]bool
@@ -48,7 +48,7 @@ func (f *Fleet) giveBack(_ context.Context, machine string) error {
 	return nil
 }
 
-// build uses the machine until the work is done, which never happens.
+// build uses a machine until ctx ends.
 //
 //flow:step timeout=24h
 func (f *Fleet) build(ctx context.Context, machine string) error {
@@ -56,7 +56,7 @@ func (f *Fleet) build(ctx context.Context, machine string) error {
 	return fmt.Errorf("build on %s: %w", machine, context.Cause(ctx))
 }
 
-// rent builds on a machine for at most an hour, and releases the machine in all cases.
+// rent builds on a machine for at most an hour. It releases the machine in all cases.
 //
 //flow:workflow
 func rent(ctx workflow.Context, machine string) (ended string, err error) {
@@ -64,7 +64,7 @@ func rent(ctx workflow.Context, machine string) (ended string, err error) {
 		return "", err
 	}
 	defer func() {
-		err = errors.Join(err, GiveBack(workflow.Detached(ctx), machine)) // also runs after a cancel
+		err = errors.Join(err, GiveBack(workflow.Detached(ctx), machine)) // The deferred call also happens after a cancellation.
 	}()
 	limited, cancel := workflow.WithTimeout(ctx, time.Hour)
 	defer cancel()
@@ -72,5 +72,5 @@ func rent(ctx workflow.Context, machine string) (ended string, err error) {
 	if errors.Is(err, workflow.ErrTimeout) {
 		return "the hour is over", nil
 	}
-	return "built", err // after a cancel of the run, err matches workflow.ErrCanceled
+	return "built", err // If the run was canceled, err matches workflow.ErrCanceled.
 }

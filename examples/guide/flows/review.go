@@ -9,19 +9,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Decision ends a review.
+// Decision is the verdict that ends a review.
 type Decision struct {
 	By string `json:"by"`
 	OK bool   `json:"ok"`
 }
 
-// The messages to a review.
+// The topics of messages to a review.
 var (
 	Verdict = workflow.NewTopic[Decision]("verdict")
 	Comment = workflow.NewTopic[string]("comment")
 )
 
-// review collects comments until there is a verdict, and sends a reminder once a day.
+// review collects comments until a verdict arrives. It sends a reminder once a day.
 //
 //flow:workflow
 func review(ctx workflow.Context, doc string) (string, error) {
@@ -46,7 +46,7 @@ func review(ctx workflow.Context, doc string) (string, error) {
 	}
 }
 
-// sign waits for a verdict for a limited time.
+// sign waits for a verdict, but only for a limited time.
 //
 //flow:workflow
 func sign(ctx workflow.Context, doc string) (Decision, error) {

@@ -15,7 +15,7 @@ type Signature struct {
 	By string `json:"by"`
 }
 
-// Signed completes the steps that wait for a signature.
+// Signed is the hook through which the signing service completes steps that wait for a signature.
 var Signed = workflow.NewHook[Signature]("signed")
 
 // askToSign sends a contract to the signing service. The step stays open until the service reports
@@ -42,16 +42,16 @@ func signing(ctx workflow.Context, contract string) (string, error) {
 	return contract + " is signed by " + signature.By, nil
 }
 
-// ErrDeclined reports that a signer has declined a contract.
+// ErrDeclined is returned if the signer has declined a contract.
 //
 //flow:error
 var ErrDeclined = errors.New("declined")
 
-// SignatureReport handles a call of the signing service.
+// SignatureReport handles a report of the signing service.
 func SignatureReport(ctx context.Context, client *workflow.Client, token, by string, declined bool) error {
 	var err error
 	if declined {
-		err = Signed.Fail(ctx, client, token, step.Fatal(ErrDeclined)) // the step is not retried
+		err = Signed.Fail(ctx, client, token, step.Fatal(ErrDeclined)) // The step is not retried after this error.
 	} else {
 		err = Signed.Send(ctx, client, token, Signature{By: by})
 	}

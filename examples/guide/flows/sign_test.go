@@ -18,7 +18,7 @@ func TestSign_IsFinishedByAReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Advance(80 * time.Hour) // no report in the first three days
+	env.Advance(80 * time.Hour) // There is no report in the first three days.
 	var tokens []string
 	for e, err := range run.Events(t.Context(), workflow.Types(event.StepHookCreated)) {
 		if err != nil {
@@ -31,7 +31,7 @@ func TestSign_IsFinishedByAReport(t *testing.T) {
 	if err := flows.SignatureReport(t.Context(), env.Client(), tokens[0], "ann", false); !errors.Is(err, workflow.ErrHookDisposed) {
 		t.Errorf("the token of the first time: got %v, want ErrHookDisposed", err)
 	}
-	for range 2 { // a report may be repeated
+	for range 2 { // The service may repeat a report.
 		if err := flows.SignatureReport(t.Context(), env.Client(), tokens[1], "ann", false); err != nil {
 			t.Error(err)
 		}
@@ -50,7 +50,7 @@ func TestSign_IsAskedAgainIfItFails(t *testing.T) {
 	workflowtest.StubHook(env, flows.Signed, workflowtest.Payload[flows.Signature]{After: time.Hour, Err: flows.ErrDeclined})
 	_, err := flows.Signing.Execute(t.Context(), env.Client(), "rent")
 	failed, ok := errors.AsType[*workflow.StepError](err)
-	if !ok || failed.Attempts != 3 || !errors.Is(err, flows.ErrDeclined) { // the stub does not mark the error as fatal
+	if !ok || failed.Attempts != 3 || !errors.Is(err, flows.ErrDeclined) { // The stub does not mark the error as fatal, so the step is retried.
 		t.Errorf("got %v, want ErrDeclined after three attempts", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore"
 )
 
-// quoteAndForget registers everything. The review that outlives a shipment has a stub that ends
-// immediately.
+// quoteAndForget registers all code. A stub that ends immediately replaces the child that monitors
+// a shipment.
 func quoteAndForget(env *workflowtest.Env) {
 	flows.Register(env, nil)
 	workflowtest.StubChild[string, string](env, flows.Review, nil)
@@ -30,7 +30,7 @@ func TestShipment_SurvivesEveryCrashAndAnyOrder(t *testing.T) {
 	workflowtest.Interleave(t, flows.Shipment, carriers, quoteAndForget, 40)
 }
 
-// pays schedules payments to the run under test, followed by its end.
+// pays schedules payments to the run under test and, a day later, its cancellation.
 func pays(env *workflowtest.Env, cents ...int) {
 	env.At(time.Hour, func(ctx context.Context) {
 		for _, c := range cents {
@@ -60,12 +60,13 @@ func TestForward_SurvivesEveryCrashAndAnyOrder(t *testing.T) {
 		flows.Register(env, nil)
 		pays(env, 100, 250)
 	}
-	// The account does not exist, so forwarding to it fails.
+	// The target account does not exist, so sending a payment to it fails.
 	workflowtest.CrashEverywhere(t, flows.Forward, "wrun_01JGFJJZ00000000000000000A", setup, workflowtest.Pairs(40))
 	workflowtest.Interleave(t, flows.Forward, "wrun_01JGFJJZ00000000000000000A", setup, 40, workflowtest.AllowUnread())
 }
 
-// onStores explores a workflow at a few points on stores with a real clock.
+// onStores calls explore with options for stores that have a real clock. Fewer points are explored
+// than on the memory store.
 func onStores(t *testing.T, explore func(t *testing.T, opts ...workflowtest.Option)) {
 	url, n := redistest.Start(t).URL(), 0
 	for name, open := range map[string]func(t testing.TB) (store.Store, error){

@@ -79,7 +79,7 @@ var Perform = shim.NewWorkflow[[]Task, map[string]string](
 	shim.WorkflowPolicy{},
 )
 
-// Release builds a version for each platform, and publishes it.
+// Release builds a version for each platform and publishes the binaries.
 //
 // It starts and awaits runs of the graph [release].
 //

@@ -1,5 +1,5 @@
-// Package graphs contains the workflows of docs/use/graphs.md: a graph whose steps are the methods
-// of a struct, and a graph that is built from data.
+// Package graphs contains the workflows that docs/use/graphs.md quotes. One graph has steps that
+// are methods of a struct, and the other is built from data.
 package graphs
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/limit"
 )
 
-// Machines limits the number of concurrent builds of all runs.
+// Machines limits the number of concurrent builds in all runs.
 var Machines = limit.New("graphs.machines", limit.Config{AtOnce: 4})
 
-// Binary is a program for a platform.
+// Binary is a program that was built for a platform.
 type Binary struct {
 	Platform string `json:"platform"`
 	Hash     string `json:"hash"`
@@ -24,13 +24,13 @@ type Farm struct {
 	Scan  func(ctx context.Context, b []Binary) (findings int, err error)
 }
 
-// release builds a version for each platform, and publishes it.
+// release builds a version for each platform and publishes the binaries.
 //
 //flow:dag
 type release struct {
-	Version string `json:"version"` // exported: the input
+	Version string `json:"version"` // Exported fields are the input.
 	Urgent  bool   `json:"urgent"`
-	farm    *Farm  // unexported: a parameter of Register
+	farm    *Farm  // Unexported fields are parameters of Register.
 }
 
 //flow:step
@@ -49,12 +49,12 @@ func (r *release) scan(ctx context.Context, build []Binary) (int, error) {
 	return r.farm.Scan(ctx, build)
 }
 
-// careful decides whether there is a scan.
+// careful decides whether the binaries are scanned.
 func (r *release) careful(build []Binary) bool { return !r.Urgent && len(build) > 0 }
 
 //flow:step
 func (r *release) publish(ctx context.Context, build []Binary, scan *int) (string, error) {
-	if scan == nil { // the scan was skipped or has failed
+	if scan == nil { // The scan was skipped or has failed.
 		return fmt.Sprintf("%s: %d binaries", r.Version, len(build)), nil
 	}
 	return fmt.Sprintf("%s: %d binaries with %d findings", r.Version, len(build), *scan), nil

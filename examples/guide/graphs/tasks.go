@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
-// Task is a part of a user's plan.
+// Task is a part of a plan that a user has written.
 type Task struct {
 	ID      string   `json:"id"`
 	Command string   `json:"command"`
@@ -29,7 +29,7 @@ func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
 	for _, task := range plan {
 		var needs []graph.Dependency
 		for _, id := range task.Needs {
-			needs = append(needs, graph.NodeOf[string](g, id)) // it may be added later
+			needs = append(needs, graph.NodeOf[string](g, id)) // The node may be added later.
 		}
 		graph.AddNode(g, task.ID, func(ctx workflow.Context) (string, error) {
 			return Execute(ctx, task.Command)
@@ -45,10 +45,10 @@ func perform(ctx workflow.Context, plan []Task) (map[string]string, error) {
 	return outputs, nil
 }
 
-// Wrong returns the faults of a plan that is not a valid graph. It returns nil for other errors.
+// Wrong returns the faults of a plan that is not a valid graph. For other errors it returns nil.
 func Wrong(err error) []graph.Fault {
 	if faulty, ok := errors.AsType[*graph.Error](err); ok {
-		return faulty.Faults // all of them; a cycle is reported with its IDs
+		return faulty.Faults // Faults contains all faults. A cycle is reported with the IDs of its tasks.
 	}
 	return nil
 }

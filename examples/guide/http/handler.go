@@ -13,11 +13,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// api handles requests. It has no state, so that any process with a client of the same store can
-// handle the next request.
+// api handles requests. It has no state, so any process with a client of the same store can handle
+// the next request.
 type api struct {
 	client   *workflow.Client
-	stopping context.Context // ends when the server stops, and ends waiting requests
+	stopping context.Context // ends when the server stops; the contexts of long requests depend on it
 }
 
 func handler(stopping context.Context, client *workflow.Client) http.Handler {
@@ -29,8 +29,9 @@ func handler(stopping context.Context, client *workflow.Client) http.Handler {
 	return mux
 }
 
-// ask starts a run. A request that is repeated because its response was lost has the same
-// Idempotency-Key and finds the run of the first request, as long as the store keeps that run.
+// ask starts a run. If a response was lost, the client repeats the request with the same
+// Idempotency-Key. The repeated request finds the run of the first one as long as the store keeps
+// that run.
 func (a api) ask(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	var question string
@@ -53,7 +54,8 @@ func (a api) ask(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// result waits briefly for the result, and responds with 202 if the run takes longer.
+// result waits for the result for a short time. If the run takes longer, it responds with status
+// 202.
 func (a api) result(w http.ResponseWriter, r *http.Request) {
 	run, ok := a.find(w, r)
 	if !ok {
@@ -75,8 +77,9 @@ func (a api) result(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// words sends each word as soon as it is written. A disconnected browser sends a new request with
-// the ID of the last event that it has received, to any process, and receives all further words.
+// words sends each word as soon as it is written. A disconnected browser sends another request with
+// the ID of the last event that it has received. Any process can handle this request and sends all
+// further words.
 func (a api) words(w http.ResponseWriter, r *http.Request) {
 	run, ok := a.find(w, r)
 	if !ok {
@@ -84,19 +87,19 @@ func (a api) words(w http.ResponseWriter, r *http.Request) {
 	}
 	last, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
 	if err != nil {
-		last = 0 // from the beginning
+		last = 0 // The client requests the words from the beginning.
 	}
 	ctx, cancel := a.waiting(r)
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	events := http.NewResponseController(w)
-	_ = events.Flush() // confirms the connection; a failure is detected by later writes
+	_ = events.Flush() // Flush confirms the connection. A failure is detected by later writes.
 	for chunk, err := range flows.Words.Read(ctx, run, workflow.From(last+1)) {
 		if err != nil {
-			return // the request has ended, or the server stops: the browser reconnects
+			return // The request has ended or the server stops. In both cases the browser may reconnect.
 		}
-		word, err := json.Marshal(chunk.Value) // contains no line break
+		word, err := json.Marshal(chunk.Value) // JSON contains no line break.
 		if err != nil {
 			return
 		}
@@ -104,11 +107,11 @@ func (a api) words(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // the page must then close its EventSource
+	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // After this event, the page must close its EventSource.
 }
 
-// waiting returns the context of a request that may take a long time. It ends when the server
-// stops, because Shutdown waits for requests.
+// waiting returns the context of a request that may take a long time. The context also ends when
+// the server stops, because Shutdown waits for all requests.
 func (a api) waiting(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	forget := context.AfterFunc(a.stopping, cancel)
@@ -129,7 +132,7 @@ func (a api) find(w http.ResponseWriter, r *http.Request) (*workflow.Run[string]
 	return run, true
 }
 
-// fail writes the public description of an error.
+// fail writes the part of an error that the client may read.
 func fail(w http.ResponseWriter, err error) {
 	var failed *workflow.RunError
 	switch {
@@ -137,7 +140,7 @@ func fail(w http.ResponseWriter, err error) {
 		http.Error(w, "there is no such answer", http.StatusNotFound)
 	case errors.As(err, &failed):
 		http.Error(w, failed.Code, http.StatusConflict)
-	default: // the store does not respond, or the server stops
+	default: // The store does not respond, or the server stops.
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	}

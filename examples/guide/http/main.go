@@ -1,5 +1,5 @@
-// The program of docs/use/http.md: an HTTP server that starts runs, returns their results and sends
-// their output as server-sent events. The same process runs a worker.
+// Command http is the program of docs/use/http.md. It is an HTTP server that starts runs, returns
+// their results and sends their output as server-sent events. The same process runs a worker.
 package main
 
 import (
@@ -31,8 +31,8 @@ func main() {
 	}
 }
 
-// run serves l until ctx ends. It returns after the server, the worker, the client and the store
-// have stopped in this order.
+// run serves HTTP on l until ctx ends. Then it stops the server, the worker, the client and the
+// store, in this order.
 func run(ctx context.Context, file string, l net.Listener) (err error) {
 	st, err := sqlitestore.Open(file)
 	if err != nil {
@@ -44,7 +44,7 @@ func run(ctx context.Context, file string, l net.Listener) (err error) {
 
 	w := worker.New(client, worker.Config{Grace: 10 * time.Second})
 	flows.Register(w, &flows.Fleet{})
-	working, endWork := context.WithCancel(context.WithoutCancel(ctx)) // it stops after the server
+	working, endWork := context.WithCancel(context.WithoutCancel(ctx)) // The worker stops after the server.
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(working) }()
 	defer func() { endWork(); err = errors.Join(err, <-worked) }()
@@ -56,9 +56,9 @@ func run(ctx context.Context, file string, l net.Listener) (err error) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
-	case err := <-served: // the server cannot accept connections
+	case err := <-served: // The server cannot accept connections.
 		return err
-	case err := <-worked: // the program needs its worker
+	case err := <-worked: // The program does not work without its worker.
 		worked <- nil
 		return errors.Join(err, server.Close())
 	case <-ctx.Done():

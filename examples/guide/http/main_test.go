@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serving runs the program on a file until stop is called, which returns the error of run.
+// serving runs the program on a file until stop is called. stop returns the error of run.
 func serving(t *testing.T, file string) (url string, stop func() error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,7 +116,7 @@ func TestRun_StopsAlthoughAStreamIsOpen(t *testing.T) {
 	}
 }
 
-// held uses another client to start a run that writes nothing, and returns the ID of the run.
+// held starts a run that writes nothing, with a separate client. It returns the ID of the run.
 func held(t *testing.T, file string) string {
 	t.Helper()
 	st, err := sqlitestore.Open(file)

@@ -53,8 +53,8 @@ var Catalog = shim.NewWorkflow[[]Scene, []string]("limits.catalog", "scenes", sh
 	}),
 })
 
-// Compile compiles a report. Each tenant gets its share of the claims, even if another tenant has a
-// million reports waiting.
+// Compile compiles a report. Each tenant gets its share of the claims, even if a million reports of
+// another tenant are waiting.
 //
 // It starts and awaits runs of [compile].
 var Compile = shim.NewWorkflow[Report, string]("limits.compile", "report", shim.WorkflowPolicy{
@@ -68,7 +68,7 @@ var Compile = shim.NewWorkflow[Report, string]("limits.compile", "report", shim.
 // It starts and awaits runs of [crawl].
 var Crawl = shim.NewWorkflow[[]Page, []string]("limits.crawl", "pages", shim.WorkflowPolicy{})
 
-// Deliver has a higher priority if the customer pays for it.
+// Deliver has a higher priority for a parcel with a higher rank.
 //
 // It starts and awaits runs of [deliver].
 var Deliver = shim.NewWorkflow[Parcel, string]("limits.deliver", "parcel", shim.WorkflowPolicy{
@@ -78,7 +78,7 @@ var Deliver = shim.NewWorkflow[Parcel, string]("limits.deliver", "parcel", shim.
 	StartWithin: 30 * time.Second,
 })
 
-// Deploy deploys a build to an environment until a newer build replaces it.
+// Deploy deploys a build to an environment. A newer build for the same environment cancels the run.
 //
 // It starts and awaits runs of [deploy].
 var Deploy = shim.NewWorkflow[Build, string]("limits.deploy", "b", shim.WorkflowPolicy{
@@ -88,7 +88,7 @@ var Deploy = shim.NewWorkflow[Build, string]("limits.deploy", "b", shim.Workflow
 	Active: workflow.CancelActive,
 })
 
-// Dispatch sends up to a hundred emails in one run, and waits for them for at most five seconds.
+// Dispatch sends up to a hundred emails in one run. It waits at most five seconds for them.
 //
 // It starts and awaits runs of [dispatch].
 var Dispatch = shim.NewWorkflow[Email, int]("limits.dispatch", "", shim.WorkflowPolicy{
@@ -97,7 +97,7 @@ var Dispatch = shim.NewWorkflow[Email, int]("limits.dispatch", "", shim.Workflow
 	}, 100, 5*time.Second),
 })
 
-// Fulfil holds the permit of its customer from its first claim to its end.
+// Fulfil holds a permit of its customer from its first claim to its end.
 //
 // It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[Order, string]("limits.fulfil", "order", shim.WorkflowPolicy{
@@ -106,8 +106,8 @@ var Fulfil = shim.NewWorkflow[Order, string]("limits.fulfil", "order", shim.Work
 	}),
 })
 
-// Reindex starts ten seconds after the last change of the document, but at most two minutes after
-// the first change. Its input is the document at the last change.
+// Reindex starts ten seconds after the last change of a document, but at most two minutes after the
+// first change. Its input is the document after the last change.
 //
 // It starts and awaits runs of [reindex].
 var Reindex = shim.NewWorkflow[Doc, string]("limits.reindex", "doc", shim.WorkflowPolicy{
@@ -116,7 +116,7 @@ var Reindex = shim.NewWorkflow[Doc, string]("limits.reindex", "doc", shim.Workfl
 	}, 10*time.Second, 2*time.Minute),
 })
 
-// Fetch has a limit for each host.
+// Fetch uses the limit for the host of the page.
 //
 // It is the durable counterpart of [fetch].
 func Fetch(ctx workflow.Context, page Page) (string, error) {
@@ -185,7 +185,7 @@ var renderStep = shim.NewStep("limits.render", shim.Policy{
 	})
 })
 
-// Tell starts its attempts at the rate that the CRM allows.
+// Tell begins its attempts at the rate that the limit CRM permits.
 //
 // It is the durable counterpart of [tell].
 func Tell(ctx workflow.Context, customer string, text string) error {

@@ -67,18 +67,18 @@ func catalog(ctx workflow.Context, scenes []Scene) ([]string, error) {
 func Big(client *workflow.Client, megabytes int) *worker.Worker {
 	return worker.New(client, worker.Config{
 		Capacity: map[string]int{Memory.Name(): megabytes},
-		AtOnce:   map[string]int{"reports": 2}, // concurrent runs of this queue on this worker
+		AtOnce:   map[string]int{"reports": 2}, // at most two concurrent runs of this queue on this worker
 	})
 }
 
-// fetch has a limit for each host.
+// fetch uses the limit for the host of the page.
 //
 //flow:step uses=PerHost(page.Host)
 func fetch(_ context.Context, page Page) (string, error) {
 	return "page of " + page.Host, nil
 }
 
-// tell starts its attempts at the rate that the CRM allows.
+// tell begins its attempts at the rate that the limit CRM permits.
 //
 //flow:step uses=CRM
 func tell(_ context.Context, customer, text string) error {
@@ -91,7 +91,7 @@ func tell(_ context.Context, customer, text string) error {
 // Order is an order of a customer.
 type Order struct{ Customer, Item string }
 
-// fulfil holds the permit of its customer from its first claim to its end.
+// fulfil holds a permit of its customer from its first claim to its end.
 //
 //flow:workflow uses=PerCustomer(order.Customer)
 func fulfil(ctx workflow.Context, order Order) (string, error) {
@@ -108,34 +108,34 @@ func crawl(ctx workflow.Context, pages []Page) ([]string, error) {
 	return workflow.Map(ctx, pages, Fetch)
 }
 
-// Parcel is a parcel for a customer who may have paid for a higher rank.
+// Parcel is a parcel for a customer. The customer may have paid for a higher rank.
 type Parcel struct {
 	To   string
 	Rank int
 }
 
-// deliver has a higher priority if the customer pays for it.
+// deliver has a higher priority for a parcel with a higher rank.
 //
 //flow:workflow priority=parcel.Rank startwithin=30s
 func deliver(ctx workflow.Context, parcel Parcel) (string, error) {
 	return Render(ctx, Scene{"label for " + parcel.To})
 }
 
-// Report is a report for a tenant with the share that the tenant pays for.
+// Report is the input of compile. It contains the share for which the tenant pays.
 type Report struct {
 	Tenant string
-	Share  int // from 1 to 100
+	Share  int // share of the tenant from 1 to 100
 }
 
-// compile compiles a report. Each tenant gets its share of the claims, even if another tenant has a
-// million reports waiting.
+// compile compiles a report. Each tenant gets its share of the claims, even if a million reports of
+// another tenant are waiting.
 //
 //flow:workflow fair=report.Tenant:report.Share
 func compile(ctx workflow.Context, report Report) (string, error) {
 	return report.Tenant, nil
 }
 
-// Today delivers a parcel, or returns false if it is too late for today.
+// Today delivers a parcel. It returns false if the delivery does not begin in time.
 func Today(ctx context.Context, client *workflow.Client, parcel Parcel) (bool, error) {
 	_, err := Deliver.Execute(ctx, client, parcel, workflow.WithStartBy(time.Minute))
 	if late, ok := errors.AsType[*workflow.RunError](err); ok && late.Code == "notstarted" {
@@ -144,10 +144,10 @@ func Today(ctx context.Context, client *workflow.Client, parcel Parcel) (bool, e
 	return err == nil, err
 }
 
-// Build is a build for an environment.
+// Build is a build to deploy to an environment.
 type Build struct{ Env, Commit string }
 
-// deploy deploys a build to an environment until a newer build replaces it.
+// deploy deploys a build to an environment. A newer build for the same environment cancels the run.
 //
 //flow:workflow singleton=b.Env,replace
 func deploy(ctx workflow.Context, b Build) (string, error) {
@@ -157,8 +157,8 @@ func deploy(ctx workflow.Context, b Build) (string, error) {
 // Doc is a document that changes often.
 type Doc struct{ ID, Text string }
 
-// reindex starts ten seconds after the last change of the document, but at most two minutes after
-// the first change. Its input is the document at the last change.
+// reindex starts ten seconds after the last change of a document, but at most two minutes after the
+// first change. Its input is the document after the last change.
 //
 //flow:workflow debounce=doc.ID,10s,2m
 func reindex(ctx workflow.Context, doc Doc) (string, error) {
@@ -168,7 +168,7 @@ func reindex(ctx workflow.Context, doc Doc) (string, error) {
 // Email is an email to send in a batch.
 type Email struct{ To, Text string }
 
-// dispatch sends up to a hundred emails in one run, and waits for them for at most five seconds.
+// dispatch sends up to a hundred emails in one run. It waits at most five seconds for them.
 //
 //flow:workflow batch=100,5s
 func dispatch(ctx workflow.Context, emails []Email) (int, error) {
@@ -191,12 +191,13 @@ func Raise(ctx context.Context, client *workflow.Client) error {
 	return ops.New(client).Limits().Set(ctx, GPU, limit.Config{AtOnce: 8})
 }
 
-// Hold pauses the limit of one customer: none of its runs gets a permit until Resume.
+// Hold pauses the limit of one customer. No run of the customer gets a permit until Resume is
+// called.
 func Hold(ctx context.Context, client *workflow.Client, customer string) error {
 	return ops.New(client).Limits().Pause(ctx, PerCustomer.For(customer))
 }
 
-// Show prints the numbers of active and waiting holders.
+// Show prints the number of active and the number of waiting holders of each limit.
 func Show(ctx context.Context, client *workflow.Client) error {
 	all, err := ops.New(client).Limits().List(ctx)
 	if err != nil {

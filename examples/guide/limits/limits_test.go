@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A crash at any point neither loses a permit nor acquires one twice, and the run completes.
+// The test proves that a crash at any point neither loses a permit nor acquires it twice, and that
+// the run completes.
 func TestFulfil_SurvivesEveryCrash(t *testing.T) {
 	workflowtest.CrashEverywhere(t, limits.Fulfil, limits.Order{Customer: "acme", Item: "chair"},
 		func(env *workflowtest.Env) { limits.Register(env) },

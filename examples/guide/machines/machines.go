@@ -1,4 +1,4 @@
-// Package machines contains the code of the guide's section on state machines.
+// Package machines contains the code that the page about state machines quotes.
 //
 //flow:package name=refunds
 package machines
@@ -26,7 +26,7 @@ type Outcome struct {
 	Why       string
 }
 
-// Decisions contains the decisions of the clerk about a claim.
+// Decisions is the topic for the decisions of a clerk about a claim.
 var Decisions = workflow.NewTopic[Decision]("decisions")
 
 // Decision is the decision of a clerk.
@@ -35,7 +35,7 @@ type Decision struct {
 	Why string
 }
 
-// ErrNoOrder reports a claim for an order that does not exist.
+// ErrNoOrder is returned for a claim whose order does not exist.
 //
 //flow:error
 var ErrNoOrder = errors.New("there is no such order")
@@ -51,11 +51,11 @@ type Shop interface {
 //
 //flow:machine start=check max=100
 type refund struct {
-	Order     string // exported fields are kept between steps
+	Order     string // Exported fields are kept between steps.
 	Cents     int64
 	Reminders int
 
-	shop Shop // unexported fields are parameters of Register
+	shop Shop // Unexported fields are parameters of Register.
 }
 
 //flow:step retries=5 backoff=exponential(1s,1m) fatal=ErrNoOrder catch=refuse
@@ -65,7 +65,7 @@ func (r *refund) check(ctx context.Context, claim Claim) (step.Next[refund, Outc
 	}
 	r.Order, r.Cents = claim.Order, claim.Cents
 	if r.Cents < 2000 {
-		return r.goPay(), nil // a clerk need not approve it
+		return r.goPay(), nil // A clerk need not approve this claim.
 	}
 	return r.goAsk("is this right?"), nil
 }
@@ -81,7 +81,7 @@ func (r *refund) ask(ctx context.Context, text string) (step.Next[refund, Outcom
 //flow:step
 func (r *refund) remind(context.Context) (step.Next[refund, Outcome], error) {
 	if r.Reminders == 3 {
-		return r.goPay(), nil // no decision counts as approval
+		return r.goPay(), nil // Without a decision, the claim is approved.
 	}
 	r.Reminders++
 	return r.goAsk(fmt.Sprintf("reminder %d", r.Reminders)), nil

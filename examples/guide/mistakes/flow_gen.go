@@ -40,7 +40,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Asks branches on a value that is not in the log.
+// Asks branches on a value that the log does not contain.
 //
 // It starts and awaits runs of [asks].
 var Asks = shim.NewWorkflow[workflow.None, workflow.None](
@@ -49,7 +49,7 @@ var Asks = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Blocks waits for an event that is not durable.
+// Blocks waits for an event that is not recorded in the log.
 //
 // It starts and awaits runs of [blocks].
 var Blocks = shim.NewWorkflow[workflow.None, workflow.None](
@@ -58,7 +58,7 @@ var Blocks = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Borrows uses the context of another branch.
+// Borrows uses the context of another branch in a branch.
 //
 // It starts and awaits runs of [borrows].
 var Borrows = shim.NewWorkflow[workflow.None, workflow.None](
@@ -67,7 +67,7 @@ var Borrows = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Hides waits inside Record.
+// Hides calls a step inside Record.
 //
 // It starts and awaits runs of [hides].
 var Hides = shim.NewWorkflow[workflow.None, int]("mistakes.hides", "", shim.WorkflowPolicy{})
@@ -81,7 +81,7 @@ var Meets = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Work is an ordinary step.
+// Work is an ordinary step without a mistake.
 //
 // It is the durable counterpart of [work].
 func Work(ctx workflow.Context, what string) error {

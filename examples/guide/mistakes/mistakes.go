@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// work is an ordinary step.
+// work is an ordinary step without a mistake.
 //
 //flow:step
 func work(ctx context.Context, what string) error {
@@ -17,11 +17,11 @@ func work(ctx context.Context, what string) error {
 	return nil
 }
 
-// Weekday represents anything that may change between an execution and its replay: the clock, an
-// environment variable, a flag, the order of a map.
+// Weekday simulates a value that may differ between an execution and its replay, such as the clock,
+// an environment variable, a flag, or the order of a map.
 var Weekday = time.Monday
 
-// asks branches on a value that is not in the log.
+// asks branches on a value that the log does not contain.
 //
 //flow:workflow
 func asks(ctx workflow.Context) error {
@@ -35,7 +35,7 @@ func asks(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Hour)
 }
 
-// borrows uses the context of another branch.
+// borrows uses the context of another branch in a branch.
 //
 //flow:workflow
 func borrows(ctx workflow.Context) error {
@@ -43,7 +43,7 @@ func borrows(ctx workflow.Context) error {
 	return err
 }
 
-// hides waits inside Record.
+// hides calls a step inside Record.
 //
 //flow:workflow
 func hides(ctx workflow.Context) (int, error) {
@@ -67,10 +67,10 @@ func meets(ctx workflow.Context) error {
 	return err
 }
 
-// Gate represents anything that blocks a goroutine: a lock, a channel, a loop.
+// Gate simulates an object that blocks a goroutine, such as a lock or a channel.
 var Gate chan struct{}
 
-// blocks waits for an event that is not durable.
+// blocks waits for an event that is not recorded in the log.
 //
 //flow:workflow
 func blocks(ctx workflow.Context) error {

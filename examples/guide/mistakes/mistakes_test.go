@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// world is a store with a stopped clock, and the log output of its workers.
+// world contains a store with a stopped clock, and the log output of the workers on it.
 type world struct {
 	t      *testing.T
 	client *workflow.Client
@@ -66,7 +66,8 @@ func (w *world) ctx() context.Context {
 	return ctx
 }
 
-// panics runs a workflow that must end with a panic that contains text.
+// panics executes a workflow. It fails the test unless the run ends with a panic whose text
+// contains text.
 func panics[T any](t *testing.T, d workflow.Definition[workflow.None, T], text string) {
 	t.Helper()
 	w := newWorld(t)
@@ -129,7 +130,7 @@ func TestAsks_IsBlockedWhenItDecidesOtherwise(t *testing.T) {
 	w.work()
 	w.log.await(w.ctx(), t, "run is blocked")
 	var info workflow.RunInfo
-	for ctx := w.ctx(); info.Status != workflow.StatusBlocked; { // the log line is written before the status
+	for ctx := w.ctx(); info.Status != workflow.StatusBlocked; { // The worker writes the log line before it records the status.
 		if info, err = run.Info(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -154,17 +155,17 @@ func TestBlocks_IsReportedWhileOtherRunsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.log.await(w.ctx(), t, "code of a run blocks outside of the durable operations")
-	_, err := mistakes.Hides.Execute(w.ctx(), w.client, workflow.None{}) // fails immediately
+	_, err := mistakes.Hides.Execute(w.ctx(), w.client, workflow.None{}) // The run fails immediately.
 	if _, failed := errors.AsType[*workflow.RunError](err); !failed {
 		t.Errorf("another run did not go on: %v", err)
 	}
 }
 
-// lines collects log lines.
+// lines collects the lines of a log.
 type lines struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
-	more chan struct{} // closed by the next line
+	more chan struct{} // closed when another line arrives
 }
 
 func newLines() *lines { return &lines{more: make(chan struct{})} }
@@ -177,7 +178,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// await waits until a text has been logged.
+// await waits until a line that contains text has been logged.
 func (l *lines) await(ctx context.Context, t *testing.T, text string) {
 	t.Helper()
 	for {

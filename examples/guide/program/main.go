@@ -1,4 +1,4 @@
-// The program of the guide: it runs a worker and starts a run.
+// Command program is the example of the guide for a main function. It runs a worker and starts a run.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 }
 
 func run(ctx context.Context, file string) (err error) {
-	st, err := sqlitestore.Open(file) // or memstore.New(), redisstore.Open("redis://…")
+	st, err := sqlitestore.Open(file) // Alternatives are memstore.New() and redisstore.Open("redis://…").
 	if err != nil {
 		return err
 	}
@@ -33,27 +33,27 @@ func run(ctx context.Context, file string) (err error) {
 	defer func() { err = errors.Join(err, client.Close()) }()
 
 	w := worker.New(client, worker.Config{})
-	flows.Register(w, &flows.Fleet{}) // generated; dependencies live in the receivers
+	flows.Register(w, &flows.Fleet{}) // Register is generated. The dependencies of the steps are fields of the receivers.
 
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() {
-		defer cancel() // without its worker the program has nothing to do
+		defer cancel() // Without its worker, the program has nothing to do.
 		worked <- w.Run(ctx)
 	}()
-	// Run returns after the grace period. Client and store are closed after that.
+	// Run returns after the grace period. The client and the store are closed after that.
 	defer func() { cancel(); err = errors.Join(err, <-worked) }()
 
 	return serve(ctx, client)
 }
 
-// serve represents the rest of the program, such as an HTTP server. It starts runs.
+// serve represents the rest of the program, such as an HTTP server that starts runs.
 func serve(ctx context.Context, client *workflow.Client) error {
 	run, err := flows.Fastest.Start(ctx, client, flows.FastestInput{A: "dhl", B: "ups"}, workflow.WithID("offer-42"))
 	if err != nil {
 		return err
 	}
-	offer, err := run.Result(ctx) // has the result type of the workflow
+	offer, err := run.Result(ctx) // The result has the type that the workflow returns.
 	if err != nil {
 		return err
 	}

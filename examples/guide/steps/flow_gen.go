@@ -50,7 +50,7 @@ func Register(r workflow.Registrar, archive *Archive, bank *Bank, courier *Couri
 	shim.BindWorkflow(r, Sell, sell)
 }
 
-// Collect debits customers who accept a delay.
+// Collect debits a customer who accepts a delay.
 //
 // It starts and awaits runs of [collect].
 var Collect = shim.NewWorkflow[CollectInput, Receipt]("steps.collect", "", shim.WorkflowPolicy{})
@@ -139,8 +139,8 @@ var copyAllStep = shim.NewStep("steps.copyAll", shim.Policy{
 	})
 })
 
-// Fetch orders the pick-up of a parcel. The courier cannot detect a repeated call: if the worker
-// dies during the attempt, an operator must check the pick-up.
+// Fetch orders the pick-up of a parcel. The courier cannot detect a repeated call. If the worker
+// crashes during the attempt, an operator must check whether the pick-up was ordered.
 //
 // It is the durable counterpart of [Courier.fetch].
 func Fetch(ctx workflow.Context, orderID string) error {

@@ -11,10 +11,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
 
-// till is a bank that records its bookings.
+// till is a bank and a courier. It records their calls.
 type till struct {
-	booked map[string]string // by idempotency key
-	calls  int               // calls of the courier
+	booked map[string]string // payments by idempotency key
+	calls  int               // number of calls of the courier
 }
 
 func (b *till) register(env *workflowtest.Env) {
@@ -37,7 +37,7 @@ func TestSell_SurvivesEveryCrash(t *testing.T) {
 		workflowtest.State(func(*workflowtest.Env) any { return b.booked }),
 		workflowtest.Check(func(t testing.TB, _ *workflowtest.Env, run workflowtest.Outcome) {
 			// Fetch is not idempotent. A crash during the step fails the run, so that an operator
-			// examines it.
+			// can examine it.
 			if b.calls > 1 || run.Status == workflow.StatusCompleted && b.calls != 1 {
 				t.Errorf("the courier was called %d times, the run is %s", b.calls, run.Status)
 			}

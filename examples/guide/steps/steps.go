@@ -10,13 +10,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// Receipt is the proof of a payment.
+// Receipt proves that a payment was made.
 type Receipt struct {
 	Payment string `json:"payment"`
 	Cents   int64  `json:"cents"`
 }
 
-// DeclinedError reports that the bank refuses the card, so that retries are useless.
+// DeclinedError is returned if the bank refuses the card. Retries would fail as well.
 //
 //flow:error
 type DeclinedError struct{ Reason string }
@@ -24,15 +24,15 @@ type DeclinedError struct{ Reason string }
 // Error returns the reason.
 func (e *DeclinedError) Error() string { return "card declined: " + e.Reason }
 
-// BusyError reports when the bank can be called again.
+// BusyError is returned if the bank is busy. Wait is the time after which it can be called again.
 type BusyError struct{ Wait time.Duration }
 
 // Error returns the waiting time.
 func (e *BusyError) Error() string { return fmt.Sprintf("bank is busy for %v", e.Wait) }
 
-// Bank contains the dependencies of the steps, which are its methods.
+// Bank contains the steps of a bank as methods, and their dependencies.
 type Bank struct {
-	// Book debits the customer. It does nothing for a key that was used before.
+	// Book debits the customer. It does nothing if the key was used before.
 	Book func(ctx context.Context, key, customer string, cents int64) (payment string, err error)
 }
 
@@ -53,19 +53,19 @@ func (b *Bank) charge(ctx context.Context, customer string, cents int64) (Receip
 
 // Courier fetches parcels.
 type Courier struct {
-	// Call orders a pick-up. Each call orders another one.
+	// Call orders a pick-up. A repeated call orders another pick-up.
 	Call func(ctx context.Context, orderID string) error
 }
 
-// fetch orders the pick-up of a parcel. The courier cannot detect a repeated call: if the worker
-// dies during the attempt, an operator must check the pick-up.
+// fetch orders the pick-up of a parcel. The courier cannot detect a repeated call. If the worker
+// crashes during the attempt, an operator must check whether the pick-up was ordered.
 //
 //flow:step nonidempotent key=orderID retries=0
 func (c *Courier) fetch(ctx context.Context, orderID string) error {
 	return c.Call(ctx, orderID)
 }
 
-// Archive copies rows, a thousand at a time.
+// Archive contains the dependencies of copyAll, which copies a thousand rows at a time.
 type Archive struct {
 	Rows int
 	Copy func(ctx context.Context, from, to int) error
@@ -75,7 +75,7 @@ type Archive struct {
 //
 //flow:step timeout=2h
 func (a *Archive) copyAll(ctx context.Context) (int, error) {
-	done, _ := step.LastHeartbeat[int](ctx) // 0 in the first attempt
+	done, _ := step.LastHeartbeat[int](ctx) // In the first attempt, done is 0.
 	for done < a.Rows {
 		next := min(done+1000, a.Rows)
 		if err := a.Copy(ctx, done, next); err != nil {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts a worker with the given dependencies on a memory store with a stopped clock.
+// serve starts a worker with the given dependencies on a memory store whose clock is stopped.
 func serve(t *testing.T, archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (*workflow.Client, *storetest.Clock) {
 	t.Helper()
 	clock := storetest.NewClock()
@@ -116,7 +116,7 @@ func TestCharge_WaitsAsLongAsTheBankSaysAndKeepsItsKey(t *testing.T) {
 	}
 }
 
-// pass repeatedly advances the clock by d until a run has ended.
+// pass advances the clock by d, repeatedly, until a run has ended.
 func pass[T any](t *testing.T, clock *storetest.Clock, d time.Duration, run *workflow.Run[T]) (v T, err error) {
 	t.Helper()
 	clock.Advance(d)
@@ -210,7 +210,7 @@ func TestCollect_ReplacesThePolicyOfTheDirective(t *testing.T) {
 	bank, courier := free()
 	booked := 0
 	bank.Book = func(context.Context, string, string, int64) (string, error) {
-		if booked++; booked < 8 { // the directive allows six
+		if booked++; booked < 8 { // The directive permits six attempts.
 			return "", errors.New("bank is closed")
 		}
 		return "paid", nil

@@ -8,7 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order contains the goods that the customer bought.
+// Order is the input of sell. It contains the goods that the customer bought.
 type Order struct {
 	ID       string `json:"id"`
 	Customer string `json:"customer"`
@@ -16,7 +16,7 @@ type Order struct {
 	Address  string `json:"address"`
 }
 
-// NoCardError reports that the customer must provide another card.
+// NoCardError is returned if the customer must provide another card.
 //
 //flow:error
 type NoCardError struct{ Customer string }
@@ -34,7 +34,7 @@ func sell(ctx workflow.Context, order Order) (Receipt, error) {
 	receipt, err := Charge(ctx, order.Customer, order.Cents)
 	var declined *DeclinedError
 	switch {
-	case errors.As(err, &declined): // also after the error went through the log
+	case errors.As(err, &declined): // errors.As works even after the error was recorded in the log.
 		return Receipt{}, &NoCardError{Customer: order.Customer}
 	case err != nil:
 		return Receipt{}, fmt.Errorf("sell %s: %w", order.ID, err)
@@ -49,7 +49,7 @@ func move(ctx workflow.Context) (int, error) {
 	return CopyAll(ctx)
 }
 
-// collect debits customers who accept a delay.
+// collect debits a customer who accepts a delay.
 //
 //flow:workflow
 func collect(ctx workflow.Context, customer string, cents int64) (Receipt, error) {

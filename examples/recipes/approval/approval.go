@@ -1,14 +1,14 @@
-// Package approval waits for the decision of a person, who answers in the inbox of the web console, or
-// by a program that knows the address of the question.
+// Package approval waits for the decision of a person. The person answers in the inbox of the web
+// console. A program that has the token of the hook can answer as well.
 //
 //	go run ./examples/recipes approval
 //
-// It shows the address of the inbox, and pays or refuses once you have answered there:
+// The recipe shows the address of the inbox. It pays or refuses after you have answered there:
 //
 //	please decide: http://127.0.0.1:40123/inbox
 //	expense-7: paid
 //
-// With -store sqlite:approval.db the question survives the end of the program.
+// With -store sqlite:approval.db, the run and its hook survive the end of the program.
 package approval
 
 import (
@@ -28,26 +28,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Expense is money that an employee has spent for the company.
+// Expense is an amount of money that an employee has spent for the company.
 type Expense struct {
 	ID, By, For string
 	Cents       int64
 }
 
-// Decision is the answer of a person.
+// Decision is the decision of a person about an expense.
 type Decision struct {
 	Approved bool   `json:"approved"`
 	Note     string `json:"note,omitempty"`
 }
 
-// Approval is the question whether an expense is approved.
+// Approval is the hook through which a run receives the decision about its expense.
 var Approval = workflow.NewHook[Decision]("approval")
 
-// form makes the fields of the console.
+// form describes the fields of the form that the console shows.
 var form = json.RawMessage(`{"type":"object","required":["approved"],"properties":{
 	"approved":{"type":"boolean","title":"Approved"},"note":{"type":"string","title":"Note"}}}`)
 
-// reimburse waits for a decision for three days. It holds no worker meanwhile.
+// reimburse waits for a decision for at most three days. A waiting run occupies no worker.
 //
 //flow:workflow
 func reimburse(ctx workflow.Context, e Expense) (string, error) {
@@ -81,7 +81,7 @@ type Finance struct {
 	Transfer func(ctx context.Context, e Expense) error
 }
 
-// notify sends a mail with a link, for example.
+// notify notifies the person who decides, for example by a mail with a link.
 //
 //flow:step
 func (f *Finance) notify(ctx context.Context, e Expense, token string) error {
@@ -91,8 +91,8 @@ func (f *Finance) notify(ctx context.Context, e Expense, token string) error {
 //flow:step
 func (f *Finance) transfer(ctx context.Context, e Expense) error { return f.Transfer(ctx, e) }
 
-// Handler serves the console to people, and /hooks/TOKEN to programs. The console answers browsers of
-// this machine only; recipe jwt has logins.
+// Handler serves the console to people, and /hooks/TOKEN to programs. This console accepts only
+// browsers on the same machine. The recipe jwt shows a console with logins.
 func Handler(client *workflow.Client) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(hooks.Prefix, hooks.New(client, hooks.Config{}))
@@ -100,14 +100,14 @@ func Handler(client *workflow.Client) http.Handler {
 	return mux
 }
 
-// Run asks about one expense.
+// Run requests the decision about one expense and prints the outcome.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: Handler(client), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(l) }() // returns an error when closed
+	go func() { _ = server.Serve(l) }() // Serve returns an error when the server is closed.
 	defer func() { _ = server.Close() }()
 
 	w := worker.New(client, worker.Config{})

@@ -39,12 +39,12 @@ func Register(r workflow.Registrar, finance *Finance) {
 	shim.BindWorkflow(r, Reimburse, reimburse)
 }
 
-// Reimburse waits for a decision for three days. It holds no worker meanwhile.
+// Reimburse waits for a decision for at most three days. A waiting run occupies no worker.
 //
 // It starts and awaits runs of [reimburse].
 var Reimburse = shim.NewWorkflow[Expense, string]("approval.reimburse", "e", shim.WorkflowPolicy{})
 
-// Notify sends a mail with a link, for example.
+// Notify notifies the person who decides, for example by a mail with a link.
 //
 // It is the durable counterpart of [Finance.notify].
 func Notify(ctx workflow.Context, e Expense, token string) error {

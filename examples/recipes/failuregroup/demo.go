@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Run lets five invoices fail, fixes the program and retries them.
+// Run lets five invoices fail, replaces the release by a fixed one, and retries the invoices.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	office := &Office{Rates: map[string]int64{"DE": 19}}
 	stop := Work(ctx, client, office)
@@ -41,7 +41,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	if err := stop(); err != nil {
 		return err
 	}
-	office.Rates["CH"] = 8 // the fixed release
+	office.Rates["CH"] = 8 // The fixed release contains the missing tax rate.
 	stop = Work(ctx, client, office)
 	bulk, err := RetryGroup(ctx, service, group.Group, "there is a rate for Switzerland now")
 	if err != nil {

@@ -1,16 +1,17 @@
 // Package failuregroup retries all runs that have failed for the same reason, after the reason is
-// fixed. What the runs had completed is not executed again.
+// fixed. Steps that were completed are not executed again.
 //
 //	go run ./examples/recipes failuregroup
 //
-// Invoices to Switzerland fail because there is no rate of tax. A release with the rate follows, and an
-// operator retries the group. It prints:
+// Invoices to Switzerland fail because the program contains no tax rate for it. A release with the
+// rate is started, and an operator retries the failure group. The recipe prints:
 //
 //	5 runs: failuregroup.invoice/failuregroup.tax: no rate of tax
 //	5 retried, 0 refused
 //	5 invoices are rendered and taxed, each rendered once
 //
-// Operators do the same with flowctl retry --group GROUP, or on the page of failures of the console.
+// Operators can do the same with flowctl retry --group GROUP, or on the page of failures in the
+// console.
 package failuregroup
 
 import (
@@ -26,12 +27,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ErrNoRate reports a country without a rate. Retries of the step are useless.
+// ErrNoRate is returned for a country without a tax rate. The step is not retried, because a retry
+// would fail as well.
 //
 //flow:error
 var ErrNoRate = errors.New("no rate of tax")
 
-// Order is what an invoice is about.
+// Order is the input of invoice.
 type Order struct {
 	ID, Country string
 	Cents       int64
@@ -39,13 +41,13 @@ type Order struct {
 
 // Office contains the dependencies of the steps.
 type Office struct {
-	Rates map[string]int64 // percent by country
+	Rates map[string]int64 // tax rates in percent, by country
 
 	mu       sync.Mutex
-	rendered map[string]int // executions by order
+	rendered map[string]int // number of executions by order ID
 }
 
-// invoice returns the total.
+// invoice renders and taxes an invoice, and returns the total.
 //
 //flow:workflow
 func invoice(ctx workflow.Context, order Order) (int64, error) {
@@ -78,15 +80,15 @@ func (o *Office) tax(_ context.Context, order Order) (int64, error) {
 	return order.Cents * (100 + percent) / 100, nil
 }
 
-// Rendered returns how often an invoice was rendered.
+// Rendered returns the number of times that an invoice was rendered.
 func (o *Office) Rendered(id string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.rendered[id]
 }
 
-// RetryGroup retries the runs of a group, and returns when all of them have begun again. A repeated
-// call retries none twice.
+// RetryGroup retries the failed runs of a failure group. It returns when the bulk action has ended.
+// A repeated call does not retry a run twice.
 func RetryGroup(ctx context.Context, service *admin.Service, group, reason string) (admin.Bulk, error) {
 	preview, err := service.Preview(ctx, admin.BulkRequest{
 		Filter: admin.Filter{Group: group},
@@ -108,7 +110,7 @@ func RetryGroup(ctx context.Context, service *admin.Service, group, reason strin
 func Work(ctx context.Context, client *workflow.Client, office *Office) (stop func() error) {
 	w := worker.New(client, worker.Config{})
 	Register(w, office)
-	admin.Register(w, admin.New(client)) // it executes bulk actions
+	admin.Register(w, admin.New(client)) // The worker also executes bulk actions.
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(ctx) }()

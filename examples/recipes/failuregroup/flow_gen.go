@@ -35,7 +35,7 @@ func Register(r workflow.Registrar, office *Office) {
 	shim.BindWorkflow(r, Invoice, invoice)
 }
 
-// Invoice returns the total.
+// Invoice renders and taxes an invoice, and returns the total.
 //
 // It starts and awaits runs of [invoice].
 var Invoice = shim.NewWorkflow[Order, int64]("failuregroup.invoice", "order", shim.WorkflowPolicy{})

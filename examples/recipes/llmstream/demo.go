@@ -17,18 +17,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// listen serves on a port of this machine until stop is called.
+// listen serves HTTP on a free port of this machine until stop is called.
 func listen(h http.Handler) (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(l) }() // returns an error when closed
+	go func() { _ = server.Serve(l) }() // Serve returns an error when the server is closed.
 	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
 }
 
-// Run asks a model whose first answer breaks off, and prints what the client receives.
+// Run requests an answer from a model whose first response is incomplete. It prints the words that
+// the client receives.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	var requests atomic.Int64
 	model, stopModel, err := listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +40,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 				panic(http.ErrAbortHandler)
 			}
 			_, _ = fmt.Fprintf(w, "data: %s\n\n", word)
-			_ = http.NewResponseController(w).Flush() // as a model does
+			_ = http.NewResponseController(w).Flush() // A model sends each word immediately.
 		}
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	}))
@@ -71,7 +72,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	return err
 }
 
-// request is a client of the server.
+// request sends a request to the server and returns the text that read obtains from the response.
 func request(ctx context.Context, method, url string, read func(r *http.Response) (string, error)) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader("What is durable?"))
 	if err != nil {
@@ -86,7 +87,7 @@ func request(ctx context.Context, method, url string, read func(r *http.Response
 	return read(answer)
 }
 
-// received returns the words of a stream of server-sent events.
+// received returns the words in a stream of server-sent events.
 func received(r *http.Response) (string, error) {
 	var words []string
 	lines := bufio.NewScanner(r.Body)

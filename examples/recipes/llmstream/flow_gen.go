@@ -42,8 +42,8 @@ func Register(r workflow.Registrar, model *Model) {
 // It starts and awaits runs of [answer].
 var Answer = shim.NewWorkflow[string, string]("llmstream.answer", "prompt", shim.WorkflowPolicy{})
 
-// Complete reads the answer as the model writes it: a line "data: WORD" for each word, and [DONE]. Each
-// word is durable before the next one is read.
+// Complete reads the answer while the model writes it. The model sends a line "data: WORD" for each
+// word, and [DONE] at the end. Each word is durable before the next one is read.
 //
 // It is the durable counterpart of [Model.complete].
 func Complete(ctx workflow.Context, prompt string) (string, error) {

@@ -1,10 +1,11 @@
-// Package llmstream streams the answer of a language model to HTTP clients, word by word. A client that
-// was disconnected continues where it was, at any process. If the connection to the model breaks, the
-// step begins again, and clients are told to drop what they have.
+// Package llmstream streams the answer of a language model to HTTP clients, word by word. A client
+// that was disconnected continues at the same word, at any process. If the connection to the model
+// breaks, the step begins again, and clients are notified to discard the words they have received.
 //
 //	go run ./examples/recipes llmstream
 //
-// A client asks over HTTP. The first answer of the model breaks off. It prints:
+// A client sends a prompt over HTTP. The first response of the model is incomplete.
+// The recipe prints:
 //
 //	A durable program (again) A durable program continues where it was.
 //
@@ -25,7 +26,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Words has the words of an answer.
+// Words is the stream of the words of an answer.
 var Words = workflow.NewStream[string]("words")
 
 // Model contains the dependencies of the steps.
@@ -36,8 +37,8 @@ type Model struct{ URL string }
 //flow:workflow
 func answer(ctx workflow.Context, prompt string) (string, error) { return Complete(ctx, prompt) }
 
-// complete reads the answer as the model writes it: a line "data: WORD" for each word, and [DONE]. Each
-// word is durable before the next one is read.
+// complete reads the answer while the model writes it. The model sends a line "data: WORD" for each
+// word, and [DONE] at the end. Each word is durable before the next one is read.
 //
 //flow:step retries=5 backoff=exponential(50ms,10s) timeout=5m
 func (m *Model) complete(ctx context.Context, prompt string) (string, error) {
@@ -73,8 +74,8 @@ func (m *Model) complete(ctx context.Context, prompt string) (string, error) {
 
 // Handler starts answers and streams them. It has no state.
 //
-//	POST /answers          starts an answer to the body, and names its address in Location
-//	GET /answers/{id}      is its stream of server-sent events
+//	POST /answers          starts an answer to the body; Location contains its address
+//	GET /answers/{id}      returns the answer as a stream of server-sent events
 func Handler(client *workflow.Client) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /answers", func(w http.ResponseWriter, r *http.Request) { ask(w, r, client) })
@@ -82,7 +83,7 @@ func Handler(client *workflow.Client) http.Handler {
 	return mux
 }
 
-// ask starts one run for each Idempotency-Key, however often a request is repeated.
+// ask starts a run for an Idempotency-Key. A repeated request with the same key finds that run.
 func ask(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	key := r.Header.Get("Idempotency-Key")
 	prompt, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -102,8 +103,9 @@ func ask(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// stream sends each word as soon as it is durable. The id of an event has the number of the chunk and
-// the attempt that wrote it. An event "again" precedes the first word of another attempt.
+// stream sends each word as soon as it is durable. The ID of an event contains the number of the
+// chunk and the attempt that wrote it. An event "again" precedes the first word of a further
+// attempt.
 func stream(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	id, err := workflow.ParseRunID(r.PathValue("id"))
 	if err != nil {
@@ -113,20 +115,20 @@ func stream(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 	var last uint64
 	attempt := 1
 	if _, err := fmt.Sscanf(r.Header.Get("Last-Event-ID"), "%d.%d", &last, &attempt); err != nil {
-		last, attempt = 0, 1 // from the beginning
+		last, attempt = 0, 1 // The client requests the stream from the beginning.
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	events := http.NewResponseController(w)
 	for chunk, err := range Words.Read(r.Context(), client.Run(id), workflow.From(last+1)) {
 		if err != nil {
-			return // the client has gone, or comes again
+			return // The client has disconnected. It may reconnect later.
 		}
 		if chunk.Attempt != attempt {
 			attempt = chunk.Attempt
 			_, _ = fmt.Fprint(w, "event: again\ndata:\n\n")
 		}
-		word, err := json.Marshal(chunk.Value) // has no line break
+		word, err := json.Marshal(chunk.Value) // JSON contains no line break.
 		if err != nil {
 			return
 		}
@@ -134,5 +136,5 @@ func stream(w http.ResponseWriter, r *http.Request, client *workflow.Client) {
 			return
 		}
 	}
-	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // a page closes its EventSource
+	_, _ = fmt.Fprint(w, "event: end\ndata:\n\n") // After this event, a page must close its EventSource.
 }

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Before is the program before the migration: a table of jobs, which a loop polls, and a cron that
-// inserts jobs. A sequence of mails is a chain of jobs, and nothing counts retries.
+// Before is the program before the migration. It consists of a table of jobs that a loop polls, and
+// a daily job that the loop inserts. A sequence of mails is a chain of jobs. Nothing counts
+// retries.
 type Before struct {
 	DB   *sql.DB
 	Mail func(ctx context.Context, to, text string) error
 }
 
-// schema is the table of jobs.
+// schema creates the table of jobs.
 const schema = `CREATE TABLE IF NOT EXISTS jobs (
 	id INTEGER PRIMARY KEY, kind TEXT NOT NULL, user TEXT NOT NULL, due INTEGER NOT NULL, done INTEGER NOT NULL DEFAULT 0)`
 
@@ -27,8 +28,8 @@ func (b *Before) Enqueue(ctx context.Context, kind, user string, due time.Time) 
 	return err
 }
 
-// Next executes a job that is due. It returns false if there is none. If the process dies between the
-// mail and the update, the mail is sent again.
+// Next executes a job that is due. It returns false if there is none. If the process crashes
+// between the mail and the update, the mail is sent twice.
 func (b *Before) Next(ctx context.Context, now time.Time) (bool, error) {
 	var id int64
 	var kind, user string
@@ -48,13 +49,14 @@ func (b *Before) Next(ctx context.Context, now time.Time) (bool, error) {
 		err = b.Mail(ctx, user, "tips")
 	}
 	if err != nil {
-		return true, err // it stays in the table
+		return true, err // The job stays in the table.
 	}
 	_, err = b.DB.ExecContext(ctx, "UPDATE jobs SET done = 1 WHERE id = $1", id)
 	return true, err
 }
 
-// Loop polls the table each second, and inserts the nightly job unless the process is down at that minute.
+// Loop polls the table each second, and inserts the nightly job. If the process is down at the time
+// of the job, the job is lost.
 func (b *Before) Loop(ctx context.Context) error {
 	for tick := time.NewTicker(time.Second); ; {
 		select {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	_ "modernc.org/sqlite" // the database of the old program
+	_ "modernc.org/sqlite" // driver for the database of the old program
 )
 
 // Run imports the jobs of two users, and prints the mails.
@@ -22,13 +22,13 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(1) // each connection would have a database of its own
+	db.SetMaxOpenConns(1) // With several connections, each of them would have its own database.
 	defer func() { err = errors.Join(err, db.Close()) }()
 	old := &Before{DB: db}
 	if err := errors.Join(old.Enqueue(ctx, "welcome", "ann", time.Now()), old.Enqueue(ctx, "tips", "bob", time.Now())); err != nil {
 		return err
 	}
-	if _, err := Tips.Start(ctx, client, "bob", workflow.WithID("job-2")); err != nil { // the crash was here
+	if _, err := Tips.Start(ctx, client, "bob", workflow.WithID("job-2")); err != nil { // An earlier import started this run and crashed before it updated the table.
 		return err
 	}
 	n, err := Import(ctx, db, client)
@@ -52,13 +52,13 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 		if err != nil {
 			return err
 		}
-		break // it has sent the first mail, and sleeps
+		break // The run has sent the first mail and sleeps.
 	}
 	var mails []string
 	for len(sent) > 0 {
 		mails = append(mails, <-sent)
 	}
-	slices.Sort(mails) // they are sent at the same time
+	slices.Sort(mails) // The mails are sent at the same time, so their order is random.
 	_, err = fmt.Fprintf(out, "%s\nthe run of ann sleeps until the next mail\n", strings.Join(mails, "\n"))
 	return err
 }

@@ -43,7 +43,7 @@ func Register(r workflow.Registrar, mails *Mails) {
 	})
 }
 
-// Digest was inserted by the cron. Nights at which no worker runs are not lost.
+// Digest replaces the nightly job. A night at which no worker runs is not lost.
 //
 // It starts and awaits runs of [digest].
 var Digest = shim.NewWorkflow[workflow.None, workflow.None](
@@ -54,12 +54,12 @@ var Digest = shim.NewWorkflow[workflow.None, workflow.None](
 	},
 )
 
-// Tips is the rest of a job that the old program had begun.
+// Tips replaces the second job of a chain that the old program has begun.
 //
 // It starts and awaits runs of [tips].
 var Tips = shim.NewWorkflow[string, workflow.None]("migrate.tips", "user", shim.WorkflowPolicy{})
 
-// Welcome is two kinds of jobs of the old program, and what was between them.
+// Welcome replaces two kinds of jobs of the old program and the waiting time between them.
 //
 // It starts and awaits runs of [welcome].
 var Welcome = shim.NewWorkflow[string, workflow.None](

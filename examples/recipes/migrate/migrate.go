@@ -1,17 +1,17 @@
-// Package migrate replaces a table of jobs and a cron by workflows. before.go has the old program,
-// migrate.go the new one, and Import takes over the jobs that are left in the table.
+// Package migrate replaces a table of jobs and a cron by workflows. before.go contains the old
+// program, and migrate.go the new one. Import starts runs for the jobs that remain in the table.
 //
 //	go run ./examples/recipes migrate
 //
-// Two jobs are in the table, one of which was imported before a crash. It prints:
+// The table contains two jobs. One of them was imported before a crash. The recipe prints:
 //
 //	imported 2 jobs
 //	ann: welcome
 //	bob: tips
 //	the run of ann sleeps until the next mail
 //
-// To migrate: stop the old program, import, and start the new one. Repeat the import if it is
-// interrupted. Remove the table when no import finds a job.
+// To migrate, stop the old program, import the jobs, and start the new program. If the import is
+// interrupted, repeat it. Remove the table when an import finds no job.
 package migrate
 
 import (
@@ -23,16 +23,17 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
-	_ "modernc.org/sqlite" // the database of the old program
+	_ "modernc.org/sqlite" // driver for the database of the old program
 )
 
 // Mails contains the dependencies of the steps.
 type Mails struct {
-	// Send takes an idempotency key, by which it sends a mail once however often it is tried.
+	// Send sends a mail. It receives an idempotency key and does nothing if a mail with the same
+	// key was sent.
 	Send func(ctx context.Context, key, to, text string) error
 }
 
-// welcome is two kinds of jobs of the old program, and what was between them.
+// welcome replaces two kinds of jobs of the old program and the waiting time between them.
 //
 //flow:workflow
 func welcome(ctx workflow.Context, user string) error {
@@ -45,12 +46,12 @@ func welcome(ctx workflow.Context, user string) error {
 	return Mail(ctx, user, "tips")
 }
 
-// tips is the rest of a job that the old program had begun.
+// tips replaces the second job of a chain that the old program has begun.
 //
 //flow:workflow
 func tips(ctx workflow.Context, user string) error { return Mail(ctx, user, "tips") }
 
-// digest was inserted by the cron. Nights at which no worker runs are not lost.
+// digest replaces the nightly job. A night at which no worker runs is not lost.
 //
 //flow:workflow schedule="30 2 * * *"
 func digest(ctx workflow.Context) error { return Mail(ctx, "all", "digest") }
@@ -60,8 +61,9 @@ func (m *Mails) mail(ctx context.Context, to, text string) error {
 	return m.Send(ctx, step.IdempotencyKey(ctx), to, text)
 }
 
-// Import starts a run for each job that is left in the table, and returns their number. The id of the
-// run follows from the id of the job, so a job that was imported before a crash is not started again.
+// Import starts a run for each remaining job in the table, and returns the number of these jobs.
+// The ID of a run is derived from the ID of its job. Therefore an import that is repeated after a
+// crash does not start a job twice.
 func Import(ctx context.Context, db *sql.DB, client *workflow.Client) (n int, err error) {
 	type job struct {
 		id, due    int64

@@ -14,24 +14,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// ErrSoldOut is a failure to look at.
+// ErrSoldOut is the error of a run that fails.
 //
 //flow:error
 var ErrSoldOut = errors.New("sold out")
 
-// sell fails.
+// sell always fails.
 //
 //flow:workflow
 func sell(ctx workflow.Context, item string) error { return ErrSoldOut }
 
-// Run shows the answers before and after something is wrong.
+// Run prints the responses of the handler before and after a failure.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: Handler(client), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(l) }() // returns an error when closed
+	go func() { _ = server.Serve(l) }() // Serve returns an error when the server is closed.
 	defer func() { _ = server.Close() }()
 	get := func(path string) (int, []byte, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Addr().String()+path, nil)

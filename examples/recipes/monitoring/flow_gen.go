@@ -29,7 +29,7 @@ func Register(r workflow.Registrar) {
 	})
 }
 
-// Sell fails.
+// Sell always fails.
 //
 // It starts and awaits runs of [sell].
 var Sell = shim.NewWorkflow[string, workflow.None]("monitoring.sell", "item", shim.WorkflowPolicy{})

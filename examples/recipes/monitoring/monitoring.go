@@ -1,10 +1,10 @@
-// Package monitoring serves the state of a store as JSON, for probes and dashboards: whether runs wait
-// for too long or without a worker, which groups of failures there are, and what is wrong with the
-// settings of the database.
+// Package monitoring serves the state of a store as JSON, for probes and dashboards. The state
+// contains the runs that wait for too long or without a worker, the failure groups, and problems
+// with the settings of the database.
 //
 //	go run ./examples/recipes monitoring
 //
-// A run fails, and another one waits on a queue that no worker serves. It prints:
+// A run fails, and another run waits on a queue that no worker serves. The recipe prints:
 //
 //	200 /health: healthy
 //	503 /health: queue reports: 1 waits, and no worker serves it
@@ -26,25 +26,25 @@ import (
 // Status is the state of a store.
 type Status struct {
 	Healthy  bool                 `json:"healthy"`
-	Problems []string             `json:"problems"` // why it is not healthy
-	Workers  int                  `json:"workers"`  // live ones
+	Problems []string             `json:"problems"` // reasons why the state is not healthy
+	Workers  int                  `json:"workers"`  // number of live workers
 	Queues   []Queue              `json:"queues"`
-	Failures []admin.FailureGroup `json:"failures"` // with runs in them now
-	Doctor   []admin.ExamFinding  `json:"doctor"`   // what is wrong with the settings of the database
+	Failures []admin.FailureGroup `json:"failures"` // failure groups that contain runs at the moment
+	Doctor   []admin.ExamFinding  `json:"doctor"`   // findings about the settings of the database
 }
 
 // Queue is the work of one workflow on a queue.
 type Queue struct {
 	Queue    string `json:"queue"`
 	Workflow string `json:"workflow"`
-	Ready    int    `json:"ready"` // runs that wait for a worker
-	LagMs    int64  `json:"lagMs"` // how long the oldest of them has waited
+	Ready    int    `json:"ready"` // number of runs that wait for a worker
+	LagMs    int64  `json:"lagMs"` // waiting time of the oldest of these runs
 	Running  int    `json:"running"`
-	Blocked  int    `json:"blocked"` // by code that does not fit their logs
+	Blocked  int    `json:"blocked"` // number of runs whose logs do not fit the code
 	Unserved bool   `json:"unserved"`
 }
 
-// MaxLag is how long a run may wait for a worker in a healthy system.
+// MaxLag is the maximum time for which a run waits for a worker in a healthy system.
 const MaxLag = time.Minute
 
 // Read reads the state of a store.
@@ -99,9 +99,9 @@ func Read(ctx context.Context, service *admin.Service, now time.Time) (Status, e
 	return s, nil
 }
 
-// Handler serves GET /health for probes, with status 503 and the problems if there are any, and
-// GET /status for dashboards. Failed runs and findings of the doctor are for people: they make no
-// probe fail.
+// Handler serves GET /health for probes and GET /status for dashboards. The status of /health is
+// 503 if there are problems, and the body lists them. Failed runs and findings about settings need
+// a person, so they do not make /health fail.
 func Handler(client *workflow.Client) http.Handler {
 	service := admin.New(client)
 	read := func(w http.ResponseWriter, r *http.Request, write func(Status)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Run closes a night, stops its worker for three nights, and starts another one.
+// Run closes the books of a night, stops the worker for three nights, and starts another one.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	if err := Declare(ctx, client, "every 1s"); err != nil {
 		return err
@@ -42,10 +42,10 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 		last = next
 	}
 	_, _ = fmt.Fprintln(out, "they are closed, in order, none twice")
-	return ops.New(client).Schedules().Delete(ctx, "nightly") // otherwise it goes on without end
+	return ops.New(client).Schedules().Delete(ctx, "nightly") // Without the deletion, the schedule would continue forever.
 }
 
-// first returns the first time that a channel has.
+// first returns the first time that it receives from c.
 func first(ctx context.Context, c <-chan time.Time) (time.Time, error) {
 	select {
 	case t := <-c:

@@ -30,8 +30,8 @@ func Register(r workflow.Registrar, books *Books) {
 	})
 }
 
-// Report closes the books of the night for which it was started. That is the time of its tick, not
-// the present time: after a downtime they differ.
+// Report closes the books of the night for which it was started. It uses the time of its tick
+// instead of the current time, because these differ after a downtime.
 //
 // It starts and awaits runs of [report].
 var Report = shim.NewWorkflow[workflow.None, workflow.None](

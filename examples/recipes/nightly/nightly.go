@@ -1,9 +1,9 @@
-// Package nightly closes the books each night by a schedule. Nights at which no worker was running are
-// closed afterwards, in order, each once.
+// Package nightly closes the books of a shop each night, by a schedule. A night at which no worker
+// was running is closed afterwards. The nights are closed in order, and each of them once.
 //
 //	go run ./examples/recipes nightly
 //
-// A night lasts a second here. The worker is stopped for three nights. It prints:
+// A night lasts a second in this recipe. The worker is stopped for three nights. The recipe prints:
 //
 //	the worker was down for 3 nights
 //	they are closed, in order, none twice
@@ -17,7 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Nights is half past two in Zurich, also when the clocks change.
+// Nights is the schedule at 02:30 in Zurich, including after clock changes.
 const Nights = "30 2 * * * Europe/Zurich"
 
 // Books contains the dependencies of the steps.
@@ -25,13 +25,13 @@ type Books struct {
 	Close func(ctx context.Context, night time.Time) error
 }
 
-// report closes the books of the night for which it was started. That is the time of its tick, not
-// the present time: after a downtime they differ.
+// report closes the books of the night for which it was started. It uses the time of its tick
+// instead of the current time, because these differ after a downtime.
 //
 //flow:workflow
 func report(ctx workflow.Context) error {
 	night, ok := workflow.Tick(ctx)
-	if !ok { // started by hand
+	if !ok { // The run was started manually.
 		night = workflow.Now(ctx)
 	}
 	return CloseNight(ctx, night)
@@ -40,10 +40,11 @@ func report(ctx workflow.Context) error {
 //flow:step retries=10 backoff=exponential(1s,10m)
 func (b *Books) closeNight(ctx context.Context, night time.Time) error { return b.Close(ctx, night) }
 
-// Declare creates the schedule, or changes its times. A program calls it whenever it begins.
+// Declare creates the schedule, or changes its times. A program calls it at each start.
 //
-// OverlapQueue starts a report for each missed night, one after the other. OverlapSkip, the default,
-// would start one for the newest alone. Nights of more than two weeks ago are left out.
+// With OverlapQueue, a report is started for each missed night, one after the other. With
+// OverlapSkip, which is the default, only one report would be started, for the newest night. Nights
+// that are more than two weeks ago are omitted.
 func Declare(ctx context.Context, client *workflow.Client, when string) error {
 	return Report.Schedule(ctx, client, "nightly", workflow.Schedule{
 		When: when, Overlap: workflow.OverlapQueue, CatchUp: 14 * 24 * time.Hour,

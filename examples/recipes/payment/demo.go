@@ -12,16 +12,16 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Service stands for a payment service that takes idempotency keys.
+// Service simulates a payment service that accepts idempotency keys.
 type Service struct {
-	Charged func(requests int) // called between a charge and the answer; nil: nothing is called
+	Charged func(requests int) // called between a charge and the response; may be nil
 
 	mu       sync.Mutex
 	requests int
-	charges  map[string]string // id by key
+	charges  map[string]string // charge IDs by idempotency key
 }
 
-// ServeHTTP charges a customer, once for each key.
+// ServeHTTP charges a customer once for each idempotency key.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
@@ -52,7 +52,7 @@ func (s *Service) Counts() (requests, charges int) {
 	return s.requests, len(s.charges)
 }
 
-// Run pays an order at a service that drops the connection after the first charge.
+// Run pays an order with a service that drops the connection after the first charge.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) error {
 	service := &Service{Charged: func(requests int) {
 		if requests == 1 {
@@ -64,7 +64,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) error {
 		return err
 	}
 	server := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(l) }() // returns an error when closed
+	go func() { _ = server.Serve(l) }() // Serve returns an error when the server is closed.
 	defer func() { _ = server.Close() }()
 
 	id, err := Settle(ctx, client, "http://"+l.Addr().String(), Order{ID: "order-7", Cents: 4990})

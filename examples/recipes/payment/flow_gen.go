@@ -39,13 +39,14 @@ func Register(r workflow.Registrar, shop *Shop) {
 	shim.BindWorkflow(r, Pay, pay)
 }
 
-// Pay takes the money for an order and returns the id of the charge.
+// Pay charges the customer of an order and returns the ID of the charge.
 //
 // It starts and awaits runs of [pay].
 var Pay = shim.NewWorkflow[Order, string]("payment.pay", "order", shim.WorkflowPolicy{})
 
-// Charge sends the idempotency key of the step, which all attempts share, also those after a crash.
-// The service answers a repeated key with the charge that it has made for it.
+// Charge sends the idempotency key of the step to the payment service. All attempts have the same
+// key, even after a crash. If the service receives a key again, it responds with the charge that it
+// has made for this key.
 //
 // It is the durable counterpart of [Shop.charge].
 func Charge(ctx workflow.Context, order Order) (string, error) {

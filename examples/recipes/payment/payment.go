@@ -1,10 +1,10 @@
-// Package payment charges a customer exactly once, although the process may die, or the answer may be
-// lost, between the charge and its record.
+// Package payment charges a customer exactly once, even if the process crashes or the response is
+// lost between the charge and its record.
 //
 //	go run ./examples/recipes payment
 //
-// The payment service charges and drops the connection before it answers, so that the step is
-// executed again. It prints:
+// The payment service charges the customer and drops the connection before it responds, so that the
+// step is executed again. The recipe prints:
 //
 //	order-7 is paid: charge-1
 //	2 requests with 1 key, 1 charge
@@ -25,13 +25,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order is paid once.
+// Order is an order that is paid once.
 type Order struct {
 	ID    string
 	Cents int64
 }
 
-// ErrDeclined reports that the card is refused. Retries are useless.
+// ErrDeclined is returned if the bank refuses the card. The step is not retried, because a retry
+// would be refused as well.
 //
 //flow:error
 var ErrDeclined = errors.New("card declined")
@@ -41,15 +42,16 @@ type Shop struct {
 	Service string // base URL of the payment service
 }
 
-// pay takes the money for an order and returns the id of the charge.
+// pay charges the customer of an order and returns the ID of the charge.
 //
 //flow:workflow
 func pay(ctx workflow.Context, order Order) (string, error) {
 	return Charge(ctx, order)
 }
 
-// charge sends the idempotency key of the step, which all attempts share, also those after a crash.
-// The service answers a repeated key with the charge that it has made for it.
+// charge sends the idempotency key of the step to the payment service. All attempts have the same
+// key, even after a crash. If the service receives a key again, it responds with the charge that it
+// has made for this key.
 //
 //flow:step retries=10 backoff=exponential(50ms,10s) timeout=10s fatal=ErrDeclined
 func (s *Shop) charge(ctx context.Context, order Order) (string, error) {
@@ -64,7 +66,7 @@ func (s *Shop) charge(ctx context.Context, order Order) (string, error) {
 	r.Header.Set("Idempotency-Key", step.IdempotencyKey(ctx))
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return "", err // the customer may have been charged: the next attempt finds out
+		return "", err // The customer may have been charged. The next attempt obtains the result of that charge.
 	}
 	defer func() { _ = answer.Body.Close() }()
 	switch answer.StatusCode {
@@ -78,7 +80,7 @@ func (s *Shop) charge(ctx context.Context, order Order) (string, error) {
 	}
 }
 
-// Settle pays an order, or continues the payment of an earlier process.
+// Settle pays an order, or continues the payment that an earlier process has begun.
 func Settle(ctx context.Context, client *workflow.Client, service string, order Order) (id string, err error) {
 	w := worker.New(client, worker.Config{Heartbeat: time.Second, ClaimExpiry: 5 * time.Second})
 	Register(w, &Shop{Service: service})
@@ -87,7 +89,7 @@ func Settle(ctx context.Context, client *workflow.Client, service string, order 
 	go func() { defer cancel(); worked <- w.Run(ctx) }()
 	defer func() { cancel(); err = errors.Join(err, <-worked) }()
 
-	// An order has one payment. It is paid again only if its payment has failed.
+	// An order has one payment. It is paid again only if the first payment has failed.
 	run, err := Pay.Start(ctx, client, order, workflow.WithID("pay-"+order.ID),
 		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
 	if paid, ok := errors.AsType[*workflow.FinishedRunError](err); ok {

@@ -14,18 +14,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Service stands for a service with a quota. After Quota requests it is closed for a second.
+// Service simulates a service with a quota. After Quota requests, it rejects all requests for a
+// second.
 type Service struct {
 	Quota int
 
 	mu          sync.Mutex
 	used        int
-	closed      time.Time // until then
+	closed      time.Time // time until which requests are rejected
 	sent        map[string]bool
 	busy, early int
 }
 
-// ServeHTTP admits a request, or answers 429.
+// ServeHTTP accepts a request or responds with status 429.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,26 +48,26 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTooManyRequests)
 }
 
-// Counts returns how many contacts were sent, how many requests were answered with 429, and how many
-// of these came before the service was open again.
+// Counts returns the number of contacts that were sent, the number of responses with status 429,
+// and the number of requests that arrived before the requested delay was over.
 func (s *Service) Counts() (sent, busy, early int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sent), s.busy, s.early
 }
 
-// Listen serves on a port of this machine until stop is called.
+// Listen serves HTTP on a free port of this machine until stop is called.
 func (s *Service) Listen() (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(l) }() // returns an error when closed
+	go func() { _ = server.Serve(l) }() // Serve returns an error when the server is closed.
 	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
 }
 
-// Run sends twelve contacts to a service that admits five requests in a row.
+// Run sends twelve contacts to a service that accepts five requests in a row.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	crm := &Service{Quota: 5}
 	url, stop, err := crm.Listen()

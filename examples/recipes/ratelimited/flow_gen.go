@@ -40,7 +40,7 @@ func Register(r workflow.Registrar, contacts *Contacts) {
 	})
 }
 
-// Publish sends contacts, up to ten branches at a time.
+// Publish sends contacts in up to ten parallel branches.
 //
 // It starts and awaits runs of [publish].
 var Publish = shim.NewWorkflow[[]string, workflow.None](
@@ -49,8 +49,8 @@ var Publish = shim.NewWorkflow[[]string, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Send sends a contact. While the service is closed, no attempt begins on any worker. An attempt
-// that was answered with 429 does not count as one of the retries.
+// Send sends a contact. While the service rejects requests, no worker begins an attempt. An attempt
+// that fails with status 429 does not count as a retry.
 //
 // It is the durable counterpart of [Contacts.send].
 func Send(ctx workflow.Context, name string) error {

@@ -1,9 +1,9 @@
-// Package ratelimited calls a service that answers 429 with Retry-After: all workers keep its rate, and
-// pause together when it asks for that.
+// Package ratelimited calls a service that responds with status 429 and Retry-After. All workers
+// together keep the rate of the service, and all of them pause when the service requests a delay.
 //
 //	go run ./examples/recipes ratelimited
 //
-// The service closes for a second after each five requests. It prints:
+// The service rejects requests for a second after every five requests. The recipe prints:
 //
 //	12 contacts are sent, 2 requests were answered with 429, 0 came before Retry-After was over
 package ratelimited
@@ -21,24 +21,24 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// CRM bounds the requests of all workers. HoldBack closes its rate. Requests under way are not
-// called back: with AtOnce 1 there is none.
+// CRM limits the requests of all workers. HoldBack pauses its rate. A request in progress is not
+// interrupted by that, but with AtOnce 1 there is no other request in progress.
 var CRM = limit.New("crm", limit.Config{AtOnce: 1, Rate: 50, Per: time.Second})
 
 // Contacts contains the dependencies of the steps.
 type Contacts struct {
-	CRM string // base URL
+	CRM string // base URL of the service
 }
 
-// publish sends contacts, up to ten branches at a time.
+// publish sends contacts in up to ten parallel branches.
 //
 //flow:workflow
 func publish(ctx workflow.Context, names []string) error {
 	return workflow.ForEach(ctx, names, Send, workflow.Limit(10))
 }
 
-// send sends a contact. While the service is closed, no attempt begins on any worker. An attempt
-// that was answered with 429 does not count as one of the retries.
+// send sends a contact. While the service rejects requests, no worker begins an attempt. An attempt
+// that fails with status 429 does not count as a retry.
 //
 //flow:step uses=CRM retries=5 backoff=exponential(1s,1m) timeout=10s
 func (c *Contacts) send(ctx context.Context, name string) error {
@@ -61,7 +61,8 @@ func (c *Contacts) send(ctx context.Context, name string) error {
 	return nil
 }
 
-// retryAfter returns the delay that a header requests, as seconds or as a date; by default a minute.
+// retryAfter returns the delay that a Retry-After header requests, in seconds or as a date. Without
+// a valid header, it returns a minute.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Run deploys the new release while an order is under way.
+// Run deploys the new release while an order is in progress.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) error {
 	work := func(release int) (stop func() error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -29,7 +29,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) error {
 
 	stopOld := work(1)
 	first, err := start("order 1")
-	stopNew := work(2) // first the new one, so that there is always a worker
+	stopNew := work(2) // Start the new worker first, so that there is always a worker.
 	if err := errors.Join(err, stopOld()); err != nil {
 		return errors.Join(err, stopNew())
 	}
@@ -40,7 +40,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) error {
 	return errors.Join(err, stopNew())
 }
 
-// finish sends that the orders are packed, and prints the results.
+// finish sends a message to each run that its order is packed, and prints the results.
 func finish(ctx context.Context, out io.Writer, runs ...*workflow.Run[string]) error {
 	for _, run := range runs {
 		if err := after.Packed.Send(ctx, run, workflow.None{}); err != nil {

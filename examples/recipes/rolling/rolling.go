@@ -1,10 +1,12 @@
-// Package rolling replaces the workers of a release by those of the next one, while runs are under way.
-// The change of the workflow is in orders: a new step, for runs that have not passed its place. The old
-// release is in testdata, because a module has each stored name once.
+// Package rolling replaces the workers of a release by workers of the next release, while runs are
+// in progress. Package orders contains the changed workflow. It has a new step, which only runs
+// that have not passed this point execute. The old release is in testdata, because a module can
+// contain each stored name only once.
 //
 //	go run ./examples/recipes rolling
 //
-// Order 1 begins with the old release, order 2 with the new one beside it. It prints:
+// Order 1 begins with the old release, and order 2 with the new one while both are running. The
+// recipe prints:
 //
 //	order 1 is shipped
 //	insured order 2 is shipped
@@ -23,8 +25,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Work runs a worker of a release until ctx ends. In production it is the main function of a release.
-// The end of ctx, by SIGTERM, hands its runs over to other workers.
+// Work runs a worker of the given release until ctx ends. In production it is the main function of
+// the release, and SIGTERM ends ctx. Other workers then continue its runs.
 func Work(ctx context.Context, client *workflow.Client, release int) error {
 	w := worker.New(client, worker.Config{})
 	if release == 1 {

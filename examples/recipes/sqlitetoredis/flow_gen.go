@@ -29,7 +29,7 @@ func Register(r workflow.Registrar, shop *Shop) {
 	})
 }
 
-// Fulfil does not know where its log is kept.
+// Fulfil does not depend on the store of its log.
 //
 // It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[string, workflow.None](

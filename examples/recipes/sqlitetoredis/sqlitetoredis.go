@@ -1,15 +1,16 @@
-// Package sqlitetoredis runs on a SQLite file in development and on Redis in production. The URL of the
-// store is the only difference.
+// Package sqlitetoredis uses a SQLite file in development and Redis in production. Only the URL of
+// the store differs.
 //
 //	go run ./examples/recipes -store sqlite:orders.db sqlitetoredis
 //	go run ./examples/recipes -store redis://localhost:6379 sqlitetoredis
 //
-// The second start on the same store finds the order fulfilled. The first one prints:
+// A second start on the same store finds the order fulfilled. The first start prints:
 //
 //	order-7 ships
 //	order-7 is fulfilled
 //
-// A URL may have a password: take it from the environment or a file of secrets in production.
+// A URL may contain a password. In production, read it from the environment or from a file with
+// secrets.
 package sqlitetoredis
 
 import (
@@ -22,13 +23,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 
-	_ "github.com/flowgen/flowgen/memstore" // for the schemes of URLs
+	_ "github.com/flowgen/flowgen/memstore" // registers the scheme memory:
 	_ "github.com/flowgen/flowgen/redisstore"
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
-// Open opens the store of a URL. It refuses a database whose settings lose runs, such as a Redis that
-// does not write to its disk or that evicts keys.
+// Open opens the store at a URL. It refuses a database with settings that may lose runs, such as a
+// Redis server that does not write to disk or that evicts keys.
 func Open(ctx context.Context, url string) (store.Store, error) {
 	st, err := store.Open(ctx, url)
 	if err != nil {
@@ -36,7 +37,7 @@ func Open(ctx context.Context, url string) (store.Store, error) {
 	}
 	doctor, ok := store.As[store.Doctor](st)
 	if !ok {
-		return st, nil // it has no settings that could be wrong
+		return st, nil // This store has no settings that could be wrong.
 	}
 	report, err := doctor.Examine(ctx)
 	if err != nil {
@@ -56,7 +57,7 @@ func Open(ctx context.Context, url string) (store.Store, error) {
 // Shop contains the dependencies of the steps.
 type Shop struct{ Out io.Writer }
 
-// fulfil does not know where its log is kept.
+// fulfil does not depend on the store of its log.
 //
 //flow:workflow
 func fulfil(ctx workflow.Context, id string) error { return Ship(ctx, id) }
@@ -67,7 +68,7 @@ func (s *Shop) ship(_ context.Context, id string) error {
 	return err
 }
 
-// Run fulfils an order once for each store.
+// Run fulfils an order once for each store. A repeated call finds the order fulfilled.
 func Run(ctx context.Context, url string, out io.Writer) (err error) {
 	st, err := Open(ctx, url)
 	if err != nil {

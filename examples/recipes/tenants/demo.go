@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Run starts a burst of one tenant and an export of another one.
+// Run starts many exports of one tenant and then an export of another tenant.
 func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error) {
 	slow := &disk{begun: make(chan struct{}, 8), release: make(chan struct{})}
 	w := worker.New(client, worker.Config{})
@@ -26,7 +26,7 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	for range 2 { // as many as the limit allows
+	for range 2 { // Wait for as many exports as the limit permits.
 		select {
 		case <-slow.begun:
 		case <-ctx.Done():
@@ -59,12 +59,12 @@ func Run(ctx context.Context, client *workflow.Client, out io.Writer) (err error
 	return err
 }
 
-// disk is slow for Acme: its exports end once release is closed.
+// disk simulates a slow disk. The exports of Acme end when release is closed.
 type disk struct {
-	begun     chan struct{} // receives for each export of Acme
+	begun     chan struct{} // receives a value for each export of Acme that begins
 	release   chan struct{}
 	mu        sync.Mutex
-	now, peak int // exports of Acme
+	now, peak int // current and maximum number of exports of Acme
 }
 
 func (d *disk) write(ctx context.Context, job Job) error {

@@ -32,7 +32,7 @@ func Register(r workflow.Registrar, exporter *Exporter) {
 }
 
 // Export holds a permit of its tenant from its first claim to its end. An export that waits for a
-// permit holds no worker. With fair= the tenants also get equal shares of busy workers.
+// permit occupies no worker. Because of fair=, the tenants get equal shares of busy workers.
 //
 // It starts and awaits runs of [export].
 var Export = shim.NewWorkflow[Job, workflow.None]("tenants.export", "job", shim.WorkflowPolicy{

@@ -1,9 +1,9 @@
-// Package tenants bounds how many exports of a tenant run at once. The burst of one tenant never
-// exceeds its limit, and does not delay the exports of the others.
+// Package tenants limits the number of concurrent exports of each tenant. A tenant that starts many
+// exports does not exceed its limit, and does not delay the exports of other tenants.
 //
 //	go run ./examples/recipes tenants
 //
-// Acme starts eight exports, then Zen starts one. It prints:
+// Acme starts eight exports, and then Zen starts one. The recipe prints:
 //
 //	zen has its export, and acme waits for 6
 //	acme has 8 exports, at most 2 of them at once
@@ -17,11 +17,11 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// PerTenant lets each tenant run two exports at once, on all workers together. Operators set another
-// number for one tenant at run time: see flowctl pools set.
+// PerTenant limits each tenant to two concurrent exports on all workers together. Operators can
+// change the number for one tenant at run time with flowctl pools set.
 var PerTenant = limit.NewKeyed[string]("tenant", limit.Config{AtOnce: 2, Spread: true})
 
-// Job is an export of a tenant.
+// Job is the input of export.
 type Job struct {
 	Tenant string
 	Number int
@@ -33,7 +33,7 @@ type Exporter struct {
 }
 
 // export holds a permit of its tenant from its first claim to its end. An export that waits for a
-// permit holds no worker. With fair= the tenants also get equal shares of busy workers.
+// permit occupies no worker. Because of fair=, the tenants get equal shares of busy workers.
 //
 //flow:workflow uses=PerTenant(job.Tenant) fair=job.Tenant
 func export(ctx workflow.Context, job Job) error {
@@ -43,7 +43,7 @@ func export(ctx workflow.Context, job Job) error {
 //flow:step timeout=1h
 func (e *Exporter) write(ctx context.Context, job Job) error { return e.Write(ctx, job) }
 
-// Burst starts n exports of a tenant. An export that is under way is not started again.
+// Burst starts n exports of a tenant. It does not start an export again that is in progress.
 func Burst(ctx context.Context, client *workflow.Client, tenant string, n int) ([]*workflow.Run[workflow.None], error) {
 	var all []workflow.StartRequest[Job]
 	for i := range n {

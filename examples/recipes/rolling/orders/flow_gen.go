@@ -32,8 +32,9 @@ func Register(r workflow.Registrar) {
 	shim.BindWorkflow(r, Fulfil, fulfil)
 }
 
-// Fulfil insures the orders of runs that reach the place in this release. Without Version, a run
-// that has passed it would be blocked: its log has no such step.
+// Fulfil insures the orders of runs that reach the call of Version with this release. Without
+// Version, a run that is past this point would be blocked, because its log does not contain the new
+// step.
 //
 // It starts and awaits runs of [fulfil].
 var Fulfil = shim.NewWorkflow[string, string]("orders.fulfil", "id", shim.WorkflowPolicy{})

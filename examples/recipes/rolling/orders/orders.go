@@ -1,5 +1,5 @@
-// Package orders is the next release: orders are insured before they wait to be packed. Runs that have
-// passed this place go on without it.
+// Package orders is the next release of the code. It insures each order before it waits for the
+// order to be packed. Runs that have begun to wait continue without the insurance.
 package orders
 
 import (
@@ -8,11 +8,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Packed is sent when an order is packed.
+// Packed is the topic for the message that an order is packed.
 var Packed = workflow.NewTopic[workflow.None]("packed")
 
-// fulfil insures the orders of runs that reach the place in this release. Without Version, a run
-// that has passed it would be blocked: its log has no such step.
+// fulfil insures the orders of runs that reach the call of Version with this release. Without
+// Version, a run that is past this point would be blocked, because its log does not contain the new
+// step.
 //
 //flow:workflow
 func fulfil(ctx workflow.Context, id string) (string, error) {
