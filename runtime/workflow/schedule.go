@@ -19,58 +19,63 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Schedule determines when the clock starts a workflow, and what happens to a tick if the run of an
-// earlier tick is still active. [Definition.Schedule] names the schedule and makes it durable.
+// Schedule determines the ticks at which runs of a workflow start. It also determines what happens
+// to a tick if the run of an earlier tick is active. [Definition.Schedule] gives the schedule a
+// name and makes it durable.
 type Schedule struct {
 	// When is a cron expression with an optional time zone, or an interval:
 	//
 	//	30 2 * * * Europe/Zurich
 	//	every 10m
 	//
-	// The five fields are minute, hour, day of the month, month and day of the week; if both days
-	// are restricted, a match of one of them is enough. The default zone is UTC. When the clock of
-	// the zone changes, a skipped time fires at the moment of the change, and a repeated time fires
-	// the first time; if the hour is * or */n, every existing hour fires. Intervals are counted
-	// from 1 January 1970, so that the ticks do not depend on when anything was started.
+	// The five fields are minute, hour, day of the month, month and day of the week. If both days
+	// are restricted, a day that matches one of them is sufficient. The default zone is UTC. When
+	// the clock of the zone changes, a skipped time fires at the moment of the change, and a
+	// repeated time fires the first time. If the hour is * or */n, every existing hour fires.
+	// Intervals are counted from 1 January 1970, so that the ticks do not depend on the time at
+	// which the schedule was created.
 	When string `json:"when"`
-	// Overlap determines what happens to a tick while a run of the schedule is active; empty means
+	// Overlap determines what happens to a tick while a run of the schedule is active. Empty means
 	// OverlapSkip.
 	Overlap Overlap `json:"overlap,omitempty"`
-	// CatchUp is how late a tick may start, excluding jitter, if no worker was running at its time;
-	// 0 means one year, which is also the maximum; the minimum is 10 s. Of the ticks missed within
-	// that time, OverlapAllow and OverlapQueue start all, the other policies only the newest. Older
-	// ticks are lost, and counted as missed.
+	// CatchUp is the maximum delay of a tick, without jitter, if no worker was running at its time.
+	// 0 means one year, which is also the maximum. The minimum is 10 s. OverlapAllow and
+	// OverlapQueue start all missed ticks whose delay does not exceed CatchUp. The other policies
+	// start only the newest one. Ticks with a longer delay are not started, and are counted as
+	// missed.
 	CatchUp time.Duration `json:"catchUp,omitempty"`
-	// Jitter is the exclusive upper bound of the delay of each tick. The delay is always the same
-	// for one tick of one schedule. It spreads the starts of schedules that fire at the same
+	// Jitter is the exclusive maximum of the additional delay of each tick. A tick of a schedule
+	// always has the same delay. Jitter spreads the starts of schedules that fire at the same
 	// minute. Ticks start in order, so a tick waits for earlier ones.
 	Jitter time.Duration `json:"jitter,omitempty"`
 }
 
-// Overlap determines what happens to a tick while a run started by the schedule is active.
+// Overlap determines what happens to a tick while a run that the schedule has started is active.
 type Overlap string
 
 // The overlap policies.
 const (
 	// OverlapSkip skips the tick. It is the default.
 	OverlapSkip Overlap = "skip"
-	// OverlapReplace cancels the active run, and starts the new one when that has ended.
+	// OverlapReplace cancels the active run, and starts the new run when the active one has ended.
 	OverlapReplace Overlap = "replace"
-	// OverlapQueue starts the new run when the earlier ones have ended.
+	// OverlapQueue starts the new run when all earlier runs have ended.
 	OverlapQueue Overlap = "queue"
-	// OverlapLatest starts the new run when the active one has ended, and cancels those that wait.
+	// OverlapLatest starts the new run when the active run has ended, and cancels the runs that
+	// wait for it.
 	OverlapLatest Overlap = "latest"
-	// OverlapAllow starts the new run in parallel with the others.
+	// OverlapAllow starts the new run in parallel with the other runs.
 	OverlapAllow Overlap = "allow"
 )
 
 // overlaps contains all policies, for error texts.
 var overlaps = []Overlap{OverlapSkip, OverlapReplace, OverlapQueue, OverlapLatest, OverlapAllow}
 
-// each reports whether every due tick starts a run, rather than only the newest one.
+// each reports whether every due tick starts a run. Otherwise only the newest due tick does.
 func (o Overlap) each() bool { return o == OverlapAllow || o == OverlapQueue }
 
-// policy returns the policy for the workflow ID that the runs share unless they may overlap.
+// policy returns the policy for the workflow ID that the runs of a schedule share. Runs that may
+// overlap have no workflow ID.
 func (o Overlap) policy() ActivePolicy {
 	switch o {
 	case OverlapReplace:
@@ -83,7 +88,7 @@ func (o Overlap) policy() ActivePolicy {
 	return FailActive
 }
 
-// The bounds of Schedule.CatchUp.
+// The minimum and maximum of Schedule.CatchUp.
 const (
 	maxCatchUp = 365 * 24 * time.Hour
 	minCatchUp = 10 * time.Second
@@ -95,11 +100,11 @@ type ScheduleError struct {
 	Problem string
 }
 
-// Error returns a text with the schedule and the problem.
+// Error returns a text that contains the schedule and the problem.
 func (e *ScheduleError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Name, e.Problem) }
 
-// Next returns the first tick after a time, in the zone of the schedule, without jitter. The error
-// is a *ScheduleError if the schedule is not valid.
+// Next returns the first tick after the given time, in the zone of the schedule, without jitter.
+// The error is a *ScheduleError if the schedule is not valid.
 func (s Schedule) Next(after time.Time) (time.Time, error) {
 	if err := s.check(""); err != nil {
 		return time.Time{}, err
@@ -120,8 +125,8 @@ func (s Schedule) check(name string) error {
 	return s.checkWays(name)
 }
 
-// checkWays checks the parts of a schedule that do not depend on the machine. A time zone may be
-// unknown on some machines.
+// checkWays checks the parts of a schedule that do not depend on the machine. It does not check the
+// time zone, because some machines may not have it.
 func (s Schedule) checkWays(name string) error {
 	problem := ""
 	switch {
@@ -138,7 +143,7 @@ func (s Schedule) checkWays(name string) error {
 	return &ScheduleError{Name: name, Problem: problem}
 }
 
-// checkSchedule returns a *ScheduleError if name is not valid for a schedule.
+// checkSchedule returns a *ScheduleError if name is not a valid name of a schedule.
 func checkSchedule(name string) error {
 	switch {
 	case name == "" || len(name) > maxName:
@@ -153,34 +158,35 @@ func checkSchedule(name string) error {
 
 // The tags of the runs that a schedule starts.
 const (
-	TagSchedule = "flowgen.schedule" // the name of the schedule
+	TagSchedule = "flowgen.schedule" // name of the schedule
 	TagTick     = "flowgen.tick"     // the tick in the format time.RFC3339, or the ID of the trigger
 )
 
-// Tick returns the tick for which a schedule started the run: its nominal time, regardless of how
-// late the run is. It returns false if the run was started by a trigger or without a schedule.
+// Tick returns the tick for which a schedule has started the run. It is the nominal time of the
+// tick, regardless of the delay of the run. ok is false if a trigger has started the run, or if the
+// run was not started by a schedule.
 func Tick(ctx Context) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339Nano, ctx.branch().Spec().Tags[TagTick])
 	return t, err == nil
 }
 
-// Schedule makes the clock start the workflow from now on, each time with this input. It creates
-// the schedule with this name, which must not end in "/run", or replaces its definition: ticks
-// before the call follow the old definition, and a pause remains. A repeated call with the same
-// arguments changes nothing. Package ops has the other operations on
-// schedules.
+// Schedule creates the schedule with this name, which starts the workflow with this input at each
+// tick. The name must not end in "/run". If the schedule exists, Schedule replaces its definition:
+// ticks before the call follow the old definition, and a pause remains. A repeated call with the
+// same arguments changes nothing. Package ops contains the other operations on schedules.
 //
-// When it returns nil the schedule is durable. It is a run of the workflow "flowgen.schedule" with
-// the workflow ID "schedule:" + name, on the queue of the workflow that it starts, and any worker
-// of that queue executes it. If the queue changes, the schedule moves after a worker of the old
-// queue has processed the change, so such a worker must exist until then. Each tick starts one run,
-// regardless of the number of workers and of crashes; the ID of the run is derived from the name
-// and the tick.
+// When Schedule returns nil, the schedule is durable. The schedule is a run of the workflow
+// "flowgen.schedule" with the workflow ID "schedule:" + name, on the queue of the workflow that it
+// starts. Any worker of that queue executes it. If the queue changes, a worker of the old queue
+// must process the change before the schedule moves. Each tick starts one run, regardless of the
+// number of workers and of crashes, because the ID of the run is derived from the name and the
+// tick.
 //
-// The options apply to the runs: queue, tags, priority, WithStartBy, timeout and retention. Errors:
-// a *[ScheduleError]; a *[PayloadError]; an *[InvalidError] if a store would not accept the runs;
-// one that matches ErrWrongWorkflow if another workflow has the workflow ID. After any other error,
-// repeat the call.
+// The options apply to the started runs: queue, tags, priority, WithStartBy, timeout and retention.
+//
+// Errors: a *[ScheduleError]; a *[PayloadError]; an *[InvalidError] if a store would not accept the
+// runs; or an error that matches ErrWrongWorkflow if another workflow uses the workflow ID. After
+// any other error, repeat the call.
 func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s Schedule, in In, opts ...RunOption) error {
 	set, err := d.def().scheduled(c, name, s, in, opts)
 	if err != nil {
@@ -234,15 +240,16 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 		}
 		does.Uses = uses
 		if len(permits.Fleet(uses)) > 0 {
-			does.PermitSlot = int(home) + 1 // its runs are in the partition of the schedule's name
+			does.PermitSlot = int(home) + 1 // the runs are in the partition of the schedule's name
 		}
 	}
 	err = does.check(name)
 	return does, err
 }
 
-// check returns an error for runs that no store would accept at a tick, for example with tags that
-// are too long, and for workflows of the runtime. At the tick no caller could receive the error.
+// check returns an error if no store would accept the runs that the schedule starts, for example
+// because a tag is too long, or if the runtime owns the workflow. At a tick no caller could receive
+// the error.
 func (s *scheduled) check(name string) error {
 	switch {
 	case event.Reserved(s.Workflow):
@@ -261,7 +268,7 @@ func (s *scheduled) check(name string) error {
 	return nil
 }
 
-// scheduled is the stored form of a schedule and of the run that it starts.
+// scheduled is the stored form of a schedule and of the runs that it starts.
 type scheduled struct {
 	Schedule
 	Workflow    string            `json:"workflow"`
@@ -274,7 +281,7 @@ type scheduled struct {
 	Tags        map[string]string `json:"tags,omitempty"`
 	Fair        string            `json:"fair,omitempty"`
 	Share       int               `json:"share,omitempty"`
-	// Uses are the limits that a run uses. PermitSlot is as in event.Spec.
+	// Uses are the limits that a run uses. PermitSlot is the value of event.Spec.PermitSlot.
 	Uses       []event.Use `json:"uses,omitempty"`
 	PermitSlot int         `json:"permitSlot,omitempty"`
 }
@@ -286,7 +293,7 @@ func (s *scheduled) same(other *scheduled) bool {
 	return bytes.Equal(a, b)
 }
 
-// spec returns the specification of the run for a tick.
+// spec returns the Spec of the run for a tick.
 func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
 	tags := map[string]string{}
 	maps.Copy(tags, s.Tags)
@@ -304,28 +311,28 @@ func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
 	return spec
 }
 
-// tickPlan is the decision about the ticks up to a time.
+// tickPlan is the decision about the ticks up to some time.
 type tickPlan struct {
 	Start  []time.Time `json:"start,omitempty"`
-	Late   int         `json:"late,omitempty"`   // number of ticks that were too late
-	Passed int         `json:"passed,omitempty"` // number of ticks skipped for a newer one
+	Late   int         `json:"late,omitempty"`   // number of ticks that were later than CatchUp
+	Passed int         `json:"passed,omitempty"` // number of ticks that were skipped because a newer tick is due
 	Next   time.Time   `json:"next"`             // first tick without a decision; zero: there is none
-	// Problem is the reason why no tick is known.
+	// Problem is the reason why no tick can be computed.
 	Problem string `json:"problem,omitempty"`
 }
 
 const (
-	// ticksAtOnce is the number of ticks that one plan examines.
+	// ticksAtOnce is the maximum number of ticks that one plan examines.
 	ticksAtOnce = 10_000
-	// startsAtOnce is the number of ticks that one plan starts.
+	// startsAtOnce is the maximum number of ticks that one plan starts.
 	startsAtOnce = 50
 )
 
-// plan decides about the ticks from next on that are due until a time. If there are many, it covers
-// only the first of them, and the caller repeats the call.
+// plan decides about the ticks from next on that are due until the time until. If there are many,
+// it decides only about the first ones, and the caller calls it again.
 //
-// The result is recorded: the rules of a time zone differ between machines and releases, so a
-// replay must not compute ticks again.
+// The caller records the plan. Machines and releases have different rules of time zones, so a
+// replay must not compute the ticks.
 func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
@@ -353,10 +360,10 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 	return p
 }
 
-// late returns a function that must be called for consecutive ticks, and reports whether a tick
-// should have started before oldest. A tick starts when it and all earlier ticks are due; an
-// earlier tick may have a longer jitter delay. Ticks older than the jitter are due before any later
-// tick.
+// late returns a function that reports whether a tick should have started before oldest. Call it
+// for consecutive ticks. A tick starts when it and all earlier ticks are due, and an earlier tick
+// may have a longer jitter delay. Ticks that are older than Jitter are due before any later tick,
+// so they are not examined.
 func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(tick time.Time) bool {
 	inTime := false // one of the earlier ticks is in time
 	looked := false // the ticks before the first one were examined
@@ -364,7 +371,7 @@ func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(t
 		inTime = inTime || !s.due(name, tick).Before(oldest)
 		if !inTime && !looked && tick.Add(s.Jitter).After(oldest) {
 			before := ticks.Next(tick.Add(-s.Jitter))
-			for !before.IsZero() && before.Before(tick) && !inTime { // the loop may find none if another machine has other rules for the zone
+			for !before.IsZero() && before.Before(tick) && !inTime { // before may be zero, because another machine may have other rules for the zone
 				inTime = !s.due(name, before).Before(oldest)
 				before = ticks.Next(before)
 			}
@@ -376,19 +383,20 @@ func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(t
 
 func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, maxCatchUp) }
 
-// due returns when a tick is started. The logs of schedules contain it as the due time of a timer,
-// so it must not change for a tick for which a schedule waits.
+// due returns the time at which a tick is started. The logs of schedules contain it as the due time
+// of a timer. Therefore it must not change for a tick for which a schedule waits.
 func (s *Schedule) due(name string, tick time.Time) time.Time {
 	if s.Jitter <= 0 {
 		return tick
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(tickID(tick) + " " + name))
-	// The low bits of this hash have no better distribution than those of its input.
+	// The low bits of this hash are distributed as unevenly as those of its input, so multiply it
+	// by a constant.
 	return tick.Add(time.Duration((h.Sum64() * 0x9e3779b97f4a7c15 >> 1) % uint64(s.Jitter)).Truncate(time.Millisecond))
 }
 
-// first returns the first tick after a time.
+// first returns a plan with the first tick after a time.
 func (s *Schedule) first(after time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
@@ -397,10 +405,10 @@ func (s *Schedule) first(after time.Time) tickPlan {
 	return tickPlan{Next: ticks.Next(after)}
 }
 
-// dueAfter returns the first tick from next on that is due after a time.
+// dueAfter returns a plan with the first tick from next on that is due after the time after.
 func (s *Schedule) dueAfter(name string, next, after time.Time) tickPlan {
 	if oldest := after.Add(-s.Jitter); next.IsZero() || !next.After(oldest) {
-		next = oldest // all ticks up to oldest are due earlier
+		next = oldest // all ticks up to oldest are due before after
 	} else {
 		next = next.Add(-time.Millisecond)
 	}
@@ -411,7 +419,7 @@ func (s *Schedule) dueAfter(name string, next, after time.Time) tickPlan {
 	return p
 }
 
-// backfill returns the first ticks of a range.
+// backfill returns a plan that starts the first ticks of a range.
 func (s *Schedule) backfill(from, to time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
@@ -427,5 +435,5 @@ func (s *Schedule) backfill(from, to time.Time) tickPlan {
 	return p
 }
 
-// tickID identifies a tick, independent of the time zone in which it is given.
+// tickID returns a text that identifies a tick. It does not depend on the time zone of tick.
 func tickID(tick time.Time) string { return tick.UTC().Format(time.RFC3339Nano) }

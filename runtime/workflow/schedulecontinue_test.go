@@ -12,19 +12,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// releases is a fleet in which workers of several releases execute the run of a schedule.
+// releases simulates workers of several releases that execute the run of a schedule.
 type releases struct {
 	*flowtest.World
 
-	from    time.Time // end of the range backfilled so far
+	from    time.Time // end of the range that has been backfilled
 	started int
 }
 
 var released = flowtest.Flow[string, string]("released")
 
-// work runs a worker of a release that wants the given number of starts per run of a schedule,
-// starts n more ticks, and returns the current run of the schedule. If the schedule should continue
-// as new, it waits until it has done so.
+// work runs a worker of a release that continues a schedule as new after wants starts. It starts n
+// more ticks, and returns the current run of the schedule. If continues is set, it waits until the
+// schedule has continued as new.
 func (r *releases) work(wants, n int, continues bool) workflow.RunID {
 	r.T.Helper()
 	was := r.info().Run
@@ -63,8 +63,8 @@ func newReleases(t *testing.T) *releases {
 }
 
 // TestVER1_ReleasesThatContinueSchedulesSoonerOrLaterExecuteTheSameRun proves that a release that
-// continues schedules after fewer starts can execute the longer run of another release, and vice
-// versa.
+// continues schedules after fewer starts can execute the longer run of another release. It also
+// proves the opposite direction.
 func TestVER1_ReleasesThatContinueSchedulesSoonerOrLaterExecuteTheSameRun(t *testing.T) {
 	r := newReleases(t)
 	first := r.info().Run

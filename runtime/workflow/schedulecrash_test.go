@@ -17,7 +17,7 @@ import (
 
 var hourly = shim.NewWorkflow[string, string]("test.hourly", "in", shim.WorkflowPolicy{})
 
-// notes is a testing.TB that records what is logged.
+// notes is a testing.TB that records the logged lines.
 type notes struct {
 	testing.TB
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (n *notes) count(beginning string) (found int) {
 	return found
 }
 
-// setupSchedule sends every kind of order to a schedule, at times between the ticks.
+// setupSchedule sends all kinds of orders to a schedule, at times between the ticks.
 func setupSchedule(e *workflowtest.Env) {
 	shim.BindWorkflow(e, hourly, func(ctx workflow.Context, in string) (string, error) {
 		return in, workflow.Sleep(ctx, time.Minute)
@@ -66,7 +66,7 @@ func setupSchedule(e *workflowtest.Env) {
 	do(290*time.Minute, func(ctx context.Context) error { return s.Delete(ctx, "hourly") })
 }
 
-// ticksOf returns the number of runs of each tick, and their outcomes.
+// ticksOf returns the number and the outcomes of the runs of each tick.
 func ticksOf(e *workflowtest.Env) any {
 	found := map[string]int{}
 	for run, err := range e.Client().List(e.Context(), workflow.Filter{Workflow: hourly.Name()}) {
@@ -87,8 +87,9 @@ func TestPOOL6_AScheduleSurvivesEveryCrash(t *testing.T) {
 	r := workflowtest.CrashEverywhere(t, workflow.ScheduleRuns, in, setupSchedule,
 		workflowtest.StartWith(workflow.WithID("schedule:hourly")), workflowtest.State(ticksOf), workflowtest.Pairs(100),
 		workflowtest.Check(func(t testing.TB, e *workflowtest.Env, run workflowtest.Outcome) {
-			// 04:00 and 05:00; 06:00 is skipped during the pause; four ticks from 01:00 to 04:00,
-			// the last of which already has a run; after the update 07:00 and 07:30.
+			// The ticks at 04:00 and 05:00 start runs. The tick at 06:00 is skipped because of the
+			// pause. The backfill has the four ticks from 01:00 to 04:00, the last of which has a
+			// run. After the update, the ticks at 07:00 and 07:30 start runs.
 			found := ticksOf(e).(map[string]int)
 			if len(found) != 2+3+2 || run.Status != workflow.StatusCanceled {
 				t.Errorf("the schedule is %s, and its runs are %v", run.Status, found)
@@ -128,7 +129,8 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 		}))
 }
 
-// The run of the schedule continues as new before it has started all ticks that precede the order.
+// TestPOOL6_AScheduleKeepsAnOrderForItsNextRunWhateverCrashes proves that no order is lost if the
+// run of the schedule continues as new before it has started all ticks that precede the order.
 func TestPOOL6_AScheduleKeepsAnOrderForItsNextRunWhateverCrashes(t *testing.T) {
 	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
 	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}, "in")
@@ -168,7 +170,7 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 		t.Fatal(err)
 	}
 	s := ops.New(e.Client()).Schedules()
-	e.Advance(5 * time.Hour) // it rechecks every hour
+	e.Advance(5 * time.Hour) // the schedule rechecks every hour
 	if n := noted.count("WARN schedule has no tick on this machine"); n != 1 {
 		t.Errorf("the log says so %d times, want one warning", n)
 	}

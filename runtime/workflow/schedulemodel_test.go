@@ -9,23 +9,23 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// The model explores all interleavings of a schedule S, the store P that keeps its log, and the run
-// of each tick. S may be executed by any worker; its commits are atomic. P may fail over and lose
-// the end of S's log, but not the runs that S has started in other partitions. Plans and IDs are
-// computed by the real code.
+// This model explores all interleavings of three processes: a schedule S, the store P that keeps
+// the log of S, and the run of each tick. Any worker may execute S, and commits of S are atomic. P
+// may fail over and lose the end of the log of S. It does not lose the runs that S has started in
+// other partitions. The real code computes plans and IDs.
 
 const modelTicks = 3
 
-// modelLog is the part of S that P keeps.
+// modelLog is the part of the state of S that P keeps.
 type modelLog struct {
 	next    uint8 // first tick without a decision
-	pending uint8 // tick that was taken and not sent, counted from 1; only in the bug with two commits
+	pending uint8 // tick that was recorded and not sent, counted from 1; only with the bug advanceFirst
 	records [modelTicks]uint8
-	passed  [modelTicks]bool // recorded as skipped or too late
-	life    uint8            // which continuation of S; never reused
+	passed  [modelTicks]bool // ticks that were recorded as skipped or too late
+	life    uint8            // number of the continuation of S; never used twice
 }
 
-// The states of a record that starts a run. An answered one may be sent again.
+// The states of a record that starts a run. The record may be sent again after it was answered.
 const (
 	unwritten uint8 = iota
 	fresh
@@ -38,11 +38,11 @@ type scheduleModel struct {
 	snapped bool
 	now     uint8 // number of ticks that are due
 	started [modelTicks]uint8
-	by      [modelTicks]uint8 // life of S that started it
-	refused [modelTicks]bool  // refused because another run was active
-	active  uint8             // tick of the open run, counted from 1
-	two     bool              // two runs were active at once
-	fails   uint8             // failovers still to come
+	by      [modelTicks]uint8 // continuation of S that started the run of the tick
+	refused [modelTicks]bool  // ticks that were refused because another run was active
+	active  uint8             // tick of the active run, counted from 1; 0: none
+	two     bool              // two runs were active at the same time
+	fails   uint8             // number of failovers that may still happen
 	crashes uint8
 	lives   uint8
 }
@@ -50,14 +50,14 @@ type scheduleModel struct {
 // modelBugs are mistakes that rule L13 of the design excludes.
 type modelBugs struct {
 	idOfRun      bool // the ID of a tick's run depends on the run of S
-	advanceFirst bool // the tick is taken in one commit and started in another one
+	advanceFirst bool // a tick is recorded in one commit and started in another one
 	lookAtLog    bool // S decides about overlap from its own log
 	ownClock     bool // ticks are due by the clock of a worker, which is fast
 }
 
 var modelBegin = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// modelLives are the IDs of the continuations of S.
+// modelLives are the run IDs of the continuations of S.
 var modelLives = func() (all [100]RunID) {
 	for i := range all {
 		all[i] = event.NewRunID(modelBegin, 0)
@@ -65,10 +65,10 @@ var modelLives = func() (all [100]RunID) {
 	return all
 }()
 
-// modelTick returns when tick k is due.
+// modelTick returns the due time of tick k.
 func modelTick(k uint8) time.Time { return modelBegin.Add(time.Duration(k+1) * time.Minute) }
 
-// modelID returns the ID of the run that a life of S starts for a tick.
+// modelID returns the ID of the run that a continuation of S starts for tick k.
 func modelID(b modelBugs, k, life uint8) RunID {
 	if b.idOfRun {
 		return event.DerivedRunID(modelLives[life], fmt.Sprint(k), 0)
@@ -76,7 +76,7 @@ func modelID(b modelBugs, k, life uint8) RunID {
 	return event.TickRunID("s", tickID(modelTick(k)), modelTick(k))
 }
 
-// broken returns the violated promise, or "" if there is none.
+// broken returns a description of the violated promise, or "" if no promise is violated.
 func (s *scheduleModel) broken() string {
 	for k := range modelTicks {
 		decided := s.p.records[k] != unwritten || s.p.passed[k] || s.p.pending == uint8(k+1) || s.snapped
@@ -96,7 +96,7 @@ func (s *scheduleModel) broken() string {
 	return ""
 }
 
-// over reports whether nothing is left to do.
+// over reports whether all ticks have been decided and all runs have ended.
 func (s *scheduleModel) over() bool {
 	for k := range modelTicks {
 		if s.started[k] == 0 && !s.refused[k] && !s.p.passed[k] || s.p.records[k] == fresh {
@@ -106,7 +106,7 @@ func (s *scheduleModel) over() bool {
 	return s.p.next == modelTicks && s.active == 0 && !s.snapped
 }
 
-// steps calls do for each possible step.
+// steps calls do for each possible next step.
 func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fault bool, next scheduleModel)) {
 	try := func(label string, fault bool, f func(n *scheduleModel)) {
 		n := s
@@ -155,7 +155,7 @@ func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fau
 	}
 }
 
-// decide applies the plan of S.
+// decide applies the plan that S computes.
 func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, func(*scheduleModel))) {
 	until := modelBegin.Add(time.Duration(s.now) * time.Minute)
 	if b.ownClock {
@@ -186,8 +186,9 @@ func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, 
 	})
 }
 
-// exploreSchedules visits all states, breadth first. It returns their number and the shortest path
-// to a state that violates a promise, or from which the end cannot be reached without faults.
+// exploreSchedules visits all states, breadth first. It returns the number of states. found is the
+// shortest path to a state that violates a promise, or from which the end cannot be reached without
+// faults. It is empty if there is no such state.
 func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
 	type edge struct {
 		from  int
@@ -202,7 +203,7 @@ func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
 		}
 		return strings.Join(labels, "; ")
 	}
-	before := [][]int{nil} // predecessors, without fault steps, of each state
+	before := [][]int{nil} // predecessors of each state, without steps that are faults
 	for i := 0; i < len(all) && found == ""; i++ {
 		all[i].steps(c, b, func(label string, fault bool, next scheduleModel) {
 			id, known := ids[next]

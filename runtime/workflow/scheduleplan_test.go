@@ -11,13 +11,13 @@ import (
 	"github.com/flowgen/flowgen/internal/cron"
 )
 
-// decided accumulates the decisions of plans.
+// decided accumulates the decisions of several plans.
 type decided struct {
 	start        []time.Time
 	late, passed int
 }
 
-// decide requests plans until no tick is due at the given time.
+// decide calls plan until no tick is due at the time until. It returns the next tick.
 func (d *decided) decide(s *Schedule, name string, next, until time.Time) time.Time {
 	for !next.IsZero() && !s.due(name, next).After(until) {
 		p := s.plan(name, next, until)
@@ -51,7 +51,7 @@ func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 				until = until.Add(pick(time.Second, time.Minute, time.Hour, 20*time.Hour) * time.Duration(1+random.IntN(3)))
 				var got, want decided
 				next = got.decide(s, "n", next, until)
-				for ; ; oracle = ticks.Next(oracle) { // one tick at a time, as long as it is due
+				for ; ; oracle = ticks.Next(oracle) { // consider one tick at a time while it is due
 					if s.due("n", oracle).After(until) {
 						break
 					}
@@ -61,7 +61,7 @@ func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 						if before = ticks.Next(before); !before.Before(oracle) {
 							break
 						}
-						late = s.due("n", before).Before(oldest) // otherwise it waits for that tick
+						late = s.due("n", before).Before(oldest) // otherwise the tick is in time, because it waits for the earlier tick
 					}
 					switch {
 					case late:

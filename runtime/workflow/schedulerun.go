@@ -13,35 +13,36 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A schedule is a run of this workflow. Every worker can execute it.
+// A schedule is a run of the workflow schedules. Every worker can execute it.
 var (
 	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, queue: DefaultQueue}}
-	// scheduleOrders carries the orders to a schedule, and scheduleShown its published state.
+	// scheduleOrders is the topic of orders to a schedule. scheduleShown is the value that contains
+	// its published state.
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
 	scheduleShown  = NewValue[ScheduleInfo](event.ScheduleRun)
 
 	scheduleCode = bound(schedules.d, runSchedule, "the code of schedules")
 )
 
-// scheduleState is passed from one run of a schedule to its continuation.
+// scheduleState is the input of the run of a schedule. A run passes it to its continuation.
 type scheduleState struct {
 	Name string     `json:"name"`
 	Does *scheduled `json:"does"`
-	// Next is the first tick without a decision; zero: none is known.
+	// Next is the first tick without a decision. It is zero if none is known.
 	Next      time.Time       `json:"next,omitzero"`
 	Begun     bool            `json:"begun,omitempty"`
 	Paused    bool            `json:"paused,omitempty"`
 	Note      string          `json:"note,omitempty"`
 	Problem   string          `json:"problem,omitempty"`
-	Backfills []Backfill      `json:"backfills,omitempty"` // the parts still to be done
+	Backfills []Backfill      `json:"backfills,omitempty"` // unfinished parts of backfills
 	Started   int             `json:"started,omitempty"`
 	Skipped   int             `json:"skipped,omitempty"`
 	Missed    int             `json:"missed,omitempty"`
 	Recent    []ScheduleStart `json:"recent,omitempty"`
-	Declared  *declaration    `json:"declared,omitempty"` // the last declaration
+	Declared  *declaration    `json:"declared,omitempty"` // last declaration that was applied
 }
 
-// info returns the published state.
+// info returns the state that the schedule publishes.
 func (s *scheduleState) info(run RunID) ScheduleInfo {
 	info := ScheduleInfo{
 		Name: s.Name, Schedule: s.Does.Schedule, Workflow: s.Does.Workflow, Queue: s.Does.Queue, Paused: s.Paused, Note: s.Note,
@@ -53,44 +54,45 @@ func (s *scheduleState) info(run RunID) ScheduleInfo {
 	return info
 }
 
-// scheduleOrder is a request to a schedule: of an operator, or of the code that defines it.
+// scheduleOrder is a request to a schedule, from an operator or from the code that declares the
+// schedule.
 type scheduleOrder struct {
 	engine.ScheduleOrder[Schedule, Backfill]
 	Set     *scheduled   `json:"set,omitempty"`
 	Declare *declaration `json:"declare,omitempty"`
 }
 
-// The logs of schedules are replayed with these constants: a change of one needs a [Version].
+// Replays of schedules use these constants. To change one, use [Version].
 const (
-	// startsPerRun is how many runs a run of a schedule starts before it continues as new, and
-	// eventsPerRun is the maximum length of its log.
+	// startsPerRun is the number of runs that a run of a schedule starts before it continues as
+	// new. eventsPerRun is the length of its log at which it continues as new.
 	startsPerRun, eventsPerRun = 100, 4_000
 	// startsOpen is the maximum number of starts that wait for a response.
 	startsOpen = 100
-	// recentStarts is how many of its last starts a schedule keeps.
+	// recentStarts is the number of last starts that a schedule keeps.
 	recentStarts = 10
-	// lookAgainAfter is the delay before a schedule is rechecked if this machine knows no tick for
-	// it; another machine may execute it then.
+	// lookAgainAfter is the delay before a schedule is rechecked if this machine can compute no
+	// tick for it. Another machine may execute the schedule then.
 	lookAgainAfter = time.Hour
 )
 
-// startsWanted is the number of starts after which an idle run of a schedule continues as new,
-// because the worker that claims it for a tick replays its log. The value may change: a recorded
-// decision takes precedence.
+// startsWanted is the number of starts after which an idle run of a schedule continues as new. A
+// worker that claims the run for a tick replays its log, so the log should be short. The value may
+// change between releases, because the log records the decision to continue.
 var startsWanted = 20
 
-// scheduling is the state of a running schedule.
+// scheduling is the state of a schedule while its run executes.
 type scheduling struct {
 	ctx     Context
 	state   scheduleState
 	open    []*startCase
 	starts  int
-	changed bool   // since the state was published
-	said    string // problem at the last recheck
+	changed bool   // the state has changed since it was published
+	said    string // problem that the last recheck was about
 }
 
-// runSchedule sleeps until the next tick, starts the runs that are due, and processes orders. It is
-// workflow code like the users' code.
+// runSchedule is the workflow code of schedules. It sleeps until the next tick, starts the runs
+// that are due, and processes orders.
 func runSchedule(ctx Context, state scheduleState) (None, error) {
 	r := &scheduling{ctx: ctx, state: state, changed: true}
 	if !r.state.Begun {
@@ -119,8 +121,8 @@ func runSchedule(ctx Context, state scheduleState) (None, error) {
 	}
 }
 
-// moves reports whether the schedule must move to the queue of the workflow that it starts. It
-// stays if that queue is unknown.
+// moves reports whether the schedule must move to the queue of the workflow that it starts. It does
+// not move if that queue is unknown.
 func (r *scheduling) moves() bool {
 	to := r.state.Does.Queue
 	return to != "" && to != r.ctx.branch().Spec().Queue
@@ -135,8 +137,8 @@ func (r *scheduling) goOn() error {
 	return err
 }
 
-// turn processes everything that is possible now. Orders come first: an order starts the ticks
-// before it, and no tick after it.
+// turn processes everything that is possible without waiting. It processes orders first. An order
+// starts the ticks before it, and no tick after it.
 func (r *scheduling) turn() error {
 	for !r.full() {
 		o, e, err := scheduleOrders.tryReceive(r.ctx)
@@ -157,13 +159,13 @@ func (r *scheduling) turn() error {
 	return r.fill()
 }
 
-// full reports whether the run must wait for responses to its starts, or continue as new, before it
-// does anything else.
+// full reports whether the run must wait for responses to its starts, or must continue as new,
+// before it does anything else.
 func (r *scheduling) full() bool {
 	return len(r.open) >= startsOpen || r.starts >= startsPerRun || LogLength(r.ctx) >= eventsPerRun
 }
 
-// wait blocks until there is something to do.
+// wait waits for the next order, response or due time, and processes an order or a response.
 func (r *scheduling) wait() error {
 	var cases []Case
 	if !r.full() {
@@ -193,7 +195,8 @@ func (r *scheduling) wait() error {
 	return nil
 }
 
-// wake returns when the schedule acts without an order; zero: never.
+// wake returns the time at which the schedule acts without an order. It is zero if there is no such
+// time.
 func (r *scheduling) wake() time.Time {
 	switch {
 	case r.fills():
@@ -208,7 +211,7 @@ func (r *scheduling) wake() time.Time {
 	return r.state.Does.due(r.state.Name, r.state.Next)
 }
 
-// aim finds the first tick after a time.
+// aim sets the next tick to the first tick after a time.
 func (r *scheduling) aim(after time.Time) error {
 	return r.find(func() tickPlan { return r.state.Does.first(after) })
 }
@@ -222,7 +225,7 @@ func (r *scheduling) find(next func() tickPlan) error {
 // took applies a plan, except for its starts.
 func (r *scheduling) took(p *tickPlan) {
 	r.changed = true
-	news := p.Problem != r.state.Problem && p.Problem != r.said // it rechecks every hour, and logs the same problem once
+	news := p.Problem != r.state.Problem && p.Problem != r.said // a problem is logged once, although the schedule rechecks every hour
 	r.state.Next, r.state.Problem = p.Next, p.Problem
 	r.state.Missed += p.Late
 	r.state.Skipped += p.Passed
@@ -264,8 +267,8 @@ func (r *scheduling) anyDue(until time.Time) bool {
 	return !r.state.Paused && r.state.Problem == "" && !r.state.Next.IsZero() && !r.state.Does.due(r.state.Name, r.state.Next).After(until)
 }
 
-// again searches for ticks that could not be found: from the first tick without a decision, if that
-// is known, so that none is skipped.
+// again searches for a tick after a problem. If the first tick without a decision is known, the
+// search begins there, so that no tick is skipped.
 func (r *scheduling) again() error {
 	if !r.state.Next.IsZero() {
 		r.said, r.state.Problem = r.state.Problem, ""
@@ -302,7 +305,7 @@ func (r *scheduling) fill() error {
 	return nil
 }
 
-// check returns an error for an order that no client sends.
+// check returns an error for an invalid order, which clients never send.
 func (o *scheduleOrder) check(name string) error {
 	for _, does := range []*scheduled{o.Set, o.Declare.does()} {
 		if does == nil {
@@ -333,9 +336,9 @@ func (d *declaration) does() *scheduled {
 	return d.Does
 }
 
-// obey applies an order. If more ticks precede it than this run may start, it puts the order back
-// for the continuation: in the inbox the order is safe, whereas additions to the state are lost if
-// a worker of another release continues the schedule.
+// obey applies an order. If more ticks precede the order than this run may start, obey returns the
+// order to the inbox for the continuation. It does not add the order to the state, because a worker
+// of another release that continues the schedule would drop unknown fields of the state.
 func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 	if bad := o.check(r.state.Name); bad != nil {
 		Logger(r.ctx).Error("schedule refuses what it is asked for", "schedule", r.state.Name, "error", bad)
@@ -369,15 +372,14 @@ func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 		r.state.Paused, r.state.Note = false, ""
 		return r.find(func() tickPlan { return r.state.Does.dueAfter(r.state.Name, r.state.Next, at) })
 	case o.Trigger != "":
-		r.start(r.state.Does.Overlap, o.At, o.Trigger) // the caller derives the run ID from it
+		r.start(r.state.Does.Overlap, o.At, o.Trigger) // the caller derives the ID of the run from At
 	case o.Backfill != nil:
 		r.state.Backfills = append(r.state.Backfills, *o.Backfill)
 	}
 	return nil
 }
 
-// become replaces the definition of the schedule. It keeps the next tick if the times stay the
-// same.
+// become replaces the definition of the schedule. It keeps the next tick if When is unchanged.
 func (r *scheduling) become(does *scheduled, at time.Time) error {
 	when := r.state.Does.When
 	r.state.Does, r.changed = does, true
@@ -387,7 +389,7 @@ func (r *scheduling) become(does *scheduled, at time.Time) error {
 	return r.aim(at)
 }
 
-// start requests the run of a tick. It does not wait; wait receives the response.
+// start requests the run of a tick. It does not wait. The method wait receives the response.
 func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
 	does, b := r.state.Does, r.ctx.branch()
 	if b.Gate(r.ctx.s); r.ctx.Err() != nil {
@@ -433,12 +435,12 @@ func (r *scheduling) answered(c *startCase) {
 		}
 	}
 	if failure.As(c.op.Failure, new(*store.ActiveError)) {
-		return // skipped by the overlap policy
+		return // the overlap policy has skipped the tick
 	}
 	Logger(r.ctx).Error("schedule could not start a run", "schedule", r.state.Name, "error", c.op.Failure.Message)
 }
 
-// startCase wins a Select when its run exists, or was refused.
+// startCase is a case of a Select that is ready when its run exists or was refused.
 type startCase struct{ op *replay.Op }
 
 func (c *startCase) replayCase(time.Time) (replay.Case, error) {

@@ -15,50 +15,51 @@ import (
 type ScheduleInfo struct {
 	Name string `json:"name"`
 	Schedule
-	Workflow string `json:"workflow"` // stored name of the workflow to start
-	Queue    string `json:"queue"`    // queue of the runs
+	Workflow string `json:"workflow"` // stored name of the workflow that the schedule starts
+	Queue    string `json:"queue"`    // queue of the started runs
 	Paused   bool   `json:"paused,omitempty"`
-	Note     string `json:"note,omitempty"` // why it was paused
-	// Next is the next tick, without jitter; zero: the schedule is paused, or there is none.
+	Note     string `json:"note,omitempty"` // reason of the pause
+	// Next is the next tick, without jitter. It is zero if the schedule is paused or if there is no
+	// next tick.
 	Next time.Time `json:"next,omitzero"`
-	// Problem describes why no tick is known, for example a time zone that the worker does not
-	// have.
+	// Problem is the reason why no tick can be computed, for example a time zone that the worker
+	// does not have.
 	Problem string `json:"problem,omitempty"`
-	// Backfills are those that are not finished.
+	// Backfills are the backfills that are not finished.
 	Backfills []Backfill `json:"backfills,omitempty"`
-	Started   int        `json:"started,omitempty"` // number of runs
-	// Skipped counts the ticks that found another run active, or were skipped for a newer tick.
-	// Missed counts the ticks that were later than CatchUp.
+	Started   int        `json:"started,omitempty"` // number of started runs
+	// Skipped is the number of ticks that found another run active, or that were skipped for a
+	// newer tick. Missed is the number of ticks that were later than CatchUp.
 	Skipped int             `json:"skipped,omitempty"`
 	Missed  int             `json:"missed,omitempty"`
-	Recent  []ScheduleStart `json:"recent,omitempty"` // the last ten, oldest first
+	Recent  []ScheduleStart `json:"recent,omitempty"` // the last ten starts, oldest first
 	Run     RunID           `json:"run"`              // run of the workflow "flowgen.schedule"
-	// Unserved reports that no live worker executes the schedule: see [RunInfo].
+	// Unserved reports that no live worker executes the schedule, see [RunInfo].
 	Unserved bool `json:"-"`
 }
 
-// ScheduleStart is a run that a schedule has started, or tried to start.
+// ScheduleStart is a run that a schedule has started or has tried to start.
 type ScheduleStart struct {
 	Tick    time.Time `json:"tick"`
 	Run     RunID     `json:"run"`
-	Skipped string    `json:"skipped,omitempty"` // why it was not started
+	Skipped string    `json:"skipped,omitempty"` // reason why the run was not started; empty: it was started
 }
 
-// Backfill is a range of past ticks that are started as if they were due now, oldest first, with
-// the definition that the schedule has when it starts them. A tick that already has a run is not
-// started again, as long as that run is kept.
+// Backfill is a range of past ticks that the schedule starts as if they were due, oldest first. It
+// uses the definition of the schedule at the time of the start. A tick whose run exists is not
+// started again.
 type Backfill struct {
-	From    time.Time `json:"from"`              // the first tick
+	From    time.Time `json:"from"`              // first tick
 	To      time.Time `json:"to"`                // exclusive end of the range
 	Overlap Overlap   `json:"overlap,omitempty"` // empty: the policy of the schedule
 }
 
-// findSchedule returns the run of a schedule.
+// findSchedule returns the record of the run of a schedule.
 func (c *Client) findSchedule(ctx context.Context, name string) (store.Record, error) {
 	id, err := c.RunByID(event.ScheduleRunID(name)).resolve(ctx)
 	var l store.Loaded
 	var chain event.Loop
-	for next := id; err == nil && next != ""; next = l.Record.Next { // it may be continuing as new
+	for next := id; err == nil && next != ""; next = l.Record.Next { // the run may be continuing as new
 		if chain.Closed(next) {
 			err = goesRound(next)
 			break
@@ -81,8 +82,8 @@ func (c *Client) findSchedule(ctx context.Context, name string) (store.Record, e
 	return l.Record, nil
 }
 
-// putSchedule creates a schedule, or replaces its definition. It writes nothing if the schedule already has
-// this definition.
+// putSchedule creates a schedule, or replaces its definition. It writes nothing if the schedule
+// already has this definition.
 func (c *Client) putSchedule(ctx context.Context, name string, does *scheduled) error {
 	if r, err := c.findSchedule(ctx, name); err == nil && r.Route.Queue == does.Queue {
 		if now, err := c.scheduleDoes(ctx, r.Run); err == nil && now.same(does) {
@@ -93,7 +94,8 @@ func (c *Client) putSchedule(ctx context.Context, name string, does *scheduled) 
 	return err
 }
 
-// scheduleDoes returns the definition that a schedule will have after it has processed all its orders.
+// scheduleDoes returns the definition that a schedule will have when it has processed all its
+// orders.
 func (c *Client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error) {
 	l, err := c.load(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
@@ -145,7 +147,8 @@ func (c *Client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error
 	return state.Does, nil
 }
 
-// beginSchedule creates the run of a schedule with an order, or sends the order to the existing run.
+// beginSchedule creates the run of a schedule with an order, or sends the order to the existing
+// run.
 func (c *Client) beginSchedule(ctx context.Context, state scheduleState, o scheduleOrder) (*Run[None], error) {
 	o.At = c.store.Clock().Now()
 	run, err := schedules.Start(ctx, c, state, WithID(event.ScheduleRunID(state.Name)), WithQueue(state.Does.Queue), WithMessage(scheduleOrders, o))
@@ -155,22 +158,23 @@ func (c *Client) beginSchedule(ctx context.Context, state scheduleState, o sched
 	return run, nil
 }
 
-// declaration is a schedule declared in the code of workers.
+// declaration is a schedule that the code of workers declares.
 type declaration struct {
 	Does *scheduled `json:"does"`
-	// Since is when the worker that made the declaration last started, by the store's clock.
+	// Since is the time at which the worker that made the declaration last started, by the clock of
+	// the store.
 	Since time.Time `json:"since"`
 }
 
-// after reports whether d was made by a worker that started after the worker of other. d may be
+// after reports whether the worker that made d started after the worker that made other. d may be
 // nil.
 func (d *declaration) after(other *declaration) bool {
 	return d != nil && other.Since.Before(d.Since)
 }
 
-// ordered returns the new definition that an order gives the schedule, or nil for no change. Of
-// several declarations, the one of the worker that started last applies. A repeated declaration
-// changes nothing, so a manual update lasts until the code changes.
+// ordered returns the new definition that an order gives the schedule, or nil if the definition
+// does not change. Of several declarations, the one of the worker that started last applies. A
+// repeated declaration changes nothing, so an update by an operator remains until the code changes.
 func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 	switch {
 	case o.Declare != nil:
@@ -203,8 +207,8 @@ func (r *registry) scheduled() []*definition {
 	return all
 }
 
-// Declare creates or updates the schedules declared by directives. Each has the name of its
-// workflow.
+// Declare creates or updates the schedules that directives declare. Each schedule has the name of
+// its workflow.
 func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time.Time) error {
 	var failed error
 	for _, d := range r.(*registry).scheduled() {
@@ -213,7 +217,7 @@ func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time
 	return failed
 }
 
-// declareSchedule creates the schedule of a workflow, or sends it the declaration.
+// declareSchedule creates the schedule of a workflow, or sends the declaration to it.
 func (c *Client) declareSchedule(ctx context.Context, d *definition, began time.Time) error {
 	does, err := d.scheduled(c, d.name, Schedule{When: d.schedule}, None{}, nil)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 func isEnd(err, end error) bool { return errors.Is(err, end) }
 
-// plan returns the plan of a call. Calls without options share one plan.
+// plan returns the plan of a call. Calls without options use the shared plan.
 func (ctx Context) plan(shared *engine.StepPlan) *engine.StepPlan {
 	if ctx.steps == nil {
 		return shared
@@ -59,7 +59,7 @@ func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out
 	b := ctx.branch()
 	b.Gate(ctx.s)
 	if err := ctx.Err(); err != nil {
-		// This also holds during a replay, because the log records the end of the context.
+		// This also holds during a replay, because the log contains the end of the context.
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
 			failure: replay.CancelFailure(err), cause: err}
 	}
@@ -92,8 +92,8 @@ func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out
 	return decode(p.Result, op.Payload, out)
 }
 
-// limited returns the plan with the limits that the step uses, without those held by the run or the
-// runs above it.
+// limited returns the plan with the limits that the step uses. It leaves out limits that the run or
+// the runs above it hold.
 func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, error) {
 	if p.Spec.Uses == nil {
 		return p, nil
@@ -108,7 +108,7 @@ func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, er
 	return &with, nil
 }
 
-// await requests a step, in this run or in a separate one, and waits for it.
+// await requests a step, in this run or in a separate run, and waits until the step has ended.
 func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	if b.Apart(p.Spec.Name, p.Queue != "" || bounded(b.Run(), p.Uses)) {
@@ -124,17 +124,18 @@ func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func
 }
 
 // bounded reports whether limits may delay a step. In that case a separate run takes the permits,
-// and waits for them in the limiter queue. A limit with a key, whose keys may be configured
-// individually, and a limit per worker are always assumed to be bounded.
+// and waits for them in the limiter queue. The result is always true for a limit with keys, because
+// each key may have its own configuration, and for a limit per worker.
 func bounded(r *replay.Run, uses []event.Use) bool {
 	return slices.ContainsFunc(uses, func(u event.Use) bool {
 		return u.Local || u.Key != "" || r.Unbounded == nil || !r.Unbounded(u.Limit)
 	})
 }
 
-// differs compares the recorded arguments with the requested ones, by value: it decodes the record
-// into the current type and encodes it again, so that added or removed fields do not count. It
-// reports a renamed field to b.
+// differs compares the recorded arguments with the requested ones, by value. It decodes the
+// recorded arguments into the type today and encodes them again, so that added or removed fields
+// make no difference. It returns the difference, or "" if they are equal, and reports a renamed
+// field to b.
 func differs(b *replay.Branch, today reflect.Type, recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
@@ -151,14 +152,14 @@ func differs(b *replay.Branch, today reflect.Type, recorded, asked []byte) strin
 	return replay.DiffJSON(recorded, asked)
 }
 
-// remoteCall is the input of a run that executes one step of another run, on the step's own queue
+// remoteCall is the input of a run that executes one step of another run, on the queue of the step
 // or with the limits that the step uses.
 type remoteCall struct {
 	Args       json.RawMessage   `json:"args,omitempty"`
 	Retry      remoteRetry       `json:"retry"`
 	Timeout    time.Duration     `json:"timeout"`
-	WorkflowID string            `json:"workflowID,omitempty"` // of the caller
-	Tags       map[string]string `json:"tags,omitempty"`       // of the caller
+	WorkflowID string            `json:"workflowID,omitempty"` // workflow ID of the calling run
+	Tags       map[string]string `json:"tags,omitempty"`       // tags of the calling run
 }
 
 // remoteRetry is the stored form of a RetryPolicy.
@@ -173,8 +174,9 @@ type remoteRetry struct {
 	Waits     int           `json:"waits,omitempty"`
 }
 
-// callRemote executes a step in a child on the step's queue and waits for it. The child holds the
-// permits of the step while an attempt runs. The failure of the child is the error of the step.
+// callRemote executes a step in a child on the queue of the step, and waits for the child. The
+// child holds the permits of the step while an attempt runs. The failure of the child is the error
+// of the step.
 func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	spec := b.Spec()
@@ -209,7 +211,7 @@ func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same
 	return nil, e
 }
 
-// stepProgram is the code of a run that executes one step.
+// stepProgram returns the code of a run that executes one step.
 func stepProgram(spec *engine.StepSpec) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		var call remoteCall
@@ -227,7 +229,7 @@ func stepProgram(spec *engine.StepSpec) replay.Program {
 		}
 		e := &StepError{Run: own.Parent, Step: spec.Name, Key: own.ParentKey, Attempts: op.Attempt, Code: op.Failure.Code, failure: op.Failure}
 		canceled, limit := op.Failure.Code == event.CodeCanceled && errors.Is(s.Err(), ErrCanceled), s.Limit()
-		if canceled && limit != nil { // not canceled by a request: the run exceeded a limit
+		if canceled && limit != nil { // the run was not canceled by a request, but has exceeded a limit
 			e.Code, e.failure = limit.Code, &event.Failure{Code: limit.Code, Message: limit.Message, Causes: []*event.Failure{op.Failure}}
 		}
 		end := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(e, e.Code)}
@@ -238,8 +240,8 @@ func stepProgram(spec *engine.StepSpec) replay.Program {
 	}
 }
 
-// stepOfRun returns the step that runs of a workflow execute, or nil if the workflow is not of that
-// kind or its step is not registered.
+// stepOfRun returns the step that the runs of a workflow execute. It returns nil if they do not
+// execute a step, or if the step is not registered.
 func (r *registry) stepOfRun(name string) *engine.StepSpec {
 	step, ok := event.StepOfRun(name)
 	if !ok {
@@ -256,23 +258,23 @@ func (r *registry) stepOfRun(name string) *engine.StepSpec {
 // lastName returns the last element of a stored name.
 func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// A run takes its permits in the action that assigns it to a worker. Therefore it is in the
-// partition of its limits, unless a workflow ID places it in another one. In that case a child of
-// workflow event.PermitRun in the partition of the limits takes the permits for it and holds them
-// until the run ends.
+// A run takes its permits in the action in which a worker claims it. Therefore it must be in the
+// partition of its limits. If its workflow ID determines another partition, a child of workflow
+// event.PermitRun in the partition of the limits takes the permits, and holds them until the run
+// ends.
 //
-// The code of the run does not begin before the message of that child is in the run's log, and the
-// child sends the message only when it holds its permits: the message is part of a commit of its
-// first owner. Both the creation of the child and the message go through outboxes, so each happens
-// exactly once regardless of crashes. The end of the run ends the child, as for any child; if the
-// run has ended earlier, the refusal of the child's message ends the child. [L10, L11]
+// The code of the run begins when the message of that child is in the log of the run. The message
+// is part of a commit of the child's first owner, so the child sends it only when it holds its
+// permits. The creation of the child and the message go through outboxes. Therefore each happens
+// exactly once, regardless of crashes. When the run ends, it ends the child, like any child. If the
+// run has ended earlier, the child's message is refused, which ends the child. [L10, L11]
 
-// grant returns the ID of the message that reports that the permits are held.
+// grant returns the ID of the message by which the run permits reports that it holds its permits.
 func grant(permits RunID) event.ItemID { return event.DerivedItemID(permits, event.PermitRun) }
 
-// awaitPermits waits until the permits are available that another run takes for this one. If they
-// cannot be obtained it returns how this run ends. A run that is canceled meanwhile ends without
-// executing its code, like a run that waits for permits itself.
+// awaitPermits waits until another run holds the permits for this run. If the permits cannot be
+// obtained, it returns how this run ends. A run that is canceled meanwhile ends without executing
+// its code, like a run that waits for permits itself.
 func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 	spec := b.Spec()
 	if spec.PermitSlot == 0 {
@@ -304,14 +306,14 @@ func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 			return &replay.Ending{Type: event.RunFailed, Failure: &event.Failure{
 				Code: event.CodeNotStarted, Message: fmt.Sprintf("it did not get its permits within %v", spec.StartWithin),
 			}}
-		case message.Item == grant(op.Next): // not a message from another sender
+		case message.Item == grant(op.Next): // ignore messages of other senders
 			return nil
 		}
 	}
 }
 
-// holdPermits is the code of a run that holds permits for another run: it reports that it has them,
-// and waits until it is canceled.
+// holdPermits is the code of a run that holds permits for another run. It reports to that run that
+// it holds them, and waits until it is canceled.
 func holdPermits(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	self := b.Run().ID()
 	refused := b.Send(s, event.PermitRun, event.PermitRun, b.Spec().Parent, grant(self), nil, func([]byte) string { return "" })
@@ -321,14 +323,14 @@ func holdPermits(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	return holdToken(b, s, nil)
 }
 
-// waits returns the record of the run that takes the permits of a run, which usually is that run
-// itself.
+// waits returns the record of the run that takes the permits for a run. Usually this is the record
+// r of the run itself.
 func (c *Client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (*store.Record, error) {
 	if spec.PermitSlot == 0 || r.QueueState == store.StateEnded {
 		return r, nil
 	}
 	l, err := c.load(ctx, store.Load{Run: event.DerivedRunID(r.Run, event.PermitRun, uint16(spec.PermitSlot-1)), Limit: -1})
-	if errors.Is(err, ErrRunNotFound) { // not created yet
+	if errors.Is(err, ErrRunNotFound) { // the run that takes the permits does not exist yet
 		return &store.Record{}, nil
 	}
 	return &l.Record, err
@@ -350,11 +352,11 @@ func waitsSince(r *store.Record) (since time.Time) {
 	return since
 }
 
-// overweight returns a [store.LimitError] if a run to start uses more of a limit than its AtOnce
-// and the store would not refuse it: before a worker has declared the limit, and if another run
-// takes the permits because the workflow ID places the run in another partition. It reads the store
-// only if the declaration in this process is exceeded; a configuration in the store takes
-// precedence.
+// overweight returns a [store.LimitError] if a start needs more permits of a limit than its AtOnce
+// and the store would not refuse the start. The store does not refuse it before a worker has
+// declared the limit, or if another run takes the permits because of a workflow ID. A configuration
+// in the store takes precedence, but overweight reads it only if the start exceeds the declaration
+// in this process.
 func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
 	for _, u := range permits.Stored(permits.Fleet(uses)) {
 		most := permits.Default(u.Name).AtOnce
@@ -372,7 +374,7 @@ func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, 
 		if err != nil {
 			return err
 		}
-		whole := true // most is the value of the limit as a whole
+		whole := true // most is the maximum of the limit as a whole
 		for _, s := range states {
 			switch known := s.Name == u.Name && (s.Set || s.Default); {
 			case known && s.Key == u.Key:

@@ -15,28 +15,29 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Stream is a name under which a run and its steps write chunks of one type, separate from its log,
-// for any reader. Declare it once as a package variable and use it on both sides:
+// Stream is a named sequence of chunks of type T that a run and its steps write. It is separate
+// from the log, and any client can read it. Declare a Stream once as a package variable, and use it
+// in workflow code, steps and readers:
 //
 //	var Tokens = workflow.NewStream[string]("tokens")
 //
-// A stream belongs to a chain of runs: after continuing as new, a run writes to the same streams.
-// It is kept as long as the first run of the chain. A rerun (see [Handle.Restart]) begins with
-// empty streams; the chunks of the older run stay with that run.
+// A stream belongs to a chain of runs: a run that continues others writes to the same streams. The
+// stream is kept as long as the first run of the chain. A rerun (see [Handle.Restart]) begins with
+// empty streams. The chunks of the older run stay with that run.
 type Stream[T any] struct{ s *stream }
 
 type stream struct {
 	name string
-	keep int // number of chunks to keep; 0: all
+	keep int // number of last chunks to keep; 0: all
 }
 
-// StreamOption determines how a stream is kept.
+// StreamOption determines how many chunks of a stream are kept.
 type StreamOption func(*streamOptions)
 
 type streamOptions struct{ keep int }
 
-// KeepLast keeps only the last n chunks: each write deletes older ones. It panics if n is less than
-// 1.
+// KeepLast keeps only the last n chunks. Each write deletes older ones. KeepLast panics if n is
+// less than 1.
 func KeepLast(n int) StreamOption {
 	if n < 1 {
 		panic(fmt.Sprintf("workflow: KeepLast(%d): at least the last chunk is kept", n))
@@ -45,7 +46,7 @@ func KeepLast(n int) StreamOption {
 }
 
 // NewStream returns the stream with the given name. Names are kebab-case, unique in a module and at
-// most 200 bytes long. NewStream panics if the name is empty or longer.
+// most 200 bytes long. NewStream panics if the name is empty or longer than that.
 func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 	checkName("NewStream", name)
 	var o streamOptions
@@ -55,7 +56,7 @@ func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 	return Stream[T]{&stream{name: name, keep: o.keep}}
 }
 
-// Name returns the stream's name.
+// Name returns the name of the stream.
 func (s Stream[T]) Name() string {
 	if s.s == nil {
 		return ""
@@ -70,11 +71,10 @@ func (s Stream[T]) declared() *stream {
 	return s.s
 }
 
-// Write adds a chunk, from workflow code. It does not wait: the chunk is published with the commit
-// that records the write, and a replay writes nothing. Write also works on a context that has
-// ended. A value that cannot be encoded or is too large ends the run with a *PayloadError. Write
-// panics if the stream was closed by this run, by one of its steps, or by an earlier run of its
-// chain.
+// Write adds a chunk from workflow code. It does not wait. The commit that records the write
+// publishes the chunk, and a replay writes nothing. Write has an effect even if ctx has ended. If
+// the value cannot be encoded or is too large, the run ends with a *PayloadError. Write panics if
+// this run, one of its steps or an earlier run of its chain has closed the stream.
 func (s Stream[T]) Write(ctx Context, v T) {
 	d := s.declared()
 	b := ctx.branch()
@@ -89,8 +89,8 @@ func (s Stream[T]) Write(ctx Context, v T) {
 	})
 }
 
-// Close ends the stream for this run and all its continuations: readers reach its end. It also
-// works on a context that has ended. Closing a closed stream does nothing. A stream that is never
+// Close closes the stream for this run and all its continuations, so that readers reach its end. It
+// has an effect even if ctx has ended. Closing a closed stream does nothing. A stream that is never
 // closed ends with the last run of the chain.
 func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
@@ -101,25 +101,28 @@ func (s Stream[T]) Close(ctx Context) {
 
 // Chunk is one entry of a stream.
 type Chunk[T any] struct {
-	Index uint64 // counts from 1
+	Index uint64 // number of the chunk, from 1
 	Value T
 	// Run, Step and Attempt identify the attempt that wrote the chunk: the run to which the step
 	// belongs, the key of the step as in [StepError.Key], and the number of the attempt. All are
-	// zero for chunks written by workflow code. Chunks of failed attempts remain: if a chunk of the
-	// same step has a higher attempt number, the earlier chunks belong to a failed attempt.
+	// zero if workflow code wrote the chunk. Chunks of failed attempts remain. If a later chunk of
+	// the same step has a higher attempt number, the earlier chunks belong to an attempt that did
+	// not complete.
 	Run     RunID
 	Step    string
 	Attempt int
 }
 
-// Read delivers the chunks of a stream of the run, or of its chain, in order, and waits for more
-// until the stream is closed or the last run of the chain has ended. It begins with the first chunk
-// that is kept, unless [From] or [FromEnd] is given. The iterator ends silently; an error is the
-// last pair, with a zero Chunk. Breaking out of the loop releases all resources. A reader that
-// starts late, or resumes with From, misses nothing; Read waits out an outage of the store.
+// Read returns an iterator over the chunks of a stream of the run, or of its chain, in order. It
+// waits for more chunks until the stream is closed or the last run of the chain has ended. It
+// begins with the first chunk that is kept, unless [From] or [FromEnd] is given. The end of the
+// stream is not an error. If an error occurs, it is in the last pair, with a zero Chunk. Breaking
+// out of the loop releases all resources. A reader that starts late, or resumes with From, misses
+// no chunk. During an outage of the store, Read waits.
 //
-// Errors: *LagError if the next chunk is not kept any more ([KeepLast]); a *PayloadError if a chunk
-// is not a T, after which From can continue; ErrRunNotFound; the error of ctx.
+// Errors: *LagError if the next chunk was deleted because of [KeepLast]; a *PayloadError if a chunk
+// cannot be decoded as a T, after which the caller can continue with From; ErrRunNotFound; or the
+// error of ctx.
 func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
 	name := s.declared().name
 	return func(yield func(Chunk[T], error) bool) {
@@ -139,8 +142,8 @@ func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter
 	}
 }
 
-// ReadStream is like [Stream.Read], for tools without the type of the stream: it delivers values in
-// their stored form.
+// ReadStream is like [Stream.Read], for programs that do not have the type of the stream. It
+// returns values in their stored form.
 func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption) iter.Seq2[Chunk[json.RawMessage], error] {
 	return func(yield func(Chunk[json.RawMessage], error) bool) {
 		r, err := h.chunks(ctx, name, opts)
@@ -162,14 +165,14 @@ func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
 	return Chunk[json.RawMessage]{Index: stored.Index, Value: c.Value, Run: c.Run, Step: c.Key, Attempt: c.Attempt}, nil
 }
 
-// chunkReader follows a stream.
+// chunkReader reads a stream from a position on.
 type chunkReader struct {
 	c    *Client
 	run  RunID
 	name string
-	next uint64 // next chunk to deliver; 0: the first one kept
-	tail int    // number of last chunks to begin with; negative: begin at next
-	seen uint64 // all chunks up to this one have existed
+	next uint64 // number of the next chunk to return; 0: the first chunk that is kept
+	tail int    // number of last chunks to begin with; negative: begin with next
+	seen uint64 // number of the last chunk that is known to have existed
 }
 
 var errTypesOfStream = errors.New("Types selects events: the chunks of a stream have none")
@@ -196,7 +199,7 @@ func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*c
 	return r, err
 }
 
-// read delivers chunks until no more can follow or yield returns false.
+// read calls yield for each chunk until no more can follow or yield returns false.
 func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage], error) bool) error {
 	for {
 		page, err := r.page(ctx)
@@ -217,7 +220,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 			}
 		}
 		switch {
-		case r.next <= page.Last && len(page.Chunks) > 0: // more chunks exist
+		case r.next <= page.Last && len(page.Chunks) > 0: // the page was cut, so more chunks exist
 		case page.Closed || page.Ended:
 			return nil
 		default:
@@ -245,7 +248,7 @@ func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 	if err != nil {
 		return page, err
 	}
-	if r.tail >= 0 { // the position is now known
+	if r.tail >= 0 { // the page determines the position of its first chunk
 		r.tail, r.next = -1, page.Last+1
 		if len(page.Chunks) > 0 {
 			r.next = page.Chunks[0].Index
@@ -261,7 +264,7 @@ func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 // lag returns a *LagError if a page does not continue at the expected chunk.
 func (r *chunkReader) lag(page store.StreamPage) error {
 	switch {
-	case page.Last < r.seen: // later chunks with these numbers have other contents
+	case page.Last < r.seen: // the store has lost writes, and later chunks with these numbers have other contents
 		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.Last + 1}
 	case page.First > r.next:
 		return &LagError{Run: r.run, Stream: r.name, Wanted: r.next, Next: page.First}
@@ -269,10 +272,10 @@ func (r *chunkReader) lag(page store.StreamPage) error {
 	return nil
 }
 
-// persist repeats a request while the store does not answer; the request must be repeatable. It
-// returns errors that a repetition would not change. During an outage the log gets one line, then
-// further lines at growing intervals, and one line at the end, regardless of the number of waiting
-// callers.
+// persist repeats a request while the store does not respond. It returns errors that a repetition
+// would not change. A repeated request must have the same effect as a single one. During an outage
+// the client logs one line at the beginning, further lines at growing intervals, and one line at
+// the end, regardless of the number of waiting callers.
 func (c *Client) persist(ctx context.Context, what string, ask func() error) error {
 	for delay := persistFirst; ; delay = min(2*delay, persistMost) {
 		err := c.check()
@@ -287,7 +290,7 @@ func (c *Client) persist(ctx context.Context, what string, ask func() error) err
 			if errors.Is(err, ended) {
 				return err
 			}
-			return fmt.Errorf("%w: %w", ended, err) // a store may report a timeout of its own instead
+			return fmt.Errorf("%w: %w", ended, err) // a store may report the timeout as an error of its own
 		}
 		c.outage.Note(ctx, what, err)
 		if waited := c.pause(ctx, delay); waited != nil {
@@ -301,7 +304,7 @@ const (
 	persistMost  = time.Second
 )
 
-// final reports whether a repeated request would get the same answer.
+// final reports whether a repeated request would fail with the same error.
 func final(err error) bool {
 	var version *event.VersionError
 	for _, end := range []error{ErrRunNotFound, ErrRunTerminal, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported} {
@@ -315,15 +318,15 @@ func final(err error) bool {
 	return errors.As(err, &version)
 }
 
-// reader reads one stream published by a run. It waits out an outage of the store.
+// reader reads one stream that a run has published. During an outage of the store it waits.
 type reader struct {
 	c      *Client
 	run    RunID
-	what   string // name of the data in errors
+	what   string // description of the data, for errors
 	stream string
 }
 
-// read returns a reader for a stream of the run that the handle currently addresses.
+// read returns a reader for a stream of the run to which the handle currently refers.
 func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error) {
 	run, err := h.find(ctx)
 	if err != nil {
@@ -332,8 +335,8 @@ func (h *Handle) read(ctx context.Context, what, stream string) (*reader, error)
 	return &reader{c: h.c, run: run, what: what, stream: stream}, nil
 }
 
-// wrap adds to an error what was read. Network stores may report the end of ctx as another error,
-// so wrap replaces it.
+// wrap adds a description of the data to an error. Network stores may report the end of ctx as
+// another error, so wrap adds the error of ctx.
 func (r *reader) wrap(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		err = ended
@@ -341,7 +344,7 @@ func (r *reader) wrap(ctx context.Context, err error) error {
 	return fmt.Errorf("read %s of run %s: %w", r.what, r.run, err)
 }
 
-// newest returns a page with the last chunk, if there is one.
+// newest returns a page that contains the last chunk, if there is one.
 func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
 	return r.page(ctx, store.ReadStream{Tail: 1})
 }
@@ -359,13 +362,13 @@ func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamP
 	return page, nil
 }
 
-// hear waits until the stream has a chunk after last, or no chunk will follow.
+// hear waits until the stream has a chunk after number last, or until no chunk can follow.
 func (r *reader) hear(ctx context.Context, last uint64) error {
 	return r.c.persist(ctx, "wait for "+r.what, func() error { return r.c.store.AwaitStream(ctx, r.run, r.stream, last) })
 }
 
-// await returns the last chunk of the stream once its index differs from seen (0: any chunk). It
-// returns false if the run ends first.
+// await waits for a last chunk whose index differs from seen, and returns it. If seen is 0, it
+// waits for any chunk. ok is false if the run ends first.
 func (r *reader) await(ctx context.Context, seen uint64) (store.Chunk, bool, error) {
 	for {
 		page, err := r.newest(ctx)

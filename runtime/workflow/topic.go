@@ -20,15 +20,15 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Topic is a name under which messages of one type are sent to a run. Declare it once as a package
-// variable and use it on both sides:
+// Topic is a named kind of messages of type T that can be sent to a run. Declare a Topic once as a
+// package variable, and use it in workflow code and in senders:
 //
 //	var Approval = workflow.NewTopic[Decision]("approval")
 type Topic[T any] struct{ name string }
 
-// NewTopic returns the topic with the given name. Names are kebab-case and unique in a module. A
-// name longer than 1 KiB, not UTF-8 or with a zero byte makes every operation on the topic fail
-// with an [InvalidError]. NewTopic panics if the name is empty.
+// NewTopic returns the topic with the given name. Names are kebab-case and unique in a module. If
+// the name is longer than 1 KiB, is not UTF-8 or contains a zero byte, every operation on the topic
+// fails with an [InvalidError]. NewTopic panics if the name is empty.
 func NewTopic[T any](name string) Topic[T] {
 	if name == "" {
 		panic("workflow: NewTopic: the name is empty")
@@ -36,7 +36,7 @@ func NewTopic[T any](name string) Topic[T] {
 	return Topic[T]{name: name}
 }
 
-// Name returns the topic's name.
+// Name returns the name of the topic.
 func (t Topic[T]) Name() string { return t.name }
 
 func (t Topic[T]) what() string { return "message of topic " + t.name }
@@ -47,8 +47,8 @@ func (t Topic[T]) declared() {
 	}
 }
 
-// check returns an *InvalidError if the name is not valid. The name is written into each message
-// and into the log of the run that receives it.
+// check returns an *InvalidError if the name is not valid. Each message, and the log of the run
+// that receives it, contains the name.
 func (t Topic[T]) check() error { return store.CheckName("topic", t.name) }
 
 // ReceiveOption is an option of a receive.
@@ -59,8 +59,8 @@ type receiveOptions struct {
 	limited bool
 }
 
-// ErrReceiveTimeout is the error of a receive after its own [Timeout]. It matches ErrTimeout. A
-// timeout of the context matches only ErrTimeout.
+// ErrReceiveTimeout is the error of a receive whose [Timeout] has passed. It matches ErrTimeout.
+// The error of a timeout of the context matches only ErrTimeout.
 var ErrReceiveTimeout = replay.ErrNotInTime
 
 // Timeout ends the wait with ErrReceiveTimeout after d.
@@ -68,7 +68,8 @@ func Timeout(d time.Duration) ReceiveOption {
 	return func(o *receiveOptions) { o.timeout, o.limited = d, true }
 }
 
-// receiveBy begins a receive, and returns when it times out; zero: never.
+// receiveBy begins a receive, and returns the time at which it times out. The time is zero if there
+// is no Timeout.
 func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	var o receiveOptions
 	for _, opt := range opts {
@@ -81,9 +82,10 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	return due
 }
 
-// Receive takes the next message. Messages are received in order, including those that arrived
-// before this call. Errors: ErrReceiveTimeout after a [Timeout]; the error of ctx if it ends first;
-// a *PayloadError if the message is not a T (the message is still taken).
+// Receive waits for the next message and returns it. Messages are received in order, including
+// those that arrived before this call. Errors: ErrReceiveTimeout after a [Timeout]; the error of
+// ctx if ctx ends first; or a *PayloadError if the message cannot be decoded as a T. In the last
+// case, the message counts as received.
 func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	t.declared()
 	var v T
@@ -99,13 +101,15 @@ func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	return v, err
 }
 
-// TryReceive takes the next message if there is one, and reports whether there was.
+// TryReceive returns the next message if there is one. The bool reports whether there was a
+// message.
 func (t Topic[T]) TryReceive(ctx Context) (T, bool, error) {
 	v, e, err := t.tryReceive(ctx)
 	return v, e != nil, err
 }
 
-// tryReceive is like TryReceive, and also returns the recorded event, nil if there is no message.
+// tryReceive is like TryReceive. It also returns the recorded event, which is nil if there is no
+// message.
 func (t Topic[T]) tryReceive(ctx Context) (v T, e *event.Event, err error) {
 	t.declared()
 	if err := t.check(); err != nil {
@@ -117,12 +121,12 @@ func (t Topic[T]) tryReceive(ctx Context) (v T, e *event.Event, err error) {
 	return v, e, err
 }
 
-// ReceiveCase wins a [Select] when there is a message of its topic, or a payload for its hook. It
-// may be reused.
+// ReceiveCase is a case of a [Select] that is ready when there is a message of its topic or a
+// payload of its hook. It may be used for several calls of Select.
 type ReceiveCase[T any] struct {
 	what  string
 	from  replay.Case
-	err   error // error of the topic's name
+	err   error // the name of the topic is not valid
 	value T
 	taken *event.Event
 }
@@ -133,7 +137,7 @@ func (t Topic[T]) Case() *ReceiveCase[T] {
 	return &ReceiveCase[T]{what: t.what(), from: replay.Case{Topic: t.name}, err: t.check()}
 }
 
-// Value returns the message, after Select has returned this case.
+// Value returns the message that Select has received for this case.
 func (c *ReceiveCase[T]) Value() T { return c.value }
 
 func (c *ReceiveCase[T]) replayCase(time.Time) (replay.Case, error) { return c.from, c.err }
@@ -155,13 +159,14 @@ type SendOption func(*sendOptions)
 type sendOptions struct{ key string }
 
 // IdempotencyKey makes sends or commands with the same key to the same run arrive once, regardless
-// of how often and by how many callers they are made, for at least 24 hours.
+// of their number and their callers. The store keeps a key for at least 24 hours.
 func IdempotencyKey(k string) SendOption { return func(o *sendOptions) { o.key = k } }
 
-// Send sends a message to the run. When it returns nil the message is durable. Messages of one
-// sender are received in the order of sending; a message is kept until the run takes it or ends.
-// Errors: ErrRunNotFound, one that matches ErrRunTerminal, a *PayloadError. After any other error
-// it is unknown whether the message arrived: send it again with the same [IdempotencyKey].
+// Send sends a message to the run. When it returns nil, the message is durable. A run receives the
+// messages of one sender in the order of sending. A message is kept until the code of the run
+// receives it or the run ends. Errors: ErrRunNotFound; an error that matches ErrRunTerminal; or a
+// *PayloadError. After any other error it is unknown whether the message has arrived. In that case,
+// send it again with the same [IdempotencyKey].
 func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) error {
 	t.declared()
 	h := to.target()
@@ -182,7 +187,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	return nil
 }
 
-// item returns a message as an inbox item, sent on behalf of by.
+// item returns a message as an inbox item. by is the name that OnBehalfOf has set.
 func (t Topic[T]) item(l *limits, v T, by string, opts []SendOption) (store.Item, error) {
 	if err := t.check(); err != nil {
 		return store.Item{}, err
@@ -196,11 +201,11 @@ func (t Topic[T]) item(l *limits, v T, by string, opts []SendOption) (store.Item
 	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }
 
-// SendFrom sends a message to another run, from workflow code, and waits until that run has
-// accepted it. Then it returns nil, and the message will be received in the order in which this run
-// sent. The message is sent with the commit that records it, and arrives once, despite crashes.
-// Errors: the error of ctx if it has ended before the call; a *PayloadError; one that matches
-// ErrRunNotFound or ErrRunTerminal if the run refused the message.
+// SendFrom sends a message to another run, from workflow code. It waits until that run has accepted
+// the message. The other run receives the messages of this run in the order of sending. The commit
+// that records the message sends it, and it arrives once, despite crashes. Errors: the error of ctx
+// if ctx has ended before the call; a *PayloadError; or an error that matches ErrRunNotFound or
+// ErrRunTerminal if the other run has refused the message.
 func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error {
 	t.declared()
 	if err := t.check(); err != nil {
@@ -233,10 +238,10 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	return nil
 }
 
-// itemOf returns the ID of an item that is sent to name, and whether an idempotency key was given.
-// The name is quoted, so that different pairs have different IDs. A key may have any bytes and any
-// length; an ID is text, because it is also written as JSON, and short, because it is kept for
-// long.
+// itemOf returns the ID of an item for the given name and options, and whether an idempotency key
+// was given. The name is quoted, so that different pairs of name and key have different IDs. A key
+// may have any bytes and any length. An ID is text, because it is also written as JSON, and short,
+// because stores keep it for long.
 func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	var o sendOptions
 	for _, opt := range opts {
@@ -275,21 +280,20 @@ func (e *refusedError) MarshalFailure() *event.Failure {
 	return &event.Failure{Code: event.CodeRefused, Message: e.Error(), Causes: []*event.Failure{e.failure}}
 }
 
-// WithMessage starts the run with a message of the topic. The message is available before the code
-// begins, ahead of everything sent later, and the run and the message are created atomically. If
-// the option is given several times, the messages are received in that order.
+// WithMessage starts the run with a message of the topic. The run and the message are created
+// atomically. The run receives the message before all messages that are sent later. If the option
+// is given several times, the messages are received in the order of the options.
 //
-// If [WithID] finds an active run, and the policy uses it, the message is sent to that run, as by
-// [Topic.Send]. If the run ends before it has accepted the message, a new run is started with it.
-// So when the start returns without an error, exactly one run has accepted the message: the
-// returned run or its continuation. Each of several messages is accepted once; messages that a run
-// did not accept before its end start the next run. If the policy makes the start fail, no message
-// is sent.
+// If [WithID] finds an active run and the policy returns that run, the message is sent to it, as by
+// [Topic.Send]. If that run ends before it has accepted the message, a new run is started with the
+// message. Therefore, when the start returns without an error, exactly one run has accepted the
+// message: the returned run or its continuation. Each of several messages is accepted once.
+// Messages that a run did not accept before its end are messages of the next run. If the policy
+// makes the start fail, no message is sent.
 //
-// The message does not wake a run that is delayed, held, or queued behind another one. With an
-// [IdempotencyKey] the message arrives once at one run, even if Send sends it as well. Another
-// start with the key after the end of that run starts another run, unless the [IDPolicy] forbids
-// it.
+// The message does not wake a run that is delayed, held, or queued behind another run. With an
+// [IdempotencyKey], the message arrives once at a run, even if Send also sends it. A further start
+// with the same key after the end of that run starts another run, unless the [IDPolicy] forbids it.
 //
 // If the value is too large or cannot be encoded, the start fails with a *PayloadError.
 func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
@@ -304,9 +308,9 @@ func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	})
 }
 
-// items returns the messages with which the run is created, on behalf of by. Messages with the same
-// key are sent once. inside reports that the run is internal to the runtime, and may get messages
-// of the runtime's topics.
+// items returns the messages with which the run is created. by is the name that OnBehalfOf has set.
+// Messages with the same key are sent once. inside reports that the run is internal and may receive
+// messages of the runtime's topics.
 func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
@@ -321,19 +325,20 @@ func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, err
 	return items, nil
 }
 
-// sendAlong sends the messages of a start to the active run that was found instead of creating one.
-// It returns the run that has the messages, and whether that run has the input of the start; same
-// reports that for the run found.
+// sendAlong sends the messages of a start to the active run that the start has found. It returns
+// the run that has accepted the messages, and whether that run has the input of the start. same is
+// that property of the found run.
 //
-// It sends a message to the next run only after the previous one has refused it permanently: a run
-// that has ended accepts nothing more, and confirms what it has accepted. So no message is accepted
-// twice, even if a response is late; and every message is accepted, because the last run either
-// accepts it or is created with the remaining ones. Each new run gets a new ID, because the store
-// answers a repeated ID with the result of the earlier request.
+// sendAlong sends a message to the next run only after the previous run has refused it permanently.
+// A run that has ended accepts no further messages, and the store confirms those that it has
+// accepted. Therefore no message is accepted twice, even if a response is late. Every message is
+// accepted, because the last run either accepts it or is created with the remaining messages. Each
+// new run has a new ID, because the store answers a repeated ID with the result of the earlier
+// request.
 func (d *definition) sendAlong(ctx context.Context, c *Client, s *localstart.Start, there store.Created, same bool) (store.Created, bool) {
 	left := s.Create.Items
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
-		err := there.Err // from reading the run
+		err := there.Err // error of reading the found run
 		for err == nil && len(left) > 0 {
 			if err = c.put(ctx, there.Run, left[0], false, time.Time{}); err == nil {
 				left = left[1:]

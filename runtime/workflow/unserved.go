@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unserved reports whether a run waits for a worker and no worker serves its route. It is false if
-// the store cannot determine that.
+// unserved reports whether a run waits for a worker and no worker serves its route. It returns
+// false if the store cannot determine that.
 func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
 	roster, ok := store.As[store.Roster](c.store)
 	if !ok || r.QueueState != store.StateReady {
@@ -24,14 +24,14 @@ func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
 	return err == nil && !served, err
 }
 
-// explainUnserved returns err. If no worker serves the run, it wraps err so that it also matches
+// explainUnserved returns err. If no worker serves the run, the returned error also matches
 // ErrRunUnserved.
 func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) error {
 	l, failed := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if failed != nil {
 		return err
 	}
-	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // an unknown state is not reported
+	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // if the state is unknown, return err unchanged
 		return err
 	}
 	route := l.Record.Route
@@ -39,11 +39,13 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }
 
-// endUnserved ends those of the runs, all of which were asked to cancel, whose code has not begun
-// and that no worker serves or that are queued behind others with their workflow IDs. It returns
-// the runs that it has ended. It does what the first worker to claim the run would do: a run that
-// is asked to cancel before it begins ends without executing its code, so no effect of the code is
-// lost. All other cases are left to workers.
+// endUnserved ends runs without a worker. All of the given runs were asked to cancel. A run is
+// ended if its code has not begun and either no worker serves it or it is queued behind other runs
+// with its workflow ID. endUnserved returns the runs that it has ended.
+//
+// A worker that claimed such a run would end it without executing its code, because it was asked to
+// cancel before it began. Therefore no effect of the code is lost. All other runs are left to
+// workers.
 func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
 	loaded, err := c.records(ctx, runs)
 	if err != nil {
@@ -52,7 +54,7 @@ func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID,
 	return c.endLoaded(ctx, loaded)
 }
 
-// endLoaded is like endUnserved, for runs that were loaded after they had been asked to cancel.
+// endLoaded is like endUnserved, for runs that were read after they had been asked to cancel.
 func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []RunID, err error) {
 	type place struct {
 		partition int
@@ -65,7 +67,7 @@ func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []
 			continue
 		}
 		if r.QueueState == store.StateQueued && c.seizer() != nil {
-			asked, err := c.asked(ctx, r.Run) // without a cancel request, the release would make the run ready ahead of its position
+			asked, err := c.asked(ctx, r.Run) // if the run was not asked to cancel, releasing it would make it ready ahead of its position in the queue
 			if err != nil {
 				return nil, err
 			}
@@ -113,16 +115,16 @@ func asksToEnd(inbox []store.Item) bool {
 	})
 }
 
-// taking determines in which states a run may be taken.
+// taking determines which states of a run allow a client to claim it.
 type taking int
 
 const (
-	takeFree  taking = iota // a run that a worker could claim now, or after it wakes up
-	takeLined               // also a run that waits in a queue, for permits or for its workflow ID
-	takeOwned               // also a run that a session owns; the session loses it
+	takeFree  taking = iota // the run is ready or parked, so that a worker could claim it
+	takeLined               // the run may also wait in a queue, for permits or for its workflow ID
+	takeOwned               // another session may also own the run; that session loses the run
 )
 
-// take claims a run. A store that does not implement [store.Seizer] supports only takeFree.
+// take claims a run. If the store does not implement [store.Seizer], only takeFree is possible.
 func (c *Client) take(ctx context.Context, partition int, session store.SessionID, run RunID, how taking) (store.ClaimedRun, error) {
 	if seizer := c.seizer(); how != takeFree && seizer != nil {
 		return seizer.Seize(ctx, partition, session, event.NewToken(), run, how == takeOwned)
@@ -130,7 +132,7 @@ func (c *Client) take(ctx context.Context, partition int, session store.SessionI
 	return c.store.ClaimRun(ctx, partition, session, event.NewToken(), run)
 }
 
-// seizer returns nil if the store does not implement store.Seizer.
+// seizer returns the store as a store.Seizer, or nil if it does not implement that interface.
 func (c *Client) seizer() store.Seizer {
 	seizer, _ := store.As[store.Seizer](c.store)
 	return seizer
@@ -138,12 +140,14 @@ func (c *Client) seizer() store.Seizer {
 
 func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.Partitions() }
 
-// endAlone ends runs of a partition that no worker processes, with the commits that ending returns
-// for their stored data; for a nil commit it releases the run. It returns the runs that it has
-// ended. It claims the runs with its own session, which exists only for this request and serves
-// nothing. So of two concurrent clients, or a client and a worker, each either claims a run or
-// finds it owned or ended; and if the client dies, its session expires, and the runs wait again
-// with the requests in their inboxes.
+// endAlone ends runs of a partition that no worker executes. ending returns the commit that ends a
+// run from its stored data. If it returns nil, endAlone releases the run. endAlone returns the runs
+// that it has ended.
+//
+// endAlone claims the runs with its own session, which exists only for this call and serves no
+// queue. Therefore a concurrent client or worker either claims a run first, or finds that the run
+// is owned or has ended. If the client crashes, its session expires, and the runs wait again with
+// the requests in their inboxes.
 func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how taking, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
 	session := store.SessionID("client/" + event.NewToken().String())
 	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
@@ -151,7 +155,7 @@ func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how 
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
-	defer func() { _ = c.store.CloseSession(closing, partition, session) }() // otherwise its lease expires
+	defer func() { _ = c.store.CloseSession(closing, partition, session) }() // if this fails, the lease of the session expires
 	var claims []store.ClaimedRun
 	var loads []store.Load
 	for _, run := range runs {
@@ -194,16 +198,16 @@ func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how 
 
 const (
 	// endLease is the lease of endAlone's session. It is shorter than those of workers, so that an
-	// expired one has little effect on the detection of dead sessions; see package store.
+	// expired session of a client hardly affects the detection of dead workers, see package store.
 	endLease = 2 * time.Second
-	// endAtOnce bounds how many runs are taken at once, so that they end long before the lease
-	// expires.
+	// endAtOnce is the maximum number of runs that one call claims. All of them end long before the
+	// lease expires.
 	endAtOnce = 100
-	// endPatience bounds how long closing that session takes.
+	// endPatience is the maximum time for closing the session.
 	endPatience = 5 * time.Second
 )
 
-// ignoreTaken returns nil if err means that another process was faster.
+// ignoreTaken returns nil if err means that another process has claimed or ended the run first.
 func ignoreTaken(err error) error {
 	if errors.Is(err, store.ErrOwned) || errors.Is(err, store.ErrNotClaimable) || errors.As(err, new(*store.TerminalError)) {
 		return nil
@@ -211,8 +215,8 @@ func ignoreTaken(err error) error {
 	return err
 }
 
-// ending returns the commit that ends a run whose log has only its creation and that was asked to
-// cancel, or nil if a worker must end the run.
+// ending returns the commit that ends a run that was asked to cancel and whose log contains only
+// its creation. It returns nil if a worker must end the run.
 func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	if l.Err != nil || len(l.Frames) != 1 {
 		return nil, l.Err
@@ -241,8 +245,8 @@ func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Comm
 	return endCommit(claimed, r.State(), events, l.Inbox)
 }
 
-// endCommit returns the commit that ends a run with events, the last of which records the outcome,
-// and consumes the items read from its inbox. state includes the events.
+// endCommit returns the commit that ends a run and consumes the items of its inbox. The last of the
+// events records the outcome. state includes the events.
 func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item) (*store.Commit, error) {
 	req, err := commitAlone(claimed, state, events, inbox, store.EffectFinish)
 	if req != nil {
@@ -251,8 +255,7 @@ func endCommit(claimed *store.ClaimedRun, state *event.LogState, events []event.
 	return req, err
 }
 
-// commitAlone returns the commit of events, of which only the last one may have effects on other
-// runs.
+// commitAlone returns the commit of events. Only the last event may have effects on other runs.
 func commitAlone(claimed *store.ClaimedRun, state *event.LogState, events []event.Event, inbox []store.Item, effect store.Effect) (*store.Commit, error) {
 	last := &events[len(events)-1]
 	req := &store.Commit{
@@ -272,8 +275,9 @@ func commitAlone(claimed *store.ClaimedRun, state *event.LogState, events []even
 	return req, err
 }
 
-// applyUntilEnd applies the items sent to a run that has not begun until the run ends, and returns
-// the items after that. Items other than messages, pauses and cancel requests need a worker.
+// applyUntilEnd applies the items in the inbox of a run that has not begun, until the run ends. It
+// returns the remaining items. If an item is not a message, a pause or a cancel request, a worker
+// must apply it, and applyUntilEnd stops.
 func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.ItemID, err error) {
 	for _, item := range inbox {
 		if r.Ended() {
@@ -287,7 +291,7 @@ func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.
 		switch e.Type {
 		case event.CancelRequested, event.MessageReceived:
 		case event.RunPaused, event.RunResumed:
-			continue // the run ends regardless; the items count as accepted
+			continue // has no effect, because the run ends; the item counts as accepted
 		default:
 			return nil, nil
 		}

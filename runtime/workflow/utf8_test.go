@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-const bad = "caf\xe9" // ISO 8859-1
+const bad = "caf\xe9" // text in ISO 8859-1
 
 type (
 	inner struct {
@@ -45,7 +45,7 @@ func TestEncodePayload_RefusesStringsThatAreNotUTF8AndSaysWhere(t *testing.T) {
 		"Ptr.note":                     &outer{Ptr: &inner{bad}},
 		"note is":                      outer{inner: inner{bad}},
 		`["k"].note`:                   map[string]inner{"k": {bad}},
-		"a key is":                     map[string]int{bad: 1, "caf\xe8": 2}, // both keys would become one
+		"a key is":                     map[string]int{bad: 1, "caf\xe8": 2}, // both keys would become the same key
 		"a key of Any":                 outer{Any: map[string]int{bad: 1}},
 		"Any is":                       outer{Any: texts{bad}},
 		`it is not UTF-8 ("\"\xff\"")`: json.RawMessage(`"` + "\xff" + `"`),
@@ -81,7 +81,7 @@ func TestDecodePayload_RefusesTextThatNoStringCanHold(t *testing.T) {
 		`"\ud800"`:                     "byte 1 begins half of a surrogate pair",
 		`{"a":"\\\udc00"}`:             "byte 8 begins half",
 		`"\ud83d\ude00 \uD83D\u0041"`:  "byte 14 begins half",
-		`"\ud83d\ude00\n\\ud800 \u00"`: "orders.charge", // package json refuses it
+		`"\ud83d\ude00\n\\ud800 \u00"`: "orders.charge", // package json refuses this text
 	} {
 		var v any
 		err := engine.DecodePayload("input of step ", "orders.charge", []byte(text), &v)

@@ -18,24 +18,26 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Value is a name under which a run publishes its progress or state. Declare it once as a package
-// variable and use it on both sides:
+// Value is a named value of type T by which a run publishes its progress or state. Declare a Value
+// once as a package variable, and use it in workflow code and in readers:
 //
 //	var Progress = workflow.NewValue[Percent]("progress")
 //
-// Readers get the newest value, not every one. A value belongs to the run and its continuations,
-// which start with the values of the previous run. A rerun by [Handle.Fork], Retry or RetryCanceled
-// has the values that were set in the copied prefix. Values can be read until the run is deleted.
+// Readers receive the newest value, and may miss earlier ones. A value belongs to a run and its
+// continuations, which start with the values of the previous run. A rerun by [Handle.Fork], Retry
+// or RetryCanceled has the values that the copied events have set. Values can be read until the run
+// is deleted.
 type Value[T any] struct{ name string }
 
 // NewValue returns the value with the given name. Names are kebab-case, unique in a module and at
-// most 200 bytes long. NewValue panics if the name is empty or longer.
+// most 200 bytes long. NewValue panics if the name is empty or longer than that.
 func NewValue[T any](name string) Value[T] {
 	checkName("NewValue", name)
 	return Value[T]{name: name}
 }
 
-// maxName bounds the names of values, streams, asks, hooks and schedules, in bytes.
+// maxName is the maximum length of the names of values, streams, asks, hooks and schedules, in
+// bytes.
 const maxName = 200
 
 func checkName(what, name string) {
@@ -44,7 +46,7 @@ func checkName(what, name string) {
 	}
 }
 
-// Name returns the value's name.
+// Name returns the name of the value.
 func (v Value[T]) Name() string { return v.name }
 
 func (v Value[T]) what() string { return "value " + v.name }
@@ -55,11 +57,13 @@ func (v Value[T]) declared() {
 	}
 }
 
-// Set publishes the value, from workflow code: readers see it once the commit that records it is
-// durable, and a replay does not set it again. It does not wait, and works on a context that has
-// ended. A value that cannot be encoded or is too large ends the run with a *[PayloadError]: the
-// call does not return; deferred calls run, but durable operations in them do not; compensations
-// are executed.
+// Set publishes the value from workflow code. Readers receive it when the commit that records it is
+// durable. A replay does not set it again. Set does not wait, and has an effect even if ctx has
+// ended.
+//
+// If the value cannot be encoded or is too large, the run ends with a *[PayloadError], and Set does
+// not return. In that case deferred calls run, but durable operations in them have no effect.
+// Compensations are executed.
 func (v Value[T]) Set(ctx Context, value T) {
 	v.declared()
 	b := ctx.branch()
@@ -72,9 +76,9 @@ func (v Value[T]) Set(ctx Context, value T) {
 	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs(b, reflect.TypeFor[T](), recorded, payload) })
 }
 
-// Get returns the newest value of a run, which may have ended, and whether it was set. Get, Wait
-// and Watch wait out an outage of the store. Errors: ErrRunNotFound; a *[PayloadError] if the value
-// is not a T; the error of ctx.
+// Get returns the newest value of a run, which may have ended. ok reports whether the value was
+// set. During an outage of the store, Get, Wait and Watch wait. Errors: ErrRunNotFound; a
+// *[PayloadError] if the value cannot be decoded as a T; or the error of ctx.
 func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err error) {
 	r, err := v.open(ctx, of)
 	if err != nil {
@@ -88,8 +92,8 @@ func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err err
 	return value, err == nil, err
 }
 
-// Wait returns the newest value of a run, and waits until one is set; ctx bounds the wait. Errors:
-// those of Get; the error of ctx; one that matches [ErrRunTerminal] if the run has ended without
+// Wait returns the newest value of a run. If there is none, it waits until one is set or ctx ends.
+// Errors: those of Get; or an error that matches [ErrRunTerminal] if the run has ended without
 // setting the value.
 func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	r, err := v.open(ctx, of)
@@ -107,9 +111,9 @@ func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	return value, err
 }
 
-// Watch follows a value: it delivers the newest one if there is one, and then each new one; of
-// values set in quick succession only the last may be delivered. The iterator ends silently with
-// the run; an error, as of Get, is the last pair.
+// Watch returns an iterator over the newest value, if there is one, and each later value. If
+// several values are set in quick succession, it may return only the last one. The iterator ends
+// when the run ends, which is not an error. An error, as of Get, is in the last pair.
 func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -145,17 +149,17 @@ func (v Value[T]) open(ctx context.Context, of Target) (*reader, error) {
 	return of.target().read(ctx, v.what(), effects.ValueStream(v.name))
 }
 
-// Workflow code reads from other runs with an internal step: the result of the step is recorded, so
-// a replay gets the same data. To wait for a value, the code reads it this way; if it is not set,
-// the run requests a notice from the other run (see event.Notice), and rechecks when the notice
-// arrives.
+// Reading from other runs: workflow code reads with an internal step whose result is recorded, so
+// that a replay receives the same data. Waiting for a value also begins with this step. If the
+// value is not set, the run requests a notice from the other run (see event.Notice), and reads
+// again when the notice arrives.
 
-// OtherRun is a run from which workflow code reads: a *[Child], or a run identified by [Other].
+// OtherRun is a run from which workflow code reads. It is a *[Child], or the result of [Other].
 type OtherRun interface {
 	otherRun(ctx Context) (RunID, error)
 }
 
-// Other identifies a run from which workflow code reads. Reads include its continuations.
+// Other returns the run from which workflow code reads. Reads include its continuations.
 func Other(run RunID) OtherRun { return otherID(run) }
 
 type otherID RunID
@@ -165,7 +169,7 @@ func (id otherID) otherRun(Context) (RunID, error) {
 	return RunID(id), err
 }
 
-// otherRun waits until the child exists.
+// otherRun waits until the child exists, and returns its ID.
 func (c *Child[T]) otherRun(ctx Context) (RunID, error) {
 	if err := c.Started(ctx); err != nil {
 		return "", err
@@ -177,15 +181,15 @@ func (c *Child[T]) otherRun(ctx Context) (RunID, error) {
 type readCall struct {
 	Run    RunID  `json:"run"`
 	Value  string `json:"value,omitempty"`
-	Stream string `json:"stream,omitempty"` // if Value is empty as well, the status is read
+	Stream string `json:"stream,omitempty"` // if Stream and Value are empty, the step reads the status
 	From   uint64 `json:"from,omitempty"`
 	Tail   *int   `json:"tail,omitempty"`
 }
 
-// readResult is the result of that step.
+// readResult is the result of a step that reads from another run.
 type readResult struct {
 	Missing bool            `json:"missing,omitempty"` // the run does not exist
-	Ended   bool            `json:"ended,omitempty"`   // nothing more will be published
+	Ended   bool            `json:"ended,omitempty"`   // the run will not publish anything more
 	Status  Status          `json:"status,omitempty"`
 	Set     bool            `json:"set,omitempty"`
 	Value   json.RawMessage `json:"value,omitempty"`
@@ -203,19 +207,20 @@ type readChunk struct {
 	Attempt int             `json:"attempt,omitempty"`
 }
 
-// readTimeout bounds how long one attempt to read waits out an outage of the store.
+// readTimeout is the maximum time for which one attempt to read waits during an outage of the
+// store.
 const readTimeout = time.Minute
 
-// readSpec describes the step. It is retried until the store answers.
+// readSpec describes the step that reads from another run. It is retried until the store responds.
 var (
 	readSpec = &engine.StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: engine.Retry{Attempts: 1 << 30}}
 	readPlan = newPlan(readSpec)
 	reads    = &boundStep{spec: readSpec, code: "the step that reads from other runs", call: readOther}
 )
 
-// read calls the step. what names the data in errors.
+// read calls the step that reads from another run. what describes the data in errors.
 func (ctx Context) read(what string, call *readCall) (*readResult, error) {
-	ctx.steps = nil // options apply only to the user's steps
+	ctx.steps = nil // options are only for steps of the user
 	got := &readResult{}
 	err := callStep(ctx, readPlan, "", false, call, got)
 	switch {
@@ -229,7 +234,7 @@ func (ctx Context) read(what string, call *readCall) (*readResult, error) {
 	return got, nil
 }
 
-// readOther is the code of the step.
+// readOther is the code of the step that reads from another run.
 func readOther(ctx context.Context, args []byte) ([]byte, error) {
 	var call readCall
 	if err := decode("input of step "+readSpec.Name, args, &call); err != nil {
@@ -269,7 +274,7 @@ func (c *Client) readValue(ctx context.Context, call *readCall) (*readResult, er
 	return got, nil
 }
 
-// readBytes is the approximate number of bytes of chunks read at once.
+// readBytes is the approximate number of bytes of chunks that one step reads.
 const readBytes = 128 << 10
 
 func (c *Client) readChunks(ctx context.Context, call *readCall) (*readResult, error) {
@@ -301,9 +306,9 @@ func (c *Client) readChunks(ctx context.Context, call *readCall) (*readResult, e
 	return got, nil
 }
 
-// StatusOf returns the current status of another run, for workflow code. It is read once, and a
-// replay gets the same status. The status of a run that has continued as new is StatusContinued.
-// Errors: one that matches ErrRunNotFound; the error of ctx.
+// StatusOf returns the current status of another run, for workflow code. A replay returns the same
+// status. If the run has continued as new, the status is StatusContinued. Errors: an error that
+// matches ErrRunNotFound; or the error of ctx.
 func StatusOf(ctx Context, of OtherRun) (Status, error) {
 	run, err := of.otherRun(ctx)
 	if err != nil {
@@ -316,11 +321,11 @@ func StatusOf(ctx Context, of OtherRun) (Status, error) {
 	return got.Status, nil
 }
 
-// GetFrom returns the newest value of another run, which may have ended, and whether it was set,
-// for workflow code. The value is durable in the other run; it is read once, and a replay gets the
-// same value. Errors: one that matches ErrRunNotFound; a *[PayloadError] if the value is not a T;
-// the error of ctx. For a [Child] it waits until the child exists, and returns the errors of
-// [Child.Started].
+// GetFrom returns the newest value of another run, which may have ended, for workflow code. ok
+// reports whether the value was set. The value is durable in the other run. A replay returns the
+// same value. For a [Child], GetFrom waits until the child exists. Errors: those of
+// [Child.Started]; an error that matches ErrRunNotFound; a *[PayloadError] if the value cannot be
+// decoded as a T; or the error of ctx.
 func (v Value[T]) GetFrom(ctx Context, of OtherRun) (value T, ok bool, err error) {
 	v.declared()
 	run, err := of.otherRun(ctx)
@@ -335,14 +340,15 @@ func (v Value[T]) GetFrom(ctx Context, of OtherRun) (value T, ok bool, err error
 	return value, err == nil, err
 }
 
-// WaitFrom returns the newest value of another run, for workflow code, and waits until one is set.
-// A [Timeout] bounds the wait, counted from the call. The wait occupies no worker: the other run
-// sends a notice when it has set the value, which adds a few events to each of the logs. A replay
-// gets the same value. Errors: those of GetFrom; one that matches [ErrRunTerminal] if the other
-// run, or its continuation, has ended without setting the value; [ErrReceiveTimeout].
+// WaitFrom returns the newest value of another run, for workflow code. If there is none, it waits
+// until one is set. [Timeout] sets a time limit, counted from the call. The wait uses no worker:
+// the other run sends a notice when it has set the value, which adds a few events to each log. A
+// replay returns the same value. Errors: those of GetFrom; an error that matches [ErrRunTerminal]
+// if the other run, or its continuation, has ended without setting the value; or
+// [ErrReceiveTimeout].
 //
-// Runs that wait for each other's values wait forever: this is not detected as a deadlock, because
-// each of them waits for an external event. Use a Timeout.
+// If two runs wait for values of each other, they wait forever. This is not detected as a deadlock,
+// because each run waits for an external event. Use a Timeout.
 func (v Value[T]) WaitFrom(ctx Context, of OtherRun, opts ...ReceiveOption) (value T, err error) {
 	v.declared()
 	due := receiveBy(ctx, opts)
@@ -367,7 +373,7 @@ func (v Value[T]) WaitFrom(ctx Context, of OtherRun, opts ...ReceiveOption) (val
 	}
 }
 
-// awaitNotice waits until a value should be rechecked, and returns the mark of the run that sent
+// awaitNotice waits until a value must be read again. It returns the mark of the run that has sent
 // the notice.
 func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (string, error) {
 	b := ctx.branch()
@@ -385,7 +391,7 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 	}
 	switch f := op.Failure; {
 	case f != nil && failure.Is(f, ErrRunTerminal):
-		return "", nil // a value set before the end can be read
+		return "", nil // the run has ended; a value set before the end can be read
 	case f != nil:
 		return "", &refusedError{topic: event.NoticeTopic, run: run, failure: f}
 	}
@@ -396,17 +402,18 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 // Part contains consecutive chunks of a stream.
 type Part[T any] struct {
 	Chunks []Chunk[T]
-	// Next is the number of the chunk after these, for From.
+	// Next is the number of the chunk that follows Chunks. Pass it to From to continue.
 	Next uint64
-	// Ended reports that no chunk will follow: the stream is closed, or the run has ended.
+	// Ended reports that no chunk will follow, because the stream is closed or the run has ended.
 	Ended bool
 }
 
-// ReadFrom returns existing chunks of a stream of another run, for workflow code: from the first
-// kept chunk, or as set by [From] and [FromEnd]. If there are many, it returns only the first ones.
-// It does not wait for more: continue with From and the Next of the part. A replay gets the same
-// part. Errors: *[LagError] if the first requested chunk is not kept any more; a *[PayloadError] if
-// a chunk is not a T; one that matches ErrRunNotFound; the error of ctx.
+// ReadFrom returns existing chunks of a stream of another run, for workflow code. It begins with
+// the first chunk that is kept, or as set by [From] and [FromEnd]. If there are many chunks, it
+// returns only the first ones. It does not wait for more. To continue, call it with From and the
+// Next of the part. A replay returns the same part. Errors: a *[LagError] if the first requested
+// chunk was deleted because of KeepLast; a *[PayloadError] if a chunk cannot be decoded as a T; an
+// error that matches ErrRunNotFound; or the error of ctx.
 func (s Stream[T]) ReadFrom(ctx Context, of OtherRun, opts ...ReadOption) (Part[T], error) {
 	d := s.declared()
 	var part Part[T]

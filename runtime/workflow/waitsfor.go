@@ -14,17 +14,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// LimitWait is a limit for whose permits a run, or a step of it, waits.
+// LimitWait is a limit for whose permits a run, or one of its steps, waits.
 type LimitWait struct {
-	// Step is the stored name of the waiting step, and StepKey its key within the run. Both are
+	// Step is the stored name of the waiting step, and StepKey is its key within the run. Both are
 	// empty if the run itself waits.
 	Step, StepKey string
 	Limit         string // name of the limit
-	Key           string // key of the limit; empty: it has no keys
-	Paused        bool   // the key is paused: nothing begins until it is resumed
-	// Ahead is the run that is next in the limiter queue, for example because it needs more weight
-	// than there is free capacity; empty: this run is next. If a step is next, Ahead is the run of
-	// the step.
+	Key           string // key of the limit; empty: the limit has no keys
+	Paused        bool   // the limit or key is paused: nothing that uses it begins until it is resumed
+	// Ahead is the first run in the limiter queue, which may wait because it needs more permits
+	// than are free. It is empty if this run is the first. If the first run executes a step, Ahead
+	// is the run to which the step belongs.
 	Ahead RunID
 	Since time.Time
 }
@@ -38,10 +38,10 @@ func (w *LimitWait) String() string {
 	return name
 }
 
-// LimitHold is a permit held by a run.
+// LimitHold describes the permits of one limit that a run holds.
 type LimitHold struct {
 	Limit  string
-	Key    string // key of the limit; empty: it has no keys
+	Key    string // key of the limit; empty: the limit has no keys
 	Weight int
 }
 
@@ -57,11 +57,11 @@ func holdsOf(r *store.Record) (all []LimitHold) {
 }
 
 const (
-	// mostWaits bounds how many limits Info and lists report for a run.
+	// mostWaits is the maximum number of limits that Info and lists report for a run.
 	mostWaits = 20
-	// listedFrames bounds how many frames of the log of a waiting run a list reads to find its
-	// waiting steps; the next list continues there. listedAtOnce bounds for how many runs it holds
-	// frames at a time.
+	// listedFrames is the maximum number of frames of a log that a list reads to find the waiting
+	// steps of a run. The next list continues after these frames. listedAtOnce is the maximum
+	// number of runs whose frames are in memory at the same time.
 	listedFrames, listedAtOnce = 16, 16
 )
 
@@ -72,7 +72,7 @@ type remoteStep struct {
 	key  string
 }
 
-// remoteSteps returns the open steps in a log that other runs execute, in order of creation.
+// remoteSteps returns the open steps of a log that other runs execute, in order of creation.
 func (l *followedLog) remoteSteps() (all []remoteStep) {
 	var open []*event.Open
 	l.state.Opens(func(o *event.Open) bool {
@@ -89,8 +89,8 @@ func (l *followedLog) remoteSteps() (all []remoteStep) {
 	return all
 }
 
-// mayHaveSteps reports whether a run may wait for steps that other runs execute. A run that is also
-// doing other work is excluded: its log may grow fast, and it makes progress.
+// mayHaveSteps reports whether a run may wait for steps that other runs execute. It returns false
+// for a run that also does other work, because the run makes progress and its log may grow fast.
 func mayHaveSteps(r *store.Record) bool {
 	switch r.Status {
 	case StatusWaiting, StatusPaused, StatusBlocked:
@@ -99,8 +99,8 @@ func mayHaveSteps(r *store.Record) bool {
 	return false
 }
 
-// stepsOf reads the log of a run, and returns its steps that other runs execute, and whether it is
-// paused.
+// stepsOf reads the log of a run. It returns the steps that other runs execute for this run, and
+// whether the run is paused.
 func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteStep, paused bool, err error) {
 	if !mayHaveSteps(r) && r.Status != StatusHeld && r.Status != StatusBlocked {
 		return nil, false, nil
@@ -115,8 +115,8 @@ func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteSt
 	return steps, paused, err
 }
 
-// listedSteps returns the steps of runs that other runs execute, as far as a few frames of each log
-// show.
+// listedSteps returns, for each run, the steps that other runs execute for it. It reads only a few
+// frames of each log, so the result may be incomplete.
 func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[RunID][]remoteStep, error) {
 	steps := map[RunID][]remoteStep{}
 	waiting := make([]*store.Record, 0, len(records))
@@ -130,7 +130,7 @@ func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[
 		for i, r := range part {
 			l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
 			l.mu.Lock()
-			if l.broken || l.read > r.N || l.read == r.N && l.last != r.Last { // the run has another log
+			if l.broken || l.read > r.N || l.read == r.N && l.last != r.Last { // the cached log is not the current log of the run
 				l.forget()
 			}
 			logs[i], loads[i] = l, store.Load{Run: r.Run, After: l.read, Limit: listedFrames}
@@ -157,15 +157,15 @@ func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[
 	return steps, nil
 }
 
-// waiter is a run that waits for permits, with the run for which it is shown.
+// waiter is a run that waits for permits, for itself or for a step of another run.
 type waiter struct {
 	record *store.Record
-	of     int // index of the run that is shown
+	of     int // index of the run in whose WaitsFor the wait is reported
 	step   remoteStep
 }
 
-// fillWaits sets WaitsFor of runs from the records of the runs that take their permits, and from
-// the steps that other runs execute for them.
+// fillWaits sets WaitsFor of runs. records are the records of the runs that take their permits, and
+// remote contains the steps that other runs execute for them.
 func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*store.Record, remote map[RunID][]remoteStep) error {
 	reader, ok := store.As[store.TurnReader](c.store)
 	if !ok {
@@ -204,7 +204,7 @@ func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*stor
 	return c.placeWaits(ctx, reader, infos, waiters)
 }
 
-// placeWaits finds the limit at which each waiter waits.
+// placeWaits finds the limit for which each waiter waits, and adds it to WaitsFor.
 func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos []RunInfo, waiters []waiter) error {
 	turns := make([]map[store.LimitID]store.Turn, c.store.Partitions())
 	for _, w := range waiters {
@@ -225,7 +225,7 @@ func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 			continue
 		}
 		read, err := reader.Turns(ctx, p, ids)
-		if err != nil { // the remaining data is still returned: a damaged limit must not hide runs
+		if err != nil { // not returned, because a damaged limit must not hide the other data
 			c.logger.Debug("limits could not be read", "partition", p, "error", err)
 			continue
 		}
@@ -235,7 +235,7 @@ func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 	}
 	ahead := map[RunID]RunID{}
 	for _, w := range waiters {
-		if w.record.WaitsSince.IsZero() { // there was free capacity on arrival: it waits for a worker
+		if w.record.WaitsSince.IsZero() { // there was free capacity when the run arrived, so it only waits for a worker
 			continue
 		}
 		at, ok := waitsAt(w.record, turns[c.partitionOf(w.record.Run)])
@@ -264,7 +264,7 @@ func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 	return nil
 }
 
-// waitsAt returns the index of the use at which a run waits.
+// waitsAt returns the index of the use for which a run waits. ok is false if it waits for none.
 func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
 	all := make([]store.Turn, len(r.Uses))
 	for i, u := range r.Uses {
@@ -273,8 +273,8 @@ func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
 	return store.WaitsAt(r.Run, r.Uses, all)
 }
 
-// shownFor sets, for each run of the map, the run to show for it: for an internal run that executes
-// a step or takes permits, its parent.
+// shownFor replaces each internal run among the values of the map by its parent. An internal run
+// executes a step or takes permits for its parent.
 func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
 	loads := make([]store.Load, 0, len(runs))
 	for run := range runs {
@@ -295,8 +295,8 @@ func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
 	return nil
 }
 
-// remoteRetries returns the retries of steps that other runs execute, as retries of the run's own
-// steps.
+// remoteRetries returns the retries of steps that other runs execute, as retries of steps of the
+// calling run.
 func (c *Client) remoteRetries(ctx context.Context, steps []remoteStep) (all []StepRetry, err error) {
 	for _, s := range steps[:min(len(steps), mostWaits)] {
 		l, err := c.load(ctx, store.Load{Run: s.run, Limit: -1})
@@ -318,12 +318,13 @@ func (c *Client) remoteRetries(ctx context.Context, steps []remoteStep) (all []S
 	return all, nil
 }
 
-// Info reads retries from the log only, and a log may be long. The record shows whether there is
-// anything to read: a worker labels a run in the commit in which the first of its steps begins to
-// fail, and removes the label in the commit after which none fails. Logs of runs without a label
-// are not read; other logs are read once, and then from the position reached.
+// Retries: Info reads the retries of a run from its log, which may be long. Therefore the record
+// shows whether there are retries to read. A worker sets the Group of a run in the commit in which
+// the first of its steps begins to fail, and removes it in the commit after which no step fails.
+// Info does not read the log of a run without a Group. It reads any other log once, and later
+// continues at the position that it has reached.
 
-// isFollowed reports whether the log contains something for Info that is not in the record.
+// isFollowed reports whether Info needs data of the log that the record does not contain.
 func isFollowed(r *store.Record, spec *event.Spec) bool {
 	if r.QueueState == store.StateEnded || r.QueueState == store.StateParked && r.Due.IsZero() {
 		return false // no attempt will follow
@@ -335,22 +336,22 @@ func isFollowed(r *store.Record, spec *event.Spec) bool {
 	return pending && spec != nil && spec.StartWithin > 0
 }
 
-// mostFollowed bounds the approximate size in bytes of the cached logs.
+// mostFollowed is the approximate maximum size of the cached logs, in bytes.
 const mostFollowed = 4 << 20
 
-// followedLog is the part of a log that was read.
+// followedLog is the state of a log up to the last frame that was read.
 type followedLog struct {
-	mu     sync.Mutex // one caller reads, others wait for its result
-	read   uint64     // number of frames
+	mu     sync.Mutex // one caller reads, and other callers wait for its result
+	read   uint64     // number of frames that were read
 	last   event.CommitID
 	state  event.LogState
 	hooks  map[string]*event.Event // opening events of the open hooks, by token
 	broken bool                    // the next frame cannot be read
 }
 
-// followed returns the retries of a run from its log, and the time by which the run must have
-// begun. If the log cannot be read to its end, the result covers the readable part; such a run is
-// blocked and reports the reason.
+// followed returns the retries of a run from its log, and the time by which the run must begin. If
+// a part of the log cannot be read, the result covers the events before that part. Such a run is
+// blocked, and the reason is reported elsewhere.
 func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
 	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
 	l.mu.Lock()
@@ -364,8 +365,9 @@ func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, ti
 	return retries, by, nil
 }
 
-// orders returns the requests to an open run that its log contains. It reads the part of the log that was added since the last read. If the log cannot be read to
-// its end, the result covers the readable part.
+// orders returns the requests to an open run that its log contains. It reads only the part of the
+// log that was added since the last read. If a part of the log cannot be read, the result covers
+// the events before that part.
 func (h *Handle) orders(ctx context.Context) (engine.Orders, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -409,8 +411,8 @@ func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) er
 	return nil
 }
 
-// isBeginningOf reports whether the frames read are a prefix of the current log. A store that has
-// lost writes may have another log, and a deleted run may have been created again with its ID.
+// isBeginningOf reports whether the frames that were read are a prefix of the current log. They are
+// not if the store has lost writes, or if the run was deleted and created again with the same ID.
 func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Record) (bool, error) {
 	switch {
 	case l.broken:
@@ -420,7 +422,7 @@ func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Rec
 	case l.read == r.N:
 		return l.last == r.Last, nil
 	}
-	got, err := c.load(ctx, store.Load{Run: r.Run, After: l.read - 1, Limit: 1}) // the log may have grown since r was read
+	got, err := c.load(ctx, store.Load{Run: r.Run, After: l.read - 1, Limit: 1}) // read a single frame, because the log may have grown since r was read
 	if err != nil || len(got.Frames) == 0 {
 		return false, err
 	}
@@ -428,7 +430,7 @@ func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Rec
 	return err == nil && f.CommitID == l.last, nil
 }
 
-// take applies frames. It reports whether all could be applied.
+// take applies frames. It reports whether all frames could be applied.
 func (l *followedLog) take(frames [][]byte) bool {
 	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
@@ -452,7 +454,7 @@ func (l *followedLog) startBy() time.Time {
 	return l.state.StartBy()
 }
 
-// size returns the approximate memory use in bytes.
+// size returns the approximate memory use of l, in bytes.
 func (l *followedLog) size() int64 {
 	const log, open = 1 << 10, 512
 	n := log + int64(l.state.Seq)
@@ -463,7 +465,7 @@ func (l *followedLog) size() int64 {
 	return n
 }
 
-// apply applies events. It reports whether all could be applied.
+// apply applies events. It reports whether all events could be applied.
 func (l *followedLog) apply(events []event.Event) bool {
 	for i := range events {
 		if l.state.Apply(&events[i]) != nil {
@@ -480,7 +482,7 @@ func retriesIn(f *event.LogState) []StepRetry {
 	var all []StepRetry
 	for _, o := range open {
 		r := StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code}
-		if o.State == event.StatePending { // otherwise the attempt is running, here or in an external system
+		if o.State == event.StatePending { // for other states, the attempt is running or an external system completes it
 			r.Next = o.Due
 		}
 		all = append(all, r)
