@@ -27,7 +27,7 @@ type edit struct {
 	Text string
 }
 
-// debounced returns a workflow of which all starts for one document share a run.
+// debounced returns a workflow in which all starts for one document share a run.
 func debounced(name string, quiet, most time.Duration) workflow.Definition[edit, string] {
 	return shim.NewWorkflow[edit, string]("test.debounced."+name, "edit", shim.WorkflowPolicy{
 		Collect: shim.Debounce(func(e edit) string { return shim.Key(e.Doc) }, quiet, most),

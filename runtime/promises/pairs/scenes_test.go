@@ -161,7 +161,7 @@ func remove(s *stage, _ *cell, h *workflow.Handle) error {
 	return ops.New(s.Client).Delete(s.Ctx, h.ID())
 }
 
-// user returns the facts of a user's run, changed by more.
+// user returns the facts of a user's run. The functions in more change these facts.
 func user(o Observed, more ...func(*facts)) facts {
 	f := facts{Kind: kindUser, Observed: o, Step: o.Begun}
 	for _, m := range more {

@@ -30,9 +30,9 @@ func TestFLOW16_EachQuestionIsAnsweredOrRefusedWhenItRacesWithTheEnd(t *testing.
 	})
 }
 
-// raceAsks asks runs while they end in the way that end determines. end gets the input of a run and
-// the number of additions, and returns the result of the run. The test fails unless the log of each
-// run contains exactly the answers that its callers have received.
+// raceAsks asks questions of runs while the runs end. end ends a run: it gets the run's input and
+// the number of additions, and returns the run's result. The test fails unless the log of each run
+// contains exactly the answers that its callers have received.
 func raceAsks(t *testing.T, interleavings int, end func(ctx workflow.Context, n int, sum *int) (int, error)) {
 	t.Helper()
 	racing := flowtest.Flow[int, int]("racing-asks")

@@ -40,8 +40,9 @@ func TestRUN17_ThereIsOneRerunWhereverAWorkerDies(t *testing.T) {
 	})
 }
 
-// dies executes a run whose worker dies at its write with the number point, before the write or
-// after it if executed is set. It returns false if the worker makes fewer writes.
+// dies executes a run and kills its worker at the worker's write with the number point: after the
+// write if executed is set, before it otherwise. dies returns false if the worker makes fewer
+// writes.
 func dies(w *flowtest.World, d workflow.Definition[int, int], point int, executed bool) bool {
 	w.T.Helper()
 	var s shop

@@ -135,7 +135,7 @@ func compareReady(a, b *modelRun) int {
 	return cmp.Or(compareTurns(a, b), cmp.Compare(a.rank, b.rank))
 }
 
-// passes reports whether it violates the order of claims to claim r before other.
+// passes reports whether claiming r before other violates the order of claims.
 func (r *modelRun) passes(other *modelRun) bool {
 	if r.Waits() {
 		return compareTurns(other, r) < 0

@@ -16,7 +16,7 @@ func (h *Harness) SetLimits(set ...store.SetLimit) {
 	h.Check("set limits", l.SetLimits(h.Ctx, 0, set))
 }
 
-// Limit configures a limit of atOnce weights at a time.
+// Limit configures a limit that admits a total weight of atOnce at a time.
 func (h *Harness) Limit(name string, atOnce int) {
 	h.Helper()
 	h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: name}, Config: store.LimitConfig{AtOnce: atOnce}})

@@ -64,7 +64,7 @@ func (h *Harness) Wants(what string, want ...store.Send) time.Time {
 	return next
 }
 
-// Mark marks records of a run as a relay that has read the records in the given phase.
+// Mark marks records of a run in the way of a relay that has read the records in the given phase.
 func (h *Harness) Mark(l *Log, phase store.Phase, sends ...store.Send) {
 	h.Helper()
 	var marks []store.Mark

@@ -49,8 +49,8 @@ func nested(c *store.Create) {
 	}
 }
 
-// one claims one run and returns its fence. It fails the test if the claim returns another run than
-// want.
+// one claims one run and returns its fence. It fails the test if the claim returns a run other
+// than want.
 func (h *harness) one(s store.SessionID, want *suite.Log, routes ...store.Route) store.Fence {
 	h.Helper()
 	got := h.Claim(s, 1, routes...)

@@ -240,8 +240,8 @@ var holdBackBehaviors = []behavior{
 	}},
 }
 
-// rated starts two runs under the configuration first, claims one of them, and then sets the
-// configuration then. It fails the test unless the other run begins exactly after the given
+// rated starts two runs under the configuration named first, claims one of them, and sets the
+// configuration named then. It fails the test unless the other run begins exactly after the given
 // duration.
 func (h *harness) rated(what string, id store.LimitID, first, then store.LimitConfig, after time.Duration) {
 	h.Helper()

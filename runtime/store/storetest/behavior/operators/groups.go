@@ -27,7 +27,7 @@ var Groups = []suite.Group{
 	{Behaviors: suite.Tests(reopenImportBehaviors), Needs: suite.Has[store.Importer], Reopens: true},
 }
 
-// all returns a condition that holds if all conditions hold.
+// all returns a condition that holds if each condition in needs holds.
 func all(needs ...func(store.Store) bool) func(store.Store) bool {
 	return func(s store.Store) bool {
 		for _, has := range needs {
