@@ -7,16 +7,16 @@
 //	}
 //	defer st.Close()
 //
-// It requires Redis 7.0 or later. docs/use/redis.md describes what each setting of the server can
-// lose, what operations cost, and which permissions a user needs. [Store.Examine] examines the
-// servers and reports what should be corrected.
+// It requires Redis 7.0 or later. docs/use/redis.md describes the losses that each setting of the
+// server permits, the costs of operations, and the permissions that a user needs. [Store.Examine]
+// examines the servers and reports problems.
 //
 // # Partitions
 //
 // A store has a fixed number of partitions: 16, unless it was created with another number. All keys
-// of a partition have the same hash tag, so they are in one slot of a cluster, and each operation
-// is one script on one partition, which makes it atomic. The ID of a run determines its partition,
-// and a workflow ID determines the partition of its runs.
+// of a partition have the same hash tag, so they are in one slot of a cluster. Each operation is
+// one script on one partition, which makes it atomic. The ID of a run determines its partition, and
+// a workflow ID determines the partition of its runs.
 //
 // # Keys
 //
@@ -103,10 +103,10 @@
 //
 // The metadata is a hash of short values, which Redis stores in one block of memory and searches
 // from the beginning. A value of more than 64 bytes would change the encoding permanently to one
-// that takes four times the memory. The first field is H, the header: one value with the fence, the
-// position, the status and the counters of the run, and with flags that determine which of the
-// other fields an operation must read. value.go describes its layout. Most operations compare and
-// change only this field. The other fields are:
+// that takes four times the memory. The first field is H, the header. It is one value with the
+// fence, the position, the status and the counters of the run. Its flags determine which other
+// fields an operation must read. value.go describes the layout of the header. Most operations
+// compare and change only this field. The other fields are:
 //
 //	p      data of the queue state
 //	c      route
@@ -130,9 +130,9 @@
 //	f      its share and its fairness key
 //	g      its failure group
 //
-// The position in V also orders a run with a fairness key among the ready runs. A run that waits for
-// permits is in no ready set. Instead the set contains its limiter queue, as a tilde and N, while
-// claims examine the queue. If the queue has a due time, it is among the timers.
+// The position in V also orders a run with a fairness key among the ready runs. A run that waits
+// for permits is in no ready set. Instead, the set contains the limiter queue of the run, as a
+// tilde and N, unless claims skip the queue. If the queue has a due time, it is among the timers.
 //
 // Routes and sessions have computed hashes as names. Therefore a claim needs no lookup, and no name
 // is assigned twice after a failover.
@@ -140,28 +140,30 @@
 // # Logs
 //
 // A log is a stream with one entry per commit. The script of a commit compares the fence and the
-// position with the header and appends under an explicit ID, so that a commit whose answer was lost
-// can be repeated. Two short scripts carry out nearly all commits; for all other cases they report
-// that they have done nothing, and the long script is called.
+// position with the header. It appends under an explicit ID, so that a commit whose answer was lost
+// can be repeated. Two short scripts carry out nearly all commits. In all other cases they report
+// that they have changed nothing, and the store calls the long script.
 //
 // A stream takes 4 KiB with its first entry. Scripts that park or end a run replace it by a copy,
-// which takes only the bytes that it needs. So do scripts that create a run which is not claimed
-// soon: it starts later, is queued after another run, or more than a hundred runs of its route are
-// ready. Logs are read by XRANGE, in one transaction with the metadata. Scripts do not read them,
-// with one exception: a claim returns the log of a run that has only a short first frame. This takes
-// the server 2 µs more than a separate read would, and saves six commands.
+// which takes only the bytes that it needs. Scripts that create a run do the same if the run is not
+// claimed soon. This is the case if the run starts later, if it is queued after another run, or if
+// more than a hundred runs of its route are ready. The store reads logs by XRANGE, in one
+// transaction with the metadata. Scripts read no logs, with one exception: a claim returns the log
+// of a run that has only a short first frame. This costs the server 2 µs more than a separate read,
+// and saves six commands.
 //
 // # Outbox
 //
-// A commit that sends something writes the body of each record into one hash of the sender, and its
-// phase into another one, in few bytes, so that a change of the phase copies no body. A counter
-// determines the position of a record among all records, which is part of its name in the set of
-// records by due time. A commit that sends nothing accesses none of these keys.
+// A commit that sends outbox records writes the body of each record into one hash of the sender,
+// and its phase into another hash. The phase takes only a few bytes, and a change of the phase
+// copies no body. A counter determines the position of a record among all records. The position is
+// part of the name of the record in the set of records by due time. A commit without outbox records
+// accesses none of these keys.
 //
 // # Streams
 //
 // The streams of a chain are stored under the ID of its first run, which is purged last. The script
-// of a commit writes them in the same action as the frame; a commit that publishes nothing accesses
+// of a commit writes them in the same action as the frame. A commit without publications accesses
 // none of their keys. The chunks of a stream are a Redis stream. The rest of its state is one short
 // value, so that an append reads no chunk. Steps write by a separate script, under the fence of the
 // run. To read a page, the store reads the state of the stream, and then as many chunks as fit into
@@ -173,16 +175,16 @@
 // unread items. A process listens on one connection for all its waiting calls, and takes a wake by
 // a script, so that each wake goes to one worker. Published messages may be lost. Therefore the
 // process rechecks after each new connection, and a Wait ends after five seconds. Commits publish
-// only for watched runs and followed streams, to all processes that watch or follow them. No command
-// blocks on the server, so none has to be interrupted.
+// messages only for watched runs and followed streams, to all processes that watch or follow them.
+// No command blocks on the server, so the store never has to interrupt a command.
 //
 // # Lost answers
 //
-// go-redis repeats commands whose answers are lost; the store disables this for scripts. The caller
-// may repeat a commit, a delivery, a creation, a mark and a publication of a step, and each takes
-// effect once. If a cluster reports that a partition has moved, nothing was executed, and the client
-// follows the redirection. While a partition is being moved, key by key, its operations fail, and
-// the caller repeats them.
+// By default, go-redis repeats a command whose answer is lost. The store disables this for scripts.
+// The caller may repeat a commit, a delivery, a creation, a mark and a publication of a step, and
+// each takes effect once. If a cluster reports that a partition has moved, the script was not
+// executed, and the client follows the redirection. While the keys of a partition are being moved,
+// its operations fail, and the caller repeats them.
 //
 // # Time
 //
@@ -192,13 +194,13 @@
 //
 // # Reading order
 //
-// keys.go has the names of the keys. value.go has the header of a run, which nearly every operation
-// uses, and the other packed values. open.go and url.go have the Store, script.go and send.go build
-// and send scripts, errors.go explains their failures, and pubsub.go receives notifications. The
-// other files have one subject each, and the same names as in the other stores: create.go,
-// session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go, limit.go,
-// failuregroup.go (failure groups), entry.go, stepdata.go and purge.go.
-// inspect.go and snapshot.go read a partition; state.go, defect.go, defect_limit.go and rebuild.go
-// serve package fsck. Directory lua has one file per operation, with common functions in lua/part.
-// Package doctor examines the servers.
+// keys.go contains the names of the keys. value.go contains the header of a run, which nearly every
+// operation uses, and the other packed values. open.go and url.go contain the Store. script.go and
+// send.go build and send scripts, errors.go converts their errors, and pubsub.go receives
+// notifications. Each of the other files has one subject, and the same name as in the other stores:
+// create.go, session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go,
+// limit.go, failuregroup.go (failure groups), entry.go, stepdata.go and purge.go. inspect.go and
+// snapshot.go read a partition; state.go, defect.go, defect_limit.go and rebuild.go serve package
+// fsck. Directory lua has one file per operation, with common functions in lua/part. Package doctor
+// examines the servers.
 package redisstore

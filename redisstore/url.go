@@ -14,20 +14,21 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Open returns the store that a URL names. It checks the URL and does not dial; the first operation
-// does. Therefore Open succeeds if a server is down: a worker that starts then waits for it, and
-// calls of a client fail or wait as they do in any outage. Errors that waiting cannot correct are
-// returned by the first operation, and by Worker.Run: [store.ErrRefused] for a user, a password or
-// a permission, [store.ErrForeign] for a prefix that other data uses, *[PartitionsError],
-// *[store.VersionError], and the error for a server that is too old.
+// Open returns the store with the given URL. It checks the URL but does not connect to a server,
+// which the first operation does. Therefore Open succeeds even if a server is unavailable. A worker
+// then waits for the server, and calls of a client fail or wait as in any other outage. The first
+// operation, and Worker.Run, return the errors that are permanent: [store.ErrRefused] for a wrong
+// user, a wrong password or a missing permission, [store.ErrForeign] for a prefix that other data
+// uses, *[PartitionsError], *[store.VersionError], and an error for a server that is too old.
 //
 //	redis://user:password@host:6379/0                       one server
 //	redis+cluster://user:password@host:6379?addr=host2:6379 a cluster, and more of its nodes
 //	redis+sentinel://user:password@host:26379/0?master_name=main&addr=host2:26379
 //	                                                        the master that Sentinels monitor
 //
-// With rediss in place of redis the connections use TLS. "?cluster=true" and "?master_name=" have
-// the same meaning as the schemes. The other parameters are
+// If the scheme begins with rediss instead of redis, the connections use TLS. The parameters
+// "?cluster=true" and "?master_name=" have the same meaning as the schemes redis+cluster and
+// redis+sentinel. The other parameters are
 //
 //	prefix, partitions, wait_replicas, wait_timeout         see Config
 //	pool_size                                               connections per server, default 10

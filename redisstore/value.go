@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// header contains the state of a run that nearly every operation compares or changes. It is the
-// first field of the metadata, and one value of 63 bytes. Numbers are big-endian:
+// header is the part of the state of a run that nearly every operation compares or changes. It is
+// the first field of the metadata. Its stored form has 63 bytes, and its numbers are big-endian:
 //
 //	 1- 8  digest of the workflow ID; zeros if there is none
 //	 9     queue state, as a digit
@@ -29,14 +29,14 @@ import (
 //	54-57  number of frames
 //	58-63  bytes of all frames
 //
-// The part that guards a commit comes first and is contiguous, and so is the fence in it: the owner
-// of the run knows these bytes, so a script compares a single string. The rest is state that only
-// the server knows. lua/part/header.lua has the functions of scripts for a header; the shortest
-// scripts use the byte offsets.
+// The first 49 bytes are the guard, which a commit compares. The owner of the run has all values of
+// the guard, so it sends the expected bytes, and a script compares a single string. The fence is a
+// contiguous part of the guard. The other bytes are state that only the server has. Scripts use the
+// functions of lua/part/header.lua for a header; the shortest scripts use byte offsets.
 //
-// The rest of the queue state of a run is field p: the position of a ready run, the session of an
-// owned one, the due time of a parked one ('0' if it has none), or the time of the end. Each change
-// of the queue state overwrites the field, so that it never has to be removed.
+// The data of the queue state are in field p of the metadata. They are the position of a ready run,
+// the session of an owned run, the due time of a parked run ('0' if it has none), or the time of
+// the end. Each change of the queue state overwrites the field, so scripts never need to remove it.
 type header struct {
 	wid        digest
 	queueState store.QueueState

@@ -7,10 +7,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Outbox delivers the changes that runs make to other runs: a commit writes records, and any worker
-// of the sender's partition delivers them with Create and Deliver, any number of times. A record
-// passes through three phases, so that a failover of the sender's or the receiver's partition
-// neither loses it nor makes it take effect twice:
+// Outbox delivers the effects of runs on other runs. A commit writes outbox records. Any worker of
+// the partition of the sender delivers them with Create and Deliver, possibly several times. A
+// record has three phases. They ensure that a failover of the partition of the sender or of the
+// receiver neither loses the record nor makes it take effect twice:
 //
 //	fresh     not known to have arrived: must be sent, in order per pair of sender
 //	          and receiver

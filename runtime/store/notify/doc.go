@@ -1,45 +1,47 @@
-// Package notify connects the blocking calls of a store with the changes that they wait for: Wait,
-// Watch and AwaitStream of all stores are built on it. It uses the clock that it is given, no
+// Package notify ends the blocking calls of a store when the changes occur for which they wait. All
+// stores implement Wait, Watch and AwaitStream with it. It uses the clock of the store, but no
 // database and no log.
 //
 // # Check, then wait
 //
 // A caller can query the state of a store, and it can be notified of changes. Neither is sufficient
-// alone: a caller that only queries must poll, and a caller that queries first and subscribes then
-// misses the changes in between. So every blocking call does the same, in this order:
+// alone. A caller that only queries must poll. A caller that queries before it subscribes misses
+// the changes in between. Therefore every blocking call takes these steps, in this order:
 //
 //  1. It subscribes. From now on it receives everything that is published.
 //  2. It queries the state, which includes all changes before the subscription.
 //  3. It waits for what was published since 1, and queries again.
 //
-// A change is made first and published afterwards. Either the query follows the change and returns
-// it, or the subscription preceded the publication and receives it. A call may receive a
-// notification of a change that it has seen already, and then queries once more; it never waits
-// although there is something that it would return.
+// A store publishes a change after it has made the change. So either the query follows the change
+// and returns it, or the subscription precedes the publication and receives it. A call may be
+// notified of a change that its query has returned. It then makes another query, which is harmless.
+// It never waits while there is something to return.
 //
-// A notification is a hint. Hints that have not been taken yet count as one wake, and a
-// subscription that holds too many of them drops them and queries everything. The log in the store
-// remains the truth.
+// A notification is a hint. All hints that a call has not taken cause one query. A subscription
+// with too many hints drops them and queries all its topics. The log in the store is the only
+// source of truth.
 //
 // # Parts
 //
-//   - A [Notifier] has subscriptions by topic: for Watch the run, for AwaitStream the stream.
-//     [Subscription.Await] is steps 2 and 3. All subscriptions of a topic are notified.
-//   - A [Source] delivers what other processes publish, as Redis does: the notifier subscribes to a
-//     topic at the source with the topic's first subscription, and unsubscribes some time after the
-//     last was closed. A source that can lose messages calls [Notifier.Notify] for the affected
-//     topics, and waiting calls set a patience after which they query without a notification.
-//   - A poller that only observes states, as the poller of SQLite does, calls [Notifier.Compare]:
-//     subscriptions that have seen another state query again.
-//   - [Waiters] are the idle workers of one partition. A wake for a route does not go to all of
-//     them, but to the one that has waited longest, which must then claim. If none waits, the store
-//     keeps the wake for the next. [Call] is one Wait, over the partitions of its sessions.
+//   - A [Notifier] contains subscriptions by topic. The topic is the run for Watch, and the stream
+//     for AwaitStream. [Subscription.Await] implements steps 2 and 3. All subscriptions of a topic
+//     are notified.
+//   - A [Source], such as Redis, delivers the messages of other processes. The notifier subscribes
+//     to a topic at the source when the topic gets its first subscription, and unsubscribes some
+//     time after the last subscription was closed. A source that may have lost messages calls
+//     [Notifier.Notify] for the affected topics. In addition, waiting calls set a patience after
+//     which they query without a notification.
+//   - A poller that only observes states, such as the poller of the SQLite store, calls
+//     [Notifier.Compare]. Subscriptions that have seen another state then query again.
+//   - [Waiters] contains the idle workers of one partition. A wake for a route is given to the
+//     worker that has waited longest, which must then claim. If no worker waits, the store keeps
+//     the wake for the next one. A [Call] is one call of Wait, in all partitions of its sessions.
 //
-// A store on a server where each Wait takes wakes by a query, as the scripts of Redis do, needs no
-// Waiters: it publishes wakes under a topic, and the first query gets the wake.
+// A store in which each Wait takes wakes by a query, such as the Redis store, needs no Waiters. It
+// publishes wakes under a topic, and the first query takes the wake.
 //
-// A notifier and its waiters end with the channel with which they are created: from then on every
-// blocking call returns [store.ErrClosed].
+// A notifier is created with a channel. After the channel was closed, every blocking call returns
+// [store.ErrClosed].
 //
 // Read notifier.go, subscription.go, then waiters.go, call.go and unread.go.
 package notify

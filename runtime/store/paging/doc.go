@@ -1,11 +1,11 @@
-// Package paging assembles pages of runs, for all stores: it merges sorted parts of an index, stops
-// when the page is full or the budget of the query is spent, and returns where the next page
-// continues.
+// Package paging builds pages of runs for all stores. It merges sorted parts of an index, stops
+// when the page is full or the budget of the query is exhausted, and returns the position at which
+// the next page begins.
 //
-// A store provides [Source]s: each has runs in the order of the query, and returns those after a
-// position. A [Merge] reads a few at a time from each and returns all of them in one order. The
-// store finds out which of them match, from the index or from the run, and adds the result to the
-// [Page].
+// A store provides one or more sources. A [Source] contains runs in the order of the query and
+// returns the runs after a position. A [Merge] reads a few runs at a time from each source and
+// returns all runs in a common order. The store determines which runs match, from the index or from
+// the run, and adds the result to the [Page].
 //
 //	page, err := paging.New(&q)
 //	if err != nil {
@@ -25,9 +25,10 @@
 //	}
 //	return page.Done(), nil
 //
-// A source may be read again at any time, and returns its content at that time. If a source has
-// several parts between which runs move, such as ended and unfinished runs, it must read all of
-// them as of one moment, so that no run is missed because it has moved meanwhile.
+// A source may be read several times, and each read returns the contents at that time. If a source
+// has several parts and runs move between them, such as unfinished and ended runs, it must read all
+// parts at one moment. Otherwise it could miss a run that moves during the read.
 //
-// [FailureGroups] does the same for failure groups, of which there are few.
+// [FailureGroups] builds a page of failure groups. It needs no merge, because there are few failure
+// groups.
 package paging
