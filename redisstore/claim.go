@@ -121,8 +121,8 @@ func (s *Store) ClaimRun(ctx context.Context, partition int, session store.Sessi
 	return claimed, nil
 }
 
-// Seize grants a run to the session whatever its queue state is; owned permits it to take the run
-// from another session.
+// Seize grants a run to the session whatever the queue state of the run is. If owned is set, it
+// also takes the run from another session.
 func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
 	claimed, err := s.claimNamed(ctx, scriptSeize, partition, session, token, run, flag(owned, "o"))
 	if err != nil {

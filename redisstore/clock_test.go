@@ -15,7 +15,7 @@ func (m *machine) clock() *serverClock {
 	return &serverClock{wall: func() time.Time { return m.wall }, elapsed: func() time.Duration { return m.elapsed }}
 }
 
-// pass advances both clocks.
+// pass advances both clocks by d.
 func (m *machine) pass(d time.Duration) { m.wall, m.elapsed = m.wall.Add(d), m.elapsed+d }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -85,7 +85,7 @@ func TestSTORE5_CompletedAndSleepingRunsTakeFewBytes(t *testing.T) {
 	}
 }
 
-// start starts a run and returns its ID.
+// start starts a run of workflow d and returns its ID.
 func start[In, Out any](f *fleet, d workflow.Definition[In, Out], in In) event.RunID {
 	f.t.Helper()
 	run, err := d.Start(f.ctx, f.client, in)
@@ -121,7 +121,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	ops := []struct {
 		name            string
 		do              func()
-		commands, bytes float64 // maximum per run
+		commands, bytes float64 // maximum per run of commands and of bytes sent
 	}{
 		{"create", func() {
 			for i := range creates {

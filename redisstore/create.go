@@ -80,7 +80,7 @@ func (s *Store) collecting(c *store.Create) *call {
 	}
 }
 
-// creation returns the call of the script that stores a run.
+// creation returns the call of the script that stores a new run.
 func (s *Store) creation(c *store.Create) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
 	args := append(make([]any, 0, 32), s.at(), 0)

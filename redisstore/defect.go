@@ -26,7 +26,7 @@ const (
 	inHash   = "hash"
 	inZSet   = "zset"
 	inString = "string"
-	inStream = "stream" // seen is the first entry, value the first entry to keep
+	inStream = "stream" // seen is the first entry of the stream, value the first entry to keep
 	wholeKey = "key"
 	typeOf   = "type"   // seen is the wrong type of the key; the key is removed, and value is empty
 	limits   = "limits" // all counters of limits and all limiter queues
@@ -279,7 +279,7 @@ func (e *partitionState) lookAtRun(run string) {
 	}
 }
 
-// listedAs returns the sets of open and ended runs that contain a run.
+// listedAs returns the keys of the sets of open and ended runs that contain the given run.
 func (e *partitionState) listedAs(run string) (keys []string) {
 	for _, at := range e.entries[run] {
 		if e.listed[at.key] != nil {
@@ -418,7 +418,7 @@ func (e *partitionState) lastSent() int64 {
 	return greatest
 }
 
-// lookAtOutbox compares the due time of each record with its phase.
+// lookAtOutbox reports outbox records whose due time does not correspond to their phase.
 func (e *partitionState) lookAtOutbox() {
 	due := map[string]string{} // due time by member of the set
 	for _, run := range e.judged(sortedKeys(e.sent)) {
@@ -471,7 +471,7 @@ func (e *partitionState) scanStreams() {
 	}
 }
 
-// hasRuns reports whether a run of a chain exists.
+// hasRuns reports whether any run of the chain exists.
 func (e *partitionState) hasRuns(chain string) bool {
 	if e.snap.Runs[long(chain)] != nil {
 		return true

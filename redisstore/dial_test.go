@@ -5,7 +5,8 @@ import (
 	"net"
 )
 
-// dialing dials other addresses than those that the cluster reports.
+// dialing returns a dial function that replaces the addresses that a cluster reports by the
+// addresses in through.
 func dialing(through map[string]string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if proxy, ok := through[addr]; ok {

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-// A limit on the file size has the same effect on the server as a full disk.
+// TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk proves that runs continue after the disk of the
+// server was full. A limit on the file size has the same effect on the server as a full disk.
 func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartBinary(t, patient(t), "--appendonly", "yes")
@@ -39,11 +40,11 @@ func TestSTORE4_RunsGoOnByThemselvesAfterAFullDisk(t *testing.T) {
 	}
 	server.Kill()
 	server.Restart(t)
-	says(t, server, "loading:0\r\nasync_loading") // it answers before it has loaded its data
-	sound(t, o.store)                             // the file is valid
+	says(t, server, "loading:0\r\nasync_loading") // wait until the server has loaded its data
+	sound(t, o.store)                             // the append-only file is valid
 }
 
-// patient returns a redis-server command that ignores SIGXFSZ.
+// patient returns the path of a redis-server command that ignores SIGXFSZ.
 func patient(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "redis-server")

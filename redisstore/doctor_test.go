@@ -89,7 +89,7 @@ func replicaOf(t testing.TB, master *redistest.Server) *redistest.Server {
 	return replicaThrough(t, master, master.Addr)
 }
 
-// replicaThrough is like replicaOf, with a connection through a proxy.
+// replicaThrough is like replicaOf, but the replica reaches its master through the proxy addr.
 func replicaThrough(t testing.TB, master *redistest.Server, addr string) *redistest.Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

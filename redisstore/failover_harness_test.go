@@ -78,7 +78,7 @@ func newOutage(t *testing.T, url string) *outage {
 	return o
 }
 
-// worker starts a worker with its own connections.
+// worker starts a worker that has its own connections.
 func (o *outage) worker() {
 	own := openURL(o.t, o.url)
 	o.t.Cleanup(func() { _ = own.Close() })

@@ -281,7 +281,7 @@ func labelSets(p *partition, q *store.Query) (sets []runSet) {
 	return sets
 }
 
-// labelsOf returns the codes of the labels of a run.
+// labelsOf returns the codes of the labels that a run has.
 func (v *view) labelsOf(run string) (codes []string) {
 	r := store.Record{WorkflowID: v.metaOf(run)["w"]}
 	v.extraOf(run).describe(&r)

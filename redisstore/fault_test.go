@@ -152,7 +152,7 @@ func (w *writer) publish(r *written) {
 	r.chunks = append(r.chunks, string(p.Body))
 }
 
-// chunks returns all chunks in the stream of a run.
+// chunks returns the bodies of all chunks in the stream of a run.
 func (w *writer) chunks(good *redisstore.Store, r *written) []string {
 	w.t.Helper()
 	page, err := good.ReadStream(w.ctx, store.ReadStream{Run: r.log.Run, Stream: "s", Limit: 1000})

@@ -122,7 +122,7 @@ func (g *guarded) snapshot() *store.Snapshot {
 	return snap
 }
 
-// unchanged fails the test if f changes the store.
+// unchanged calls f and fails the test if f has changed the store.
 func (g *guarded) unchanged(what string, f func()) {
 	g.t.Helper()
 	before := g.snapshot()

@@ -214,7 +214,7 @@ func members(set *redis.ZSliceCmd) []string {
 	return all
 }
 
-// senders returns the runs with outbox records.
+// senders returns the runs that have outbox records.
 func (v *view) senders() []string {
 	var all []string
 	for _, member := range members(v.outbox) {

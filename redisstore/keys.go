@@ -175,7 +175,7 @@ func code(kind, name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// codeSize is the length of a code.
+// codeSize is the number of characters of a code.
 const codeSize = 16
 
 func routeCode(c store.Route) string { return code("class", routeName(c)) }

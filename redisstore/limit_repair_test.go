@@ -308,7 +308,7 @@ func (s *limitScene) damage(name string) {
 // metaOfHolder returns the metadata key of a run that holds a permit of gpu.
 func (s *limitScene) metaOfHolder() string { return s.meta(short(s.held[0].Run)) }
 
-// anyWaiting returns a waiting run with its limiter queue and position.
+// anyWaiting returns a run that waits for permits, the ID of its limiter queue, and its position.
 func (s *limitScene) anyWaiting() (run, line, place string) {
 	s.t.Helper()
 	for _, id := range s.st.must(s.t, s.st.client.HKeys(s.ctx, s.limiterQueues())) {

@@ -57,11 +57,11 @@ const (
 	DefaultWaitTimeout = time.Second
 )
 
-// Config configures a store. Open uses the zero value.
+// Config configures a store. Open uses the zero value, changed by the parameters of the URL.
 type Config struct {
-	// Prefix is the prefix of all keys and channels; their names begin with it in braces. An empty
-	// Prefix means DefaultPrefix. Stores with different prefixes are independent of each other. The
-	// prefix must not contain braces or white space.
+	// Prefix is the prefix of the names of all keys and channels, which begin with the prefix in
+	// braces. An empty Prefix means DefaultPrefix. Stores with different prefixes are independent
+	// of each other. Prefix must not contain braces or white space.
 	Prefix string
 	// Partitions is the number of partitions, each of which is in one slot of a cluster. 0 means
 	// DefaultPartitions. The first store with a prefix fixes the number permanently, and a store
@@ -185,7 +185,7 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 }
 
-// enterPartition is like enter, and returns the partition with the given number.
+// enterPartition is like enter, but also returns the partition with the given number.
 func (s *Store) enterPartition(ctx context.Context, number int) (*partition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (c *serverClock) AfterFunc(d time.Duration, f func()) func() bool {
 }
 
 const (
-	// clockAge is the interval between readings of the server's clock.
+	// clockAge is the time after which the clock of the server is read again.
 	clockAge = 30 * time.Second
 	// clockJump is the difference between the wall clock and the monotonic clock above which the
 	// clock of the server is read at once. Such a difference occurs if the machine was suspended,

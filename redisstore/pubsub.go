@@ -139,7 +139,7 @@ func (p *pubsub) receive() {
 	}
 }
 
-// renew replaces the connection after a delay.
+// renew replaces the connection after a delay of 100 ms.
 func (p *pubsub) renew() {
 	timer := time.NewTimer(100 * time.Millisecond)
 	defer timer.Stop()

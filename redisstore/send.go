@@ -146,7 +146,8 @@ func sizeOf(calls []*call) int {
 	return n
 }
 
-// queue adds scripts to a pipeline.
+// queue adds the commands of scripts to a pipeline. If whole is set, it sends the text of each
+// script, otherwise the hash.
 func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) {
 	type kind struct {
 		script *script
@@ -287,7 +288,7 @@ func (s *Store) transact(ctx context.Context, p *partition, read func(tx redis.P
 	return s.transactOn(ctx, s.client, p, read, counts)
 }
 
-// transactOn is like transact, with the given client.
+// transactOn is like transact, but uses the given client.
 func (s *Store) transactOn(ctx context.Context, client redis.Cmdable, p *partition, read func(tx redis.Pipeliner), counts func(error) bool) error {
 	if err := s.prepare(ctx, p); err != nil {
 		return err

@@ -24,13 +24,13 @@ type partitionState struct {
 	snap    *store.Snapshot
 	defects []store.Defect
 
-	blocked        map[string]*redis.StringSliceCmd // by route
-	noted          map[string]*redis.IntCmd         // by run
+	blocked        map[string]*redis.StringSliceCmd // members by route
+	noted          map[string]*redis.IntCmd         // number of step data by run
 	chains         *redis.MapStringStringCmd
 	latestOfChains *redis.MapStringStringCmd
 	counter        *redis.StringCmd
 	format         *redis.StringCmd
-	entries        map[string][]entry // by run
+	entries        map[string][]entry // entries that refer to the run, by run
 	named          map[string][]entry // entries of workflow IDs that refer to the run, by run
 	indexed        map[string][]indexed
 	misplaced      map[string]bool   // runs with a wrong creation time in the set of a label
@@ -491,7 +491,7 @@ func (e *partitionState) outdated() map[string]bool {
 	return old
 }
 
-// frames returns the log of a run.
+// frames returns the frames of the log of a run.
 func (e *partitionState) frames(run string) [][]byte {
 	if l := e.logs[run]; l != nil {
 		return l.frames

@@ -34,7 +34,7 @@ func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fe
 	return nil
 }
 
-// StepData returns the step data of a run.
+// StepData returns the step data of a run by key.
 func (s *Store) StepData(ctx context.Context, run event.RunID) (map[string][]byte, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ func TestRUN15_ThousandsOfFollowersShareTheConnectionsOfTheStore(t *testing.T) {
 	}
 }
 
-// awaits blocks until a stream has more than after chunks.
+// awaits blocks until the stream has a chunk with an index greater than after.
 func awaits(ctx context.Context, st *redisstore.Store, run event.RunID, stream string, after uint64) error {
 	for {
 		page, err := st.ReadStream(ctx, store.ReadStream{Run: run, Stream: stream, Limit: -1})

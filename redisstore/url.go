@@ -172,7 +172,8 @@ func checkParameters(u *url.URL, kind, written string) error {
 	return nil
 }
 
-// queueStateOf returns the position of a parameter in a query, counted from 1.
+// queueStateOf returns the position of the parameter name in a query, counted from 1. The name may
+// be escaped in the query.
 func queueStateOf(name, query string) int {
 	return 1 + slices.IndexFunc(strings.Split(query, "&"), func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")

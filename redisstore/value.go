@@ -92,7 +92,7 @@ func packFence(f store.Fence) []byte {
 // packNumber encodes a number in eight bytes, as in a header.
 func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// pack encodes the header in its stored form.
+// pack returns the stored form of the header.
 func (h *header) pack() string {
 	b := h.appendGuard(make([]byte, 0, headerSize))
 	b = append(b, statusByte(h.status), h.flags)
@@ -197,7 +197,7 @@ func packStatus(s event.Status) string {
 	return string([]byte{statusByte(s)})
 }
 
-// checkStatus returns an error for a status that has no stored form.
+// checkStatus returns an error if s has no stored form.
 func checkStatus(run event.RunID, s event.Status) error {
 	if s != "" && statusByte(s) == 0 {
 		return fmt.Errorf("write run %s: status %q is none that this release knows", run, s)
@@ -259,7 +259,7 @@ func (x *extra) pack() string {
 // packText returns s preceded by its length.
 func packText(s string) string { return strconv.Itoa(len(s)) + ":" + s }
 
-// describe copies x into a record.
+// describe sets the fields of r for which x contains values.
 func (x *extra) describe(r *store.Record) {
 	r.Tags = x.tags
 	if x.workflowID != "" {

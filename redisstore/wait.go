@@ -51,7 +51,7 @@ func (s *Store) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 type waiting struct {
 	s      *Store
 	parts  []*partitionWait
-	routes map[string]bool // by code
+	routes map[string]bool // codes of the routes of the Wait
 	until  time.Time
 	hinted bool // wakes are taken by claims and not by probes
 	woken  store.Woken
@@ -63,7 +63,7 @@ type waiting struct {
 	incomplete bool
 }
 
-// partitionWait is the part of a Wait in one partition.
+// partitionWait is the state of a Wait in one partition.
 type partitionWait struct {
 	p       *partition
 	session string
@@ -135,7 +135,7 @@ func (a *waiting) who() string {
 	return b.String()
 }
 
-// topics returns the channels of the Wait.
+// topics returns the channels to which the Wait subscribes.
 func (a *waiting) topics() []string {
 	var all []string
 	for _, part := range a.parts {
@@ -277,7 +277,7 @@ func (a *waiting) follow(hints []hint) (sure []*partitionWait) {
 			sure, part.wakes = append(sure, part), nil // the probe takes the wakes of the partition
 			continue
 		}
-		for _, h := range hints { // in the order in which scripts have published them
+		for _, h := range hints { // the hints are in the order of publication
 			if h.Topic == part.p.hints() {
 				a.receive(part, h.Body)
 			}
@@ -378,8 +378,9 @@ func (a *waiting) claim(p *partition, there bool) {
 	}
 }
 
-// learn handles the next due time from a probe. If the caller of Wait has given no end, the first
-// probe determines known.
+// learn handles the next due time that a probe has returned. It reports the partition as Sooner if
+// the due time is before known. If the caller of Wait has set no end time, the first due time
+// becomes known and is not reported.
 func (part *partitionWait) learn(woken *store.Woken, next int64) {
 	switch {
 	case part.known == 0:
@@ -466,7 +467,7 @@ const (
 	// probeApart is the average distance between delayed probes. It is about the duration of a
 	// probe and a claim. If no session probes at once, the first delayed probe follows soon.
 	probeApart = time.Millisecond
-	// probeLatest is the maximum delay of a probe.
+	// probeLatest is the maximum delay of a probe after a wake.
 	probeLatest = 250 * time.Millisecond
 	// probeMemory is the weight of the latest probe in the estimate after many probes. The first
 	// probes have a greater weight, so that a hundred workers that start at the same time have good

@@ -22,8 +22,8 @@ type idleSession struct {
 	claims atomic.Int64
 }
 
-// idleSessions opens n sessions. The first one probes at once, and the others after the delay
-// others.
+// idleSessions opens n sessions. The first session probes at once, and each other session probes
+// after the duration others.
 func idleSessions(e *waitingStore, server *redistest.Server, n int, others time.Duration) (all []*idleSession) {
 	e.t.Helper()
 	for i := range n {

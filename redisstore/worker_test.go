@@ -97,7 +97,8 @@ func newClient(st *redisstore.Store) *workflow.Client {
 	return workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 }
 
-// work starts a worker on its own store and returns a function that stops it.
+// work starts a worker on the store st and returns a function that stops it. step replaces the code
+// of the steps.
 func (f *fleet) work(st *redisstore.Store, cfg worker.Config, step stepFunc) (stop func()) {
 	f.t.Helper()
 	client := newClient(st)

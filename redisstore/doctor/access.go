@@ -110,8 +110,8 @@ func checkCommands(ctx context.Context, n *node) []store.Finding {
 	return orFine(n.judge(trials), fmt.Sprintf("%d commands are allowed, on %d partitions", len(used), len(n.parts)))
 }
 
-// discarded queues commands in a transaction and discards it. It returns the error of the
-// transaction or of the connection.
+// discarded queues the commands of trials in a transaction and discards it. It returns an error if
+// the server refuses MULTI or DISCARD or if the connection fails.
 func (n *node) discarded(ctx context.Context, trials []*trial) error {
 	pipe := n.client.Pipeline()
 	multi := once{redis.NewCmd(ctx, "multi")}
@@ -128,7 +128,7 @@ func (n *node) discarded(ctx context.Context, trials []*trial) error {
 	return discard.Err()
 }
 
-// judge groups the refused commands by the error of the server.
+// judge returns one finding for each error with which the server has refused commands.
 func (n *node) judge(trials []*trial) []store.Finding {
 	var reasons []string
 	refused := map[string][]*trial{}
@@ -156,7 +156,7 @@ func (n *node) judge(trials []*trial) []store.Finding {
 	return findings
 }
 
-// kind returns the first word of a server error.
+// kind returns the first word of an error of the server, such as NOPERM.
 func kind(err error) string {
 	word, _, _ := strings.Cut(err.Error(), " ")
 	return word

@@ -21,7 +21,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Target is the store to examine.
+// Target contains the properties of a store that the doctor needs to examine it.
 type Target struct {
 	Client       redis.UniversalClient
 	Prefix       string // prefix of the keys of the store
@@ -47,7 +47,8 @@ type Partition struct {
 	Hints          string // channel for hints to waiting processes
 }
 
-// Script is a script of the store as it is sent to the server.
+// Script is a script of the store as it is sent to the server. SHA is the hash by which the server
+// identifies it.
 type Script struct{ Name, Text, SHA string }
 
 // check is one check of a server. The look function leaves Check and Node of its findings empty;
@@ -139,7 +140,7 @@ func (t *Target) nodes(ctx context.Context) ([]*node, error) {
 	return nodes, nil
 }
 
-// examine makes all checks on a server.
+// examine makes all checks on the server and returns their findings.
 func (n *node) examine(ctx context.Context) []store.Finding {
 	n.read(ctx)
 	if n.down != nil {

@@ -27,7 +27,7 @@ func checkPersistence(_ context.Context, n *node) []store.Finding {
 	return findings
 }
 
-// appended examines the settings of the append-only file.
+// appended judges the settings of the append-only file.
 func (n *node) appended() []store.Finding {
 	var findings []store.Finding
 	if n.says["aof_last_write_status"] == "err" {

@@ -95,7 +95,7 @@ func (v *CatalogVersion) Same(o *CatalogVersion) bool {
 // CatalogEntry contains the descriptions of a workflow by its builds.
 type CatalogEntry struct {
 	Workflow string
-	Versions []CatalogVersion // different descriptions, newest first; 1 to MaxCatalogVersions
+	Versions []CatalogVersion // different descriptions, newest first; at least 1 and at most MaxCatalogVersions
 }
 
 // MaxCatalogVersions is the maximum number of descriptions of a workflow that are kept. Builds that

@@ -58,7 +58,7 @@ type PermanentError interface {
 	Permanent() bool
 }
 
-// Unknown reports whether it is unknown, because of err, whether the operation was executed. If so,
+// Unknown reports whether err means that the operation may or may not have been executed. If so,
 // the caller may repeat the operation with the same arguments. Unknown returns false for nil, for
 // the errors of this package, and for a [PermanentError] whose Permanent method returns true.
 func Unknown(err error) bool {
@@ -198,7 +198,7 @@ func (e *TerminalError) Error() string { return fmt.Sprintf("run %s is %s", e.Ru
 // VersionError reports that this release does not support the format version of a store. Nothing
 // was changed.
 type VersionError struct {
-	What       string // store, such as the path of a file
+	What       string // the store, such as the path of its file
 	Got, Known int
 }
 
@@ -220,7 +220,7 @@ func (e *VersionError) Fix() string {
 
 // MissingError reports that [OpenExisting] found no store.
 type MissingError struct {
-	What string // store, such as the path of a file
+	What string // the store, such as the path of its file
 }
 
 // Permanent returns true, because waiting does not help.
@@ -236,8 +236,8 @@ func (e *MissingError) Fix() string {
 
 // ReadOnlyError reports that a change was refused because the store can only be read.
 type ReadOnlyError struct {
-	What string // store, such as the path of a file
-	Op   string // requested operation, such as "start runs"
+	What string // the store, such as the path of its file
+	Op   string // the requested operation, such as "start runs"
 }
 
 // Permanent returns true, because waiting does not help.

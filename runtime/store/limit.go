@@ -355,7 +355,7 @@ func CheckShare(fair string, share int) error {
 	return CheckName("fair key", fair)
 }
 
-// Weight returns the share of the run, or 0 if it has no fairness key.
+// Weight returns the effective share of the run: at least 1, or 0 if the run has no fairness key.
 func (c *Create) Weight() int {
 	if c.Fair == "" {
 		return 0

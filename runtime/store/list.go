@@ -143,7 +143,7 @@ func (l Label) String() string {
 	return fmt.Sprintf("tag %q=%q", l.Tag, l.Value)
 }
 
-// Labels returns the labels of a run.
+// Labels returns the workflow ID and the tags of the run as labels.
 func (r *Record) Labels() []Label { return labels(r.WorkflowID, r.Tags) }
 
 // Labels returns the labels that a run must have to be selected by the query.

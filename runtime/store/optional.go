@@ -137,7 +137,7 @@ type AuditEntry struct {
 	Epoch      uint64 // epoch before the intervention
 }
 
-// Reason is the reason of an intervention.
+// Reason is the cause of an intervention, such as [ReasonExpiredClaim].
 type Reason string
 
 // Reasons that this release uses.
@@ -156,7 +156,7 @@ type Inspector interface {
 	Inspect(ctx context.Context) (*Snapshot, error)
 }
 
-// Snapshot is the whole state of a store.
+// Snapshot is the complete and consistent state of a store.
 type Snapshot struct {
 	Now  time.Time
 	Runs map[event.RunID]*RunState
@@ -248,7 +248,8 @@ type RunState struct {
 	Incompatible []SessionID
 }
 
-// Lease is the lease of a session.
+// Lease is the right of a session to own runs until the time Expires, with the properties of the
+// session.
 type Lease struct {
 	Session     SessionID
 	Partition   int

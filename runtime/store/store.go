@@ -111,7 +111,8 @@ type Store interface {
 	Close() error
 }
 
-// QueueState is the queue state of a run. A run has exactly one.
+// QueueState determines whether a run is ready, owned, waiting or ended. Each run has exactly one
+// queue state.
 type QueueState uint8
 
 // Unused determines what happens to the permits of a run that parks without having begun anything
