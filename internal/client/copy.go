@@ -153,7 +153,7 @@ func (b *builder) scan(p *load.Package, title string) *scan {
 var kept = map[string]bool{
 	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "IsZero": true,
 	"String": true, "Error": true, "Format": true, "GoString": true, "Unwrap": true, "Is": true, "As": true,
-	"MarshalJSONTo": true, "UnmarshalJSONFrom": true, "AppendText": true, "MarshalFailure": true, "UnmarshalFailure": true,
+	"MarshalJSONTo": true, "UnmarshalJSONFrom": true, "AppendText": true,
 }
 
 // methodsOf returns the methods of a type that are copied with the type.

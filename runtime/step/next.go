@@ -108,8 +108,8 @@ func (e *TransitionsError) Error() string {
 		"or raise max= on its //flow:machine", e.Machine, e.Max, e.Next)
 }
 
-// MarshalFailure returns the stored form of e.
-func (e *TransitionsError) MarshalFailure() *event.Failure {
+// storeTransitions returns the stored form of e.
+func storeTransitions(e *TransitionsError) *event.Failure {
 	data, _ := json.Marshal(*e) //nolint:musttag // logs have it under the names of the fields; strings and numbers always encode
 	return &event.Failure{Code: event.CodeTransitions, Type: wireTransitions, Message: e.Error(), Data: data}
 }
@@ -118,6 +118,7 @@ const wireTransitions = "flowgen.TransitionsError"
 
 func init() {
 	failure.RegisterType(reflect.TypeFor[*TransitionsError](), wireTransitions)
+	failure.RegisterForm(storeTransitions, nil)
 	engine.NextOf = func(next any) (machine.Next, error) {
 		return next.(interface {
 			transition() (machine.Next, error)

@@ -375,13 +375,13 @@ func (e *RefusedError) Is(target error) bool {
 // did.
 func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
 
-// MarshalFailure returns the stored form of e.
-func (e *RefusedError) MarshalFailure() *event.Failure {
+// storeRefused returns the stored form of e.
+func storeRefused(e *RefusedError) *event.Failure {
 	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
 }
 
-// UnmarshalFailure sets e from the result of MarshalFailure.
-func (e *RefusedError) UnmarshalFailure(f *event.Failure) error {
+// loadRefused sets e from a result of storeRefused.
+func loadRefused(e *RefusedError, f *event.Failure) error {
 	s, cause, err := storedIn(f)
 	*e = RefusedError{Run: s.Run, Ask: s.Ask, Ended: s.Ended, failure: cause}
 	e.Reason = strings.TrimPrefix(f.Message, e.head())
@@ -413,13 +413,13 @@ func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, targe
 // did.
 func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target) }
 
-// MarshalFailure returns the stored form of e.
-func (e *AnswerError) MarshalFailure() *event.Failure {
+// storeAnswer returns the stored form of e.
+func storeAnswer(e *AnswerError) *event.Failure {
 	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
 }
 
-// UnmarshalFailure sets e from the result of MarshalFailure.
-func (e *AnswerError) UnmarshalFailure(f *event.Failure) error {
+// loadAnswer sets e from a result of storeAnswer.
+func loadAnswer(e *AnswerError, f *event.Failure) error {
 	s, cause, err := storedIn(f)
 	*e = AnswerError{Run: s.Run, Ask: s.Ask, Code: s.Code, failure: cause}
 	e.Reason = strings.TrimPrefix(f.Message, e.head())

@@ -114,6 +114,13 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
 	failure.RegisterType(reflect.TypeFor[*InvalidError](), wireInvalid)
 	failure.RegisterType(reflect.TypeFor[*DeadlockError](), replay.TypeDeadlock)
+	failure.RegisterForm(storeStep, loadStep)
+	failure.RegisterForm(storeRun, loadRun)
+	failure.RegisterForm(storePayload, loadPayload)
+	failure.RegisterForm(storeRefused, loadRefused)
+	failure.RegisterForm(storeAnswer, loadAnswer)
+	failure.RegisterForm(storeTokenConflict, nil)
+	failure.RegisterForm(storeRefusal, nil)
 	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
 	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
 	failure.RegisterSentinel("flowgen.ErrHookAnswered", ErrHookAnswered)
@@ -234,8 +241,8 @@ type storedStepError struct {
 	Code     string `json:"code"`
 }
 
-// MarshalFailure returns the stored form of e.
-func (e *StepError) MarshalFailure() *event.Failure {
+// storeStep returns the stored form of e.
+func storeStep(e *StepError) *event.Failure {
 	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // strings and numbers always encode
 	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
 	if e.failure != nil {
@@ -244,8 +251,8 @@ func (e *StepError) MarshalFailure() *event.Failure {
 	return f
 }
 
-// UnmarshalFailure restores e from the result of MarshalFailure.
-func (e *StepError) UnmarshalFailure(f *event.Failure) error {
+// loadStep sets e from a result of storeStep.
+func loadStep(e *StepError, f *event.Failure) error {
 	var s storedStepError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
 		return err
@@ -322,8 +329,8 @@ func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
 //	}
 func (e *RunError) Unwrap() error { return storedError(e.failure) }
 
-// MarshalFailure returns the stored form of e.
-func (e *RunError) MarshalFailure() *event.Failure {
+// storeRun returns the stored form of e.
+func storeRun(e *RunError) *event.Failure {
 	// Reason is not stored separately because it is part of the message.
 	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}) // strings always encode
 	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
@@ -343,8 +350,8 @@ type storedRunError struct {
 	NotUndone []string `json:"notUndone,omitempty"`
 }
 
-// UnmarshalFailure restores e from the result of MarshalFailure.
-func (e *RunError) UnmarshalFailure(f *event.Failure) error {
+// loadRun sets e from a result of storeRun.
+func loadRun(e *RunError, f *event.Failure) error {
 	var s storedRunError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
 		return err

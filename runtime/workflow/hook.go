@@ -261,8 +261,8 @@ func (e *TokenConflictError) Error() string {
 	return fmt.Sprintf("open hook: its token is in use by a hook of run %s", e.Holder)
 }
 
-// MarshalFailure returns the stored form of e.
-func (e *TokenConflictError) MarshalFailure() *event.Failure {
+// storeTokenConflict returns the stored form of e.
+func storeTokenConflict(e *TokenConflictError) *event.Failure {
 	data, _ := json.Marshal(e) // Marshal cannot fail for strings
 	return &event.Failure{Code: event.CodeRefused, Type: wireConflict, Message: e.Error(), Data: data}
 }

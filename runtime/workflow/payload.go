@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -49,8 +48,8 @@ func (e *PayloadError) Error() string {
 // Unwrap returns the error of the encoder or decoder.
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// MarshalFailure returns the stored form of e.
-func (e *PayloadError) MarshalFailure() *event.Failure {
+// storePayload returns the stored form of e.
+func storePayload(e *PayloadError) *event.Failure {
 	data, _ := json.Marshal(storedPayloadError{e.What, e.Size, e.Limit}) // Marshal cannot fail for strings and numbers
 	f := &event.Failure{Code: event.CodePayload, Type: wirePayloadError, Message: e.Error(), Data: data}
 	if e.Err != nil {
@@ -65,8 +64,8 @@ type storedPayloadError struct {
 	Limit int    `json:"limit"`
 }
 
-// UnmarshalFailure sets e from the result of MarshalFailure.
-func (e *PayloadError) UnmarshalFailure(f *event.Failure) error {
+// loadPayload sets e from a result of storePayload.
+func loadPayload(e *PayloadError, f *event.Failure) error {
 	var s storedPayloadError
 	if err := json.Unmarshal(f.Data, &s); err != nil {
 		return err
@@ -168,8 +167,6 @@ func decode(what string, data []byte, into any) (err error) {
 	}
 	return nil
 }
-
-var _ failure.Unmarshaler = (*PayloadError)(nil)
 
 // decodeInput decodes the result of encodeInput. all is false if the stored data has fields that
 // the type of into does not have.

@@ -205,7 +205,7 @@ func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same
 	}
 	e := &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Key: key, Code: op.Failure.Code, failure: op.Failure, cause: op.Canceled}
 	var stored StepError
-	if op.Failure.Type == wireStepError && stored.UnmarshalFailure(op.Failure) == nil {
+	if op.Failure.Type == wireStepError && loadStep(&stored, op.Failure) == nil {
 		e.Attempts, e.Code, e.failure = stored.Attempts, stored.Code, stored.failure
 	}
 	return nil, e

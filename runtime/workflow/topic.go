@@ -275,8 +275,8 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Is(target error) bool { return failure.Is(e.failure, target) }
 func (e *refusedError) As(target any) bool   { return failure.As(e.failure, target) }
 
-// MarshalFailure returns the stored form of e.
-func (e *refusedError) MarshalFailure() *event.Failure {
+// storeRefusal returns the stored form of e.
+func storeRefusal(e *refusedError) *event.Failure {
 	return &event.Failure{Code: event.CodeRefused, Message: e.Error(), Causes: []*event.Failure{e.failure}}
 }
 

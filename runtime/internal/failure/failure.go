@@ -8,7 +8,6 @@ package failure
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -16,23 +15,19 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Marshaler is implemented by errors that define their stored form.
-type Marshaler interface {
-	MarshalFailure() *event.Failure
-}
-
-// Unmarshaler is implemented by pointer types that can be decoded from a failure that
-// MarshalFailure has returned.
-type Unmarshaler interface {
-	UnmarshalFailure(f *event.Failure) error
+// form converts the errors of a type to a stored form of their own and back.
+type form struct {
+	marshal   func(err error) *event.Failure
+	unmarshal func(into any, f *event.Failure) error // nil: the value is decoded as JSON
 }
 
 var registry = struct {
 	sync.RWMutex
 	types     map[reflect.Type]string
+	forms     map[reflect.Type]form
 	sentinels map[error]*sentinel
 	known     []known // sorted by name; replaced and never modified
-}{types: map[reflect.Type]string{}, sentinels: map[error]*sentinel{}}
+}{types: map[reflect.Type]string{}, forms: map[reflect.Type]form{}, sentinels: map[error]*sentinel{}}
 
 // RegisterType gives an error type a wire name. Two types may have the same name, so that a copy of
 // the type in a client package can represent the original.
@@ -40,6 +35,33 @@ func RegisterType(t reflect.Type, name string) {
 	registry.Lock()
 	defer registry.Unlock()
 	registry.types[t] = name
+}
+
+// RegisterForm defines the stored form of the errors of type *T. Unmarshal sets its first parameter
+// from a failure that marshal has returned; if it is nil, As decodes the data of the failure as
+// JSON. As finds only types that are also registered by [RegisterType].
+func RegisterForm[T any, E interface {
+	*T
+	error
+}](marshal func(E) *event.Failure, unmarshal func(E, *event.Failure) error) {
+	f := form{marshal: func(err error) *event.Failure { return marshal(err.(E)) }} //nolint:errorlint // the type is the key of the form
+	if unmarshal != nil {
+		f.unmarshal = func(into any, f *event.Failure) error { return unmarshal(into.(E), f) }
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	registry.forms[reflect.TypeFor[E]()] = f
+}
+
+// formOf returns the registered form of a type, or a zero form.
+func formOf(t reflect.Type) form {
+	registry.RLock()
+	defer registry.RUnlock()
+	return registry.forms[t]
+}
+
+func init() {
+	RegisterForm(func(e *StoredError) *event.Failure { return e.F }, nil)
 }
 
 // Encode returns the stored form of err. The caller may change the result, but not its causes,
@@ -105,16 +127,16 @@ func hashable(err error) bool {
 	return reflect.TypeOf(err).Comparable() && reflect.ValueOf(err).Comparable()
 }
 
-// marshal returns the result of MarshalFailure. It returns nil if the error has no such method or
-// is a nil pointer.
+// marshal returns the stored form of an error whose type has a registered form. It returns nil for
+// other types and for a nil pointer.
 func marshal(err error) (f *event.Failure) {
 	defer func() {
 		if recover() != nil {
 			f = nil
 		}
 	}()
-	if m, ok := err.(Marshaler); ok {
-		f = m.MarshalFailure()
+	if r := formOf(reflect.TypeOf(err)); r.marshal != nil {
+		f = r.marshal(err)
 	}
 	return f
 }
@@ -241,8 +263,8 @@ func decode(f *event.Failure, t reflect.Type, into reflect.Value) (ok bool) {
 	p := reflect.New(t)
 	if t.Kind() == reflect.Pointer {
 		p.Elem().Set(reflect.New(t.Elem()))
-		if u, ok := reflect.TypeAssert[Unmarshaler](p.Elem()); ok {
-			if u.UnmarshalFailure(f) != nil {
+		if r := formOf(t); r.unmarshal != nil {
+			if r.unmarshal(p.Elem().Interface(), f) != nil {
 				return false
 			}
 			into.Set(p.Elem())
@@ -281,14 +303,25 @@ func (e *StoredError) Is(target error) bool { return Is(e.F, target) }
 // As sets target if the stored error has the wire name of target's type.
 func (e *StoredError) As(target any) bool { return As(e.F, target) }
 
-// MarshalFailure returns the stored form unchanged.
-func (e *StoredError) MarshalFailure() *event.Failure { return e.F }
-
-// CodeOf returns the code of the first stored error in err's chain, or "".
+// CodeOf returns the code of the first error in err's tree whose type has a registered form, or "".
 func CodeOf(err error) string {
-	var m Marshaler
-	if errors.As(err, &m) {
-		return m.MarshalFailure().Code
+	if f := firstStored(err); f != nil {
+		return f.Code
 	}
 	return ""
+}
+
+func firstStored(err error) *event.Failure {
+	if err == nil {
+		return nil
+	}
+	if f := marshal(err); f != nil {
+		return f
+	}
+	for _, cause := range causes(err) {
+		if f := firstStored(cause); f != nil {
+			return f
+		}
+	}
+	return nil
 }

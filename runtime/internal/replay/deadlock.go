@@ -80,8 +80,10 @@ func (e *DeadlockError) Error() string {
 	return b.String()
 }
 
-// MarshalFailure returns the stored form.
-func (e *DeadlockError) MarshalFailure() *event.Failure {
+func init() { failure.RegisterForm((*DeadlockError).stored, nil) }
+
+// stored returns the stored form of e.
+func (e *DeadlockError) stored() *event.Failure {
 	data, _ := json.Marshal(e) // encoding strings and numbers cannot fail
 	return &event.Failure{Code: event.CodeDeadlock, Type: TypeDeadlock, Message: failure.Cut(e.Error(), failure.MaxText), Data: data}
 }
@@ -260,7 +262,7 @@ func (r *Run) deadlockFailure(knots []*Branch) *event.Failure {
 			add(n.item, false)
 		}
 	}
-	return e.MarshalFailure()
+	return e.stored()
 }
 
 // describe returns a description of the awaited object. branches are the paths of the awaited
