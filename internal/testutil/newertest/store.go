@@ -23,8 +23,8 @@ type Store struct {
 	known event.Type
 }
 
-// New returns a store of the newer release. Events of the type known are stored with the number
-// Type.
+// New returns a store of the newer release. It stores events of the type known under the number
+// [Type].
 func New(st store.Store, known event.Type) *Store { return &Store{st, known} }
 
 // Unwrap returns the underlying store.

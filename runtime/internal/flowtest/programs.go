@@ -85,8 +85,8 @@ type NegativeError struct{ N int }
 // Error returns a text that contains the number.
 func (e *NegativeError) Error() string { return fmt.Sprintf("%d is negative", e.N) }
 
-// Trip is the input of [Trips]. A trip books Things things, each with a compensation, and then ends
-// in the way of End.
+// Trip is the input of [Trips]. A trip makes a number of bookings, each with a compensation. Things
+// is this number, and End determines how the trip ends.
 type Trip struct {
 	Things int    `json:"things"`
 	End    string `json:"end"`
@@ -176,7 +176,7 @@ func (w *World) Seqs(run Follows, opts ...workflow.ReadOption) []uint64 {
 	return all
 }
 
-// UpTo returns the numbers from from to to.
+// UpTo returns all numbers between from and to, inclusive.
 func UpTo(from, to uint64) []uint64 {
 	var all []uint64
 	for n := from; n <= to; n++ {

@@ -19,7 +19,7 @@ import (
 // holed is a store that has lost some frames of each log. It returns the other frames.
 type holed struct {
 	store.Store
-	from, to uint64 // the lost frames are those from from to to
+	from, to uint64 // first and last lost frame
 	loads    int
 }
 

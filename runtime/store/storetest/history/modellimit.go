@@ -212,8 +212,8 @@ func (m *model) holdBack(uses []store.Use, d time.Duration) {
 	}
 }
 
-// moves changes the permits of a run whose state changes to to. A run gets permits with its owner.
-// It returns them when the owner leaves, or at its end if Whole is set. A run that parks loses its
+// moves changes the permits of a run that enters the state to. A run gets permits with its owner. It
+// returns them when the owner leaves, or at its end if Whole is set. A run that parks loses its
 // position. [L2, L3]
 func (m *model) moves(r *modelRun, to store.QueueState) {
 	from := r.QueueState
