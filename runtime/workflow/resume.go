@@ -19,10 +19,10 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// tokenMark separates the run ID from the secret in a token.
+// tokenMark separates the run ID from the random part of a token.
 const tokenMark = "."
 
-// secretSize is the length of the secret in a token.
+// secretSize is the length of the random part of a token.
 const secretSize = 22
 
 // checkToken returns an error if a user-defined token is not valid.
@@ -41,7 +41,8 @@ func badToken(token, why string) error {
 	return &InvalidError{What: "token", Value: fmt.Sprintf("%.*s", maxName, token), Reason: why}
 }
 
-// runOf returns the run whose ID is part of a token made by the runtime.
+// runOf returns the run whose ID a token contains. made is false for a user-defined token, which
+// contains no run ID.
 func runOf(token string) (run RunID, made bool, err error) {
 	if !strings.HasPrefix(token, event.PrefixRun+"_") {
 		return "", false, checkToken(token)
@@ -54,35 +55,36 @@ func runOf(token string) (run RunID, made bool, err error) {
 	return run, true, nil
 }
 
-// Send delivers a payload to the run that has the hook with this token. When it returns nil the
-// payload is durable, and is kept until the run takes it. With an [IdempotencyKey] it arrives once,
-// regardless of how often and from where it is sent, even if the run or its continuation opens its
-// user-defined token again.
+// Send delivers a payload to the run that has the hook with this token. When it returns nil, the
+// payload is durable, and it is kept until the code of the run receives it. With an
+// [IdempotencyKey], the payload arrives once, regardless of the number of sends and their senders,
+// even if the run or its continuation opens a hook with the same user-defined token again.
 //
 // If the run closes the hook while a payload arrives, the payload is refused if the store already
-// has the closing event. Otherwise it is accepted, and the run, which cannot take it any more,
-// records a hook_missed event and lists it as unread in its last event: a payload is never lost
-// silently.
+// has the closing event. Otherwise it is accepted, although the code cannot receive it. In that
+// case the run records a hook_missed event and lists the payload as unread in its last event, so
+// that no payload is lost silently.
 //
-// A payload that does not fit the type with which the run opened the hook is refused with a
-// *[PayloadError], and nothing is sent. The types differ if the programs differ, or if the token
-// belongs to a hook of the same name in another program. If only a method of the type can detect
-// the error, such as an UnmarshalJSON, it is detected when the payload arrives at the run: the
-// payload is skipped, recorded as hook_missed and logged, like one for a closed hook. It never
-// fails the run.
+// If a payload does not match the type with which the run opened the hook, Send returns a
+// *[PayloadError] and sends nothing. The types differ if the programs differ, or if the token
+// belongs to a hook of the same name in another program. An error that only a method of the type
+// can detect, such as UnmarshalJSON, is detected when the payload arrives at the run. The run then
+// skips the payload, records it as hook_missed and logs it. The run does not fail.
 //
-// A hook opened by a step, see step.Later, accepts one payload: the result of the attempt, which
-// completes the step. The first accepted payload, or failure sent by [Hook.Fail], counts.
-// Repeating it, or sending anything with the same IdempotencyKey, returns nil; anything else
-// returns an error that matches both ErrHookAnswered and ErrHookDisposed. The hook is closed when
-// its attempt is over, because it timed out, the step was canceled, or its code ended it. A result
-// that is accepted at that moment may be too late: then it is recorded as for other hooks.
+// A hook opened by a step, see step.Later, accepts one outcome of the attempt: a payload, which
+// completes the step, or a failure sent by [Hook.Fail]. Only the first accepted outcome counts.
+// Send returns nil if it repeats that outcome or has the same IdempotencyKey. Any other outcome is
+// refused with an error that matches both ErrHookAnswered and ErrHookDisposed. The hook is closed
+// when the attempt ends, because it timed out, the step was canceled, or the code returned an
+// outcome. A payload that is accepted at that moment may be too late, and is then recorded as for
+// other hooks.
 //
-// Errors: one that matches ErrHookNotFound if no hook of this name has or had that token, if its
-// run was deleted, or if the token is not valid (in that case it is also an *[InvalidError]); one
-// that matches ErrHookDisposed if the hook is closed or its run has ended; a *[PayloadError]. Send
-// waits out an outage of the store; ctx bounds the wait. After any other error, such as the error
-// of ctx, it is unknown whether the payload arrived: send it again with the same key.
+// Errors: an error that matches ErrHookNotFound if no hook with this name has or had the token, if
+// its run was deleted, or if the token is not valid (in that case it is also an *[InvalidError]);
+// an error that matches ErrHookDisposed if the hook is closed or its run has ended; or a
+// *[PayloadError]. During an outage of the store, Send waits until ctx ends. After any other error,
+// such as the error of ctx, it is unknown whether the payload has arrived. In that case, send it
+// again with the same key.
 func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
 	h.declared()
 	payload, err := c.limits.encode(h.what(), v)
@@ -96,7 +98,7 @@ func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ..
 }
 
 // SendToHook is like [Hook.Send], for generic endpoints that have only the token. The payload is
-// JSON; if it does not fit the type of the hook, the error is a *[PayloadError].
+// JSON. If it does not match the type of the hook, the error is a *[PayloadError].
 func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
 	err := c.limits.check(what, len(payload), false)
@@ -114,17 +116,18 @@ func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawM
 	return nil
 }
 
-// openHook is the state of a hook as read by a sender.
+// openHook is the state of a hook that a sender has read.
 type openHook struct {
 	run    RunID
 	token  string
 	state  effects.HookState
-	meta   []byte // set if it was requested
+	meta   []byte // stored form of the description, if it was requested
 	closed bool
 	ended  bool // the run has ended
 }
 
-// openHook finds the hook with a token. With two chunks it also reads the description of the hook.
+// openHook reads the state of the hook with a token. If chunks is 2, it also reads the description
+// of the hook.
 func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openHook, error) {
 	run, err := c.holder(ctx, token)
 	if err != nil {
@@ -145,7 +148,8 @@ func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openH
 	return h, nil
 }
 
-// sendToHook delivers a payload or a failure. An empty name matches any hook.
+// sendToHook delivers a payload or a failure to the hook with a token. It returns an error if the
+// hook has another name. An empty name matches any hook.
 func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
 	h, err := c.openHook(ctx, token, 1)
 	if err != nil {
@@ -177,7 +181,7 @@ func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID
 	case !h.closed:
 	case !keyed:
 		return fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
-	case !h.ended: // otherwise Deliver detects an item that was accepted before
+	case !h.ended: // for a run that has ended, Deliver recognizes an item that the run has accepted
 		there, err := c.received(ctx, run, id)
 		if !there && err == nil {
 			err = fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
@@ -219,8 +223,8 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 	return "", fmt.Errorf("find the hook of token %q: %w", token, err)
 }
 
-// received reports whether a run has received an item that it cannot accept again. The original
-// sender got a success response or no response.
+// received reports whether a run has received an item. A closed hook cannot accept the item again,
+// but its sender must receive the same result as the first time.
 func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
@@ -238,19 +242,19 @@ func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool
 	return slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == id }), nil
 }
 
-// A hook opened by an attempt of a step accepts one outcome. All outcomes sent to it enter the
-// inbox under one item ID, of which the store accepts only the first, regardless of the number of
-// senders and of lost responses. Each sender then reads which outcome was accepted: the item itself
-// identifies it, in the inbox and later in the log.
+// A hook that an attempt of a step has opened accepts one outcome. All outcomes that are sent to it
+// have the same item ID, so the store accepts only the first one, regardless of the number of
+// senders and of lost responses. Each sender then reads the accepted item, from the inbox or from
+// the log, to determine whether its own outcome was accepted.
 
-// Fail fails the attempt that has opened the hook with this token; see step.Later. The consequences
-// are the same as if the code of the step had returned err: the step is retried by its policy, with
-// another token, unless err is a step.Fatal; a step.RetryAfter or step.HoldBack sets the time. The
-// type of err is preserved as for errors of steps. When Fail returns nil, err is durable. The
-// guarantees of [Hook.Send] for payloads apply to it.
+// Fail fails the attempt that has opened the hook with this token, see step.Later. The consequences
+// are the same as if the code of the step had returned err. The step is retried according to its
+// policy, with another token, unless err is a step.Fatal. A step.RetryAfter or step.HoldBack sets
+// the time of the next attempt. The type of err is preserved, as for errors that steps return. When
+// Fail returns nil, err is durable. The guarantees of [Hook.Send] for payloads apply to err.
 //
-// Errors: those of Send; an *[InvalidError] for a nil err, or for a hook that was not opened by a
-// step. A hook of workflow code expresses errors in its payload type.
+// Errors: those of Send; or an *[InvalidError] if err is nil, or if workflow code has opened the
+// hook. To send an error to workflow code, use a payload type that contains it.
 func (h Hook[T]) Fail(ctx context.Context, c *Client, token string, err error, opts ...SendOption) error {
 	h.declared()
 	if err := c.failHook(ctx, h.name, token, err, opts); err != nil {
@@ -294,7 +298,7 @@ func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *even
 		err := c.persist(ctx, "deliver", func() error {
 			err := c.deliverBy(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e, due)
 			if errors.Is(err, store.ErrStale) && !c.store.Clock().Now().Before(due) {
-				return nil // too late, unless it was accepted earlier
+				return nil // too late, unless the store has accepted the outcome of an earlier request
 			}
 			return err
 		})
@@ -319,8 +323,8 @@ func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *even
 	return fmt.Errorf("attempt %d of a step of run %s: %w: %w", h.state.Step.Attempt, run, ErrHookAnswered, ErrHookDisposed)
 }
 
-// outcomeKey identifies an outcome: a digest of its content, and the idempotency key if there is
-// one.
+// outcomeKey returns a text that identifies an outcome. It contains a digest of the content, and
+// the item ID of the idempotency key if there is one.
 func outcomeKey(token string, e *event.Event, opts []SendOption) string {
 	sum := sha256.New()
 	payload := bytes.Buffer{}
@@ -347,8 +351,8 @@ func sameOutcome(a, b string) bool {
 	return digestA == digestB || keyA != "" && keyA == keyB
 }
 
-// accepted returns the item with this ID that a run has accepted, read from the inbox or the log,
-// or nil if there is none. It reads the log backwards, because the item is usually near its end.
+// accepted returns the item with this ID that a run has accepted, or nil if there is none. It reads
+// the inbox, and then the log backwards, because the item is usually near the end of the log.
 func (c *Client) accepted(ctx context.Context, run RunID, id event.ItemID) (*event.Event, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
 	if err != nil {
@@ -359,7 +363,7 @@ func (c *Client) accepted(ctx context.Context, run RunID, id event.ItemID) (*eve
 			return event.DecodeItem(l.Inbox[i].Body)
 		}
 	}
-	for until, n := l.Record.N, uint64(4); until > 0; n *= 2 { // the log contains the items that have left the inbox
+	for until, n := l.Record.N, uint64(4); until > 0; n *= 2 { // items that have left the inbox are in the log
 		after := until - min(until, n, 256)
 		page, err := c.loadAgain(ctx, store.Load{Run: run, After: after, Limit: int(until - after)})
 		if err != nil {

@@ -36,7 +36,7 @@ type operation struct {
 	want  string // type of an event that the log without a crash must contain
 }
 
-// The step lift needs a permit. A separate run executes it once it has the permit.
+// The step lift needs a permit. A separate run executes it when that run holds the permit.
 var (
 	cranes = limit.New("shop.cranes", limit.Config{AtOnce: 1})
 	lift   = newStep("shop.lift", shim.Policy{Uses: shim.Uses(func(stepArgs) []limit.Use { return []limit.Use{cranes.Use(1)} })})

@@ -19,7 +19,7 @@ import (
 // goroutine.
 
 // patient is the maximum real time for which other running goroutines of the process prevent a step
-// from being stalled. The step may wait for one of them, which takes much less time. The time is
+// from being marked as stalled. The step may wait for one of them, which takes much less time. The time is
 // limited because parallel tests may run for long.
 const patient = 2 * time.Second
 

@@ -13,8 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow/graph"
 )
 
-// Perform builds a graph from its input: see examples/guide/graphs. For an invalid plan it returns
-// an error that lists all faults.
+// Perform builds a graph from its input, see examples/guide/graphs. If the plan is invalid, it
+// returns an error that lists all faults.
 func ExampleGraph() {
 	ctx, stop := context.WithCancel(context.Background())
 	client := workflow.NewClient(memstore.New(), workflow.ClientConfig{})

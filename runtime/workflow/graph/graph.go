@@ -1,6 +1,6 @@
 // Package graph executes work that is ordered only by dependencies, in workflow code. The generator
-// writes code with it for structs under //flow:dag; workflow code uses it directly for graphs that
-// are built from data. Workflow code without graphs needs only package workflow.
+// writes code with this package for structs annotated with //flow:dag. Workflow code uses it
+// directly for graphs that are built from data. Other workflow code needs only package workflow.
 package graph
 
 import (
@@ -16,40 +16,40 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// What the runtime provides for branches with names of their own.
+// The functions of the runtime that create branches with keys chosen by this package.
 var (
 	key  = engine.BranchKey.(func(ctx workflow.Context, kind string) string)
 	open = engine.OpenBranch.(func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None])
 )
 
-// A Graph is work that is ordered only by dependencies: a node begins when the last node that it
-// depends on has ended, independent of all others. Workflow code builds it with [AddNode] and
-// [AddEach], possibly from data, and executes it with Run. Its nodes are branches, like those of
-// [workflow.Go], and the keys of their steps contain the IDs of the nodes. Nodes that can begin at
-// the same time begin in the order in which they were added. This order must not change while runs
-// are open, so sort the elements of a map.
+// A Graph is work that is ordered only by dependencies. A node begins when the last node that it
+// depends on has ended, independently of all other nodes. Workflow code builds a graph with
+// [AddNode] and [AddEach], possibly from data, and executes it with Run. The nodes are branches,
+// like those of [workflow.Go], and the keys of their steps contain the IDs of the nodes. Nodes that
+// can begin at the same time begin in the order in which they were added. This order must not
+// change while runs are open, so sort the elements of a map.
 //
-// A node is skipped if its condition returns false ([Node.If]), if it has failed and counts as
-// skipped then ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the
+// A node is skipped if its condition returns false ([Node.If]), if it fails and counts as skipped
+// in that case ([Node.SkipOnFailure]), or if a node that it depends on was skipped, unless the
 // dependency is a Maybe.
 //
-// The first failure, in the order of the log, cancels the other nodes; Run waits for them and
-// returns that failure. With [FinishOthers] the nodes that do not depend on the failed one
-// continue, and Run returns all failures, joined in the order of the log. The cancellation of the
-// graph itself counts as one failure, regardless of how many nodes it ends.
+// The first failure, in the order of the log, cancels the other nodes. Run waits for them and
+// returns that failure. With [FinishOthers], the nodes that do not depend on the failed node
+// continue. Run then returns all failures, joined in the order of the log. The cancellation of the
+// graph itself counts as one failure, regardless of the number of nodes that it ends.
 type Graph struct {
 	nodes    []*node
 	byID     map[string]*node
 	finish   bool
 	begun    bool
 	failures []error
-	cut      bool // one of the failures is the end of the context
+	cut      bool // failures contains the end of the context
 }
 
 // Option changes how a graph is executed.
 type Option func(*Graph)
 
-// FinishOthers makes a failure end only the nodes that depend on the failed one.
+// FinishOthers lets the nodes that do not depend on a failed node continue.
 func FinishOthers() Option { return func(g *Graph) { g.finish = true } }
 
 // New returns a graph without nodes.
@@ -72,23 +72,24 @@ type node struct {
 	mayFail bool
 	needs   []dependency
 
-	next    []edge // to the nodes that depend on it, one for each dependency
+	next    []edge // nodes that depend on this node, one edge for each dependency
 	pending int    // number of dependencies that have not ended
-	skips   bool   // a dependency other than a Maybe was skipped
+	skips   bool   // a node was skipped on which this node depends without Maybe
 	state   nodeState
 	err     error
 }
 
-// edge leads to a node that depends on this one.
+// edge refers to a node that depends on another node.
 type edge struct {
 	to    *node
 	maybe bool
 }
 
-// nodeState is the progress of a node, as text for errors.
+// nodeState is the progress of a node. Error texts contain it.
 type nodeState string
 
-// The states of a node. A node that never begins because another one has failed stays in nodeWaits.
+// The states of a node. If a node never begins because another node has failed, it remains in
+// nodeWaits.
 const (
 	nodeWaits   nodeState = "has not begun"
 	nodeRuns    nodeState = "has not ended"
@@ -101,11 +102,12 @@ const (
 type dependency struct {
 	g     *Graph
 	id    string
-	typ   reflect.Type // required type of the node's value
+	typ   reflect.Type // type to which the result of the node must be assignable
 	maybe bool         // the node may be skipped
 }
 
-// Dependency makes a node wait for another one: a *[Node] or *[NodeRef], or the Maybe of one.
+// Dependency makes a node wait for another node. It is a *[Node], a *[NodeRef], or the result of
+// their methods Maybe.
 type Dependency interface{ dependency() dependency }
 
 func (d dependency) dependency() dependency { return d }
@@ -123,10 +125,11 @@ type Node[T any] struct {
 	result T
 }
 
-// AddNode adds a node that calls run when all its dependencies have ended. run gets the context of
-// the node's branch. The ID is part of the keys of the steps that run calls. It consists of
-// letters, digits and -_.: only; changing it while runs are open is an incompatible change of the
-// workflow. Run reports faults of the graph before any node begins.
+// AddNode adds a node that calls run when all its dependencies have ended. run receives the context
+// of the node's branch. The ID is part of the keys of the steps that run calls. It consists of
+// letters, digits and the characters -_.: only. Changing the ID while runs are open is an
+// incompatible change of the workflow. The method Run reports faults of the graph before any node
+// begins.
 func AddNode[T any](g *Graph, id string, run func(workflow.Context) (T, error), needs ...Dependency) *Node[T] {
 	x := &Node[T]{g: g}
 	x.n = g.add(id, reflect.TypeFor[T](), replay.Here(1), needs)
@@ -138,8 +141,9 @@ func AddNode[T any](g *Graph, id string, run func(workflow.Context) (T, error), 
 	return x
 }
 
-// AddEach adds a node that calls run for each element of another node's result, each in its own
-// branch as [workflow.Map] does. Its result contains the results in the order of the elements.
+// AddEach adds a node that calls run for each element of the result of the node over, each in its
+// own branch, as [workflow.Map] does. The result of the node contains the results in the order of
+// the elements.
 func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(workflow.Context, A) (B, error), needs ...Dependency) *Node[[]B] {
 	x := &Node[[]B]{g: g}
 	x.n = g.add(id, reflect.TypeFor[[]B](), replay.Here(1), append([]Dependency{over}, needs...))
@@ -171,22 +175,22 @@ func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Depen
 
 func (x *Node[T]) dependency() dependency { return dependency{g: x.g, id: x.n.id, typ: x.n.typ} }
 
-// If gives the node a condition, which is evaluated when all its dependencies have ended. If it
-// returns false, the node is skipped. The condition must depend only on the node's dependencies and
-// the input of the run.
+// If sets the condition of the node, which is evaluated when all its dependencies have ended. If
+// the condition is false, the node is skipped. The condition may depend only on the results of the
+// node's dependencies and on the input of the run.
 func (x *Node[T]) If(cond func() bool) *Node[T] {
 	x.n.cond = cond
 	return x
 }
 
-// SkipOnFailure makes the node count as skipped if it fails. Err still returns its error.
+// SkipOnFailure makes the node count as skipped if it fails. Err returns its error nevertheless.
 func (x *Node[T]) SkipOnFailure() *Node[T] {
 	x.n.mayFail = true
 	return x
 }
 
-// Value returns the result of the node. It panics if the node has no result: call it in a node that
-// depends on this one, or after Run, and use Pointer for a node that may be skipped.
+// Value returns the result of the node. It panics if the node has no result. Call it in a node that
+// depends on this node, or after Run. For a node that may be skipped, use Pointer.
 func (x *Node[T]) Value() T {
 	if x.n.state != nodeDone {
 		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q %s and has no value: ask for it in a node that needs this one, or after Run, "+
@@ -195,8 +199,8 @@ func (x *Node[T]) Value() T {
 	return x.result
 }
 
-// Pointer returns a pointer to the result of the node, or nil if the node was skipped. Otherwise it
-// panics like Value if there is no result.
+// Pointer returns a pointer to the result of the node, or nil if the node was skipped. If the node
+// has not ended or has failed, it panics like Value.
 func (x *Node[T]) Pointer() *T {
 	if x.n.state == nodeSkipped {
 		return nil
@@ -205,22 +209,24 @@ func (x *Node[T]) Pointer() *T {
 	return &v
 }
 
-// Err returns the error of a node that has failed, even if the node counts as skipped.
+// Err returns the error of a node that has failed, even if the node counts as skipped. It returns
+// nil for other nodes.
 func (x *Node[T]) Err() error { return x.n.err }
 
-// Maybe returns a dependency that is also satisfied if this node was skipped.
+// Maybe returns a dependency that is satisfied even if this node was skipped.
 func (x *Node[T]) Maybe() Dependency {
 	d := x.dependency()
 	d.maybe = true
 	return d
 }
 
-// NodeRef names a node of a graph by its id.
+// NodeRef refers to a node of a graph by its ID.
 type NodeRef[T any] struct{ d dependency }
 
-// NodeOf returns a reference to the node with the given ID, for graphs built from data: the node
-// may be added later. Run returns a *[Error] if the node does not exist, or if its result is
-// not assignable to T. Use NodeOf[any] if only the end of the node matters.
+// NodeOf returns a reference to the node with the given ID. Use it for graphs that are built from
+// data: the node may be added after the call of NodeOf. Run returns a *[Error] if the node does not
+// exist, or if its result is not assignable to T. If only the end of the node matters, use
+// NodeOf[any].
 func NodeOf[T any](g *Graph, id string) *NodeRef[T] {
 	return &NodeRef[T]{dependency{g: g, id: id, typ: reflect.TypeFor[T]()}}
 }
@@ -257,9 +263,9 @@ func (x *NodeRef[T]) Maybe() Dependency {
 	return d
 }
 
-// Run executes the graph, once. It returns a *[Error] if the graph has a fault, without
-// beginning any node, and otherwise the failures of nodes. When Run returns, all nodes that have
-// begun have ended.
+// Run executes the graph. It may be called once. If the graph has a fault, Run begins no node and
+// returns a *[Error]. Otherwise it returns the failures of nodes. When Run returns, all nodes that
+// have begun have ended.
 func (g *Graph) Run(ctx workflow.Context) error {
 	if g.begun {
 		panic(&replay.MisuseError{Text: "graph: a graph is run twice: build another one"})
@@ -283,7 +289,7 @@ func (g *Graph) Run(ctx workflow.Context) error {
 			r.begin(ctx, n)
 		}
 	}
-	// The branches end when the context does, so the loop waits for their outcomes.
+	// All branches end at the latest when ctx ends, so this loop waits for all of them.
 	for i := 0; i < len(r.branches); i++ { //nolint:intrange // it grows while the loop waits
 		_, _ = r.branches[i].Get(ctx)
 	}
@@ -291,7 +297,7 @@ func (g *Graph) Run(ctx workflow.Context) error {
 		if slices.ContainsFunc(g.nodes, func(n *node) bool { return n.state == nodeWaits }) {
 			return ctx.Err()
 		}
-		return nil // the context ended after all nodes, or not at all
+		return nil // the context has not ended, or has ended after all nodes
 	}
 	if !g.finish {
 		return g.failures[0]
@@ -302,13 +308,14 @@ func (g *Graph) Run(ctx workflow.Context) error {
 // graphRun is the execution of a graph.
 type graphRun struct {
 	g        *Graph
-	base     string // prefix of the paths of branches
+	base     string // prefix of the paths of the branches
 	cancel   workflow.CancelFunc
 	branches []*workflow.Future[workflow.None]
 }
 
-// begin opens the branch of a node, or skips the node. When the branch ends it begins the nodes
-// that waited for it. This gives each node its own path and keys, and begins it without delay.
+// begin opens the branch of a node, or skips the node. At its end, the branch begins the nodes that
+// have waited for this node. Therefore each node has its own path and keys, and begins without
+// delay.
 func (r *graphRun) begin(ctx workflow.Context, n *node) {
 	if n.skips || n.cond != nil && !n.cond() {
 		r.end(ctx, n, nodeSkipped)
@@ -328,8 +335,8 @@ func (r *graphRun) begin(ctx workflow.Context, n *node) {
 	}))
 }
 
-// end records the end of a node that has not failed, and begins the nodes for which it was the last
-// dependency.
+// end records the end of a node that has not failed. It begins the nodes whose last dependency this
+// node was.
 func (r *graphRun) end(ctx workflow.Context, n *node, state nodeState) {
 	n.state = state
 	for _, next := range n.next {
@@ -341,8 +348,8 @@ func (r *graphRun) end(ctx workflow.Context, n *node, state nodeState) {
 	}
 }
 
-// fail records the failure of a node. All nodes ended by the end of the context count as one
-// failure.
+// fail records the failure of a node. If the end of the context makes several nodes fail, only the
+// first failure is recorded.
 func (r *graphRun) fail(ctx workflow.Context, n *node) {
 	n.state = nodeFailed
 	if ended := ctx.Err(); ended != nil && errors.Is(n.err, ended) {
@@ -357,18 +364,19 @@ func (r *graphRun) fail(ctx workflow.Context, n *node) {
 	}
 }
 
-// Error reports all faults of a graph. It is returned before any node begins.
+// Error contains all faults of a graph. Run returns it before any node begins.
 type Error struct{ Faults []Fault }
 
 // Fault is one fault of a graph.
 type Fault struct {
 	Kind FaultKind
-	Node string // its ID
+	Node string // ID of the node
 	// Need is the ID of a dependency that is unknown, belongs to another graph, or has a result of
-	// another type: Has instead of Wants.
+	// the wrong type. In the last case, Has is the type of its result and Wants is the required
+	// type.
 	Need, Has, Wants string
-	// Cycle lists the IDs of nodes each of which depends on the next one; the last ID equals the
-	// first.
+	// Cycle contains the IDs of nodes, each of which depends on the next one. The last ID equals
+	// the first.
 	Cycle []string
 }
 
@@ -379,13 +387,13 @@ type FaultKind string
 const (
 	BadID     FaultKind = "bad id"      // an ID is empty, longer than 200 bytes, or has characters other than letters, digits and -_.:
 	Duplicate FaultKind = "duplicate"   // two nodes have the same ID
-	Unknown   FaultKind = "unknown"     // a node depends on one that does not exist
-	Foreign   FaultKind = "other graph" // a node depends on one of another graph
-	WrongType FaultKind = "type"        // a node uses a result as another type
-	Cycle     FaultKind = "cycle"       // nodes depend on each other
+	Unknown   FaultKind = "unknown"     // a node depends on a node that does not exist
+	Foreign   FaultKind = "other graph" // a node depends on a node of another graph
+	WrongType FaultKind = "type"        // a node uses the result of another node as another type
+	Cycle     FaultKind = "cycle"       // nodes depend on one another
 )
 
-// Error lists the faults.
+// Error returns a text that contains all faults.
 func (e *Error) Error() string {
 	all := make([]string, len(e.Faults))
 	for i := range e.Faults {
@@ -394,7 +402,7 @@ func (e *Error) Error() string {
 	return "graph: " + strings.Join(all, "; ")
 }
 
-// String describes the fault and how to fix it.
+// String returns a description of the fault and of the fix.
 func (f *Fault) String() string {
 	switch f.Kind {
 	case BadID:
@@ -413,7 +421,7 @@ func (f *Fault) String() string {
 	return string(f.Kind)
 }
 
-// check returns all that is wrong with the graph.
+// check returns an *Error with all faults of the graph, or nil if it has none.
 func (g *Graph) check() error {
 	var faults []Fault
 	for _, n := range g.nodes {
@@ -448,13 +456,13 @@ func goodNodeID(id string) bool {
 	}) < 0
 }
 
-// cycles returns one cycle for each group of nodes that depend on each other.
+// cycles returns one fault for each group of nodes that depend on one another.
 func (g *Graph) cycles() (faults []Fault) {
 	const open, done = 1, 2
 	seen := map[*node]int{}
 	type visit struct {
 		n    *node
-		next int // of its needs
+		next int // index of the next element of n.needs to visit
 	}
 	for _, from := range g.nodes {
 		if seen[from] != 0 {
