@@ -122,6 +122,9 @@ AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # These take longest, and begin first: the last one would be waited for alone.
 LONG := ./redisstore ./sqlitestore ./runtime/worker ./internal/generator ./cmd/flowctl/cli ./internal/survival ./admin/hooks ./internal/gate
 
+# Tests sample what takes long (see internal/testutil/depth): make test-all executes all of it.
+test-all: export FLOWGEN_TEST_FULL := 1
+
 # The tests of the programs that measure and harm prove nothing that is promised: make test-all runs them.
 MEASURING := ./lab/bench/...
 

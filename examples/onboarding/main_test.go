@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -133,13 +134,14 @@ func TestOnboarding_RefusesABadAddress(t *testing.T) {
 }
 
 // The test proves that the program survives SIGKILL at each event of its log. After a restart the
-// run completes correctly, and no completed step is executed again.
+// run completes correctly, and no completed step is executed again. In make test, the events are
+// sampled.
 func TestSTEP2_OnboardingKilledAfterEachEventEndsRight(t *testing.T) {
 	const most = 45 // The number exceeds the length of the log.
 	var all sync.WaitGroup
 	defer all.Wait()
 	slots := make(chan struct{}, 4) // Several processes may run at a time, because they sleep most of the time.
-	for n := 1; n <= most; n++ {
+	for n := 1; n <= most; n += depth.Stride(5) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()

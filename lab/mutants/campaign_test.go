@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -138,6 +139,7 @@ func TestCampaign_TellsWhatBecameOfEachMutant(t *testing.T) {
 }
 
 func TestBundle_HoldsEachMutantBesideTheSource(t *testing.T) {
+	depth.NeedFull(t)
 	dir := module(t)
 	even := func(id, before, after string) Mutant {
 		return Mutant{ID: id, File: "small/small.go", Old: before, New: after, Package: "small", Tests: []string{"TestEven", "TestText"}}

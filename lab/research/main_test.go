@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
@@ -93,11 +94,13 @@ func TestResearch_IsWrittenWithoutAReviewIfNobodyIsStrict(t *testing.T) {
 }
 
 // The test proves that the program prints the same report after a kill at any event and a restart.
+// In make test, it samples the events.
 func TestDAG4_ResearchKilledAfterEachEventEndsWithTheSameReport(t *testing.T) {
+	stride := depth.Stride(6)
 	var killed, survived atomic.Int32
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 6) // Several processes may run at a time, because they sleep most of the time.
-	for n := 1; survived.Load() == 0; n++ {
+	for n := 1; survived.Load() == 0; n += stride {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
@@ -111,8 +114,8 @@ func TestDAG4_ResearchKilledAfterEachEventEndsWithTheSameReport(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("killed after each of %d events", killed.Load())
-	if killed.Load() < 40 {
+	t.Logf("killed after %d events", killed.Load())
+	if int(killed.Load()) < 40/stride {
 		t.Errorf("the process was killed %d times: there are more events", killed.Load())
 	}
 }
@@ -132,7 +135,11 @@ func TestDAG4_ResearchKilledOnRedisEndsWithTheSameReport(t *testing.T) {
 	url := redistest.Start(t).URL()
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, n := range []int{1, 9, 20, 30, 41} {
+	events := []int{20}
+	if depth.Full() {
+		events = []int{1, 9, 20, 30, 41}
+	}
+	for _, n := range events {
 		all.Go(func() {
 			t.Run(fmt.Sprintf("event %d", n), func(t *testing.T) {
 				if !killAndRestart(t, n, fmt.Sprintf("%s?prefix=r%d", url, n)) {
