@@ -77,12 +77,15 @@ test: format compiler ## everything that must hold before a commit (6 minutes on
 	@dir=$$(mktemp -d $(if $(IN_MEMORY),-p $(IN_MEMORY))) && trap 'rm -rf "$$dir"' EXIT && chmod 711 "$$dir" && \
 	GOTMPDIR="$$dir" $(MAKE) --no-print-directory all-else
 
-# Under the race detector it is mostly waited, for leases and clocks, and vet and the comparison of what is generated use one
-# processor: the others are executed meanwhile.
+# vet compiles all packages and their tests, and what follows finds them in the build cache. Beside each other, several go
+# commands compile the same packages several times. The race detector needs packages of its own, and its tests mostly wait.
 .PHONY: all-else
 all-else:
-	@jobs=; for job in vet generated "race AT_ONCE=2"; do $(MAKE) --no-print-directory $$job & jobs="$$jobs $$!"; done; \
-	$(MAKE) --no-print-directory plain; status=$$?; for job in $$jobs; do wait $$job || status=1; done; exit $$status
+	@$(MAKE) --no-print-directory race AT_ONCE=2 & race=$$!; status=0; \
+	$(MAKE) --no-print-directory vet || status=1; \
+	$(MAKE) --no-print-directory generated & generated=$$!; \
+	$(MAKE) --no-print-directory plain || status=1; \
+	for job in $$race $$generated; do wait $$job || status=1; done; exit $$status
 
 .PHONY: test-all
 test-all: test measuring race-all release-check ## make test, and what takes too long for it
@@ -133,15 +136,12 @@ measuring: ## run the tests of the programs that measure and harm fleets
 	@echo "== measuring: go test $(MEASURING)"
 	@$(call gotest,-vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT),$(MEASURING))
 
-# Compiled without inlining, what has tests only takes a quarter less. It is not imported, so nothing is compiled twice.
-WITHOUT_INLINING := -gcflags='github.com/flowgen/flowgen/runtime/promises/...=-dwarf=false -l'
-
 .PHONY: plain
 plain: ## run the tests of all packages that are not watched for races, and of the stores
 	@echo "== plain: go test, of all packages that race and measuring leave out"
 	@packages=$$($(GO) list $(PACKAGES)) && others=$$($(GO) list $(WATCHED) $(MEASURING)) && \
 	packages=$$(echo "$$packages" | grep -vxF "$$others") && \
-	$(call gotest,$(WITHOUT_INLINING) -vet=off -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT),$(LONG) $$packages)
+	$(call gotest,-vet=off -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT),$(LONG) $$packages)
 
 # vet was run by itself.
 RACE = CGO_ENABLED=1 $(NO_SLEEP) $(call gotest,-race -vet=off $(UNWATCHED) -p $(AT_ONCE) -parallel 4 -timeout $(RACE_TIMEOUT) $(1),$(2))
