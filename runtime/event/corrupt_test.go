@@ -198,8 +198,9 @@ func TestDecodeFrame_RefusesDeepNesting(t *testing.T) {
 	}
 }
 
-// A type that this release does not have, in a frame with a correct checksum, must not be reported
-// as damage. An operator would restore a backup and lose newer data.
+// TestDecodeFrame_SaysThatATypeIsOfANewerRelease proves that a type which this release does not
+// have is not reported as damage if the checksum of its frame is correct. If it were, an operator
+// would restore a backup and lose newer data.
 func TestDecodeFrame_SaysThatATypeIsOfANewerRelease(t *testing.T) {
 	f, err := event.DecodeFrame(rawFrame(1, 2, rawEvent(event.RunStarted), rawEvent(250)))
 	newer, ok := errors.AsType[*event.VersionError](err)

@@ -180,7 +180,7 @@ type Spec struct {
 	Retention   time.Duration     // time for which the run is kept after its end; 0: the store's default
 	Priority    int               // runs with a higher priority are claimed first
 	StartAt     time.Time         // earliest start; zero: no delay
-	StartWithin time.Duration     // time within which it must begin, see LogState.StartBy; 0: unlimited
+	StartWithin time.Duration     // time within which the run must begin, see LogState.StartBy; 0: unlimited
 	Parent      RunID
 	ParentKey   string // key of the operation in the parent
 	Root        RunID

@@ -194,9 +194,10 @@ func TestEV5_DerivedIDsSortByCreation(t *testing.T) {
 	}
 }
 
-// The ID of a run that another run started depends only on the sender, the operation and the slot,
-// so that a repeated request finds the existing run. It contains the time of the sender. Lists are
-// sorted by creation time instead: see ListHasAChildWhereItWasCreated in package storetest.
+// TestEV5_IDsOfChildrenAreDerivedAndCarryTheTimeOfTheirParents proves that the ID of a run that
+// another run started depends only on the sender, the operation and the slot. Therefore a repeated
+// request finds the existing run. The ID contains the time of the sender. Lists sort runs by
+// creation time instead, see ListHasAChildWhereItWasCreated in package storetest.
 func TestEV5_IDsOfChildrenAreDerivedAndCarryTheTimeOfTheirParents(t *testing.T) {
 	seen := map[event.RunID]string{}
 	for _, parent := range []event.RunID{runA, runB} {
@@ -282,8 +283,8 @@ func TestRandomNames_DifferAndPrintAsHex(t *testing.T) {
 }
 
 func TestDerivedItemID_IsStable(t *testing.T) {
-	// If a store loses writes, a run sends its items a second time. They must have the same IDs, so
-	// these must never change.
+	// If a store loses writes, a run sends its items a second time. The second items must have the
+	// same IDs, so these values must never change.
 	for operation, want := range map[string]event.ItemID{
 		"":                        "45d5cf299cee97e933c9ef3ee1143f30",
 		"fulfil/send.approval#1":  "3cc7d9a5f39953b21b456c2e71ba6561",

@@ -280,9 +280,10 @@ func cycle(t *testing.T, f *event.LogState, n int) {
 	}
 }
 
-// TestLogState_CostsTheSamePerEventHoweverLongTheLog compares the fastest parts of 1,000 events at
-// the start and at the end of a long log. Each part takes less than a time slice of a processor, so
-// other processes slow down many parts, but not all.
+// TestLogState_CostsTheSamePerEventHoweverLongTheLog proves that the cost of an event does not grow
+// with the log. It compares the fastest parts of 1,000 events at the start and at the end of a long
+// log. Each part takes less than a time slice of a processor, so other processes slow down many
+// parts, but not all.
 func TestLogState_CostsTheSamePerEventHoweverLongTheLog(t *testing.T) {
 	const part, parts, long = 1_000, 50, 100_000
 	fastest := func(next func() *event.LogState) time.Duration {

@@ -299,7 +299,7 @@ var table = func() (t [256]typeInfo) {
 	return t
 }()
 
-// Known reports whether this release knows the type.
+// Known reports whether this release has the type.
 func (t Type) Known() bool { return table[t].name != "" }
 
 // Entity returns the kind of entity to which an event of this type refers.

@@ -97,7 +97,7 @@ func launch(t testing.TB, who *syscall.SysProcAttr, bin, dir, data string) (stri
 	return "", fmt.Errorf("postgres on port %d does not answer", port)
 }
 
-// guard starts a process that ends the server if the process of the test dies. release ends that
+// guard starts a process that ends the server if the process of the test ends. release ends that
 // process and leaves the server running.
 func guard(pid int) (release func(), err error) {
 	cmd := exec.Command("sh", "-c", fmt.Sprintf("cat >/dev/null; kill -QUIT %d 2>/dev/null", pid))
