@@ -37,9 +37,9 @@ func TestGEN4_TheCorporaAreJudgedRightInEveryOrder(t *testing.T) {
 	t.Logf("rules %d seeded %d found %d clean %d false 0, in %d orders", len(rules), seededFaults, seededFaults, cleanPrograms, *shuffles+1)
 }
 
-// judge checks each package once. If r is not nil, it shuffles the declarations in each
-// package. It returns the numbers of programs without a fault, of programs with faults, of faults
-// that were found, and of wrong reports.
+// judge checks each package once. If r is not nil, it shuffles the declarations in each package. It
+// returns the number of programs without faults, the number of programs with faults, the number of
+// faults found, and the number of wrong reports.
 func (c *corpus) judge(t *testing.T, r *rand.Rand) (clean, seeded, found, wrong int) {
 	t.Helper()
 	known := make(facts)

@@ -73,7 +73,7 @@ type factKey struct {
 	t    reflect.Type
 }
 
-// facts contains the facts of all analyzed packages.
+// facts contains the facts that the analyzers have exported.
 type facts map[factKey]analysis.Fact
 
 func (f facts) key(obj types.Object, fact analysis.Fact) (factKey, bool) {

@@ -42,8 +42,8 @@ func (p *packagePass) look(u *unit, c inspector.Cursor) {
 	}
 }
 
-// isComm reports whether a send or receive is the communication of a select case. It is not
-// reported, because the select statement is.
+// isComm reports whether a send or receive is the communication of a select case. The operation
+// itself is not reported then, because the select statement is reported.
 func isComm(c inspector.Cursor) bool {
 	for ; ; c = c.Parent() {
 		switch c.ParentEdgeKind() {

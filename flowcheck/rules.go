@@ -61,7 +61,8 @@ func Names() []string {
 	return list
 }
 
-// say returns the text that follows the name of the operation what in a report.
+// say returns the text that follows the name of an operation in a report. The argument what is the
+// name.
 func (r *rule) say(what string) string {
 	if text, ok := r.of[what]; ok {
 		return text

@@ -73,7 +73,7 @@ func (g graph[F]) solve(imported func(F) []Effect) map[F][]Effect {
 	return effects
 }
 
-// caller is a reversed arc.
+// caller is a caller of a function, which is the start of an arc.
 type caller[F comparable] struct {
 	f   F
 	cut func(Rule) bool

@@ -91,9 +91,9 @@ func exported(pkg *types.Package) map[string]types.Object {
 	return found
 }
 
-// standardFile is a golden file. It contains the classification of each function in a package of
-// which not all functions are pure. After an update to a new release of Go, the difference shows
-// the functions to classify.
+// standardFile is a golden file. It contains the classification of each function, except in
+// packages whose functions are all pure. After an update to a new release of Go, the difference
+// shows the functions to classify.
 const standardFile = "testdata/standard.txt"
 
 func TestGEN4_TheTableDecidesAboutTheWholeStandardLibrary(t *testing.T) {

@@ -41,8 +41,8 @@ type prim struct {
 	fn       *types.Func // called or mentioned function; nil if there is none
 }
 
-// A call is a call of a function whose effects solve computes. It may also be a use of the function
-// as an argument of another function that calls its argument before it returns.
+// A call is a call of a function whose effects solve computes. A function that is passed to another
+// function, which calls it before returning, counts as called.
 type call struct {
 	fn       *types.Func
 	pos, end token.Pos

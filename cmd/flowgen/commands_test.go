@@ -127,9 +127,8 @@ func TestVER5_ReplayNeedsAStore(t *testing.T) {
 	}
 }
 
-// The test proves that the command prints a note about a package with directives for which go
-// generate does not run flowgen, although it does for other packages. The command succeeds
-// nevertheless.
+// The test proves that the command prints a note if go generate runs flowgen for some packages but
+// not for all packages with directives. The command succeeds nevertheless.
 func TestRun_NotesPackagesThatGoGeneratePassesOver(t *testing.T) {
 	dir := module(t, flow)
 	write := func(name, text string) {

@@ -13,7 +13,7 @@ import (
 // Signup is the input of a run.
 type Signup struct{ Email string }
 
-// Click is a click on the link in a mail.
+// Click is the message that the user has followed the link in a mail.
 type Click struct{ Token string }
 
 // Profile is the result of a signup.

@@ -51,8 +51,8 @@ func first(t *testing.T, page, pattern string) string {
 	return html.UnescapeString(found[1])
 }
 
-// The test proves that a person can approve an expense with the form in the console, and that a
-// program can refuse another expense through the endpoint of hooks.
+// The test proves that a person can approve an expense with the form in the console. It also proves
+// that a program can refuse another expense through the endpoint of hooks.
 func TestApproval_APersonDecidesInTheConsoleAndAProgramByTheHook(t *testing.T) {
 	ctx := limited(t)
 	st := memstore.New()

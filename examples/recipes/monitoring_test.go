@@ -16,8 +16,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The test proves that the status contains a run that waits without a worker, the failure group
-// after the run has failed, and findings about the settings of Redis.
+// The test proves that the status contains a run that waits without a worker. After the run has
+// failed, the status contains its failure group. It also contains findings about the settings of
+// Redis.
 func TestMonitoring_ReportsUnservedQueuesFailuresAndSettings(t *testing.T) {
 	ctx := limited(t)
 	st, err := store.Open(ctx, redistest.Start(t).URL())

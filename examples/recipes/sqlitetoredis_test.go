@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The test proves that the same program runs on both stores, that its second execution finds the
-// order fulfilled, and that it refuses a Redis server without persistence.
+// The test proves that the same program runs on both stores, and that its second execution finds
+// the order fulfilled. The program refuses a Redis server without persistence.
 func TestSqlitetoredis_TheSameProgramRunsOnBothStores(t *testing.T) {
 	ctx := limited(t)
 	server := redistest.Start(t).URL()

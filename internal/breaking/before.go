@@ -109,7 +109,7 @@ func ofRevision(ctx context.Context, r *revision.Revision, cfg Config, now compa
 // everything reports whether patterns select all packages of the module.
 func everything(patterns []string) bool { return len(patterns) == 1 && patterns[0] == "./..." }
 
-// chosen returns the old manifests of the packages in now.
+// chosen returns the manifests in set whose packages are part of now.
 func chosen(set, now compat.Set) compat.Set {
 	some := compat.Set{}
 	for path := range now {

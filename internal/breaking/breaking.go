@@ -1,8 +1,8 @@
 // Package breaking compares a module with an earlier state of it and reports the changes that block
 // runs in flight.
 //
-// breaking.go combines the parts; before.go finds the old state in manifests, in another directory
-// or in a revision of git; accept.go reads the list of accepted changes.
+// Begin with breaking.go, which combines the parts. before.go finds the old state in manifests, in
+// another directory or in a revision of git. accept.go reads the list of accepted changes.
 package breaking
 
 import (
@@ -35,7 +35,8 @@ type Report struct {
 	Accepted  []Change `json:"accepted"`
 }
 
-// Change is a change with its position in the source. The file name is relative to Config.Dir.
+// Change is a reported change with its position in the source. The file name is relative to
+// Config.Dir.
 type Change struct {
 	compat.Change
 	File string `json:"file"`

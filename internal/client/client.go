@@ -138,7 +138,7 @@ type item struct {
 type written struct {
 	own  bool
 	rank int
-	of   token.Position // position of the type for constants and methods, otherwise of the declaration
+	of   token.Position // position of the type for constants and methods; for other declarations, their own position
 	at   token.Position
 	doc  []Piece // doc comment of a constant, whose keyword belongs to its block
 	Copy

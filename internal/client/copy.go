@@ -44,7 +44,7 @@ func (b *builder) copy(it item) {
 	}
 }
 
-// declaration is the declaration of a name with its surroundings in the source.
+// declaration contains the syntax of the declaration of a name.
 type declaration struct {
 	p    *load.Package
 	file *load.File

@@ -13,7 +13,7 @@ const (
 	plainOption = "write it with parameters, their fields and constants"
 )
 
-// method is a method of a named type.
+// method identifies a method of a named type.
 type method struct {
 	symbol
 	name string
@@ -176,8 +176,8 @@ func (s *scan) member(n *ast.Ident, obj types.Object) {
 	}
 }
 
-// captured reports copied names that a local name of the declaration would shadow once their
-// package qualifier is removed.
+// captured reports copied names that lose their package qualifier and that a local name of the
+// declaration would then shadow.
 func (s *scan) captured() {
 	for id := range s.bare {
 		if s.defined[id] {

@@ -106,8 +106,8 @@ func (b *builder) constant(d declaration, c *types.Const) {
 	b.written[len(b.written)-1].doc = comment(d.doc)
 }
 
-// literal returns the value of a constant in Go syntax. The second result reports whether there is
-// such a literal.
+// literal returns the value of a constant in Go syntax. It returns false for a value that has no
+// literal.
 func literal(c *types.Const) (string, bool) {
 	basic, ok := c.Type().Underlying().(*types.Basic)
 	if !ok {

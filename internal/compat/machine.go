@@ -33,8 +33,8 @@ func (o *orders) machine(old, now *manifest.Op) {
 	}
 }
 
-// stepMoved reports a step that was removed from a machine or graph while a step with its stored
-// name still exists elsewhere. stepGone reports all other removed steps.
+// stepMoved reports a step that was removed from a machine or graph although the package contains a
+// step with the same stored name. stepGone reports all other removed steps.
 func (o *orders) stepMoved(was *manifest.Op, stored string) {
 	if o.c.now.steps[stored] != nil {
 		o.reportf(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)

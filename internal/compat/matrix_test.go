@@ -188,8 +188,8 @@ func header(text string) string {
 	return b.String()
 }
 
-// setup returns the functions by which the test program sets up and starts the workflow of a
-// package.
+// setup returns the functions that set up and start the workflow of a package, for the test
+// program.
 func setup(text, side, drive string) string {
 	own := ""
 	if !strings.Contains(text, "func Setup(") {

@@ -105,7 +105,7 @@ func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*man
 	}
 }
 
-// resultsOf returns the names by which expressions refer to the results of operations in op.
+// resultsOf returns the names that expressions use for the results of operations in op.
 func resultsOf(op *manifest.Op) []string {
 	var names []string
 	manifest.Walk([]*manifest.Op{op}, func(inner *manifest.Op) {
@@ -183,7 +183,7 @@ func within(ops []*manifest.Op, o *manifest.Op) bool {
 
 func title(o *manifest.Op) string { return strings.TrimSpace(o.Op + " " + o.Name) }
 
-// gone reports a removed operation.
+// gone reports that the new code lacks an operation of the old code.
 func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	switch {
 	case slices.Contains(o.waits, op):
@@ -238,7 +238,7 @@ func holds(c, o *manifest.Op) bool {
 	return found
 }
 
-// added reports a new operation.
+// added reports that the new code contains an additional operation.
 func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	switch {
 	case slices.Contains(o.waits, op):

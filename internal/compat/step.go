@@ -31,9 +31,9 @@ func (c *comparer) steps() {
 	}
 }
 
-// ifCalled returns the class of a change of a step or child. The class is lower if no workflow of
-// these packages calls the step, because its callers are unknown, or if some runs do not reach the
-// step in its machine or graph.
+// ifCalled returns the class of a change of a step or child. The class is lower if called is false.
+// Then no workflow of these packages calls the step, or some runs do not reach the step in its
+// machine or graph.
 func ifCalled(class Class, called bool) Class {
 	if !called && class == Breaks {
 		return Care

@@ -144,7 +144,7 @@ type minutes struct {
 	everyHour    bool
 }
 
-// wall is the wall clock of a zone at a minute.
+// wall is the time that the wall clock of a zone shows at a certain minute.
 type wall struct {
 	at, shows time.Time
 	again     bool // the wall clock time occurred before

@@ -29,7 +29,7 @@ type Error struct {
 // Error returns the text and the problem.
 func (e *Error) Error() string { return fmt.Sprintf("schedule %q: %s", e.Text, e.Problem) }
 
-// MinEvery is the shortest interval.
+// MinEvery is the shortest permitted interval of a schedule.
 const MinEvery = time.Second
 
 // example is appended to problems with the form of the whole text.
@@ -90,7 +90,7 @@ func (t *Ticks) parse(f []string) (problem string) {
 		}
 		*field.into = bits
 	}
-	t.weekday |= t.weekday >> 7 & 1 // 7 is also Sunday
+	t.weekday |= t.weekday >> 7 & 1 // Both 0 and 7 represent Sunday.
 	t.dayAny, t.weekdayAny = f[2][0] == '*', f[4][0] == '*'
 	t.everyHour = f[1][0] == '*' && !strings.Contains(f[1], ",")
 	if !t.ever() {

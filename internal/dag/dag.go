@@ -1,5 +1,5 @@
-// Package dag computes properties of a graph from the names and dependencies of its nodes: the
-// order of the nodes, cycles, nodes that may be skipped, and sinks.
+// Package dag computes properties of a graph from the names and dependencies of its nodes. The
+// properties are the order of the nodes, cycles, nodes that may be skipped, and sinks.
 package dag
 
 import "slices"
@@ -15,7 +15,7 @@ type Node struct {
 // Need is a dependency on another node.
 type Need struct {
 	Name  string
-	Takes bool // the node takes the result of the other node; otherwise it only waits for its end
+	Takes bool // the node takes the result of the other node; if false, it only waits for its end
 	Maybe bool // the node also begins if the other node was skipped
 }
 

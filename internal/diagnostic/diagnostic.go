@@ -25,7 +25,7 @@ type Diagnostic struct {
 	Fix    string `json:"fix"`  // the fix in the imperative; empty if What implies the fix
 }
 
-// New returns a diagnostic at p.
+// New returns a diagnostic at position p with a problem and its fix.
 func New(p token.Position, what, fix string) Diagnostic {
 	return Diagnostic{File: p.Filename, Line: p.Line, Column: p.Column, What: what, Fix: fix}
 }

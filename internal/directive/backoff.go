@@ -31,7 +31,7 @@ func setBackoff(d *Directive, v Text) (p *Problem) {
 // unlimited.
 const maxReruns = 100
 
-// setRerun parses N or N,SHAPE.
+// setRerun parses the value of rerun=, which has the form N or N,SHAPE.
 func setRerun(d *Directive, v Text) *Problem {
 	number, shape, shaped := strings.Cut(v.Value, ",")
 	n, err := strconv.ParseUint(number, 10, 31)

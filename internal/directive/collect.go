@@ -11,7 +11,7 @@ import (
 // contains all their inputs.
 const maxBatch = 10_000
 
-// setDebounce parses EXPR,QUIET or EXPR,QUIET,MOST.
+// setDebounce parses the value of debounce=, which has the form EXPR,QUIET or EXPR,QUIET,MOST.
 func setDebounce(d *Directive, v Text) *Problem {
 	parts := topLevel(v)
 	times := parts[len(parts)-1:]
@@ -47,7 +47,7 @@ func isDuration(v Text) bool {
 	return err == nil
 }
 
-// setBatch parses N,MOST or N,MOST,EXPR.
+// setBatch parses the value of batch=, which has the form N,MOST or N,MOST,EXPR.
 func setBatch(d *Directive, v Text) *Problem {
 	parts := topLevel(v)
 	n, err := strconv.ParseUint(parts[0].Value, 10, 31)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// nearMiss matches "flow", a colon and a word, in any case and with any spaces in between. The
+// nearMiss matches "flow", a colon and a word, in any case and with any spaces between them. The
 // prefix of another tool may precede them, as in "@flow:step" and "go:flow:step".
 var nearMiss = regexp.MustCompile(`^ *(?:[@+] *|(?i:go):)?(?i:flow(?:gen)?) *: *([[:alpha:]]+)(.*)$`)
 
@@ -75,8 +75,8 @@ func looksLikeOptions(s string) bool {
 	return true
 }
 
-// Nearest returns the candidate of which word is probably a misspelling, or "" if none is similar
-// enough. At most two letters, and at most a third of the letters, may differ.
+// Nearest returns the candidate that is most similar to word, or "" if none is similar enough. At
+// most two letters, and at most a third of the letters, may differ.
 func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// option describes an option: the form of its value and the kinds of directives that accept it.
+// option describes the form of the value of an option, and the kinds of directives that accept the
+// option.
 type option struct {
 	usage string // form shown in the documentation, such as name=VALUE
 	kinds []Kind // kinds that accept the option

@@ -14,7 +14,7 @@ import (
 // active.
 var policies = []string{"skip", "replace", "latest", "queue"}
 
-// setSingleton parses EXPR or EXPR,POLICY.
+// setSingleton parses the value of singleton=, which has the form EXPR or EXPR,POLICY.
 func setSingleton(d *Directive, v Text) *Problem {
 	parts := topLevel(v)
 	d.Singleton, d.Active = v, "skip"
@@ -34,7 +34,7 @@ func setSingleton(d *Directive, v Text) *Problem {
 	return p
 }
 
-// setFair parses EXPR or EXPR:SHARE.
+// setFair parses the value of fair=, which has the form EXPR or EXPR:SHARE.
 func setFair(d *Directive, v Text) *Problem {
 	parts := splitAt(v, ':')
 	d.Fair = parts[0]
@@ -50,7 +50,8 @@ func setFair(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// setSchedule validates the text with package cron, which computes the ticks at run time.
+// setSchedule validates the value of schedule= with package cron. The runtime computes ticks with
+// the same package.
 func setSchedule(d *Directive, v Text) *Problem {
 	ticks, err := cron.Parse(v.Value)
 	if bad := (*cron.Error)(nil); errors.As(err, &bad) {

@@ -34,7 +34,8 @@ func setUses(d *Directive, v Text) *Problem {
 	return nil
 }
 
-// parseUse parses NAME, NAME:WEIGHT, NAME(KEY) or NAME(KEY):WEIGHT.
+// parseUse parses an element of uses=, which has the form NAME, NAME:WEIGHT, NAME(KEY) or
+// NAME(KEY):WEIGHT.
 func parseUse(arg Text) (Use, *Problem) {
 	u := Use{Weight: 1}
 	text := arg.Value

@@ -54,8 +54,8 @@ func (e *emitter) dependencyParams() (list []jen.Code) {
 }
 
 // dependent writes the declarations that the body of Register needs for the dependencies of steps.
-// It also writes functions that create the structs whose methods are the steps of graphs, and
-// returns the names of these functions.
+// It also writes functions that create the structs of graphs, and returns the names of these
+// functions.
 func (e *emitter) dependent(g *jen.Group, r string) map[*model.Graph]string {
 	for _, d := range e.own() {
 		if !canBeNil(d.Type) {

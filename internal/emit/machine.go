@@ -59,7 +59,7 @@ func (e *emitter) bindMachine(r string, w *model.Workflow) *jen.Statement {
 	return params(e.qual(shimPath, "BindMachine"), true, args)
 }
 
-// nobody writes a nil machine, on which code outside of a step calls constructors.
+// nobody writes a nil machine. Code outside of a step calls constructors on it.
 func nobody(m *model.Machine) *jen.Statement {
 	return jen.Parens(jen.Op("*").Id(m.Type.Name())).Parens(jen.Nil())
 }
@@ -119,7 +119,7 @@ func (e *emitter) argsType(s *model.Step) *jen.Statement {
 	return jen.Id(name.Args(s.GoName))
 }
 
-// constructors writes the methods by which steps choose the next transition.
+// constructors writes the methods that steps call to choose the next transition.
 func (e *emitter) constructors(f *jen.File, m *model.Machine) {
 	f.Line()
 	f.Commentf("// %s is where a step of [%s] leads.", name.Next(m.GoName()), m.Type.Name())

@@ -94,8 +94,8 @@ func (e *emitter) backoff(b directive.Backoff) (values []value) {
 
 func number(f float64) jen.Code { return jen.Op(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// fatal writes a function that reports whether an error is one of those after which a step is not
-// retried.
+// fatal writes a function that reports whether an error is in errs. A step is not retried after
+// such an error.
 func (e *emitter) fatal(errs []model.Fatal) *jen.Statement {
 	err := e.local("err")
 	cond := lay(2*tabWidth+len("return "), 2, func(layout int) *jen.Statement {
@@ -126,7 +126,7 @@ var units = []struct {
 	{time.Millisecond, "Millisecond"}, {time.Microsecond, "Microsecond"}, {time.Nanosecond, "Nanosecond"},
 }
 
-// duration writes d in the largest unit of which d is a multiple.
+// duration writes d as a multiple of the largest unit that divides it.
 func (e *emitter) duration(d time.Duration) *jen.Statement {
 	for _, u := range units {
 		if d%u.unit != 0 {

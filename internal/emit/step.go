@@ -40,7 +40,8 @@ func (e *emitter) implType(f *jen.File, s *model.Step) {
 	}))
 }
 
-// results returns the result list of a function: (T, error), or error if t is nil.
+// results returns the result list of a function with a result of type t. The list is (T, error), or
+// error if t is nil.
 func (e *emitter) results(t types.Type) *jen.Statement {
 	if t == nil {
 		return jen.Error()
@@ -150,7 +151,7 @@ func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 // arguments, or both.
 const callLayouts = 4
 
-// call writes the statement by which the counterpart executes the step.
+// call writes the statement with which the counterpart executes the step.
 func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *jen.Statement {
 	called, args := "Call", []jen.Code{jen.Id(ctx), jen.Id(name.Step(s.GoName))}
 	if s.Key != nil {

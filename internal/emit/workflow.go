@@ -26,7 +26,7 @@ func (e *emitter) workflow(f *jen.File, w *model.Workflow) {
 	}
 }
 
-// definition writes the variable by which callers start runs, and the generated input and result
+// definition writes the variable that callers use to start runs, and the generated input and result
 // types.
 func (e *emitter) definition(f *jen.File, w *model.Workflow) {
 	param := ""

@@ -60,7 +60,8 @@ func readFile(name string) ([]*test, error) {
 	return tests, nil
 }
 
-// read returns the tests that failed at least once, in the order of their first failures. Subtests count as part of their test.
+// read returns the tests that failed in at least one execution, in the order of their first
+// failures. A subtest counts as part of its test.
 func read(r io.Reader) (failed []*test, err error) {
 	type id struct{ pkg, name string }
 	tests := map[id]*test{}

@@ -18,7 +18,7 @@ import (
 
 // Config contains the parameters of the generator.
 type Config struct {
-	Dir      string   // the working directory if empty
+	Dir      string   // directory for the patterns; the working directory if empty
 	Patterns []string // package patterns as for the go command; "." if empty
 	Check    bool     // report changes without writing files
 	// Since is a git revision. The generator compares the stored names with those in the generated

@@ -11,7 +11,8 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
 
-// Each folder dag_* of testdata/mistakes contains one mistake after the other.
+// The test proves that the generator reports all mistakes in a graph with their positions and
+// writes nothing. The folders dag_* of testdata/mistakes contain further mistakes.
 func TestDAG2_AllMistakesInAGraphAreReportedWithTheirPositionAndNothingIsWritten(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"ring/ring.go": `package ring
 
@@ -122,7 +123,8 @@ func (back) plan(ctx context.Context) ([]string, error) { return nil, nil }
 	}
 }
 
-// The nodes of a graph are variables of the generated function, beside the packages that it uses.
+// The test proves that a step of a graph may have the name of a package. The nodes of a graph are
+// variables of the generated function, which also uses packages.
 func TestDAG2_StepsOfAGraphMayHaveTheNamesOfPackages(t *testing.T) {
 	dir := usermodule.New(t, map[string]string{"named/named.go": `package named
 

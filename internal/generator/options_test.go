@@ -162,8 +162,8 @@ func TestGEN3_EveryTwoOptionsAreExecutedOrRefused(t *testing.T) {
 	}
 }
 
-// options returns the options of the place. It fails the test if an option of the kind has no
-// sample.
+// options returns the options that the place accepts. It fails the test if an option of the kind
+// has no sample.
 func (p place) options(t *testing.T) (names []string) {
 	t.Helper()
 	for _, option := range p.kind.Options() {

@@ -35,7 +35,7 @@ func order(ctx workflow.Context, customer string, cents int) error { return Char
 func audit(ctx workflow.Context, account string) error { return nil }
 `
 
-// warnings returns the warnings about stored names, line by line.
+// warnings returns the texts of the warnings about stored names.
 func warnings(r *generator.Report) []string {
 	all := []string{}
 	for _, w := range r.Warnings {

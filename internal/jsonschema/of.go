@@ -201,8 +201,8 @@ type field struct {
 }
 
 // fields returns the fields of a struct and of its embedded structs by the rules of encoding/json.
-// If several fields have the same name, the shallowest one is used. At the same depth, the only
-// tagged one is used, otherwise none.
+// Of several fields with the same name, only the shallowest one is used. If several fields have
+// this depth, the only tagged one is used. If there is no such field, all of them are omitted.
 func fields(t reflect.Type) []field {
 	var all []field
 	collect(t, 0, map[reflect.Type]bool{}, &all)

@@ -103,8 +103,8 @@ func (w *writer) workflow(s *source, fn *ast.FuncDecl, goName string, params []p
 	return w.definition(goName, params, out)
 }
 
-// input returns the input type of a definition. If the type is generated, the second result is its
-// declaration.
+// input returns the input type for the definition of a workflow. If the type is generated, the
+// second result is its declaration.
 func (w *writer) input(goName string, params []param) (typ, declaration string) {
 	switch len(params) {
 	case 0:

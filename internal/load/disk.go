@@ -65,8 +65,8 @@ func sameFile(a, b string) bool {
 }
 
 // flags returns the flags with which the go command reads the overlay, and a function that removes
-// the temporary files. It returns no flags if a file of the overlay does not exist on disk, because
-// go/packages reads such a file only from the field Config.Overlay.
+// the temporary files. If a file of the overlay does not exist on disk, it returns no flags,
+// because go/packages reads the file only from the field Config.Overlay.
 func (d disk) flags() (flags []string, cleanup func(), err error) {
 	for path := range d.overlay {
 		if _, err := os.Stat(path); err != nil {

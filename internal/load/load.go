@@ -44,7 +44,7 @@ type Package struct {
 	Dir    string // directory of the package; empty if the pattern names no directory
 	Fset   *token.FileSet
 	Files  []*File // compiled files except flow_gen.go
-	Others []*File // all other files, such as tests, files for other platforms and cgo files; parsed but not type-checked
+	Others []*File // all other files, such as tests and files for other platforms; parsed but not type-checked
 	Types  *types.Package
 	Info   *types.Info
 	Output Output

@@ -51,9 +51,9 @@ func Module(ctx context.Context, dir string, patterns []string, overlay map[stri
 }
 
 // Requires reports whether p can import packages of a module. If p does not import any of them,
-// Requires queries the go command for the module instead of a package, because a vendor directory
-// contains only imported packages. It returns true if the go command cannot be started or if
-// modules are disabled. The compiler then reports a missing import.
+// Requires queries the go command for the module. It does not query for a package, because a vendor
+// directory contains only imported packages. The result is true if the go command cannot be started
+// or if modules are disabled. The compiler then reports a missing import.
 func (p *Package) Requires(ctx context.Context, module string) bool {
 	if p.module == "" || p.module == module {
 		return true

@@ -36,7 +36,7 @@ func shapeOf(ops []*Op) string {
 	return ShapeAlgorithm + ":" + digest(b.String())
 }
 
-// carries reports whether a block contains operations. Control flow alone does not count.
+// carries reports whether a block contains operations. Control flow does not count.
 func carries(ops []*Op) bool {
 	found := false
 	Walk(ops, func(o *Op) {

@@ -182,8 +182,8 @@ func (x *walker) sleep(r *request) value {
 	return text(x.numbered("sleep") + ".err")
 }
 
-// sleepUntil evaluates a call of SleepUntil. The time is either the current time plus a constant,
-// or a computed time.
+// sleepUntil evaluates a call of SleepUntil. If the time is the current time plus a constant, its
+// text is empty.
 func (x *walker) sleepUntil(r *request) value {
 	t := r.arg(0).text
 	if d, ok := strings.CutPrefix(t, "now.Add("); ok {

@@ -29,7 +29,7 @@ func (c *checker) structure(at place, t types.Type, s *types.Struct) {
 }
 
 // foreign reports whether f would be lost and belongs to a package that the user cannot change. One
-// such fault is sufficient for each struct.
+// such field is reported for each struct.
 func (c *checker) foreign(f *types.Var) bool {
 	return !f.Exported() && !f.Embedded() && f.Name() != "_" && f.Pkg() != nil && f.Pkg() != c.from
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// operation is an operation of an OpenAPI document.
+// operation is a decoded operation of an OpenAPI document.
 type operation struct {
 	ID         string `json:"operationId"`
 	Summary    string `json:"summary"`

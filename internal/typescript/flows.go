@@ -58,7 +58,7 @@ type flows struct {
 	declared map[string]string              // used types by name
 }
 
-// fullName returns the name of a type with its package path, and the package path alone. The type
+// fullName returns the name of a type including its package path, and the package path. The type
 // occurs in the manifest of package of.
 func fullName(of, name string) (full, pkg string) {
 	base, _, _ := strings.Cut(name, "[") // The type arguments are not part of the package path.
@@ -143,7 +143,7 @@ func (f *flows) typeOf(m *manifest.Manifest, raw json.RawMessage, indent string)
 	return f.writer(m).typeOf(s, indent), nil
 }
 
-// writer returns a writer for the schemas of manifest m.
+// writer returns a writer that resolves references in manifest m.
 func (f *flows) writer(m *manifest.Manifest) *writer {
 	return &writer{integer: "number", named: func(ref string) string {
 		name, _ := manifest.Named(ref)

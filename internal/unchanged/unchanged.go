@@ -107,8 +107,8 @@ var own = sync.OnceValues(func() (digest string, ok bool) {
 })
 
 // tool adds the identity of flowgen and of the go command to h. It returns false if the go command
-// is a script or a link to another program, because such a command may select the actual program by
-// its own rules.
+// is a script or a link to another program. Such a command may select the actual program by its own
+// rules.
 func tool(h io.Writer) bool {
 	digest, ok := own()
 	if !ok {

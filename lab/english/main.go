@@ -126,7 +126,7 @@ func check(name string, src []byte) (found []finding) {
 	}
 }
 
-// phrase is a phrase that comments must not contain.
+// phrase is a pattern that comments must not match, with an advice.
 type phrase struct {
 	pattern *regexp.Regexp
 	advice  string

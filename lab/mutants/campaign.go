@@ -127,7 +127,8 @@ func (c *campaign) testMutant(ctx context.Context, m *Mutant, mutated string, te
 }
 
 // overlay writes an overlay file and returns its name. With the overlay, the go command reads the
-// given texts instead of the files with the same paths. The files need not exist.
+// given texts instead of the files with the same paths. A text may have the path of a file that
+// does not exist.
 func (c *campaign) overlay(texts map[string]string) (string, error) {
 	replace := map[string]string{}
 	for i, file := range sortedKeys(texts) {

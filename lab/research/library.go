@@ -12,8 +12,8 @@ type library struct {
 	mu       sync.Mutex
 	asked    map[string]int
 	under    int // number of requests in progress
-	refusals int // number of rejections because of a too high rate of requests
-	crowds   int // number of rejections because of too many concurrent requests
+	refusals int // number of rejections because the rate of requests was too high
+	crowds   int // number of rejections because there were too many concurrent requests
 }
 
 // atATime is the number of concurrent page requests that the library allows.
@@ -64,7 +64,7 @@ func refuse(w http.ResponseWriter, code int, after string) {
 
 func answer(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
-// times returns the number of requests for what, including the current one.
+// times counts a request for what and returns the number of these requests.
 func (l *library) times(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +78,8 @@ func (l *library) count(what *int) {
 	*what++
 }
 
-// enter admits a request and reports whether it did. It rejects the request if too many are in
-// progress.
+// enter admits a request unless too many are in progress. It reports whether the request was
+// admitted.
 func (l *library) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -106,7 +106,7 @@ type crew struct {
 	peace chan struct{} // closed to stop the killing
 }
 
-// hand is a sequence of worker processes, of which only one runs at a time.
+// hand is a sequence of worker processes. Only one of them runs at a time.
 type hand struct {
 	duty duty
 	cmd  *exec.Cmd

@@ -10,8 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// children checks child runs. It covers children that all end, are canceled, are abandoned, are
-// waited for, and are too many.
+// children checks the operations on child runs. It awaits some children, cancels and abandons
+// others, and starts more children than are permitted.
 func children(t *tour) (string, error) {
 	numbers := []int{2, 4, 5, 6, 7, 8}
 	sum, err := flows.Halves.Execute(t.ctx, t.client, numbers)

@@ -150,7 +150,7 @@ func turns(t *tour) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, next := range []int{4, 0, 3, 1, 2} { // The copy with the higher rank is printed first, and then a copy of each reader in turn.
+	for _, next := range []int{4, 0, 3, 1, 2} { // The copy with the higher rank is printed first. After it, the readers alternate.
 		at, err := waiting[next].Result(t.ctx)
 		if err == nil && at <= printed {
 			err = fmt.Errorf("copy %d was printed before its turn", next)

@@ -156,8 +156,8 @@ func (c *command) confirm(ctx context.Context, verb string, refs []string) error
 	return c.sure(ctx, verb, fmt.Sprintf(question, len(refs)))
 }
 
-// sure asks the user to confirm an operation that cannot be undone. what is the operation in an
-// error.
+// sure asks the user to confirm an operation that cannot be undone. The argument what names the
+// operation in errors.
 func (c *command) sure(ctx context.Context, what, question string) error {
 	if c.yes {
 		return nil

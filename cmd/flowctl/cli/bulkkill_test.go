@@ -141,7 +141,7 @@ func (s *shop) bulks() (page admin.BulkPage) {
 type killed struct {
 	after  string
 	args   []string
-	served bool // flowctl serve continues the action; otherwise the next flowctl that waits for it does
+	served bool // flowctl serve continues the action; if false, the next flowctl that waits for the action continues it
 	once   func(ctx context.Context, t *testing.T, c *workflow.Client, run workflow.RunID) int
 }
 
@@ -160,9 +160,9 @@ func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnIt(t *testing.T) {
 	}
 }
 
-// The test proves the same on Redis. There, the action continues after the lease of the killed
-// process has expired, half a minute later, because the store does not detect the end of a process.
-// The cases wait in parallel.
+// The test proves that a bulk action also continues on Redis. The store does not detect the end of
+// a process, so the action continues when the lease of the killed process has expired, after half a
+// minute. The cases wait in parallel.
 func TestOPS1_ABulkActionOutlivesTheFlowctlThatWorksOnItOnRedis(t *testing.T) {
 	for name, tt := range kills {
 		t.Run(name, func(t *testing.T) {

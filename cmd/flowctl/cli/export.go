@@ -71,7 +71,7 @@ func (c *command) export() *cobra.Command {
 	return cmd
 }
 
-// check returns an error unless either runs or a filter are given.
+// check returns an error unless the user gives either runs or a filter.
 func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	filter := ""
 	for _, one := range []string{"status", "workflow", "queue", "id", "tag", "since", "until", "parent", "root", "group", "failing", "system", "all"} {

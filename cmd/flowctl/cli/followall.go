@@ -45,8 +45,8 @@ type followed struct {
 
 // followAll prints events of the runs that match a filter until the context ends. For a run that is
 // open at the beginning it prints new events, and for a run that is created later it prints all
-// events. It omits no event. If too many other runs are followed, a run waits for a slot, and its
-// log is then read from the position at which followAll found the run.
+// events. It omits no event. If more runs match than can be followed at a time, a run waits for a
+// slot. Its log is then read from the position at which followAll found the run.
 func (c *command) followAll(ctx context.Context, s service, f admin.Filter, events admin.EventFilter, most int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &following{c: c, s: s, events: events, turns: make(chan struct{}, most), out: make(chan followed), known: map[string]time.Time{}}

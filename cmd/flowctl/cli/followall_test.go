@@ -54,9 +54,9 @@ func (s *shop) followAll(ctx context.Context, args ...string) (line func() follo
 }
 
 // The test proves that flowctl follow with a filter prints each new event once and in order.
-// Existing runs are followed from the ends of their logs. New runs are followed from their first
-// event, even if there are more runs than can be followed at a time and some of them end between
-// two searches.
+// Existing runs are followed from the ends of their logs, and new runs from their first event. This
+// holds even if more runs exist than can be followed at a time, and if some of them end between two
+// searches.
 func TestOPS1_FollowOfAFilterPrintsWhatIsNewOfEachRun(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		t.Run(fmt.Sprint("remote ", remote), func(t *testing.T) {

@@ -160,8 +160,8 @@ func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	}
 }
 
-// The test proves that show prints the readable data of a run with a damaged log and the events
-// before the damage, both directly and over a server.
+// The test proves that show prints the readable data of a run with a damaged log. It prints the
+// events before the damage. The test covers direct access and a server.
 func TestOPS1_ShowPrintsWhatIsKnownOfADamagedRun(t *testing.T) {
 	s := open(t)
 	s.damage(`DELETE FROM frames WHERE n > 1 AND run = (SELECT DISTINCT run FROM frames ORDER BY run LIMIT 1 OFFSET 1)`) // the frames belong to the failed run

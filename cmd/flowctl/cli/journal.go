@@ -98,7 +98,8 @@ func (c *command) journal() *cobra.Command {
 	return cmd
 }
 
-// journaled completes the values that of returns for the latest entries of the journal.
+// journaled completes values from the latest entries of the journal. The function of returns the
+// value of an entry.
 func (c *command) journaled(of func(e *admin.JournalEntry) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {

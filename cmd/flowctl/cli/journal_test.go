@@ -81,8 +81,8 @@ func (s *shop) entries(args ...string) []admin.JournalEntry {
 	return page.Entries
 }
 
-// The test proves that requests of flowctl with direct access to the store are recorded in the log
-// of the run with the name of the user, as in the journal.
+// The test proves that a request of flowctl with direct access to the store is recorded in the log
+// of the run. The record contains the name of the user, as in the journal.
 func TestOPS3_TheLogSaysWhoHasUsedTheCommand(t *testing.T) {
 	s := open(t)
 	s.wants(0, nil, nil, "terminate", "-y", s.runs["held"])

@@ -56,8 +56,8 @@ func staff(t *testing.T, st store.Store, run workflow.RunID, status workflow.Sta
 	}
 }
 
-// The test proves that this release reports a log with events of a newer release as such, with an
-// instruction, and not as damaged. It also proves that fsck repairs nothing in such a log.
+// The test proves that this release does not report a log with events of a newer release as
+// damaged. It reports the newer release with an instruction, and fsck repairs nothing in the log.
 func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
 	onBoth(t, func(t *testing.T, url string) {
 		s := &shop{t: t, url: url}

@@ -62,7 +62,7 @@ func changed(cmd *cobra.Command, names []string) string {
 	return ""
 }
 
-// filter returns the filter that the flags describe.
+// filter parses the flags and returns the filter.
 func (f *filterFlags) filter() (admin.Filter, error) {
 	got := f.Filter
 	var err error
@@ -258,7 +258,8 @@ func (c *command) complete(cmd *cobra.Command, words func(ctx context.Context, s
 	return words(ctx, s), cobra.ShellCompDirectiveNoFileComp
 }
 
-// names completes the values that of returns for the runs of the store.
+// names completes values from the counts of the runs of the store. The function of returns the
+// value of a count.
 func (c *command) names(of func(admin.Counted) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, func(ctx context.Context, s service) (all []string) {

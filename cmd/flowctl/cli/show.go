@@ -263,7 +263,7 @@ func failure(line func(name, value string), f *admin.Failure, name string) {
 	line("not undone", strings.Join(f.NotUndone, ", "))
 }
 
-// operation is an operation of a run.
+// operation is a step, wait or other operation of a run, for the timeline.
 type operation struct {
 	admin.Event // the first event of the operation
 	last        admin.Event

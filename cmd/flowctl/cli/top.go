@@ -100,7 +100,7 @@ type round struct {
 	lines    []string // output for that run
 }
 
-// question describes what a round requests.
+// question contains the parameters of the requests of a round.
 type question struct {
 	tab    int
 	filter admin.Filter
@@ -108,7 +108,7 @@ type question struct {
 	number int    // sequence number of the question
 }
 
-// topModel is the state of top.
+// topModel is the state of the screen of flowctl top.
 type topModel struct {
 	ctx      context.Context //nolint:containedctx // of the program: bubbletea gives its commands none
 	c        *command

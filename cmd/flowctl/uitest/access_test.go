@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 )
 
-// contrasts is a script that returns the texts of a page whose contrast is too low according to
-// WCAG 2.2 (1.4.3).
+// contrasts is a script that returns the texts of a page with a contrast below the minimum of WCAG
+// 2.2 (1.4.3).
 const contrasts = `(() => {
   const c = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   c.canvas.width = c.canvas.height = 1;

@@ -49,8 +49,9 @@ func (s *site) heap() float64 {
 	return used
 }
 
-// The test proves that with each store a run of 20,000 events is displayed like a small one, in
-// terms of nodes, memory of scripts, and response time of clicks.
+// The test proves that, with each store, a run of 20,000 events is displayed as efficiently as a
+// small one. It measures the number of nodes, the memory of scripts, and the response time of
+// clicks.
 func TestOPS2_ARunOfTwentyThousandEventsDraws(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ type Trip struct {
 
 // Agency makes bookings with other companies.
 type Agency struct {
-	Full func(what string) bool // reports whether what is fully booked
+	Full func(what string) bool // reports whether the hotel or flight is fully booked
 	Log  func(line string)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Words is a stream of the words of an answer, for readers who follow it while it is written. Load
-// is a stream of the last ten measurements of the writer.
+// Words is a stream of the words of an answer. Readers follow it while it is written. Load is a
+// stream of the last ten measurements of the writer.
 var (
 	Words = workflow.NewStream[string]("words")
 	Load  = workflow.NewStream[int]("load", workflow.KeepLast(10))

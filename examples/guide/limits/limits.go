@@ -38,7 +38,7 @@ func render(_ context.Context, scene Scene) (string, error) {
 	return "image of " + scene.Name, nil
 }
 
-// Page is a page of a host.
+// Page is a page to fetch from a host.
 type Page struct{ Host, Path string }
 
 // index uses 512 MB of memory on its worker, and one processor of the fleet.
@@ -88,7 +88,7 @@ func tell(_ context.Context, customer, text string) error {
 	return nil
 }
 
-// Order is an order of a customer.
+// Order is the input of fulfil. Only one order of a customer is fulfilled at a time.
 type Order struct{ Customer, Item string }
 
 // fulfil holds a permit of its customer from its first claim to its end.
@@ -108,7 +108,7 @@ func crawl(ctx workflow.Context, pages []Page) ([]string, error) {
 	return workflow.Map(ctx, pages, Fetch)
 }
 
-// Parcel is a parcel for a customer. The customer may have paid for a higher rank.
+// Parcel is a parcel to deliver. The customer may have paid for a higher rank.
 type Parcel struct {
 	To   string
 	Rank int

@@ -29,7 +29,7 @@ type Outcome struct {
 // Decisions is the topic for the decisions of a clerk about a claim.
 var Decisions = workflow.NewTopic[Decision]("decisions")
 
-// Decision is the decision of a clerk.
+// Decision is the message with which a clerk decides about a claim.
 type Decision struct {
 	OK  bool
 	Why string

@@ -17,8 +17,8 @@ func work(ctx context.Context, what string) error {
 	return nil
 }
 
-// Weekday simulates a value that may differ between an execution and its replay, such as the clock,
-// an environment variable, a flag, or the order of a map.
+// Weekday simulates a value that may differ between an execution and its replay. Examples are the
+// clock, an environment variable, a flag, and the order of a map.
 var Weekday = time.Monday
 
 // asks branches on a value that the log does not contain.

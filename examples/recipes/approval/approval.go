@@ -34,7 +34,7 @@ type Expense struct {
 	Cents       int64
 }
 
-// Decision is the decision of a person about an expense.
+// Decision is the answer that a run receives about its expense.
 type Decision struct {
 	Approved bool   `json:"approved"`
 	Note     string `json:"note,omitempty"`
@@ -81,7 +81,7 @@ type Finance struct {
 	Transfer func(ctx context.Context, e Expense) error
 }
 
-// notify notifies the person who decides, for example by a mail with a link.
+// notify notifies the approver, for example by a mail with a link.
 //
 //flow:step
 func (f *Finance) notify(ctx context.Context, e Expense, token string) error {

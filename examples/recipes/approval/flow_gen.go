@@ -44,7 +44,7 @@ func Register(r workflow.Registrar, finance *Finance) {
 // It starts and awaits runs of [reimburse].
 var Reimburse = shim.NewWorkflow[Expense, string]("approval.reimburse", "e", shim.WorkflowPolicy{})
 
-// Notify notifies the person who decides, for example by a mail with a link.
+// Notify notifies the approver, for example by a mail with a link.
 //
 // It is the durable counterpart of [Finance.notify].
 func Notify(ctx workflow.Context, e Expense, token string) error {

@@ -25,7 +25,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Order is an order that is paid once.
+// Order is the input of pay. An order is paid once.
 type Order struct {
 	ID    string
 	Cents int64

@@ -48,8 +48,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTooManyRequests)
 }
 
-// Counts returns the number of contacts that were sent, the number of responses with status 429,
-// and the number of requests that arrived before the requested delay was over.
+// Counts returns the number of contacts that were sent and the number of responses with status 429.
+// early is the number of requests that arrived before the requested delay was over.
 func (s *Service) Counts() (sent, busy, early int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

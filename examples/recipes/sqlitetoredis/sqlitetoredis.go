@@ -28,8 +28,8 @@ import (
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
-// Open opens the store at a URL. It refuses a database with settings that may lose runs, such as a
-// Redis server that does not write to disk or that evicts keys.
+// Open opens the store at a URL. It refuses a database with settings that may lose runs. An example
+// is a Redis server that does not write to disk or that evicts keys.
 func Open(ctx context.Context, url string) (store.Store, error) {
 	st, err := store.Open(ctx, url)
 	if err != nil {

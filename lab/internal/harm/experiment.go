@@ -44,7 +44,7 @@ type Stall struct {
 	From, To time.Time
 }
 
-// Kind is a kind of violation.
+// Kind classifies violations.
 type Kind string
 
 // Unclean is the violation of a process that ended unexpectedly or could not be stopped.

@@ -75,7 +75,7 @@ func (g *Group) Close() {
 	}
 }
 
-// Process is a process of a group.
+// Process is a process that a group has started.
 type Process struct {
 	// Name identifies the process in reports.
 	Name string

@@ -42,14 +42,14 @@ type Site struct {
 	prefix     string // key prefix on an external server; empty for all other stores
 }
 
-// Own reports whether what names a kind of store whose servers the program starts.
+// Own reports whether the program starts the servers of a store of the given kind.
 func Own(what string) bool { return what == "redis" || what == "redis-cluster" }
 
 // Paired is the kind of a store on a master and a replica that the program starts.
 const Paired = "redis-sentinel"
 
-// Check returns an error if the store that what names cannot be used. It does not connect to the
-// store.
+// Check returns an error if a store of the given kind or URL cannot be used. It does not connect to
+// the store.
 func Check(what string) error {
 	scheme, rest, _ := strings.Cut(what, ":")
 	switch {
@@ -86,7 +86,7 @@ func Settings(appendfsync string) []string {
 	return []string{"--appendonly", "yes", "--appendfsync", appendfsync}
 }
 
-// Open prepares a store of the kind that what names. It starts servers in dir, or chooses a new key
+// Open prepares a store of the given kind or URL. It starts servers in dir, or chooses a new key
 // prefix on an external server. If dir is empty, it uses a temporary directory, which Close
 // removes.
 func Open(ctx context.Context, dir, what string, settings ...string) (_ *Site, err error) {

@@ -117,7 +117,7 @@ func save(ctx workflow.Context, account string, parts int) (int64, error) {
 	return Deposit(ctx, account, 0)
 }
 
-// toil executes steps, each of which writes a note.
+// toil executes steps. Each step writes a note.
 //
 //flow:workflow
 func toil(ctx workflow.Context, book string, steps int) (int, error) {

@@ -83,7 +83,7 @@ func crowd(ctx workflow.Context, n int) (int, error) {
 	return 0, nil
 }
 
-// Tally is the state of count.
+// Tally is the state that count passes to its next run.
 type Tally struct {
 	Sum   int `json:"sum"`
 	Count int `json:"count"`

@@ -231,7 +231,8 @@ var Perform = shim.NewWorkflow[Play, []string]("tour.perform", "p", shim.Workflo
 // It starts and awaits runs of [places].
 var Places = shim.NewWorkflow[string, []string]("tour.places", "line", shim.WorkflowPolicy{})
 
-// Post has one active run per key. Further starts wait for their turn.
+// Post has one active run per key. Further starts wait until all earlier runs with the same key
+// have ended.
 //
 // It starts and awaits runs of [post].
 var Post = shim.NewWorkflow[string, string]("tour.post", "key", shim.WorkflowPolicy{
@@ -253,7 +254,7 @@ var Publish = shim.NewWorkflow[Pages, int]("tour.publish", "p", shim.WorkflowPol
 var ReadLetters = shim.NewWorkflow[int, []string]("tour.read", "n", shim.WorkflowPolicy{})
 
 // Reprint holds the press, which admits one run at a time. A copy with a higher rank is printed
-// first. Copies of equal rank are printed for each reader in turn.
+// first. Among copies of equal rank, the readers alternate.
 //
 // It starts and awaits runs of [reprint].
 var Reprint = shim.NewWorkflow[Copy, int64]("tour.reprint", "c", shim.WorkflowPolicy{
@@ -303,7 +304,7 @@ var Serve = shim.NewWorkflow[string, string]("tour.serve", "customer", shim.Work
 	}),
 })
 
-// Toil executes steps, each of which writes a note.
+// Toil executes steps. Each step writes a note.
 //
 // It starts and awaits runs of [toil].
 var Toil = shim.NewWorkflow[ToilInput, int]("tour.toil", "", shim.WorkflowPolicy{})

@@ -27,7 +27,7 @@ type Shift struct {
 	To      int64 `json:"to"`
 }
 
-// shift sleeps for a moment and returns the interval.
+// shift sleeps for a short time and returns the interval.
 func shift(saws, benches int) Shift {
 	from := time.Now()
 	time.Sleep(5 * time.Millisecond)
@@ -83,7 +83,8 @@ func deploy(ctx workflow.Context, key string) (string, error) { return Cue.Recei
 //flow:workflow singleton=key,latest
 func fetch(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
 
-// post has one active run per key. Further starts wait for their turn.
+// post has one active run per key. Further starts wait until all earlier runs with the same key
+// have ended.
 //
 //flow:workflow singleton=key,queue
 func post(ctx workflow.Context, key string) (string, error) { return Cue.Receive(ctx) }
@@ -102,7 +103,7 @@ type Copy struct {
 func stamp(context.Context) (int64, error) { return time.Now().UnixMicro(), nil }
 
 // reprint holds the press, which admits one run at a time. A copy with a higher rank is printed
-// first. Copies of equal rank are printed for each reader in turn.
+// first. Among copies of equal rank, the readers alternate.
 //
 //flow:workflow uses=Press(c.Press) priority=c.Rank fair=c.Reader
 func reprint(ctx workflow.Context, c Copy) (int64, error) {

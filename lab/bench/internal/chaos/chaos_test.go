@@ -21,7 +21,7 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-// TestMain also runs the other roles of the program. For each process that a test starts, a
+// TestMain runs the tests or another role of the program. For each process that a test starts, a
 // goroutine waits for its end. Therefore the leak check finds processes that a test leaves behind.
 func TestMain(m *testing.M) {
 	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {

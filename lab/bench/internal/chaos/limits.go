@@ -137,7 +137,7 @@ func (x *experiment) pauseSome(ctx, harmed context.Context, r *rand.Rand) error 
 	return nil
 }
 
-// pauseLimit pauses and resumes a limit. It prevents failovers meanwhile, because the resume may
+// pauseLimit pauses and resumes a limit. It prevents failovers in this time, because the resume may
 // not have reached the replica.
 func (x *experiment) pauseLimit(ctx, harmed context.Context, l limit.Limit) {
 	x.capacities.Lock()

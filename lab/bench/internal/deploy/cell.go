@@ -23,15 +23,16 @@ type cell struct {
 	runs     int
 	step     time.Duration // duration of a step
 	pace     time.Duration // time between two steps of the deployment
-	// still is the duration of the final wait. If only blocked runs are left for this time, they
-	// need code that no worker has. It is longer than a worker needs to find a run that it can
-	// replay.
+	// still is the duration of the final wait. A worker finds a run that it can replay in less than
+	// this time. Therefore, runs that are blocked during the whole time need code that no worker
+	// has.
 	still time.Duration
 }
 
-// strategies contains the deployments by name, with their scripts. In a script, - ends a worker
-// with the old code, + starts a worker with the new code, ~ ends a worker with the new code, and a
-// dot is a pause. The last deployment begins like the previous one and is then rolled back.
+// strategies contains the deployments by name, with their scripts. Each character of a script is an
+// operation. It is - to end a worker with the old code, + to start a worker with the new code, ~ to
+// end a worker with the new code, or a dot for a pause. The last deployment begins like the
+// previous one and is then rolled back.
 var strategies = []struct{ name, script string }{
 	{"rolling", "-+.-+.-+."},
 	{"blue/green", "+++..---"},

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-// TestMain also runs the other roles of the program.
+// TestMain runs the tests or another role of the program.
 func TestMain(m *testing.M) {
 	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {
 		os.Exit(code)

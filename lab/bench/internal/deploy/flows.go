@@ -64,8 +64,8 @@ func versioned(ctx workflow.Context, j job) (int, error) {
 func never(workflow.Context) bool  { return false }
 func always(workflow.Context) bool { return true }
 
-// orderBy is the workflow. It executes steps with sleeps in between. After a sleep, any worker may
-// continue the run.
+// orderBy is the workflow. It executes steps and sleeps after each step. After a sleep, any worker
+// may continue the run.
 func orderBy(ctx workflow.Context, j job, checks func(workflow.Context) bool) (int, error) {
 	steps := []shim.Step[stepFunc]{reserve, charge, ship}
 	sum := 0

@@ -16,7 +16,7 @@ type watch struct {
 	settled chan chan struct{}
 }
 
-// lookEvery is the polling interval.
+// lookEvery is the interval at which watch polls for blocked runs.
 const lookEvery = 200 * time.Millisecond
 
 func newWatch(c *workflow.Client) *watch {

@@ -131,8 +131,8 @@ func (e *experiment) await(ctx context.Context, run *workflow.Run[int], j *journ
 	}
 }
 
-// standstill returns the longest time between two events of a run, minus the duration of its steps
-// and sleeps, and a description of the event before that time.
+// standstill returns the longest time between two events of a run, and a description of the event
+// before that time. The duration of steps and sleeps is subtracted from the time.
 func (e *experiment) standstill(ctx context.Context, run *workflow.Run[int]) (still time.Duration, where string) {
 	harm.Insist(ctx, func(ctx context.Context) error {
 		var last event.Event

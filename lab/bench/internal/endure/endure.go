@@ -30,7 +30,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Command is the command that runs the experiment.
+// Command is the configuration of the command line program.
 var Command = harm.Command{Name: "endure", Usage: usage, Help: help, Parse: func(args []string, stderr io.Writer) (harm.Program, *harm.Options, error) {
 	o, err := parse(args)
 	return newExperiment(o, stderr), &o.Options, err

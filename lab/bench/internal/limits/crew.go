@@ -15,8 +15,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// patience is the maximum duration of a row. After that time the row fails with an error that
-// describes what it waits for.
+// patience is the maximum duration of a row. After that time the row fails. The error describes the
+// event for which it waits.
 const patience = 10 * time.Minute
 
 // crew is a place with a client. It also has workers after a call of hire.

@@ -25,7 +25,7 @@ type Figure struct {
 	budget budget
 }
 
-// Number is a named number.
+// Number is a number with a name and a unit.
 type Number struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

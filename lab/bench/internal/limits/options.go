@@ -110,7 +110,7 @@ func pick(names string) ([]*row, error) {
 	return all, nil
 }
 
-// row is a measurement.
+// row is one of the measurements that the program can perform.
 type row struct {
 	name  string
 	about string

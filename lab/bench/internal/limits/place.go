@@ -131,7 +131,7 @@ type usage struct {
 	bytes int64   // memory without client buffers and scripts
 }
 
-// usage returns the usage of each server.
+// usage reads the statistics of each server.
 func (p *place) usage(ctx context.Context) ([]usage, error) {
 	all := make([]usage, len(p.nodes))
 	for i, c := range p.nodes {

@@ -49,8 +49,8 @@ func pools(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// busy returns the average fraction of a pool that steps used. It covers the time from the first to
-// the last beginning of an attempt, because too few steps are left after that.
+// busy returns the average fraction of a pool that steps used, from the first to the last beginning
+// of an attempt. After that, the number of remaining steps is too small to fill the pool.
 func busy(all []attempt, size int, weight func(attempt) int) float64 {
 	last := all[len(all)-1].begin
 	sum := time.Duration(0)

@@ -40,7 +40,8 @@ func spread(ctx context.Context, s *session) ([]Figure, error) {
 	return figures, nil
 }
 
-// spreadOver measures runs with and without limits on the servers that what describes.
+// spreadOver measures runs with and without limits. The argument what describes the servers to
+// start.
 func spreadOver(ctx context.Context, s *session, what string) (_ []*variant, err error) {
 	c, ctx, err := s.settle(ctx, func(ctx context.Context) (*place, error) { return s.newServers(ctx, what, "") })
 	if err != nil {

@@ -182,8 +182,8 @@ func (a *axis) place(v float64) float64 {
 	return a.from + (a.to-a.from)*(math.Log(v)-math.Log(a.low))/(math.Log(a.high)-math.Log(a.low))
 }
 
-// steps returns at least two of the values 1, 2 and 5 of each decade, such that they cover the
-// range from low to high.
+// steps returns the values 1, 2 and 5 of each decade in the range from low to high. It returns at
+// least two values that enclose the range.
 func steps(low, high float64) []float64 {
 	var all []float64
 	for i := math.Floor(math.Log10(low)) - 1; ; i++ {

@@ -21,8 +21,8 @@ type want struct {
 	children int // number of completed children
 }
 
-// check reads the whole log of each run and compares it with the contents that of returns for run
-// i.
+// check reads the whole log of each run and compares it with the required contents. The function of
+// returns the required contents for run i.
 func (s *stage) check(ctx context.Context, runs []event.RunID, of func(i int) want) error {
 	for from := 0; from < len(runs); from += checkBatch {
 		part := runs[from:min(from+checkBatch, len(runs))]

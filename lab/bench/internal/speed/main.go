@@ -29,7 +29,8 @@ import (
 )
 
 // Main runs the program with its arguments, without the name of the subcommand. It returns the exit
-// code, which is 0, 1 if a measurement failed, or 2 if the arguments are invalid.
+// code. The exit code is 0 on success, 1 if a measurement failed, or 2 if the arguments are
+// invalid.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// patience is the maximum duration of a measurement. After that time the measurement fails with an
-// error that describes what it waits for.
+// patience is the maximum duration of a measurement. After that time the measurement fails. The
+// error describes the event for which it waits.
 const patience = 10 * time.Minute
 
 // measure executes a workload once.

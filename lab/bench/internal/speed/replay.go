@@ -81,7 +81,7 @@ func (c *replay) round(ctx context.Context, s *stage, number, runs int) (tally, 
 			return t, err
 		}
 		if read == 0 {
-			continue // The run was still cached, so there was no replay.
+			continue // The run was in the cache, so there was no replay.
 		}
 		t.units, t.runs, t.latencies, t.elapsed = t.units+events, t.runs+1, append(t.latencies, d), t.elapsed+d
 	}

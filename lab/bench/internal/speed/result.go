@@ -86,7 +86,7 @@ func (m *measurement) summarize(ctx context.Context) error {
 	r.CommitsPerStep = float64(m.commits) / steps
 	commands := m.spent.server.commands
 	if commands == 0 {
-		commands = m.spent.calls // A store without a server has only calls.
+		commands = m.spent.calls // For a store without a server, only calls are counted, so use their number.
 	}
 	r.CommandsPerRun, r.CommandsPerStep = commands/runs, commands/steps
 	r.ServerCallsPerRun = m.spent.server.calls / runs

@@ -100,8 +100,8 @@ func (t *tap) ended() ([]time.Duration, []time.Time) {
 	return t.lives, t.ends
 }
 
-// await blocks until enough returns true for the current counts. what describes the condition in
-// errors.
+// await blocks until enough returns true for the current counts. The argument what describes this
+// condition in errors.
 func (t *tap) await(ctx context.Context, what string, enough func(counts) bool) error {
 	t.mu.Lock()
 	if enough(t.counts) {

@@ -41,7 +41,7 @@ func Check(e Evidence) *Verdict {
 	}
 	c.assign()
 	for _, run := range slices.Sorted(maps.Keys(c.histories)) {
-		if h := c.histories[run]; !h.unreadable { // If the log is unreadable, steps may be missing from it for this reason alone.
+		if h := c.histories[run]; !h.unreadable { // A log that is unreadable may lack steps that the store contains, so its steps are not checked.
 			c.checkSteps(h)
 			c.checkAttempts(h)
 		}

@@ -63,13 +63,13 @@ func (f Fate) status() event.Status {
 	}
 }
 
-// Change is a change of the capacity of a limit.
+// Change describes one change of the capacity of a limit.
 type Change struct {
 	Limit  string
 	AtOnce int
 	Asked  time.Time // time before the request to the store
 	// Settled is the time of the first report after the change in which the held permits do not
-	// exceed the capacity. It is zero if there was no such report before the next change.
+	// exceed the capacity. It is zero if no report before the next change meets this condition.
 	Settled time.Time
 }
 

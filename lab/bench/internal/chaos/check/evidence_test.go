@@ -98,7 +98,7 @@ func (s *scene) work(ctx context.Context, c *workflow.Client) {
 			}
 		}
 	}
-	for _, n := range []int{anEndless, replaced} { // These runs are still active.
+	for _, n := range []int{anEndless, replaced} { // These runs have not ended.
 		for _, err := range c.Run(s.runs[n]).Events(ctx, workflow.Types(event.StepCompleted)) {
 			if err != nil {
 				s.t.Fatal(err)

@@ -18,9 +18,10 @@ import (
 // or waiting at the end. It derives the use from the records of steps.
 //
 // A limit guarantees that the held permits fit its capacity whenever permits are given. An attempt
-// that executes under a valid fence holds permits. After a change of the capacity, use may be as
-// high as the earlier capacity allowed until the store has reported that the held permits fit the
-// new capacity. From then on, use must not exceed the capacity until a higher one is requested.
+// that executes under a valid fence holds permits. After a change of the capacity, the use may fit
+// only the earlier capacity at first. The new capacity applies from the first report of the store
+// that the held permits fit it. From then on, the use must not exceed it until a higher capacity is
+// requested.
 func (c *checker) checkLimits() {
 	for _, capacity := range flows.Capacities {
 		name := capacity.Limit.Name()
@@ -46,7 +47,8 @@ func (c *checker) checkLimits() {
 // span is an interval in which one attempt or run used a limit.
 type span struct {
 	from, to time.Time
-	// void is the actual end of the use if the fence became void at to. It is zero otherwise.
+	// void is the actual end of the use if the fence became void at to. If the fence stayed valid,
+	// void is zero.
 	void   time.Time
 	weight int
 	run    event.RunID
@@ -140,8 +142,8 @@ type fence struct {
 	epoch uint64
 }
 
-// readFences determines the times at which fences became void because another worker claimed the
-// run, and the time until which each worker is known to have been alive.
+// readFences determines when fences became void because another worker claimed the run. It also
+// determines until when each worker is known to have been alive.
 func (c *checker) readFences() {
 	for _, a := range c.Snapshot.Audit {
 		f := fence{a.Run, a.Epoch}

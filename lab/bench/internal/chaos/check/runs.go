@@ -154,8 +154,8 @@ func (c *checker) checkCleaned(h *history) {
 // with the clock of the store.
 const slack = 250 * time.Millisecond
 
-// checkLine checks that at most one run of a workflow ID was active at a time, and that the runs
-// were active in the order of their creation.
+// checkLine checks that at most one run of a workflow ID was active at a time. The runs must have
+// been active in the order of their creation.
 func (c *checker) checkLine(runs []*history) {
 	for i, h := range runs[:len(runs)-1] {
 		next := runs[i+1]

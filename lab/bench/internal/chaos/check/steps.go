@@ -128,9 +128,9 @@ const (
 	rarely = 10
 )
 
-// isCaught reports whether a stall excuses the late beginning of an execution, because it suspended
-// the worker between the last lease check and the first instruction of the step. A stall excuses at
-// most one execution.
+// isCaught reports whether a stall excuses the late beginning of an execution. The stall must have
+// suspended the worker between the last lease check and the first instruction of the step. A stall
+// excuses at most one execution.
 func (c *checker) isCaught(x *record.Execution) bool {
 	for i := range c.Stalls {
 		s := &c.Stalls[i]

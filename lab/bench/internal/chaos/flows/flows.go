@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Post is the topic of messages.
+// Post is the topic on which a run receives messages.
 var Post = workflow.NewTopic[Message]("post")
 
 // refusedValue is added to the result for a step that failed permanently.

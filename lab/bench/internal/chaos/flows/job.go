@@ -19,7 +19,7 @@ type Job struct {
 	Tenant   int    `json:"tenant"`   // number of the tenant, below Tenants
 }
 
-// Result is the result of every workflow.
+// Result is the result type of every workflow.
 type Result struct {
 	Sum int `json:"sum"`
 	// Interrupted reports whether the worker was killed while it executed the step that must not be
@@ -29,7 +29,7 @@ type Result struct {
 	Messages []Message `json:"messages,omitempty"`
 }
 
-// Message is a message of a sender. Each sender numbers its messages, beginning with 1.
+// Message is a message to a run. Each sender numbers its messages, beginning with 1.
 type Message struct {
 	Sender int `json:"sender"`
 	Number int `json:"number"`

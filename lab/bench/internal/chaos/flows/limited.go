@@ -36,7 +36,7 @@ type Capacity struct {
 	Most     int
 }
 
-// Capacities contains the limits without keys.
+// Capacities contains the limits without keys and the ranges of their capacities.
 var Capacities = []Capacity{
 	{Small, smallAtOnce, 1, 4},
 	{Big, bigAtOnce, 2, 7},
