@@ -67,7 +67,7 @@ func (p *packagePass) hasDurable(n ast.Node) *ast.CallExpr {
 	return found
 }
 
-// isDurableCall reports whether a call certainly executes a durable operation.
+// isDurableCall reports whether call certainly executes a durable operation.
 func (p *packagePass) isDurableCall(call *ast.CallExpr) bool {
 	return p.isDurableFunc(origin(typeutil.StaticCallee(p.pass.TypesInfo, call)))
 }

@@ -198,8 +198,8 @@ func shuffled(src []byte, r *rand.Rand) []byte {
 	return slices.Concat(append(chunks, src[begin:])...)
 }
 
-// wanted is a comment "// want `pattern` …" with what it expects on its line, or on
-// one near by: "// want above:1 `pattern`", "// want below:1 `pattern`".
+// wanted is a report that a comment "// want `pattern` …" expects on its line. The line may also be
+// relative to the comment, as in "// want above:1 `pattern`" and "// want below:1 `pattern`".
 type wanted struct {
 	pos     string // position in the form file:line
 	pattern *regexp.Regexp

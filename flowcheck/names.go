@@ -27,7 +27,7 @@ func isEngine(path string) bool {
 	return ok && !strings.HasPrefix(rest, "promises/")
 }
 
-// isFrom reports whether obj is the package-level object path.name.
+// isFrom reports whether obj is one of the named package-level objects of the package at path.
 func isFrom(obj types.Object, path string, names ...string) bool {
 	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == path && slices.Contains(names, obj.Name())
 }
@@ -52,7 +52,8 @@ func takes(sig *types.Signature, is func(types.Type) bool) *types.Var {
 	return nil
 }
 
-// methodOf returns the name of the receiver type of fn if fn is a method in package path.
+// methodOf returns the name of the receiver type of fn. It returns "" unless fn is a method in the
+// package at path.
 func methodOf(fn *types.Func, path string) string {
 	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != path || fn.Signature().Recv() == nil {
 		return ""
@@ -60,12 +61,12 @@ func methodOf(fn *types.Func, path string) string {
 	return typeName(fn.Signature().Recv().Type())
 }
 
-// isFunc reports whether fn is the package function path.name.
+// isFunc reports whether fn is one of the named functions of the package at path.
 func isFunc(fn *types.Func, path string, names ...string) bool {
 	return fn != nil && fn.Signature().Recv() == nil && isFrom(fn, path, names...)
 }
 
-// isMethod reports whether fn is the method path.(T).name.
+// isMethod reports whether fn is one of the named methods of type t in the package at path.
 func isMethod(fn *types.Func, path, t string, names ...string) bool {
 	return methodOf(fn, path) == t && slices.Contains(names, fn.Name())
 }

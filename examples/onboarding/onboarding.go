@@ -24,7 +24,7 @@ type Profile struct {
 	Refused   string // reason why there is no account; empty if there is one
 }
 
-// Clicked is sent by the web server when a user follows the link.
+// Clicked is the topic to which the web server sends clicks.
 var Clicked = workflow.NewTopic[Click]("clicked")
 
 // ErrBadAddress is returned for an address to which no mail can be sent.
@@ -83,7 +83,7 @@ func (o *onboarding) remind(context.Context) (step.Next[onboarding, Profile], er
 	return o.goInvite("Please confirm your address, still"), nil
 }
 
-// verify compares the token of a click.
+// verify compares the token of a click with the token of the mail.
 //
 //flow:step
 func (o *onboarding) verify(ctx context.Context, click Click) (step.Next[onboarding, Profile], error) {
@@ -94,7 +94,7 @@ func (o *onboarding) verify(ctx context.Context, click Click) (step.Next[onboard
 	return o.goWelcome().After(time.Millisecond), nil // The delay limits the rate of mails.
 }
 
-// welcome sends the last mail.
+// welcome sends a mail that confirms the account.
 //
 //flow:step retries=5 backoff=exponential(100ms,10s)
 func (o *onboarding) welcome(ctx context.Context) (step.Next[onboarding, Profile], error) {

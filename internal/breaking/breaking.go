@@ -18,7 +18,7 @@ import (
 
 // Config configures a comparison.
 type Config struct {
-	Dir      string   // the working directory if empty
+	Dir      string   // directory for the patterns; the working directory if empty
 	Patterns []string // package patterns as for the go command; "." if empty
 	// Against selects the old state: a revision of git, a manifest, or a directory of manifests or
 	// sources. If it is empty, the old state is the commit at which HEAD branched off the default
@@ -28,7 +28,7 @@ type Config struct {
 
 // Report is the result of a comparison.
 type Report struct {
-	Against   string   `json:"against"`   // the full description of the old state
+	Against   string   `json:"against"`   // full description of the old state
 	Packages  int      `json:"packages"`  // packages that have workflows or steps in the new state
 	Workflows int      `json:"workflows"` // workflows in these packages
 	Changes   []Change `json:"changes"`   // changes that are not accepted

@@ -34,7 +34,7 @@ type Package struct {
 	Name  string
 
 	Failures []*model.Failure // errors that the client registers
-	Copies   []Copy           // in output order
+	Copies   []Copy           // in the order of the output
 	// Locals contains the names of copied declarations and the identifiers in their text. No import
 	// may have one of these names.
 	Locals map[string]bool
@@ -49,7 +49,7 @@ type Copy struct{ Pieces []Piece }
 // contains it.
 type Piece struct {
 	Text   string
-	Object types.Object // nil for Text
+	Object types.Object // the named object; nil if the piece is text
 }
 
 // symbol identifies a package-level name. Unlike a types.Object, it is the same for every load of
@@ -144,7 +144,7 @@ type written struct {
 	Copy
 }
 
-// place is a position in a package.
+// place is a position in the source of a package.
 type place struct {
 	p   *load.Package
 	pos token.Pos

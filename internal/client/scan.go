@@ -57,7 +57,7 @@ func (s *scan) at(n ast.Node) place {
 	return place{s.from.p, n.Pos()}
 }
 
-// visit is the callback of ast.Inspect.
+// visit processes a node. It is a callback of ast.Inspect.
 func (s *scan) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:

@@ -34,7 +34,7 @@ func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 type Change struct {
 	Position token.Position `json:"-"`
 	Class    Class          `json:"class"`
-	Row      string         `json:"row"`     // the row of the table Rows
+	Row      string         `json:"row"`     // ID of a row in Rows
 	Subject  string         `json:"subject"` // the stored name of the changed item
 	What     string         `json:"what"`
 	WayOut   string         `json:"wayOut,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/internal/manifest"
 )
 
-// orders compares the order of operations of one workflow.
+// orders compares the order of the operations of one workflow in both states.
 type orders struct {
 	c       *comparer
 	subject string
@@ -20,7 +20,7 @@ type orders struct {
 	moved   []string        // names of the results of added and removed operations
 }
 
-// block describes the position of two lists of operations.
+// block describes the position of two lists of operations in a workflow.
 type block struct {
 	conditional bool // some runs skip the block
 	last        bool // the run records nothing after the block except in other branches
@@ -43,7 +43,7 @@ func (o *orders) reportf(at token.Position, class Class, row, format string, arg
 	o.c.reportf(at, class, row, o.subject, format, args...)
 }
 
-// block compares two lists of operations.
+// block compares the operations of a block in both states.
 func (o *orders) block(old, now []*manifest.Op, in block) {
 	partners := matched(old, now)
 	var gone, added []*manifest.Op
@@ -220,7 +220,7 @@ func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
 	o.reportf(o.at, Breaks, "op.removed", "what was called in a loop over %s is no longer called", short(strings.TrimPrefix(op.Text, "range ")))
 }
 
-// shares reports whether two ops are alike or contain operations that are alike.
+// shares reports whether a and b are alike or contain operations that are alike.
 func shares(a, b *manifest.Op) bool {
 	found := false
 	manifest.Walk([]*manifest.Op{a}, func(x *manifest.Op) {
@@ -282,7 +282,7 @@ func short(s string) string {
 	return s
 }
 
-// pair compares the old and the new version of an operation.
+// pair compares two versions of an operation.
 func (o *orders) pair(old, now *manifest.Op, in block) {
 	breaks := Breaks
 	if in.conditional {
@@ -380,7 +380,7 @@ func (o *orders) values(old, now *manifest.Op, breaks Class, row string) {
 
 func literal(s string) bool { return s == manifest.Zero || strings.HasPrefix(s, manifest.Literal) }
 
-// value compares one argument.
+// value compares two versions of an argument.
 func (o *orders) value(old, now string, op *manifest.Op, breaks Class, row string) {
 	switch {
 	case old == now || o.follows(op):
@@ -456,7 +456,7 @@ func (o *orders) version(old, now *manifest.Op) {
 	}
 }
 
-// ways compares the operations that runs execute for each version of a change.
+// ways compares the branches of a guard, which runs execute depending on their version of a change.
 func (o *orders) ways(old, now *manifest.Op) {
 	for v, way := range old.Ways {
 		switch {

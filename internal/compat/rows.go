@@ -3,7 +3,7 @@ package compat
 // Row is a kind of change in the table.
 type Row struct {
 	ID     string
-	Change string // a description
+	Change string // description of the kind of change
 	Class  Class  // the worst class that such a change can have
 	Reason string // the reason for the class
 	WayOut string // how to make the change without blocking runs; empty if impossible

@@ -65,7 +65,7 @@ func resolve(data json.RawMessage, named map[string]json.RawMessage) schema {
 	return s
 }
 
-// kind returns the JSON type that a schema allows besides null.
+// kind returns the JSON type that a schema allows. It ignores null.
 func (s schema) kind() string {
 	switch t := s.Type.(type) {
 	case string:

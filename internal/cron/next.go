@@ -122,7 +122,7 @@ func (t *Ticks) periods(day time.Time) (all []period) {
 	}
 }
 
-// met returns the moments at which a wall clock time occurs, in seconds since 1970.
+// met returns the times at which the clock shows wall, in seconds since 1970.
 func (t *Ticks) met(wall int64, periods []period) []int64 {
 	at := make([]int64, 0, 2)
 	for _, p := range periods {

@@ -128,13 +128,13 @@ func (t *Ticks) parseZone(name string) (problem string) {
 	return ""
 }
 
-// span is the range of the numbers of a field.
+// span describes the numbers that a field may contain.
 type span struct {
 	low, high int
-	names     []string // names of low and the following numbers
+	names     []string // names of the numbers from low on
 }
 
-// list parses a field.
+// list parses a comma-separated field. Bit n of the result is set if the field contains n.
 func (s span) list(text string) (bits uint64, problem string) {
 	for part := range strings.SplitSeq(text, ",") {
 		b, problem := s.part(part)

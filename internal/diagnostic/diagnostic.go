@@ -1,5 +1,5 @@
-// Package diagnostic represents the mistakes that the generator reports: the position, the problem
-// and the fix.
+// Package diagnostic represents the mistakes that the generator reports. A diagnostic consists of a
+// position, a problem and a fix.
 package diagnostic
 
 import (
@@ -83,8 +83,8 @@ func Sorted(ds []Diagnostic) []Diagnostic {
 	return slices.Compact(sorted)
 }
 
-// Relative returns a new slice in which file names are relative to dir if possible, with forward
-// slashes.
+// Relative returns a new slice in which file names are relative to dir if possible. They contain
+// forward slashes.
 func Relative(dir string, ds []Diagnostic) []Diagnostic {
 	relative := slices.Clone(ds)
 	for i, d := range relative {
@@ -93,8 +93,8 @@ func Relative(dir string, ds []Diagnostic) []Diagnostic {
 	return relative
 }
 
-// RelativePath returns path relative to dir with forward slashes, or path itself if it has no
-// relative form.
+// RelativePath returns path relative to dir, with forward slashes. If path has no relative form, it
+// returns path unchanged.
 func RelativePath(dir, path string) string {
 	if path == "" || !filepath.IsAbs(path) {
 		return path

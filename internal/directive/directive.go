@@ -39,8 +39,8 @@ var kinds = []Kind{Package, Step, Workflow, Error, Machine, DAG, Ignore}
 
 const prefix = "//flow:"
 
-// Directive is one parsed comment. The zero value of an option means that it was not given;
-// [Directive.Has] distinguishes an explicit zero from a missing option.
+// Directive is one parsed comment. The zero value of an option means that the option is missing or
+// zero. [Directive.Has] distinguishes the two.
 type Directive struct {
 	Kind Kind
 	Pos  token.Pos // position of the comment

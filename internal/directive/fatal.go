@@ -2,7 +2,7 @@ package directive
 
 import "go/token"
 
-// Reference is an error in fatal=: a variable (ErrX, pkg.ErrX) or a type (TypeY, *TypeY,
+// Reference is an error in fatal=. It is a variable (ErrX, pkg.ErrX) or a type (TypeY, *TypeY,
 // *pkg.TypeY).
 type Reference struct {
 	Pointer   bool

@@ -88,7 +88,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the edit distance between a and b: the number of insertions, deletions and
+// distance returns the edit distance between a and b. It is the number of insertions, deletions and
 // replacements of single letters and of swaps of neighboring letters.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)

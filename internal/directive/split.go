@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// word is one option in source form: a name, and a value if it contains "=".
+// word is one option in source form. It consists of a name, and of a value if it contains "=".
 type word struct {
 	name     string
 	pos      token.Pos
@@ -69,7 +69,7 @@ func spaceInside(t Text, start, space int) *Problem {
 		"close every parenthesis and write the value without spaces, or quote it: " + name + "=\"…\""}
 }
 
-// quoteEnd returns the index of the quote that closes the one at i, or -1.
+// quoteEnd returns the index of the quote that closes the quote at i, or -1.
 func quoteEnd(s string, i int) int {
 	for j := i + 1; j < len(s); j++ {
 		switch {
@@ -108,13 +108,13 @@ func joined(words []word) ([]word, []Problem) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		switch {
-		case w.name == "" && len(good) > 0 && !good[len(good)-1].hasValue: // "retries = 5", "retries =5"
+		case w.name == "" && len(good) > 0 && !good[len(good)-1].hasValue: // The forms are "retries = 5" and "retries =5".
 			w = good[len(good)-1]
 			good = good[:len(good)-1]
 			if words[i].value.Value == "" {
 				i++
 			}
-		case w.hasValue && w.value.Value == "" && w.name != "" && i+1 < len(words) && !words[i+1].hasValue: // "retries= 5"
+		case w.hasValue && w.value.Value == "" && w.name != "" && i+1 < len(words) && !words[i+1].hasValue: // The form is "retries= 5".
 			i++
 		case w.name == "":
 			problems = append(problems, Problem{w.pos, "there is no option before =", "write option=value"})

@@ -10,7 +10,7 @@ import (
 	"github.com/flowgen/flowgen/internal/cron"
 )
 
-// policies lists the values of singleton= that determine the treatment of a start while a run is
+// policies lists the policies of singleton=. They determine the effect of a start while a run is
 // active.
 var policies = []string{"skip", "replace", "latest", "queue"}
 

@@ -12,7 +12,7 @@ import (
 // the limit is keyed, and a weight.
 type Use struct {
 	Limit  Reference
-	Key    Text // an expression; empty for a limit without keys
+	Key    Text // expression of the key; empty for a limit without keys
 	Weight int
 }
 

@@ -69,7 +69,7 @@ type emitter struct {
 	receivers map[*model.Receiver]string
 	// parameter names of the dependencies in Register
 	dependencies map[*model.Dependency]string
-	client       *client.Package // the client package being written; nil for the package itself
+	client       *client.Package // the client package that is being written; nil if the output is flow_gen.go
 }
 
 func newEmitter(p *model.Package) *emitter {

@@ -179,7 +179,7 @@ func (e *emitter) elementType(node *model.Node) *jen.Statement {
 	return e.typ(node.Each.Result().Underlying().(*types.Slice).Elem())
 }
 
-// nodeCall writes the body of a node: the durable call of its step.
+// nodeCall writes the body of a node, which is the durable call of its step.
 func (e *emitter) nodeCall(w *model.Workflow, node *model.Node, n graphNames, element string) []jen.Code {
 	s := node.Step
 	values := e.taken(node.Takes, n, element)

@@ -27,7 +27,7 @@ const (
 	limitPath    = runtimePath + "limit"
 )
 
-// invented lists the local identifiers of generated functions.
+// invented lists the local identifiers that generated functions use.
 var invented = []string{"a", "ctx", "err", "f", "from", "in", "m", "r", "result"}
 
 // imports assigns each imported package a name that no declaration in the output shadows.

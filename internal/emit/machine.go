@@ -20,8 +20,8 @@ func (e *emitter) receiverOf(s *model.Step, more ...string) string {
 	return e.local("m", taken...)
 }
 
-// machineParams returns the parameters of the implementation of a machine step: the context, the
-// machine, and the parameters of the step.
+// machineParams returns the parameters of the implementation of a machine step. They are the
+// context, the machine, and the parameters of the step.
 func (e *emitter) machineParams(s *model.Step, m string) (list, args []jen.Code) {
 	ctx := e.contextName(&s.Function, map[string]bool{m: true})
 	list = []jen.Code{jen.Id(ctx).Add(e.qual("context", "Context")), jen.Id(m).Op("*").Id(s.Machine.Type.Name())}

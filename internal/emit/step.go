@@ -120,7 +120,7 @@ func (e *emitter) step(f *jen.File, s *model.Step) {
 	}))
 }
 
-// fields writes the stored struct: one JSON object with the stored names of the parameters.
+// fields writes the stored struct. Its JSON is an object with the stored names of the parameters.
 func (e *emitter) fields(params []model.Param) *jen.Statement {
 	return jen.StructFunc(func(g *jen.Group) {
 		for _, p := range params {

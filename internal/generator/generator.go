@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// generate updates one package and returns its model.
+// generate generates the code of one package and returns its model.
 func (r *Report) generate(ctx context.Context, p *load.Package, names *model.Registry, dir string, cfg Config) *model.Package {
 	m, ds := model.New(p)
 	if !m.Empty() || len(ds) > 0 {

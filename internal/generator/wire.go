@@ -218,7 +218,7 @@ func (w *wireChange) compare(id string, was, is entry) {
 	}
 }
 
-// gone reports a stored name that no item has in the new version.
+// gone reports a stored name that the new version does not contain.
 func (w *wireChange) gone(was entry) {
 	var candidates []string
 	for _, id := range slices.Sorted(maps.Keys(w.after)) {

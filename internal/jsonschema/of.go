@@ -152,7 +152,8 @@ func (b *builder) reference(t reflect.Type) object {
 	return object{"$ref": "#/$defs/" + name}
 }
 
-// name returns a unique name for a struct: its type name without package and type arguments.
+// name returns a unique name for a struct. It is derived from the type name without package and
+// type arguments.
 func (b *builder) name(t reflect.Type) string {
 	short, _, _ := strings.Cut(t.Name(), "[")
 	if short == "" {

@@ -29,7 +29,7 @@ import (
 const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
 	packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule
 
-// Set is the result of [Load].
+// Set contains the packages that [Load] has read.
 type Set struct {
 	Packages []*Package // sorted by import path
 	Parsed   []string   // sorted paths of all files that were parsed

@@ -50,7 +50,7 @@ func TestVER4_SchemasAreOfWhatIsWritten(t *testing.T) {
 	}
 }
 
-// conforms describes how a value violates a schema, or returns "" if it conforms.
+// conforms returns a description of how a value violates a schema, or "" if the value conforms.
 func conforms(data json.RawMessage, named map[string]json.RawMessage, v any, at string) string {
 	var s struct {
 		Ref        string                     `json:"$ref"`

@@ -28,7 +28,7 @@ type value struct {
 	returned bool // the value is the result of a call in tail position
 }
 
-// choice is a value that depends on a condition.
+// choice is a value that is one of two values, depending on a condition.
 type choice struct {
 	cond    string
 	yes, no value

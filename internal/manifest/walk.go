@@ -35,7 +35,7 @@ type walker struct {
 	size    int
 }
 
-// frame is a call of an inlined function.
+// frame is the evaluation of a function body: the workflow, or a call of an inlined function.
 type frame struct {
 	inlined bool // the caller uses the results
 	path    []string

@@ -63,7 +63,8 @@ func MergeBase(ctx context.Context, dir string) (*Revision, error) {
 	return Find(ctx, dir, line(out))
 }
 
-// fetchHint suggests a command for a revision that is missing in a shallow clone.
+// fetchHint returns a suggestion for an error about a missing revision. It is empty unless the clone
+// is shallow.
 func fetchHint(ctx context.Context, dir string) string {
 	out, err := git(ctx, dir, nil, "rev-parse", "--is-shallow-repository")
 	if err == nil && line(out) == "true" {

@@ -44,18 +44,18 @@ func Flows(packages []*manifest.Manifest) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// structure is a type of a manifest.
+// structure is a named type of a manifest.
 type structure struct {
 	pkg    *manifest.Manifest // manifest in which references of the schema are resolved
 	schema *schema
 	name   string // name of the type in TypeScript
 }
 
-// flows collects the output.
+// flows collects the contents of the output.
 type flows struct {
 	types    map[string]*structure          // types by Go name with package path
 	groups   map[string]map[string][]string // types by name, for each group
-	declared map[string]string              // used types by name
+	declared map[string]string              // declarations of the used types by name
 }
 
 // fullName returns the name of a type including its package path, and the package path. The type

@@ -25,10 +25,10 @@ type schema struct {
 	Additional  json.RawMessage    `json:"additionalProperties"`
 }
 
-// kinds contains the types that a schema allows.
+// kinds contains the JSON types that a schema allows.
 type kinds []string
 
-// UnmarshalJSON reads a name or a list of names.
+// UnmarshalJSON decodes a name or a list of names.
 func (k *kinds) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*k = kinds{""}
@@ -40,7 +40,7 @@ func (k *kinds) UnmarshalJSON(b []byte) error {
 // writer writes TypeScript types. named returns the name of the type to which a reference refers.
 type writer struct {
 	named func(ref string) string
-	// integer is the TypeScript type of integers.
+	// integer is the TypeScript type for integers.
 	integer string
 }
 

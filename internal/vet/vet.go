@@ -26,7 +26,7 @@ import (
 
 // Config contains the parameters of an analysis.
 type Config struct {
-	Dir      string   // the working directory if empty
+	Dir      string   // directory for the patterns; the working directory if empty
 	Patterns []string // package patterns as for the go command; "." if empty
 	Tool     string   // path of a vet tool with these rules, such as this program
 	Advice   bool     // include the advisory rules
@@ -174,7 +174,7 @@ func named(list []*analysis.Analyzer) map[string]bool {
 
 const adviceFlag = "advice"
 
-// IsTool reports whether args are those with which the go command starts a vet tool.
+// IsTool reports whether the go command started this process as a vet tool with args.
 func IsTool(args []string) bool {
 	return len(args) > 0 && (args[0] == "-V=full" || args[0] == "-flags" || strings.HasSuffix(args[len(args)-1], ".cfg"))
 }

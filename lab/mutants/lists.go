@@ -16,7 +16,7 @@ func tested(id, disabled, file, before, after string, tests ...string) Mutant {
 	return Mutant{ID: id, Disabled: disabled, File: file, Old: before, New: after, Package: pkg, Tests: tests}
 }
 
-// listMutants change the results of lists and counts, and the check of formats.
+// listMutants break the results of lists and counts, and the check of storage formats.
 var listMutants = []Mutant{
 	paged("lists/paging/budget", "a page looks at more than its budget",
 		"func (p *Page) Left() int { return p.q.Work() - p.page.Looked }", "func (p *Page) Left() int { return 1 }", "NoListLooksAtMoreThanItsBudget"),

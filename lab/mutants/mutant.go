@@ -26,7 +26,7 @@ type Mutant struct {
 	// Package is the package with the tests that must fail. Tests contains their names.
 	Package string
 	Tests   []string
-	// Hangs reports whether the tests kill the mutant by not ending.
+	// Hangs reports whether tests that do not end also kill the mutant.
 	Hangs bool
 }
 

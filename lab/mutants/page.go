@@ -50,7 +50,7 @@ func Page(table []Mutant, results []Result) string {
 	return b.String()
 }
 
-// WritePage writes the result page to a file.
+// WritePage writes the page with the results to a file.
 func WritePage(name string, table []Mutant, results []Result) error {
 	if err := os.WriteFile(name, []byte(Page(table, results)), 0o644); err != nil { //nolint:gosec // a page that anyone may read
 		return fmt.Errorf("write the page of mutants: %w", err)

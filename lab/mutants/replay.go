@@ -8,7 +8,7 @@ func replaying(id, disabled, file, before, after string, tests ...string) Mutant
 	}
 }
 
-// replayMutants disable the decisions that make a replay follow the log.
+// replayMutants disable the decisions with which a replay follows the log.
 var replayMutants = []Mutant{
 	replaying("engine/replay/input", "inputs are not compared with the recorded ones", "feed.go",
 		`if diff := compare(rec, same); diff != "" {`, `if diff := ""; diff != "" {`, "TestMismatch_OtherInputShowsTheDifference"),

@@ -272,7 +272,7 @@ func whole(chunks []workflow.Chunk[string], pages flows.Pages) (attempts int, er
 	return attempts, expect("writers", len(next), pages.Writers)
 }
 
-// laggards checks that a reader of a stream that keeps only its last chunks is notified of missing
+// laggards checks that a reader is notified of missing chunks if a stream keeps only its last
 // chunks.
 func laggards(t *tour) (string, error) {
 	run, err := flows.Publish.Start(t.ctx, t.client, flows.Pages{Writers: 1, Each: 1})

@@ -232,7 +232,7 @@ func canceled(ctx context.Context, t *testing.T, c *workflow.Client, run workflo
 	return n
 }
 
-// again returns the number of reruns of each run.
+// again returns the number of reruns of each run that was rerun.
 func again(ctx context.Context, t *testing.T, c *workflow.Client) map[workflow.RunID]int {
 	t.Helper()
 	made := map[workflow.RunID]int{}

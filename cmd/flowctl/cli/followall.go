@@ -21,7 +21,7 @@ const (
 // because the clocks of the processes that start runs differ.
 const overlap = 10 * time.Second
 
-// following follows the runs of a filter.
+// following contains the state of followAll.
 type following struct {
 	c      *command
 	s      service
@@ -35,7 +35,7 @@ type following struct {
 	open   int                  // number of runs that are followed or wait for a slot
 }
 
-// followed is an update of a run.
+// followed is an event of a followed run, or its end.
 type followed struct {
 	run   string
 	event admin.Event

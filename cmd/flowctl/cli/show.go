@@ -322,7 +322,7 @@ func timeline(w io.Writer, r *admin.Run, events []admin.Event) error {
 	return t.end()
 }
 
-// final reports whether a state is final.
+// final reports whether an operation in the given state has ended.
 func final(state string) bool {
 	switch state {
 	case "completed", "failed", "cancelled", "recorded", "set", "received", "disposed", "kept", "written", "closed", "conflict":

@@ -27,7 +27,7 @@ func (e *DeclinedError) Error() string { return "card declined: " + e.Reason }
 // BusyError is returned if the bank is busy. Wait is the time after which it can be called again.
 type BusyError struct{ Wait time.Duration }
 
-// Error returns the waiting time.
+// Error returns the waiting time as text.
 func (e *BusyError) Error() string { return fmt.Sprintf("bank is busy for %v", e.Wait) }
 
 // Bank contains the steps of a bank as methods, and their dependencies.

@@ -43,7 +43,7 @@ func export(ctx workflow.Context, job Job) error {
 //flow:step timeout=1h
 func (e *Exporter) write(ctx context.Context, job Job) error { return e.Write(ctx, job) }
 
-// Burst starts n exports of a tenant. It does not start an export again that is in progress.
+// Burst starts n exports of a tenant. An export that is in progress is not started a second time.
 func Burst(ctx context.Context, client *workflow.Client, tenant string, n int) ([]*workflow.Run[workflow.None], error) {
 	var all []workflow.StartRequest[Job]
 	for i := range n {

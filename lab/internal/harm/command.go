@@ -68,7 +68,7 @@ type Program interface {
 type Command struct {
 	Name        string
 	Usage, Help string
-	// Parse returns the experiment that the arguments describe.
+	// Parse parses the arguments and returns the experiment that they describe.
 	Parse func(args []string, stderr io.Writer) (Program, *Options, error)
 }
 

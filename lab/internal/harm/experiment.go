@@ -65,7 +65,7 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: run %s: %s", v.Kind, v.Run, v.What)
 }
 
-// PrintViolations prints up to most violations of each kind.
+// PrintViolations prints violations, but at most the number most of each kind.
 func PrintViolations(w io.Writer, all []Violation, most int) {
 	printed := map[Kind]int{}
 	for _, v := range all {

@@ -191,7 +191,7 @@ func (x *Experiment) hurt(harm context.Context, f *Fleet, p *Process, r *rand.Ra
 	return false
 }
 
-// inflict repeats a fault until the context until ends.
+// inflict repeats a fault. It returns when the context until ends.
 func (x *Experiment) inflict(ctx, until context.Context, f *Fault, r *rand.Rand) error {
 	for n := 0; (f.Times == 0 || n < f.Times) && Pause(until, f.After+Random(r, f.Spread)); n++ {
 		if err := f.Do(ctx, until, r); err != nil {

@@ -16,7 +16,7 @@ type Play struct {
 	Cue  int    `json:"cue"` // the act before which the play waits; negative if it does not wait
 }
 
-// perform performs a play.
+// perform executes the acts of a play and waits for the cue.
 //
 //flow:workflow
 func perform(ctx workflow.Context, p Play) ([]string, error) {

@@ -34,7 +34,7 @@ func halves(ctx workflow.Context, numbers []int) (string, error) {
 	return fmt.Sprintf("%d, and %d failed", sum, failed), nil
 }
 
-// wait waits for a cue.
+// wait receives a cue and returns the name with the cue.
 //
 //flow:workflow as=WaitForCue
 func wait(ctx workflow.Context, name string) (string, error) {

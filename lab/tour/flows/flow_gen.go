@@ -221,7 +221,7 @@ var Leave = shim.NewWorkflow[string, string]("tour.leave", "name", shim.Workflow
 // It starts and awaits runs of [open].
 var OpenShop = shim.NewWorkflow[string, string]("tour.open", "book", shim.WorkflowPolicy{})
 
-// Perform performs a play.
+// Perform executes the acts of a play and waits for the cue.
 //
 // It starts and awaits runs of [perform].
 var Perform = shim.NewWorkflow[Play, []string]("tour.perform", "p", shim.WorkflowPolicy{})
@@ -329,12 +329,12 @@ var Typeset = shim.NewWorkflow[Page, string]("tour.typeset", "page", shim.Workfl
 	}, time.Second, 20*time.Second),
 })
 
-// WaitForCue waits for a cue.
+// WaitForCue receives a cue and returns the name with the cue.
 //
 // It starts and awaits runs of [wait].
 var WaitForCue = shim.NewWorkflow[string, string]("tour.wait", "name", shim.WorkflowPolicy{})
 
-// Allow fails permanently unless a book contains a line.
+// Allow fails permanently unless a book contains the given line.
 //
 // It is the durable counterpart of [Bank.allow].
 func Allow(ctx workflow.Context, book string, line string) error {
@@ -403,7 +403,7 @@ var farStep = shim.NewStep("tour.far", shim.Policy{
 	})
 })
 
-// Glue uses two benches and a saw.
+// Glue uses one saw and two benches.
 //
 // It is the durable counterpart of [glue].
 func Glue(ctx workflow.Context) (Shift, error) {
@@ -467,7 +467,7 @@ var noteStep = shim.NewStep("tour.note", shim.Policy{
 	})
 })
 
-// Saw uses a saw and a bench.
+// Saw uses one saw and one bench.
 //
 // It is the durable counterpart of [saw].
 func Saw(ctx workflow.Context) (Shift, error) {

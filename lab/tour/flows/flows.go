@@ -48,7 +48,7 @@ func (b *Bank) note(ctx context.Context, book, line string) (string, error) {
 //flow:error
 var ErrNotYet = errors.New("the book does not allow it")
 
-// allow fails permanently unless a book contains a line.
+// allow fails permanently unless a book contains the given line.
 //
 //flow:step fatal=ErrNotYet retries=50 backoff=constant(20ms)
 func (b *Bank) allow(ctx context.Context, book, line string) error {

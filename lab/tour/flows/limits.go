@@ -34,12 +34,12 @@ func shift(saws, benches int) Shift {
 	return Shift{saws, benches, from.UnixMicro(), time.Now().UnixMicro()}
 }
 
-// saw uses a saw and a bench.
+// saw uses one saw and one bench.
 //
 //flow:step uses=Saws,Benches retries=50 backoff=constant(20ms)
 func saw(context.Context) (Shift, error) { return shift(1, 1), nil }
 
-// glue uses two benches and a saw.
+// glue uses one saw and two benches.
 //
 //flow:step uses=Benches:2,Saws retries=50 backoff=constant(20ms)
 func glue(context.Context) (Shift, error) { return shift(1, 2), nil }

@@ -113,7 +113,7 @@ func (c *crew) leave() error {
 // close stops the workers and closes the client and the place.
 func (c *crew) close() error { return errors.Join(c.leave(), c.end()) }
 
-// batch is the number of runs started in one call.
+// batch is the number of runs that one call of start creates.
 const batch = 500
 
 // start starts n runs of a workflow. input returns the input of run i.

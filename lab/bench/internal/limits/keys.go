@@ -173,7 +173,7 @@ func (c *crew) backlog(ctx context.Context, flow workflow.Definition[string, str
 	return took, used, errors.Join(err, c.dismiss())
 }
 
-// key returns a key with a realistic form.
+// key returns key number i, in the form of a typical customer ID.
 func key(i int) string { return "cus_01j9zvq3n8k5x2m7" + strconv.Itoa(100_000_000+i) }
 
 // turns returns the variants in an order that differs between rounds.

@@ -147,8 +147,8 @@ func label(v float64) string {
 
 // axis maps values to pixels on a logarithmic scale.
 type axis struct {
-	from, to float64 // pixels
-	low      float64 // smallest and largest value
+	from, to float64 // ends of the axis in pixels
+	low      float64 // smallest and largest value on the axis
 	high     float64
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// target is a kind of store to measure.
+// target is a kind of store that the program can measure.
 type target interface {
 	name() string
 	// fresh returns an empty store.

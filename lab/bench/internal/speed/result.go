@@ -44,7 +44,7 @@ type Result struct {
 	EventsPerLog      float64 `json:"events_per_log,omitempty"`
 }
 
-// numbers returns the fields that contain medians.
+// numbers returns pointers to the fields of which a result contains medians.
 func (r *Result) numbers() []*float64 {
 	return []*float64{
 		&r.Seconds, &r.StepsPerSecond, &r.RunsPerSecond, &r.P50ms, &r.P99ms, &r.CommitsPerStep, &r.CommandsPerRun, &r.CommandsPerStep,

@@ -34,11 +34,11 @@ type counts struct {
 	commits    int // commits that appended a frame
 	batches    int // calls of Commit
 	writers    int // maximum number of concurrent calls of Commit
-	bytes      int // bytes of frames
+	bytes      int // number of bytes of these frames
 	creates    int // created runs
 	starts     int // calls of Create
 	firstBytes int // bytes of the frames of created runs
-	finished   int // ended runs
+	finished   int // number of runs that have ended
 	parked     int // commits that released their waiting run, if the commit or an earlier one had a frame
 	left       int // commits that released their waiting run, with or without a frame
 	consumed   int // items removed from inboxes

@@ -99,7 +99,7 @@ func workloadNamed(name string) *workload {
 
 // course is one execution of a workload on a stage.
 type course interface {
-	// warm performs a warm-up and creates everything that the first round needs.
+	// warm performs a warm-up and prepares the first round.
 	warm(ctx context.Context, s *stage) error
 	// round executes one part of the workload with the given number of runs. The first part has
 	// number 0. round returns when the worker is idle.

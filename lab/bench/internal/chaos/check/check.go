@@ -19,7 +19,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/fsck"
 )
 
-// Check checks the evidence of an experiment.
+// Check compares the evidence of an experiment with the promises and returns the verdict.
 func Check(e Evidence) *Verdict {
 	c := &checker{
 		Evidence:   &e,

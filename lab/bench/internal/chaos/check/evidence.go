@@ -45,7 +45,7 @@ type Job struct {
 // Fate is the way in which a run must end.
 type Fate uint8
 
-// The fates.
+// The fates of runs.
 const (
 	Completes Fate = iota
 	Fails
@@ -104,8 +104,8 @@ type Verdict struct {
 	Repeated   int `json:"repeatedAfterCommit"`
 	BrokenLogs int `json:"brokenLogs"`
 
-	Steps      int                  `json:"steps"`      // completed steps
-	Executions int                  `json:"executions"` // executions of steps
+	Steps      int                  `json:"steps"`      // number of completed steps
+	Executions int                  `json:"executions"` // number of executions of steps
 	Recoveries map[store.Reason]int `json:"recoveries"`
 	// Caught is the number of executions that began late because their worker was suspended between
 	// its last lease check and the first instruction of the step. Such executions are unavoidable,
@@ -144,7 +144,7 @@ func (v *Verdict) Sound() bool {
 	return len(v.Violations) == 0 && v.Completed == v.Runs
 }
 
-// String returns the line that ends a report.
+// String returns the last line of a report.
 func (v *Verdict) String() string {
 	return fmt.Sprintf("runs %d completed %d lost %d repeated-after-commit %d broken-logs %d", v.Runs, v.Completed, v.Lost, v.Repeated, v.BrokenLogs)
 }

@@ -13,7 +13,7 @@ type Note struct {
 	Data string `json:"data"`
 }
 
-// Notes is the topic of the messages.
+// Notes is the topic on which runs receive messages.
 var Notes = workflow.NewTopic[Note]("bench-notes")
 
 // listener receives messages and returns their sum.
