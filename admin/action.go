@@ -273,7 +273,7 @@ func (s *Service) takes(ctx context.Context, v *verb, i *workflow.RunInfo) bool 
 // of the run records the reason.
 func checkReason(verb, reason string, kept bool) error {
 	if kept {
-		return checkText(reason, workflow.MaxReason)
+		return checkText(reason, store.MaxReason)
 	}
 	return CheckReason(verb, reason, false)
 }

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 var late = shim.NewWorkflow[workflow.None, int64]("hooks.late", "", shim.WorkflowPolicy{})
 
 func answersLate(ctx workflow.Context, _ workflow.None) (int64, error) {
-	hook, err := priced.Open(ctx, workflow.RespondWith(workflow.MaxRespond))
+	hook, err := priced.Open(ctx, workflow.RespondWith(30*time.Second))
 	if err != nil {
 		return 0, err
 	}

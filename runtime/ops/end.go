@@ -34,7 +34,7 @@ func (c *Client) CancelMany(ctx context.Context, reason string, runs ...workflow
 //
 // Errors: an error that matches workflow.ErrRunTerminal if the run has ended and was not
 // terminated; workflow.ErrRunNotFound; or a *[workflow.InvalidError] if the reason is longer than
-// workflow.MaxReason bytes or is not UTF-8.
+// store.MaxReason bytes or is not UTF-8.
 func (c *Client) Terminate(ctx context.Context, run workflow.RunID, reason string) error {
 	return c.inner.Terminate(ctx, run, reason)
 }

@@ -165,7 +165,7 @@ func (s *Schedules) problem(of workflow.Schedule) string {
 // Pause makes the schedule skip all ticks until Resume is called, and records the reason. Runs that
 // the schedule has started continue. Trigger and Backfill start runs even during a pause.
 func (s *Schedules) Pause(ctx context.Context, name, note string) error {
-	if err := store.CheckText("note", note, workflow.MaxReason); err != nil {
+	if err := store.CheckText("note", note, store.MaxReason); err != nil {
 		return fmt.Errorf("schedule %q: %w", name, err)
 	}
 	return s.order(ctx, name, order{At: s.now(), Pause: true, Note: note})

@@ -53,7 +53,7 @@ type WorkflowPolicy struct {
 	Queue     string        // empty: the default queue
 	Timeout   time.Duration // of a run; 0: none
 	Retention time.Duration // of a run that has ended; 0: the store's default
-	Children  int           // maximum number of open children of a run; 0: workflow.DefaultChildren
+	Children  int           // maximum number of open children of a run; 0: ten
 	Schedule  string        // see workflow.Schedule.When; empty: no schedule
 
 	// Singleton returns a key. At most one active run has that key. If Singleton is nil, the number

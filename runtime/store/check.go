@@ -23,11 +23,14 @@ func (e *InvalidError) Error() string { return fmt.Sprintf("%s %q %s", e.What, e
 // Permanent returns true, because a store always refuses the same request.
 func (e *InvalidError) Permanent() bool { return true }
 
-// Limits of names, in bytes. MaxName applies to the queue, the workflow and the workflow ID of a
+// Limits of texts, in bytes. MaxName applies to the queue, the workflow and the workflow ID of a
 // run, and to the name and the value of each tag. MaxTags applies to all tags of a run together.
 const (
 	MaxName = 1 << 10
 	MaxTags = 16 << 10
+
+	// MaxReason applies to the reason of a command and to the note of a paused schedule.
+	MaxReason = 4 << 10
 )
 
 // CheckName returns an *InvalidError if name is longer than MaxName bytes, or if some stores cannot

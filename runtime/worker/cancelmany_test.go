@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -88,7 +89,7 @@ func TestRUN8_RunsThatAreCanceledTogetherEndAsEachWouldAlone(t *testing.T) {
 func TestRUN8_CancelingManyRunsRefusesWhatNoRunTakes(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run := flowtest.Start(w, killerFlow, 1)
-		for _, reason := range []string{strings.Repeat("x", workflow.MaxReason+1), "\xff"} {
+		for _, reason := range []string{strings.Repeat("x", store.MaxReason+1), "\xff"} {
 			errs := ops.New(w.Client).CancelMany(w.Ctx, reason, run.ID(), run.ID())
 			for _, err := range errs {
 				if _, invalid := errors.AsType[*workflow.InvalidError](err); !invalid {

@@ -5,28 +5,11 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-)
-
-// The limits of children.
-const (
-	// DefaultChildren is the maximum number of open children of one run. The directive of a
-	// workflow may set another maximum with children=N.
-	DefaultChildren = 10
-	// MaxDepth is the maximum depth of a tree of runs.
-	MaxDepth = 100
-	// DefaultChildrenInAll is the maximum number of children that one run may start in total. If
-	// children=N is larger, N is the maximum. A run that needs more children must continue as new.
-	//
-	// Each parent counts its children in its own log. There is no count for all runs below a root:
-	// the runs of a tree may be in any partition, so each parent would have to reserve from a count
-	// in the partition of the root before it starts a child. That would cost one more round trip
-	// for each child, and a protocol that survives lost writes on either side. The limit exists so
-	// that no log and no outbox grows without bound, for which a limit per parent is sufficient.
-	// This limit and MaxDepth bound the size of a tree.
-	DefaultChildrenInAll = 1000
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // LimitError reports that a child was not started because a limit of children is reached. Nothing
@@ -193,7 +176,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 func (ctx Context) admitChild(workflow string) error {
 	b := ctx.branch()
 	open, all := b.Children()
-	inAll := max(DefaultChildrenInAll, ctx.env.children)
+	inAll := max(engine.DefaultChildrenInAll, ctx.env.children)
 	switch {
 	case open >= ctx.env.children:
 		return &LimitError{workflow, "children at once", ctx.env.children,
@@ -201,8 +184,8 @@ func (ctx Context) admitChild(workflow string) error {
 	case all >= inAll:
 		return &LimitError{workflow, "children of one run in all", inAll,
 			"continue as new, or raise it with children=N in the directive //flow:workflow of the parent"}
-	case b.Spec().Depth+1 > MaxDepth:
-		return &LimitError{workflow, "generations of children", MaxDepth, "a run that starts itself needs an end"}
+	case b.Spec().Depth+1 > engine.MaxDepth:
+		return &LimitError{workflow, "generations of children", engine.MaxDepth, "a run that starts itself needs an end"}
 	}
 	return nil
 }
@@ -247,10 +230,10 @@ func (c *Child[T]) Started(ctx Context) error {
 
 // Cancel requests the cancellation of the child. The child determines its outcome, which
 // [Future.Get] returns. Repeated calls, and calls for a child that has ended, do nothing. If the
-// reason is longer than [MaxReason] bytes, its middle is removed.
+// reason is longer than [store.MaxReason] bytes, its middle is removed.
 func (c *Child[T]) Cancel(ctx Context, reason string) {
 	if c.op != nil {
-		ctx.branch().CancelChild(c.op, failure.Cut(reason, MaxReason))
+		ctx.branch().CancelChild(c.op, failure.Cut(reason, store.MaxReason))
 	}
 }
 

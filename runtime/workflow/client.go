@@ -27,7 +27,7 @@ type ClientConfig struct {
 	// [DefaultMaxPayload].
 	MaxPayload int
 	// WarnPayload is the size in bytes above which payloads are logged. Zero means
-	// [DefaultWarnPayload].
+	// 256 KiB.
 	WarnPayload int
 	// Logger is the logger of the client and of its workers. Nil means slog.Default().
 	Logger *slog.Logger
@@ -59,7 +59,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 		c.limits.max = DefaultMaxPayload
 	}
 	if c.limits.warn <= 0 {
-		c.limits.warn = DefaultWarnPayload
+		c.limits.warn = defaultWarnPayload
 	}
 	return c
 }
@@ -337,7 +337,7 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 // and ends them together. It returns errs with the errors of Cancel. The error of a run is nil if
 // its request is durable.
 func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
-	wrong := store.CheckText("reason", reason, MaxReason)
+	wrong := store.CheckText("reason", reason, store.MaxReason)
 	var all sync.WaitGroup
 	places := make(chan struct{}, atOnce)
 	for i, run := range runs {

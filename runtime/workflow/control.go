@@ -16,14 +16,11 @@ import (
 // ErrNotDebug is the error of [Handle.Step] for a run that was started without [WithDebug].
 var ErrNotDebug = errors.New("workflow: run was started without WithDebug")
 
-// DefaultHold is the time within which a held run must be released.
-const DefaultHold = event.DefaultHold
-
 // WithHold creates the run without starting it. The run begins when [Handle.Release] is called, so
 // that readers which follow the run before its release miss nothing. If the run is not released
-// within [DefaultHold], it fails with the code "notreleased". WithHold does not apply to children,
+// within 5 minutes, it fails with the code "notreleased". WithHold does not apply to children,
 // and cannot be combined with WithDelay or WithStartAt.
-func WithHold() StartOption { return WithHoldFor(DefaultHold) }
+func WithHold() StartOption { return WithHoldFor(event.DefaultHold) }
 
 // WithHoldFor is like [WithHold], but the run must be released within d, which must be positive.
 func WithHoldFor(d time.Duration) StartOption {
@@ -212,7 +209,7 @@ func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) 
 	for _, opt := range opts {
 		opt.command(&o)
 	}
-	if err := store.CheckText("reason", o.reason, MaxReason); err != nil {
+	if err := store.CheckText("reason", o.reason, store.MaxReason); err != nil {
 		return o, fmt.Errorf("%s: %w", verb, err)
 	}
 	return o, nil
@@ -235,7 +232,7 @@ func (r reasonOption) command(o *commandOptions) { o.reason = string(r) }
 func (s SendOption) command(o *commandOptions) { o.sends = append(o.sends, s) }
 
 // Reason sets the reason of a command. The log contains it in the event of the command, unless the
-// command has no effect. If the text is longer than [MaxReason] bytes or not UTF-8, the command
+// command has no effect. If the text is longer than [store.MaxReason] bytes or not UTF-8, the command
 // fails with an *[InvalidError].
 func Reason(text string) CommandOption { return reasonOption(text) }
 
@@ -245,7 +242,7 @@ const terminateItem event.ItemID = "terminate"
 
 // terminate ends the run without executing its code, see ops.Client.Terminate.
 func (h *Handle) terminate(ctx context.Context, reason string) error {
-	if err := store.CheckText("reason", reason, MaxReason); err != nil {
+	if err := store.CheckText("reason", reason, store.MaxReason); err != nil {
 		return fmt.Errorf("terminate: %w", err)
 	}
 	run, err := h.commandable(ctx, "terminate")

@@ -34,7 +34,7 @@ type definition struct {
 	queue     string
 	timeout   time.Duration
 	retention time.Duration
-	children  int    // maximum number of open children; 0: DefaultChildren
+	children  int    // maximum number of open children; 0: engine.DefaultChildren
 	schedule  string // schedule of the directive; empty: none
 	path      string // import path of the input's package, for messages
 	singleton func(input any) string

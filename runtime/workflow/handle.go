@@ -254,9 +254,6 @@ func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, s
 	return one[0], nil
 }
 
-// MaxReason is the maximum length of the reason of a command, in bytes.
-const MaxReason = 4 << 10
-
 // Cancel requests the cancellation of the run. When it returns nil, the request is durable. The
 // context of the run ends at the next suspension point of the code. The code determines the
 // outcome: code that ignores the cancellation may complete. Canceling a canceled run does nothing
@@ -267,7 +264,7 @@ const MaxReason = 4 << 10
 // begun needs a worker that serves it, because only a worker has the code that cleans up. A blocked
 // run is canceled when a worker with compatible code is available. The error matches ErrRunTerminal
 // if the run has ended and was not canceled. It is an *[InvalidError] if the reason is longer than
-// [MaxReason] bytes or is not UTF-8.
+// [store.MaxReason] bytes or is not UTF-8.
 func (h *Handle) Cancel(ctx context.Context, reason string) error {
 	run, err := h.commandable(ctx, "cancel")
 	if err != nil {

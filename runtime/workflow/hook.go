@@ -16,6 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/shape"
@@ -387,7 +388,8 @@ func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err 
 
 // HookMeta is a description of a hook for people and for programs that present the hook, for
 // example as a form. The runtime stores the description and does not interpret it. The endpoint
-// that accepts payloads must check whether the sender may answer.
+// that accepts payloads must check whether the sender may answer. The stored form has at most 64
+// KiB. The title, each answerer and each label have at most 1 KiB.
 type HookMeta struct {
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
@@ -399,10 +401,6 @@ type HookMeta struct {
 	Answerers []string          `json:"answerers,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"` // any other data
 }
-
-// MaxHookMeta is the maximum size of the stored form of a [HookMeta], in bytes. Its title, each
-// answerer and each label have at most 1 KiB.
-const MaxHookMeta = 64 << 10
 
 // Describe opens a hook with a description. Holders of its token read the description with
 // [Client.Hook], and operators read it with [Handle.Hooks]. The description is recorded when the
@@ -426,7 +424,7 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 		m = &HookMeta{}
 	}
 	what := func(part string) string { return part + " of hook " + hook }
-	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, MaxHookMeta))
+	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, engine.MaxHookMeta))
 	for _, who := range m.Answerers {
 		err = errors.Join(err, store.CheckName(what("answerer"), who))
 	}
@@ -445,8 +443,8 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, &InvalidError{What: what("description"), Value: m.Title, Reason: err.Error()}
-	case len(data) > MaxHookMeta:
-		return nil, &InvalidError{What: what("all metadata"), Value: m.Title, Reason: fmt.Sprintf("has %d bytes together, the limit is %d", len(data), MaxHookMeta)}
+	case len(data) > engine.MaxHookMeta:
+		return nil, &InvalidError{What: what("all metadata"), Value: m.Title, Reason: fmt.Sprintf("has %d bytes together, the limit is %d", len(data), engine.MaxHookMeta)}
 	case string(data) == "{}":
 		return nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -67,12 +68,9 @@ func (r *HookRequest) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MaxRespond is the maximum duration for [RespondWith].
-const MaxRespond = 30 * time.Second
-
 // RespondWith opens a hook whose requests wait for a response by [OpenHook.Answer]. They wait for
 // at most d after the payload was accepted. If there is no response by then, the request is
-// reported as accepted. d is a positive number of whole milliseconds and at most MaxRespond. Only
+// reported as accepted. d is a positive number of whole milliseconds and at most 30 seconds. Only
 // hooks that workflow code opens can have this option. It is recorded when the hook is opened. A
 // replay does not compare it.
 func RespondWith(d time.Duration) HookOption { return func(o *hookOptions) { o.respond = &d } }
@@ -106,8 +104,8 @@ func (w hookWeb) says() bool { return w.RespondMs > 0 || w.Request }
 func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
 	w := hookWeb{Request: request, Keep: o.keep}
 	if o.respond != nil {
-		if w.RespondMs = o.respond.Milliseconds(); w.RespondMs < 1 || *o.respond > MaxRespond {
-			return w, &InvalidError{What: "option RespondWith of hook " + hook, Value: o.respond.String(), Reason: fmt.Sprintf("is not between 1ms and %v", MaxRespond)}
+		if w.RespondMs = o.respond.Milliseconds(); w.RespondMs < 1 || *o.respond > engine.MaxRespond {
+			return w, &InvalidError{What: "option RespondWith of hook " + hook, Value: o.respond.String(), Reason: fmt.Sprintf("is not between 1ms and %v", engine.MaxRespond)}
 		}
 	}
 	if len(o.keep) > 0 && !request {

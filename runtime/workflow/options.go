@@ -215,9 +215,6 @@ type RetryPolicy struct {
 // maxDelay is the largest float64 that fits into a Duration.
 const maxDelay = float64(math.MaxInt64 - 1<<9)
 
-// DefaultAttemptTimeout is the time limit of an attempt of a step that sets no other.
-const DefaultAttemptTimeout = 10 * time.Minute
-
 // The defaults of a [RetryPolicy].
 const (
 	defaultAttempts   = 4

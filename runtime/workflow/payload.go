@@ -23,7 +23,7 @@ import (
 // recorded value.
 const (
 	DefaultMaxPayload  = 2 << 20   // larger payloads are refused
-	DefaultWarnPayload = 256 << 10 // larger payloads are logged
+	defaultWarnPayload = 256 << 10 // larger payloads are logged
 )
 
 // PayloadError reports that a value cannot be stored, or cannot be read unchanged. The value is too

@@ -302,7 +302,7 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 		return standInProgram(w.standIn), lastName(name), true
 	}
 	client := c.(engineClient).c
-	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, DefaultChildren), token: r.HookToken}
+	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, engine.DefaultChildren), token: r.HookToken}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {

@@ -49,7 +49,7 @@ func newPlan(spec *engine.StepSpec) *engine.StepPlan {
 		Input: "input of step " + spec.Name, Result: "result of step " + spec.Name,
 	}
 	if p.Timeout <= 0 {
-		p.Timeout = DefaultAttemptTimeout
+		p.Timeout = engine.DefaultAttemptTimeout
 	}
 	return p
 }

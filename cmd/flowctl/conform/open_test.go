@@ -99,7 +99,7 @@ func TestOPS3_LoginsAndHooksAreAsTheDocumentSays(t *testing.T) {
 
 // answersCalls opens two hooks. It responds to the calls of one of them.
 func answersCalls(ctx workflow.Context, _ workflow.None) (int, error) {
-	hook, err := called.Open(ctx, workflow.RespondWith(workflow.MaxRespond))
+	hook, err := called.Open(ctx, workflow.RespondWith(30*time.Second))
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -52,7 +53,7 @@ func TestRUN12_CommandsKeepTheirReasons(t *testing.T) {
 		w.Reach(run, event.StepStarted, 1)
 		flowtest.Order(t, run.Pause(w.Ctx, workflow.Reason("the \"why\"\n§")))
 		w.Reach(run, event.RunPaused, 1)
-		flowtest.Order(t, run.Resume(w.Ctx, workflow.Reason(strings.Repeat("x", workflow.MaxReason))))
+		flowtest.Order(t, run.Resume(w.Ctx, workflow.Reason(strings.Repeat("x", store.MaxReason))))
 		w.Reach(run, event.RunResumed, 1)
 		close(release)
 		flowtest.Result(w, run)
@@ -62,11 +63,11 @@ func TestRUN12_CommandsKeepTheirReasons(t *testing.T) {
 				got[e.Type] += e.Reason
 			}
 		}
-		want := map[event.Type]string{event.RunReleased: "approved", event.RunPaused: "the \"why\"\n§", event.RunResumed: strings.Repeat("x", workflow.MaxReason)}
+		want := map[event.Type]string{event.RunReleased: "approved", event.RunPaused: "the \"why\"\n§", event.RunResumed: strings.Repeat("x", store.MaxReason)}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("reasons in the log (-want +got):\n%s", d)
 		}
-		for _, bad := range []string{strings.Repeat("x", workflow.MaxReason+1), "\xff"} {
+		for _, bad := range []string{strings.Repeat("x", store.MaxReason+1), "\xff"} {
 			if err := run.Pause(w.Ctx, workflow.Reason(bad)); !flowtest.IsInvalid(err, "reason") {
 				t.Errorf("a reason of %d bytes: got %v", len(bad), err)
 			}

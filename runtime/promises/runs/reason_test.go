@@ -23,7 +23,7 @@ func TestRUN9_TheReasonOfACancelIsInTheErrorAndAskingAgainIsFine(t *testing.T) {
 			w.Work(worker.Config{}, flowtest.Parks)
 			run := flowtest.Start(w, flowtest.Parker, "")
 			w.Reach(run, event.WaitCreated, 1)
-			if err := run.Cancel(w.Ctx, strings.Repeat("x", workflow.MaxReason+1)); !flowtest.IsInvalid(err, "reason") {
+			if err := run.Cancel(w.Ctx, strings.Repeat("x", store.MaxReason+1)); !flowtest.IsInvalid(err, "reason") {
 				t.Errorf("a reason that is too long: %v", err)
 			}
 			if err := run.Cancel(w.Ctx, "the customer has left"); err != nil {

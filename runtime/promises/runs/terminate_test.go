@@ -287,7 +287,7 @@ func TestRUN8_TerminateRefusesWhatItCannotDo(t *testing.T) {
 		if err := ops.New(w.Client).Terminate(w.Ctx, event.NewRunID(w.Store.Clock().Now(), 0), ""); !errors.Is(err, workflow.ErrRunNotFound) {
 			t.Errorf("a run that does not exist: got %v, want %v", err, workflow.ErrRunNotFound)
 		}
-		if err := ops.New(w.Client).Terminate(w.Ctx, run.ID(), strings.Repeat("x", workflow.MaxReason+1)); !flowtest.IsInvalid(err, "reason") {
+		if err := ops.New(w.Client).Terminate(w.Ctx, run.ID(), strings.Repeat("x", store.MaxReason+1)); !flowtest.IsInvalid(err, "reason") {
 			t.Errorf("a reason that is too long: got %v", err)
 		}
 		first := flowtest.Start(w, flowtest.One, 1, workflow.WithQueue("nobody"), workflow.WithID("one"))
