@@ -21,7 +21,7 @@ if not header or string.sub(header, 1, 49) ~= guard then
   return 0
 end
 local flags, recoveries, n, bytes = struct.unpack('>BHI4I6', header, 51)
-if bit.band(flags, 80) ~= 0 then -- a close ends with this commit, or the run is exempt from the recovery limit
+if bit.band(flags, 80) ~= 0 then -- the commit ends the closing state, or the run is exempt
   return 0
 end
 n = n + 1

@@ -1,7 +1,8 @@
 -- Claim recovers runs of dead sessions, makes due runs ready, and makes blocked runs ready that the
 -- session may try. It omits these tasks if it follows a notification. Then it examines the first
--- ready runs of all routes, by descending priority and then by the time for which they have been
--- ready. It grants the runs that the session may try and blocks the others.
+-- ready runs of all routes in the order of descending priority. Among equal priorities, the run that
+-- has been ready for longest comes first. It grants the runs that the session may try, and blocks
+-- the others.
 -- It mirrors Take, Recover and MakeReady of package protocol.
 --
 -- KEYS  1 the session  2 leases  3 timers  4 pending notifications  5 runs of the session

@@ -38,7 +38,7 @@ if flagged(header, is_limited) then
     local limiter = queue_state == '1' and limiter_of(limiter_id(route, l.text))
     if not limiter or limiter.place ~= l.place or not stand(limiter) and not too_heavy(limiter.uses) or not grant_waiting(limiter, run, l) then
       return {'queued'}
-    elseif limiter_of(limiter.id) then -- the remaining queue is open: another claim must examine it
+    elseif limiter_of(limiter.id) then -- the other runs of the queue must be examined by another claim
       wake(route)
     end
     uses, has = l.text, pack_has(l)
@@ -49,7 +49,7 @@ if flagged(header, is_limited) then
   end
 end
 if has then
-  -- The run has left its limiter queue already.
+  -- The run is not in its limiter queue here.
 elseif queue_state == '1' then
   redis.call('ZREM', tag .. 'r:' .. route, m[2] .. run)
 elseif queue_state == '3' then

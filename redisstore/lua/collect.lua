@@ -1,5 +1,5 @@
--- Gather adds a start to the run that collects the starts of its key, or creates that run.
--- It mirrors gather of package protocol.
+-- Collect adds a start to the run that collects the starts of its key, or creates this run.
+-- It mirrors collect of package protocol.
 --
 -- KEYS  1 metadata
 -- ARGV  1 now  2 key  3 'k' to keep the items of all starts  4 delay from the last start until the
@@ -33,8 +33,8 @@ if lost(run) then
 end
 local now, at = clock(ARGV[1])
 
--- due returns the time at which a run created at the given time becomes ready if a start joins it
--- now.
+-- due returns the time at which a run that was created at the given time becomes ready if a start
+-- joins the run now.
 local function due(created)
   local quiet, last = now + ARGV[4], created + ARGV[5]
   return string.format('%.0f', (ARGV[5] == '0' or ARGV[4] ~= '0' and quiet < last) and quiet or last)

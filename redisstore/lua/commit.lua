@@ -144,7 +144,7 @@ if ARGV[23] ~= '0' and flagged(header, is_limited) then
   -- Part: intact ready limit limiter_queue
   local uses = uses_of(run).uses
   hold_back(uses, tonumber(ARGV[23]))
-  call_next(uses) -- a queue may count at further limits than the closed rates admit
+  call_next(uses) -- a queue may count at further limits than the closed rates permit
 end
 if ARGV[24] ~= '' then
   -- Part: intact failure_group
@@ -181,7 +181,7 @@ if limited then
       save_uses(run, has)
     end
   end
-  if claim and wid == '' and effect ~= '2' and effect ~= '5' then -- otherwise another run becomes ready, which may come first
+  if claim and wid == '' and effect ~= '2' and effect ~= '5' then -- otherwise another run becomes ready, which may precede the runs that the claim would grant
     -- Part: grant hand
     handed = hand_to(3, 27)
   end
@@ -221,7 +221,7 @@ else
     if flags % 2 == 1 then
       redis.call('DEL', KEYS[3])
     end
-    if sends > 0 then -- the new records hold the run back themselves, and it may have no other remains
+    if sends > 0 then -- the new records hold back the purge, and there may be no other reason
       header = with_flag(header, has_rest, bit.band(flags, has_rest) ~= 0)
     end
     retire(run, header, o[2], o[10], o[4], written, at, o[6] or sends > 0, o[8])
@@ -245,7 +245,7 @@ unannounced = {}
 if #handed > 0 then
   table.insert(answer, 5, {'ok', '', unpack(handed)})
 elseif #admitted > 0 then
-  local fine, claimed = pcall(claim, 'with') -- the commit is durable; if the claim fails, other sessions claim
+  local fine, claimed = pcall(claim, 'with') -- the commit is durable, so other sessions claim if this claim fails
   if fine and claimed[1] == 'ok' then
     table.insert(answer, 5, claimed)
     return answer

@@ -12,10 +12,10 @@
 --
 -- Parts: tag
 
--- headers_of returns the headers of the first n runs of a set. It uses one command, which takes
--- half the time, if the server supports references to other keys in SORT_RO. A cluster does not,
--- nor does it work for a user who may not read all keys, or for a prefix that contains a star,
--- which the pattern would interpret.
+-- headers_of returns the headers of the first n runs of a set. If the server permits references to
+-- other keys in SORT_RO, headers_of uses this one command, which takes half the time. A cluster
+-- does not permit it, nor does a server if the user may not read all keys. It also fails for a
+-- prefix that contains a star, because the star is part of the pattern.
 local function headers_of(set, n)
   local headers = not string.find(tag, '*', 1, true)
     and redis.pcall('SORT_RO', set, 'BY', 'nosort', 'LIMIT', '0', n, 'GET', tag .. 'm:*->H')
@@ -24,7 +24,7 @@ local function headers_of(set, n)
   end
   headers = {}
   for i, run in ipairs(redis.call('ZRANGE', set, '0', n - 1)) do
-    local header = redis.pcall('HGET', tag .. 'm:' .. run, 'H') -- a key of another type has no header
+    local header = redis.pcall('HGET', tag .. 'm:' .. run, 'H') -- if the key has another type, the run has no header
     headers[i] = type(header) == 'string' and header
   end
   return headers

@@ -29,8 +29,8 @@ local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
 local run, route, frame, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
 local owned, now, at = KEYS[3], clock(ARGV[1])
--- retried records in the metadata of an ended run that this run reruns it, and removes it from its
--- failure group.
+-- retried records in the metadata of an ended run that this run is its rerun. It removes the ended
+-- run from its failure group.
 local function retried()
   local old = terms > 0 and ARGV[12] or ''
   if old ~= '' and queue_state_of(redis.call('HGET', tag .. 'm:' .. old, 'H')) == '6' then
@@ -110,11 +110,11 @@ if limited then
   end
 end
 retried()
--- The items are written before the run: if a write fails, the request is sent again and repeats all
--- of them, which it would not do if the run existed.
+-- The items are written before the run. If a write fails, the caller repeats the request, and all
+-- writes are repeated. If the run existed, the repeated request would do nothing.
 if terms > 10 then
   if lost(run) then
-    return lost_error(run) -- an earlier attempt created it with its items
+    return lost_error(run) -- an earlier attempt has created the run with its items
   end
   local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. run
   redis.call('DEL', inbox, seen)
@@ -170,8 +170,8 @@ elseif limited then
     waits = string.format('%.0f', l.since)
   end
 else
-  -- A route that is notified needs its name. The log of a run that is soon claimed is compacted
-  -- when the run ends.
+  -- A route with a wake must have a name. If a run is claimed soon, its log is not compacted before
+  -- its end.
   if enqueue(run, route, priority ~= '0' and priority, add_run(first, at, header)) then
     redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   elseif redis.call('ZCOUNT', tag .. 'r:' .. route, '-inf', '+inf') > 128 then

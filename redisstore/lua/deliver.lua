@@ -50,7 +50,7 @@ if flagged(header, is_closing) then
   return {'later'}
 end
 push(run, ARGV[4], ARGV[5], now, ARGV[7] == 'k', ARGV[8] == 'u')
-if ARGV[7] == 'k' and ARGV[2] ~= chain then -- a repeated request of the sender may be answered by a later run
+if ARGV[7] == 'k' and ARGV[2] ~= chain then -- a later run of the chain may answer a repeated request of the sender
   redis.call('ZADD', tag .. 's:' .. ARGV[2], now + kept, ARGV[4])
   local at = redis.call('ZSCORE', tag .. 'd', ARGV[2])
   if at then

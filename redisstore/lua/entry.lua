@@ -1,21 +1,23 @@
--- Entry writes an entry, or removes it, and removes those that its space keeps no longer.
+-- Entry writes or removes an entry, and removes entries that its space must not keep.
 --
 -- KEYS  1 the entries
 -- ARGV  1 the space  2 the key  3 the value, '' to remove the entry  4 '1' if the value must be
 --       the one that was seen  5 the value as it was seen, '' if there was none
---       6 how many the space has at most, '0': any number  7 how many it keeps, '0': all
---       8 the least key that it keeps, '': any  9 how many are removed at most, for either reason
+--       6 maximum number of entries of the space, '0' for any  7 number of entries to keep, '0' for
+--       all  8 lowest key to keep, '' for any  9 maximum number of entries to remove, for either
+--       reason
 --
--- Returns {'ok'}; or, if nothing was written: {'changed'}: the value is another one; {'none'}: there
--- is no entry to remove; {'full'}: there are as many of other keys as there may be.
+-- Returns {'ok'}. If nothing was written, it returns {'changed'} if the value is not the one that was
+-- seen, {'none'} if there is no entry to remove, or {'full'} if the space has the maximum number of
+-- entries.
 --
 -- Atomic, because the value is compared and the entries are counted in the action that writes. A
--- member is the space, the key and the value, with a zero byte between them; no key is there twice.
+-- member consists of the space, the key and the value, separated by zero bytes. No key occurs twice.
 --
 -- Parts: none
 
 local key, value = KEYS[1], ARGV[3]
-local first, last = '[' .. ARGV[1] .. '\0', '(' .. ARGV[1] .. '\1' -- of the space
+local first, last = '[' .. ARGV[1] .. '\0', '(' .. ARGV[1] .. '\1' -- bounds of the space
 local begin = ARGV[1] .. '\0' .. ARGV[2]
 local found = redis.call('ZRANGEBYLEX', key, '[' .. begin .. '\0', '(' .. begin .. '\1')
 if ARGV[4] == '1' and (found[1] and string.sub(found[1], #begin + 2) or '') ~= ARGV[5] then

@@ -32,7 +32,7 @@ if not header or string.sub(header, 1, 49) ~= guard then
   return 0
 end
 local flags, _, n, bytes = struct.unpack('>BHI4I6', header, 51)
-if bit.band(flags, 53) ~= 0 then -- there are unread items, more to do at its end, it is closing, or it was incompatible with a session
+if bit.band(flags, 53) ~= 0 then -- the run has unread items, more work at its end, or blockers, or it is closing
   return 0
 end
 n, bytes = n + 1, bytes + #frame

@@ -23,7 +23,7 @@ local function add(counts, route, n)
   counts[route] = (counts[route] or 0) + n
 end
 
--- look counts the runs of a session by route, within the remaining budget.
+-- look counts the owned runs of a session by route, as many as the remaining budget permits.
 local function look(session, n)
   if n > left then
     n, cut = left, '1'
@@ -61,7 +61,7 @@ else
   end
 end
 
--- first appends the first ready run of each of the highest priorities.
+-- first appends the first ready run of each of the highest priorities to a list.
 local function first(to, set)
   local found = intact('ZRANGE', set, '0', '0', 'WITHSCORES') or {}
   for _ = 1, most do
@@ -69,7 +69,7 @@ local function first(to, set)
       return
     end
     local run = string.sub(found[1], 15)
-    if string.sub(run, 1, 1) == '~' then -- a limiter queue is represented by its first run
+    if string.sub(run, 1, 1) == '~' then -- the first run of a limiter queue takes the place of the queue
       run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), '0', '0') or {})[1] or '', 15)
     end
     if run ~= '' then

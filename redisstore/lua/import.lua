@@ -54,7 +54,7 @@ if chain ~= '' then
     end
     latest = run
   elseif not known and redis.call('EXISTS', KEYS[5], KEYS[6]) == 0 then
-    latest = next_run -- the following run does not exist until it is imported
+    latest = next_run -- the following run does not exist before it is imported
   end
 end
 
@@ -100,7 +100,7 @@ if chain ~= '' then
     intact('HSET', tag .. 'T', chain, latest)
   end
   local purge = intact('ZSCORE', tag .. 'd', chain)
-  if purge then -- later runs of the chain hold back its first run
+  if purge then -- later runs of the chain hold back the purge of its first run
     intact('ZREM', tag .. 'd', chain)
     intact('ZADD', tag .. 'G', purge, chain)
   end

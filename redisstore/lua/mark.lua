@@ -19,8 +19,9 @@
 
 local now, horizon, moved = clock(ARGV[1]), tonumber(ARGV[2]), 0
 
--- take_back makes a record, and the answered ones before it of the same sender and receiver, fresh
--- again if an earlier record of that pair exists, settled or not. It reports whether one exists.
+-- take_back makes an outbox record fresh if an earlier record of the same sender and receiver
+-- exists in any phase. It also makes all earlier answered records of the two fresh. It reports
+-- whether there is an earlier record.
 local function take_back(run, phase, order, to)
   local answered, before = {}, false
   if phase == '3' then
@@ -42,8 +43,8 @@ local function take_back(run, phase, order, to)
   return before
 end
 
--- tell pushes a refusal to the sender, unless the sender has ended or has received it. It returns
--- false if the sender cannot receive it before it is repaired.
+-- tell adds a refusal to the inbox of the sender, unless the sender has ended or has received it
+-- before. It returns false if the sender must be repaired first.
 local function tell(run, item)
   local m = intact('HMGET', tag .. 'm:' .. run, 'H', 'h')
   if not m or not m[1] and lost(run) then
@@ -56,7 +57,7 @@ local function tell(run, item)
   return true
 end
 
--- forget_record removes a record from the outbox.
+-- forget_record removes a record from the outbox of a run.
 local function forget_record(run, id, order)
   redis.call('HDEL', tag .. 'O:' .. run, id)
   intact('HDEL', tag .. 'B:' .. run, id)
@@ -73,7 +74,7 @@ for i = 3, #ARGV, 6 do
     moved = moved + 1
     if ARGV[i + 3] ~= 'u' or not take_back(run, phase, order, to) then
       if refusal ~= '' and not tell(run, refusal) then
-        return lost_error(run) -- the record stays, and is marked again
+        return lost_error(run) -- the record stays in its phase and is marked later
       end
       if phase == '3' then
         forget_record(run, id, order)

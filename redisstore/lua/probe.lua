@@ -1,4 +1,4 @@
--- Look returns the pending work of a session: notifications for its routes, which it takes, and
+-- Probe returns the pending work of a session: notifications for its routes, which it takes, and
 -- runs with new items, each of which is reported once.
 --
 -- KEYS  1 pending notifications  2 timers  3 runs of the session with unread items

@@ -35,12 +35,12 @@ end
 local reasons, seen, fields, sets, remember, data, drop, removes, writes, confirms = unpack(first)
 local member_count, write_count = tonumber(ARGV[21]), tonumber(ARGV[26])
 
--- guards
+-- Guards: nothing is written before all of them have passed.
 
 local there, n, watched = {}, 0, {}
 local raw = redis.call('HGETALL', KEYS[ARGV[17] == 'h' and 2 or 1])
 if (ARGV[17] == 'h' or #raw == 0) and redis.call('EXISTS', KEYS[ARGV[17] == 'h' and 1 or 2]) == 1 then
-  return {'moved'} -- it was rebuilt since
+  return {'moved'} -- the run was rebuilt after it was read
 end
 for i = 1, #raw, 2 do
   if raw[i] == 'y' or raw[i] == 'Y' then
@@ -89,14 +89,14 @@ for i = confirms, #ARGV do
   end
 end
 
--- Delete the run, except for the data that no log contains.
+-- Delete everything except the data that no log contains.
 
 local now = clock(ARGV[1])
 for i = reasons, seen - 1 do
   trail(run, ARGV[i], ARGV[11], ARGV[12], now, there.H)
 end
 expel(run, 17, sets, member_count)
-if queue_state_of(there.H) and there.p and there.c then -- includes an entry that a heartbeat has restored since
+if queue_state_of(there.H) and there.p and there.c then -- the index may contain an entry that a heartbeat has restored
   displace(run, queue_state_of(there.H), there.c, there.p, there.F or '')
 end
 redis.call('DEL', meta, KEYS[2], KEYS[5])
@@ -115,7 +115,7 @@ for i = removes, writes - 1, 3 do
   end
 end
 
--- Write it again.
+-- Write the run anew.
 
 if ARGV[9] == 'h' then
   meta = KEYS[2]
@@ -161,7 +161,7 @@ end
 if wid ~= '' and queue_state < '5' then
   redis.call('HSET', KEYS[11], wid, run)
 elseif wid ~= '' and queue_state == '5' then
-  local times = 0 -- it keeps its first position in the queue
+  local times = 0 -- the run keeps its first position in the queue
   for _, one in ipairs(redis.call('LRANGE', KEYS[13], '0', '-1')) do
     times = one == run and times + 1 or times
   end
@@ -200,7 +200,7 @@ local value, waits = queue_state == '3' and ARGV[7] or '', false
 if queue_state == '1' and flagged(header, is_limited) then
   -- Part: limit
   local l = uses_of(run)
-  waits = not queues(l) -- RepairLimits puts it into its limiter queue and counts it for its fairness key
+  waits = not queues(l) -- RepairLimits adds the run to its limiter queue and counts it for its fairness key
   value = (waits or l.key) and l.place or ''
   if not waits and value == '' then
     value = next_order()

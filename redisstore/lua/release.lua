@@ -1,4 +1,4 @@
--- Release makes an owned run ready again, unchanged, under a new fence.
+-- Release makes an owned run ready under a new fence, without another change.
 -- It mirrors Release of package protocol.
 --
 -- KEYS  1 metadata

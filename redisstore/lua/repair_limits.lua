@@ -19,8 +19,8 @@
 
 local seen, entries = tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- stands returns a digest of all data of limits and limiter queues, except for whether a queue is
--- open.
+-- stands returns a digest of all data of limits and limiter queues. The digest does not depend on
+-- whether a queue is open.
 local function stands()
   local all = {}
   for i = 2, 3 do
@@ -32,7 +32,7 @@ local function stands()
     end
   end
   local fair_keys = redis.call('HGETALL', KEYS[4])
-  for j = 1, #fair_keys, 2 do -- the state of keys without waiting runs is not recomputed
+  for j = 1, #fair_keys, 2 do -- the passes of a flow without waiting runs are not recomputed
     all[#all + 1] = fair_keys[j] .. '=' .. string.match(fair_keys[j + 1], '^%d*')
   end
   table.sort(all)
@@ -49,7 +49,7 @@ for i = 1, #fields, 2 do
   redis.call('DEL', tag .. 'P:' .. fields[i])
 end
 redis.call('DEL', KEYS[3])
-changed = changed + redis.call('DEL', tag .. 'F') -- no queue is closed after this
+changed = changed + redis.call('DEL', tag .. 'F') -- no queue is closed after the repair
 fields = redis.call('HKEYS', KEYS[4])
 for _, fair_key in ipairs(fields) do
   redis.call('DEL', tag .. 'X:' .. fair_key)
@@ -71,7 +71,7 @@ write_limits(counted_anew)
 reread()
 local fair_keys = {}
 
--- counted counts a run in the fairness state of its route and priority.
+-- counted counts a run for the flow of its route and priority.
 local function counted(l, route, priority)
   local id = route .. ':' .. (priority or '0')
   local f, place = fair_keys[id] or {waits = 0, pass = math.huge, passes = {}}, tonumber(l.place, 16)

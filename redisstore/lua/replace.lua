@@ -27,7 +27,7 @@ else
 end
 local same = (now or '') == ARGV[3]
 if kind == 'zset' and now and ARGV[3] ~= '' then
-  same = tonumber(now) == tonumber(ARGV[3]) -- the text of a number differs between servers
+  same = tonumber(now) == tonumber(ARGV[3]) -- servers format the same number differently
 end
 if not same or ARGV[3] == value and now ~= '' then
   return {'moved'}

@@ -21,8 +21,8 @@
 local name, key = ARGV[2], ARGV[3]
 local all, id = name .. '\0', name .. '\0' .. key
 
--- given is Given of package store on encoded configurations. Numbers are not encoded again, because
--- they would lose digits.
+-- given implements Given of package store on encoded configurations. It does not encode numbers
+-- anew, because they would lose digits.
 local function given(packed, pause, id)
   if pause == '' then
     return packed
@@ -58,8 +58,8 @@ if ARGV[8] ~= '1' then
   configured_anew()
 end
 
--- If the rate has changed, then for all parts without a configuration of their own: runs that have
--- begun count by the new rate.
+-- If the rate has changed, runs that have begun count by the new rate. This applies to all parts
+-- without their own configuration.
 local config = config_of(id, all)
 local pace, at_once = pace_of(config)
 if interval ~= pace or interval > 0 and burst ~= at_once then
@@ -96,7 +96,7 @@ if key == '' then
   table.sort(parts)
 end
 
--- rank_after returns the number of members of a set at or before a position.
+-- rank_after returns the number of members of a set up to a position, including the position.
 local function rank_after(set, score, place)
   local low, high = 0, intact('ZCARD', set) or 0
   while low < high do
@@ -111,8 +111,8 @@ local function rank_after(set, score, place)
   return low
 end
 
--- limiters_of returns the closed and admitted queues of a part in the order of their positions, after
--- a given position if there is one, with at most the given number from each set.
+-- limiters_of returns the closed and admitted queues of a part in the order of their positions, at
+-- most the given number from each set. It begins after the given position, if there is one.
 local function limiters_of(use, most, score, place)
   local members = {}
   for _, set in ipairs({use.kept, use.away}) do
@@ -139,11 +139,11 @@ for _, part in ipairs(parts) do
     left, score, place = left - 1, string.format('%.0f', m.score), string.sub(m.member, 1, 14)
     local limiter = limiter_of(string.sub(m.member, 16))
     if not limiter or limiter.mode == limiter_open then
-      intact('ZREM', m.set, m.member) -- the record of the queue is damaged
+      intact('ZREM', m.set, m.member) -- the record of the queue is missing or damaged
     elseif too_heavy(with_limits(limiter.uses)) then
       relist(limiter, limiter_open, 0)
       wake(limiter.route)
-      call_next(limiter.uses) -- it holds back no other queue at its other limits
+      call_next(limiter.uses) -- the queue does not hold back other queues at its other limits after this
     else
       restand(limiter)
     end

@@ -1,5 +1,6 @@
--- add_blocker adds a session to the sessions that have blocked a run, and removes those that are
--- over or have the same code. It returns the resulting list, and the header with the flag for it.
+-- add_blocker adds a session to the blockers of a run. It removes blockers whose session has ended
+-- and blockers with the same code. It returns the resulting list, and the header with the flag for
+-- the list.
 local function add_blocker(run, header, session)
   local meta = tag .. 'm:' .. run
   local before, code, now = redis.call('HGET', meta, 'F') or '', code_of(session), ''

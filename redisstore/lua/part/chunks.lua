@@ -1,6 +1,6 @@
--- add_chunk appends chunk n to a stream that has n - 1 chunks. Entries beyond these were left by a
--- script that failed midway because a key was overwritten. They were never visible, because they
--- follow the last chunk of the recorded stream state.
+-- add_chunk appends chunk n to a stream that has n - 1 chunks. Entries after these were written by
+-- a script that failed midway because a key was overwritten. They were never visible, because they
+-- follow the last chunk of the recorded state.
 local function add_chunk(chunks, n, body)
   local reply = redis.pcall('XADD', chunks, n .. '-0', 'f', body)
   if type(reply) == 'table' and reply.err and string.find(reply.err, '^ERR') then
@@ -12,7 +12,7 @@ local function add_chunk(chunks, n, body)
     reply = redis.pcall('XADD', chunks, n .. '-0', 'f', body)
   end
   if type(reply) == 'table' and reply.err then
-    redis.call('XADD', chunks, n .. '-0', 'f', body) -- fails again, and ends the script
+    redis.call('XADD', chunks, n .. '-0', 'f', body) -- fails a second time and ends the script
   end
 end
 
@@ -53,7 +53,7 @@ local function write_chunks(chain, first, count)
     if string.find(what, 'c') and st.closed == '0' then
       st.from, st.closed = st.from or 1, '1'
       if (st.last - st.from + 1) * st.longest <= 65536 and redis.call('COPY', chunks, tag .. 'y', 'REPLACE') == 1 then
-        redis.call('RENAME', tag .. 'y', chunks) -- as in compact, to free preallocated memory
+        redis.call('RENAME', tag .. 'y', chunks) -- frees preallocated memory, as in compact
       end
     end
   end

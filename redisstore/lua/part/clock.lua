@@ -1,5 +1,5 @@
--- micros returns the time in microseconds: the caller's clock if the caller passes a time, else
--- ('0') the time of the server. The time is constant during a script.
+-- micros returns the time in microseconds. If the caller passes a time, it returns this time. If
+-- the caller passes '0', it returns the time of the server, which is constant during a script.
 local server_time
 local function micros(at)
   if at ~= '0' then
@@ -13,7 +13,7 @@ local function micros(at)
 end
 
 -- clock returns the time in milliseconds, as a number and as text. Commands use the text, because
--- the server formats numbers slowly.
+-- the server takes long to format a number.
 local function clock(at)
   if at == '0' then
     micros(at)

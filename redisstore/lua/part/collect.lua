@@ -1,4 +1,4 @@
--- stop_collecting ends the collection of further starts by a run.
+-- stop_collecting ends the collection of starts by a run.
 local function stop_collecting(run, key)
   redis.call('HDEL', tag .. 'm:' .. run, 'k')
   if redis.pcall('HGET', tag .. 'J', key) == run then

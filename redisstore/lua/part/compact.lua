@@ -1,6 +1,6 @@
--- compact frees the memory that the server has preallocated for a log: a new stream takes 4 KiB, a
--- copy takes only what it needs. Long logs are not compacted, because copying them costs more than
--- it saves.
+-- compact frees the memory that the server has preallocated for a log. A new stream takes 4 KiB,
+-- and a copy takes only the bytes that it needs. Long logs are not compacted, because copying them
+-- costs more than it saves.
 local function compact(run, bytes)
   if bytes <= 65536 then
     redis.call('COPY', tag .. 'l:' .. run, tag .. 'y', 'REPLACE')

@@ -1,6 +1,6 @@
--- continue_as adds the run that ARGV describes from index first on, and puts it in the place of a
--- run that has ended: the new run follows it in its chain, takes over its workflow ID and inbox,
--- and is ready. followed is the time until which the streams of the chain are followed.
+-- continue_as adds the run that ARGV describes from index first on. The new run replaces a run that
+-- has ended: it follows that run in its chain, takes over the workflow ID and the inbox, and
+-- becomes ready. followed is the time until which the streams of the chain are followed.
 local function continue_as(run, chain, wid, first, now, unread, followed, order)
   local new, route, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 4], ARGV[first + 5]
   header = with_flag(with_flag(header, has_unread, unread > 0), has_rest, followed)

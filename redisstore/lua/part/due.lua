@@ -1,6 +1,6 @@
--- make_due makes up to limit runs ready whose due time is not after now (both arguments are text),
--- in the order of their due times. It returns the next due time, or '' if there is none. A run
--- whose metadata was overwritten leaves the timers, like a run without metadata.
+-- make_due makes at most limit due runs ready, in the order of their due times. now and limit are
+-- text. It returns the next due time, or '' if there is none. A run whose metadata is missing or
+-- was overwritten is removed from the timers.
 local function make_due(now, limit)
   local timers, routes, past = tag .. 't', {}, {}
   local due = redis.call('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', '0', limit)

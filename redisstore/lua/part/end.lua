@@ -1,7 +1,7 @@
 -- retire ends a run of a route that has no owner, and schedules its purge at the given time. held
--- is set if the purge is held back by something other than its own records and the items that it
--- remembers until Confirm. The flags of the header show which data the run has: only flagged data
--- is removed. followed is set if the streams of the run are followed.
+-- is set if the purge is held back by anything except the outbox records of the run and the items
+-- that it remembers until Confirm. retire removes only data for which the header has a flag.
+-- followed is set if the streams of the run are followed.
 local function retire(run, header, route, parent, created, now, at, held, followed)
   local meta = tag .. 'm:' .. run
   redis.call('HSET', meta, 'H', with_flag(moved(header, '6'), has_unread + is_watched + has_rest + has_incompatible, false), 'p', now)
@@ -17,14 +17,14 @@ local function retire(run, header, route, parent, created, now, at, held, follow
   intact('ZADD', tag .. (held and 'G' or 'd'), at, run)
 end
 
--- start_next makes an ended run the latest one of its workflow ID, and gives the workflow ID to the
--- next run that waits for it.
+-- start_next makes an ended run the last ended run of its workflow ID. It makes the next run that
+-- is queued for the workflow ID active and ready.
 local function start_next(run, wid)
   if wid == '' then
     return
   end
   local active = intact('HGET', tag .. 'u', wid)
-  if active and active ~= run then -- it was removed from the queue of its workflow ID
+  if active and active ~= run then -- this run was queued and not active
     return
   end
   intact('HSET', tag .. 'v', wid, run)

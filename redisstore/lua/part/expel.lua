@@ -1,6 +1,6 @@
--- expel removes a run from n sets in which it was found. Their keys are KEYS[key] and on, and their
--- members ARGV[arg] and on. The letter of a key determines the type of the set. It returns the
--- number of sets that contained the run.
+-- expel removes a run from the n sets in which it was found. The keys are in KEYS from index key
+-- on, and the members in ARGV from index arg on. The letter of a key determines the type of the
+-- set. expel returns the number of sets that contained the run.
 local function expel(run, key, arg, n)
   local left = 0
   for i = 0, n - 1 do

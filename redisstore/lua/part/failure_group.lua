@@ -23,7 +23,7 @@ local function enter_failure_group(group, about, kept, now, at)
   end
 end
 
--- leave_failure_group removes a run from a group. The caller changes the metadata.
+-- leave_failure_group removes a run from its group. The caller must change the metadata.
 local function leave_failure_group(run, group)
   intact('ZREM', tag .. 'U', run)
   intact('ZREM', tag .. 'I:' .. group, run)
@@ -33,15 +33,15 @@ local function leave_failure_group(run, group)
   end
 end
 
--- join_failure_group adds a run to a group. The caller changes the metadata.
+-- join_failure_group adds a run to a group. The caller must change the metadata.
 local function join_failure_group(run, group, created)
   intact('ZADD', tag .. 'U', created, run)
   intact('ZADD', tag .. 'I:' .. group, created, run)
   intact('ZREM', tag .. 'Z', group)
 end
 
--- relabel sets the group of a run, or removes it for ''. A group that the run already has is not
--- entered again.
+-- relabel sets the group of a run. If group is '', it removes the group. A run that already has the
+-- group does not enter it a second time.
 local function relabel(run, group, about, kept, now, at)
   local meta = tag .. 'm:' .. run
   local m = redis.call('HMGET', meta, 'g', 'a')

@@ -1,6 +1,6 @@
--- granted returns the data that a session needs for a run that it owns, including its failure group
--- if it has one. It also serves a claim whose first answer was lost. uses and has are fields U and
--- V if they are known.
+-- granted returns the data that a session needs for a run that it owns, including the failure group
+-- of the run. It is also used if the first answer to a claim was lost. uses and has are fields U
+-- and V if they are known.
 local function granted(run, meta, header, route, group, uses, has)
   local answer = {run, header, route, string.sub(header, 1, 8) ~= nobody and redis.call('HGET', meta, 'w') or ''}
   if flagged(header, is_limited) then
@@ -41,7 +41,7 @@ local function grant(run, meta, session, token, header, route, exempt, group, us
     intact('HSETNX', tag .. 'a:' .. session, run, '0')
   elseif n == 1 and bytes <= 8192 then
     local log = redis.pcall('XRANGE', tag .. 'l:' .. run, '-', '+')
-    if not log.err and #log == 1 then -- otherwise the session detects it when it reads the log
+    if not log.err and #log == 1 then -- otherwise the session finds the damage when it reads the log
       answer[5] = log[1][2][2]
     end
   end

@@ -8,7 +8,7 @@ local function hand_to(k, a)
   local handed = {}
   local s = intact('HMGET', KEYS[k + 1], 'i', 'r') or {}
   if not s[1] or s[2] or ARGV[a + 7] ~= '' or redis.call('EXISTS', unpack(KEYS, k + 6, #KEYS - 1)) > 0 then
-    return handed -- ready runs come first
+    return handed -- ready runs precede the runs of the queue
   end
   local session, token, most, exempt = ARGV[a + 2], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 6])
   put_off()

@@ -1,6 +1,6 @@
--- hear records that a session with the given TTL is active now, and returns for how long the
--- partition has had an active session in total. Package store documents the use of this time, and
--- limits a pause in the same way.
+-- hear records that a session with the given TTL is active. It returns the total time for which the
+-- partition has had an active session. Package store documents the use of this time, and defines
+-- the maximum pause that counts.
 local function hear(now, ttl)
   local h = redis.call('HMGET', tag .. 'A', 'u', 'h')
   local pause = math.min(now - (h[2] or now), 5000, math.floor(ttl / 4))

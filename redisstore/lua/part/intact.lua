@@ -1,9 +1,9 @@
--- overwritten has the keys that the script has found to be of another type than they must be.
--- findings lists them in the order of discovery, each as the key, a space and its present type.
+-- overwritten contains the keys that the script has found to have a wrong type. findings lists them
+-- in the order in which they were found, each as the key, a space and the type of the key.
 local overwritten, findings = {}, {}
 
--- intact returns the reply to a command, or nil if its key has the wrong type. The command is then
--- skipped, so that one overwritten key affects only the data that it holds.
+-- intact returns the reply to a command. If the key has a wrong type, it skips the command and
+-- returns nil, so that an overwritten key affects only the data of this key.
 local function intact(command, key, ...)
   if overwritten[key] then
     return nil
@@ -13,14 +13,14 @@ local function intact(command, key, ...)
     return reply
   end
   if not string.find(reply.err, '^WRONGTYPE') then
-    return redis.call(command, key, ...) -- fails again, and ends the script
+    return redis.call(command, key, ...) -- fails a second time and ends the script
   end
   overwritten[key] = true
   findings[#findings + 1] = key .. ' ' .. redis.call('TYPE', key).ok
   return nil
 end
 
--- told appends the findings to an answer.
+-- notified appends the findings to an answer.
 local function notified(answer)
   for _, finding in ipairs(findings) do
     answer[#answer + 1] = finding

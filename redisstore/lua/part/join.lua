@@ -1,5 +1,5 @@
 -- note_wait records whether a run that enters its limiter queue waits for limits and not only for a
--- worker. Runs that are in the queue already count as if they had begun.
+-- worker. For this purpose, runs that are already in the queue count as if they had begun.
 local function note_wait(l)
   l.since = 0
   for _, u in ipairs(with_limits(l.uses)) do
@@ -12,10 +12,10 @@ local function note_wait(l)
   end
 end
 
--- queue_up adds a run that waits for permits to its limiter queue. If it becomes the first run of a
--- closed queue, the queue is not opened but admitted if its limits allow it: runs whose permits
--- were requested in vain must not be overtaken. It reports whether the run will probably be claimed
--- soon: false if the queue is closed or many runs wait in it.
+-- queue_up adds a run that waits for permits to its limiter queue. If the run becomes the first run
+-- of a closed queue, the queue is admitted if its limits permit it, and is not opened. Otherwise
+-- other runs could overtake runs whose permits were requested in vain. queue_up returns false if
+-- the queue is closed or many runs wait in it, so that the run will probably not be claimed soon.
 local function queue_up(run, route, priority, l)
   local id, score = limiter_id(route, l.text), priority and 0 - priority or 0
   local limiter = limiter_of(id)
@@ -28,11 +28,11 @@ local function queue_up(run, route, priority, l)
     limiter = {id = id, mode = limiter_open, stands = 0, owed = false, route = route, text = l.text, uses = l.uses}
     relist(limiter, limiter_open, 0)
   elseif before(score, l.place, limiter.score, limiter.place) then
-    limiter.owed = false -- that was owed to another run
+    limiter.owed = false -- the admission was owed to another run
     relist(limiter, limiter.mode, limiter.till)
     if limiter.mode == limiter_closed then
       admit_limiter(limiter)
-      call_next(l.uses) -- the queues behind it may have been first
+      call_next(l.uses) -- the queues after it may have been the first closed ones
     end
   end
   if limiter.mode == limiter_closed then
@@ -42,8 +42,8 @@ local function queue_up(run, route, priority, l)
   return (intact('ZCARD', tag .. 'P:' .. id) or 0) <= 128
 end
 
--- join is queue_up for a run that was ready before or becomes ready. order is its order number if it
--- has none yet.
+-- join is like queue_up for a run that was ready before or becomes ready. order is its order
+-- number, or nil if it has none.
 local function join(run, header, route, priority, l, order)
   if l.place == '' then
     l.place = order or next_order()
@@ -53,7 +53,8 @@ local function join(run, header, route, priority, l, order)
   queue_up(run, route, priority, l)
 end
 
--- come gives a run that becomes ready its order number if it has a fairness key.
+-- come returns the order number of a run that becomes ready. It assigns one if the run has a
+-- fairness key.
 local function come(l, route, priority)
   if not l.key then
     return
@@ -65,7 +66,7 @@ local function come(l, route, priority)
   l.place = enter_fair_key(route, priority and 0 - priority or 0, l.key, l.share, l.place)
 end
 
--- ready_limited is make_ready for a run that uses limits or has a fairness key.
+-- ready_limited is like make_ready for a run that uses limits or has a fairness key.
 local function ready_limited(run, header, route, priority, order)
   local l = uses_of(run)
   local left = depart(run, l, nil, false)
@@ -80,8 +81,8 @@ local function ready_limited(run, header, route, priority, order)
   settle(left)
 end
 
--- call_off removes a run from its limiter queue and waives its limits: it is claimed without
--- permits, only to end.
+-- call_off removes a run from its limiter queue and waives its limits, so that it can be claimed
+-- without permits, only to end.
 local function call_off(run, header, route, priority)
   local l = uses_of(run)
   local left = depart(run, l, route, false)

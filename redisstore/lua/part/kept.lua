@@ -1,2 +1,3 @@
--- kept is added to the time of an ID that is remembered until Confirm. No age reaches this value.
+-- kept is added to the time of an item ID that is remembered until Confirm. It is greater than any
+-- time.
 local kept = 4e15

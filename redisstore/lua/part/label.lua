@@ -1,6 +1,7 @@
--- label_sets returns the sets of the labels of a run: one for its workflow ID in the stored form,
--- and one for each of its tags, which are packed as value.go does, either in the metadata or in an
--- extra key. Unreadable data has no label. trouble.go uses the same names.
+-- label_sets returns the keys of the label sets of a run: one for its workflow ID in the stored
+-- form, and one for each tag. The tags are packed as in value.go, either in the metadata or in the
+-- extra key. If they cannot be decoded, they have no label sets. failuregroup.go computes the same
+-- names.
 local function label_sets(run, wid, packed)
   local sets = {}
   local function name_set(label)
@@ -20,7 +21,7 @@ local function label_sets(run, wid, packed)
     local size, from = string.match(packed, '^(%d+):()', at)
     return size and from + size
   end
-  local at = behind(1) -- the first text is a long workflow ID, or empty
+  local at = behind(1) -- the first text is the long workflow ID, or empty
   while at and at <= #packed do
     local value = behind(at)
     local rest = value and behind(value)

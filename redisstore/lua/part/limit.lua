@@ -4,7 +4,8 @@
 -- since when it waits. Fields U to U3 contain its uses as JSON, [name, key, weight] each, in pieces
 -- that keep the metadata small.
 -- Hash F contains, for a limiter queue with several limits, the limits at which it counts; and for
--- a part of a limit the weights of the runs that wait for another limit first. See part line.
+-- a part of a limit the weights of the runs that wait for another limit first. See part
+-- limiter_queue.
 -- Hash L contains for each part of a limit the held and the waiting weights, and the time of the
 -- next weight by its rate, in microseconds; hash K contains the configurations.
 -- An overwritten or lost key of these must not delay runs without limits: it is treated as missing,
@@ -38,7 +39,7 @@ local function decode_uses(text)
   return uses
 end
 
--- unpack_has decodes field V, the state of a run with respect to its uses.
+-- unpack_has decodes field V, which contains the state of a run with respect to its uses.
 local function unpack_has(v)
   return {
     permits = string.sub(v, 1, 1) == '1', whole = string.sub(v, 2, 2) == '1', off = string.sub(v, 3, 3) == '1',
@@ -54,8 +55,8 @@ local function unpack_uses(text, v, fair)
   return l
 end
 
--- uses_from returns the same from fields V, U, U1, U2, U3 and f, which are consecutive in list f
--- from index i.
+-- uses_from returns the uses of a run and its state from fields V, U, U1, U2, U3 and f, which are
+-- consecutive in list f from index i.
 local function uses_from(f, i)
   return unpack_uses(f[i + 1] and f[i + 1] .. (f[i + 2] or '') .. (f[i + 3] or '') .. (f[i + 4] or '') or '[]', f[i] or '000', f[i + 5])
 end
@@ -64,7 +65,7 @@ local function uses_of(run)
   return uses_from(redis.call('HMGET', tag .. 'm:' .. run, 'V', 'U', 'U1', 'U2', 'U3', 'f'), 1)
 end
 
--- uses_in returns the same for a run that ARGV describes in the format of add_run.
+-- uses_in returns the uses and the state of a run that ARGV describes in the format of add_run.
 local function uses_in(first)
   local text, i, fair = '', first + 9, nil
   if ARGV[i] == 'f' then
@@ -91,8 +92,8 @@ local function queues(l)
   return l.permits or l.off or #l.uses == 0
 end
 
--- forgo waives the limits of a run that is not ready and has no permits, so that it continues
--- without them once it is ready.
+-- forgo waives the limits of a run that is not ready and has no permits. The run continues without
+-- permits when it becomes ready.
 local function forgo(run)
   local l = uses_of(run)
   if not queues(l) then
@@ -157,12 +158,12 @@ local function configured_anew()
   configs, all_configs = {}, nil
 end
 
--- limits_read has the state of the parts of limits by ID. Only this script can change it during its
--- execution, and it changes this table first. Therefore each state is read once.
+-- limits_read contains the states of parts of limits by ID. During the script, only the script can
+-- change a state, and it changes this table first. Therefore each state is read only once.
 local limits_read = {}
 
--- pace_of returns the interval between two weights in a configuration, and how many may begin at
--- once.
+-- pace_of returns the interval between two units of weight in a configuration, and the weight that
+-- may begin at the same moment.
 local function pace_of(c)
   return tonumber(c.i) or 0, tonumber(c.b) or 1
 end
@@ -196,7 +197,7 @@ local function read_limits(uses)
   end
 end
 
--- with_limits returns the uses after setting the state of their parts.
+-- with_limits returns the uses after it has set the states of their parts.
 local function with_limits(uses)
   if uses[2] and not uses[1].limit then
     read_limits(uses)
@@ -207,7 +208,8 @@ local function with_limits(uses)
   return uses
 end
 
--- write_fields writes fields of a hash, given as pairs of field and value, and removes others.
+-- write_fields writes the given pairs of field and value into a hash, and removes the fields in
+-- gone.
 local function write_fields(hash, fields, gone)
   for first = 1, #fields, 1000 do
     intact('HSET', hash, unpack(fields, first, math.min(first + 999, #fields)))
@@ -236,7 +238,8 @@ local function write_limits(limits)
     return
   end
   -- A part that is kept only for its rate may never be used again. Therefore each action that
-  -- leaves such a part examines two other parts, and removes them if their time has passed.
+  -- leaves such a part examines two other parts, and removes those whose rate permits the next
+  -- weight.
   local others = intact('HRANDFIELD', tag .. 'L', '2', 'WITHVALUES') or {}
   for i = 1, #others, 2 do
     local tat = string.match(others[i + 1], '^0 0 (%d+)$')
@@ -246,8 +249,8 @@ local function write_limits(limits)
   end
 end
 
--- unsaved_limits has the states whose writes save_limits defers until write_limits. If it is nil,
--- save_limits writes at once.
+-- unsaved_limits contains the states that save_limits does not write until write_limits is called.
+-- If it is nil, save_limits writes at once.
 local unsaved_limits
 local function save_limits(uses)
   local limits = unsaved_limits or {}
@@ -274,9 +277,9 @@ local function has_capacity(l, weight)
   return till == 0 and not l.paused and (l.at_once == 0 or l.held + weight <= l.at_once), till
 end
 
--- in_front returns the weights of the runs that may get their permits at a part before a run that
--- comes now. It excludes runs that wait for another limit first: they take no capacity here before
--- they count again.
+-- in_front returns the weight of the runs that may get permits of a part before a run that arrives
+-- now. It does not include runs that wait for another limit first, because they take no capacity of
+-- this part before that.
 local function in_front(l)
   if l.waits > 0 and not l.away then
     l.away = math.max(tonumber(intact('HGET', tag .. 'F', l.id) or '') or 0, 0)
@@ -284,8 +287,8 @@ local function in_front(l)
   return math.max(l.waits - (l.away or 0), 0)
 end
 
--- add_away adds to the weights that wait for another limit before this part. A negative number
--- subtracts.
+-- add_away adds to the weight that waits for another limit before this part. The weight may be
+-- negative.
 local function add_away(id, weights)
   if weights == 0 then
     return
@@ -301,8 +304,8 @@ local function add_away(id, weights)
   end
 end
 
--- too_heavy returns the index of a use whose weight exceeds the capacity of its limit, and that
--- capacity; nil if there is none.
+-- too_heavy returns the index of a use whose weight exceeds the capacity of its limit, and the
+-- capacity. It returns nil if there is none.
 local function too_heavy(uses)
   for i, u in ipairs(uses) do
     if u.limit.at_once > 0 and u[3] > u.limit.at_once then
@@ -312,9 +315,9 @@ local function too_heavy(uses)
   return nil
 end
 
--- count changes the held and the waiting weights of limits, in the same action as the state of the
--- run. The weights never become negative: after a loss of data, ends may be counted of runs whose
--- begin was not.
+-- count changes the held and the waiting weights of limits. It is called in the same action that
+-- changes the state of the run. The weights never become negative, because after a loss of data a
+-- run may end whose begin was not counted.
 local function count(uses, held, waits)
   for _, u in ipairs(with_limits(uses)) do
     local l = u.limit
@@ -326,8 +329,8 @@ local function count(uses, held, waits)
   save_limits(uses)
 end
 
--- carry converts the time of the next weight to the present pace of a part after a change of its
--- rate, as carry of package protocol does.
+-- carry adjusts the time of the next weight of a part after a change of the rate, as carry of
+-- package protocol does.
 local function carry(l, interval, burst)
   local ahead = l.tat - limit_now
   if ahead > burst * interval then
@@ -337,7 +340,8 @@ local function carry(l, interval, burst)
   end
 end
 
--- refund returns the weight of a grant to the rates of limits, as refund of package protocol does.
+-- refund returns the weight of a grant to the rates of its limits, as refund of package protocol
+-- does.
 local function refund(uses)
   for _, u in ipairs(with_limits(uses)) do
     local l = u.limit

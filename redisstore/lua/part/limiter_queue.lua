@@ -6,26 +6,26 @@
 -- of each other part that it uses. Hash F contains the limits at which a queue with several limits
 -- counts.
 
--- turned has the routes to whose ready runs a limiter queue was added, left_positions the entries that
--- were removed, by route.
+-- turned contains the routes whose ready runs a limiter queue was added to. left_positions contains
+-- the entries that were removed, by route.
 local turned, left_positions = {}, {}
 local limiter_open, limiter_closed, limiter_admitted = '0', '1', '2'
 
--- Caches of queues (false for none), of their first runs, and of the sets of queues at limits. The
--- functions below update them, so that each is read once. A script that writes these keys itself
--- must call reread.
+-- Caches of queues (false for a missing one), of their first runs, and of the sets of queues at
+-- limits. The functions of this part update them, so that each value is read only once. A script
+-- that writes these keys without these functions must call reread.
 local limiters_read, firsts_read, kept_read = {}, {}, {}
 local function reread()
   limiters_read, firsts_read, kept_read = {}, {}, {}
 end
 
--- unsaved_limiters has the records by queue ID whose writes save_limiter defers until write_limiters. If it
--- is nil, save_limiter writes at once.
+-- unsaved_limiters contains the records that save_limiter does not write until write_limiters is
+-- called, by queue ID. If it is nil, save_limiter writes at once.
 local unsaved_limiters
 
 -- put_off defers the writes of counts and of queue records until write_put_off, which writes each
--- of them once. It serves an action that changes many of them, or one of them often. Until then
--- only the functions of this part and of part limit may read them.
+-- value once. An action uses it if it changes many values or changes one value often. Before
+-- write_put_off, only the functions of this part and of part limit may read these values.
 local function put_off()
   unsaved_limits, unsaved_limiters = unsaved_limits or {}, unsaved_limiters or {}
 end
@@ -73,7 +73,8 @@ local function limiter_id(route, text)
 end
 
 -- standing_order returns the indexes of the uses that are not local, in the order in which a queue
--- begins to count at them: limits with keys first, then by name and key.
+-- begins to count at their limits. Limits with keys come first; within both groups the order is by
+-- name and key.
 local function standing_order(uses)
   local order = uses.order
   if not order then
@@ -107,8 +108,8 @@ local function everywhere(uses)
   return stands
 end
 
--- standing_of returns the uses at which a closed or admitted queue counts, and whether it is owed:
--- a nested queue has skipped it.
+-- standing_of returns the uses at which a closed or admitted queue counts. It also returns whether
+-- the queue is owed an admission, because a nested queue has overtaken it.
 local function standing_of(limiter)
   if limiter.mode == limiter_open then
     return 0, false
@@ -120,14 +121,14 @@ local function standing_of(limiter)
   return tonumber(stands) or everywhere(limiter.uses), owed == '1'
 end
 
--- away_at reports whether the runs of a queue wait for another limit before the one of the i-th
--- use.
+-- away_at reports whether the runs of a queue wait for another limit before the limit of use i.
 local function away_at(mode, stands, uses, i)
   return mode == limiter_closed and not uses[i][5] and not has_bit(stands, i)
 end
 
--- count_away adds the runs that have entered a queue (or subtracts those that have left it) at the
--- limits where the queue does not count.
+-- count_away changes the weights of runs that wait for another limit first. runs is the number of
+-- runs that have entered the queue, or a negative number if they have left it. The weights change
+-- at the limits where the queue does not count.
 local function count_away(limiter, runs)
   if limiter.mode == limiter_closed and limiter.place and limiter.uses[2] then
     for i, u in ipairs(limiter.uses) do
@@ -138,8 +139,9 @@ local function count_away(limiter, runs)
   end
 end
 
--- limiter_of returns a queue, or nil if no run waits in it or if its record was overwritten. The ID is
--- a digest of the route and the uses, so that the text of an overwritten record is not decoded.
+-- limiter_of returns the queue with the given ID. It returns nil if no run waits in the queue or if
+-- the record was overwritten. The ID is a digest of the route and the uses, so an overwritten
+-- record is never decoded.
 local function limiter_of(id)
   local limiter = limiters_read[id]
   if limiter == nil then
@@ -154,7 +156,7 @@ local function limiter_of(id)
   return limiter or nil
 end
 
--- first_of returns the first run of a queue and its position. It also reads the second one, which
+-- first_of returns the first run of a queue and its position. It also reads the second run, which
 -- is needed next.
 local function first_of(id)
   local first = firsts_read[id]
@@ -166,7 +168,7 @@ local function first_of(id)
   return first[1] and string.sub(first[1], 15), tonumber(first[2] or 0), first[1] and string.sub(first[1], 1, 14)
 end
 
--- come_in adds a run to a queue, go_out removes it.
+-- come_in adds a run to a queue. go_out removes it.
 local function come_in(id, score, place, run)
   firsts_read[id] = nil
   intact('ZADD', tag .. 'P:' .. id, score == 0 and '0' or score, place .. run)
@@ -182,8 +184,8 @@ local function go_out(id, place, run)
   return intact('ZREM', tag .. 'P:' .. id, place .. run) or 0
 end
 
--- kept_first returns the first closed and admitted queues that count at a limit, up to 16, with
--- their positions; field more is whether there may be further ones.
+-- kept_first returns the first closed and admitted queues that count at a limit, at most 16, with
+-- their positions. Field more reports whether there may be further queues.
 local function kept_first(use)
   local kept = kept_read[use.kept]
   if not kept then
@@ -194,12 +196,12 @@ local function kept_first(use)
   return kept
 end
 
--- before reports whether a position precedes another one.
+-- before reports whether a position precedes another position.
 local function before(score, place, other, there)
   return score < other or score == other and place < there
 end
 
--- list_kept adds a queue to those that count at a limit, unlist_kept removes it.
+-- list_kept adds a queue to the queues that count at a limit. unlist_kept removes it.
 local function list_kept(use, limiter, rank)
   local member, kept = limiter.place .. limiter.mode .. limiter.id, kept_read[use.kept]
   intact('ZADD', use.kept, rank, member)
@@ -234,7 +236,7 @@ local function unlist_kept(use, limiter)
   end
 end
 
--- unlist removes a queue from all indexes. It has no position afterwards.
+-- unlist removes a queue from all indexes, so that it has no position.
 local function unlist(limiter)
   if not limiter.place then
     return
@@ -259,8 +261,8 @@ local function unlist(limiter)
   limiter.place = nil
 end
 
--- count_moved counts the runs of a queue at the limits for which the queue begins or ceases to wait
--- for another limit first.
+-- count_moved changes the counts of the runs of a queue at the limits for which the queue begins or
+-- stops to wait for another limit first.
 local function count_moved(limiter, was_mode, was)
   local runs
   for i, u in ipairs(limiter.uses) do
@@ -272,9 +274,9 @@ local function count_moved(limiter, was_mode, was)
   end
 end
 
--- relist updates the indexes for the mode and the first run of a queue, and removes the queue if no
--- run waits in it. stands is the set of uses at which a closed queue counts; nil keeps the previous
--- one.
+-- relist updates the indexes for the mode and the first run of a queue. It removes the queue if no
+-- run waits in it. stands contains the uses at which a closed queue counts; nil keeps the previous
+-- ones.
 local function relist(limiter, mode, till, stands)
   local was_mode, was = limiter.place and limiter.mode or limiter_open, limiter.stands
   unlist(limiter)
@@ -323,10 +325,11 @@ local function relist(limiter, mode, till, stands)
   save_limiter(limiter.id, table.concat({mode, at, rank, place, limiter.route, limiter.text}, ' '))
 end
 
--- save_position is relist with a notification if the queue becomes the earliest timer.
+-- save_position is like relist, but also publishes a notification if the queue becomes the earliest
+-- timer.
 local function save_position(limiter, mode, till, stands)
   local first = till > 0 and intact('ZRANGE', tag .. 't', '0', '1', 'WITHSCORES') or {}
-  local other = first[1] == '~' .. limiter.id and 3 or 1 -- skip the previous time of this queue
+  local other = first[1] == '~' .. limiter.id and 3 or 1 -- the previous timer of this queue is skipped
   relist(limiter, mode, till, stands)
   if till > 0 and limiter.place and (not first[other + 1] or till < tonumber(first[other + 1])) then
     wake(limiter.route)
@@ -334,8 +337,8 @@ local function save_position(limiter, mode, till, stands)
   end
 end
 
--- lacks returns the number of limits without free capacity for the uses, the ID of one of these
--- limits, and the time at which the rates among them have capacity.
+-- lacks returns the number of limits of the uses without free capacity, the ID of one of these
+-- limits, and the time at which their rates have capacity.
 local function lacks(uses)
   local n, last, till = 0, nil, 0
   for _, u in ipairs(with_limits(uses)) do
@@ -369,8 +372,8 @@ local function kept_back(limiter, u)
 end
 
 -- recheck_at returns the time at which a queue that may not be admitted must be rechecked, as
--- lookAgain of package protocol does. A nested queue is rechecked after 5 s at the latest, because
--- its limits do not change when an earlier queue begins to lack a second limit.
+-- recheck of package protocol does. A nested queue is rechecked after at most 5 s, because its
+-- limits do not change when an earlier queue begins to lack a second limit.
 local function recheck_at(uses, till)
   if not nested(uses[1]) then
     return till
@@ -379,16 +382,17 @@ local function recheck_at(uses, till)
   return till == 0 and latest or math.min(till, latest)
 end
 
--- held_back reports whether an earlier queue that counts at a limit holds back the given queue
--- there.
+-- held_back reports whether an earlier queue that counts at the limit of a use holds back the given
+-- queue.
 local function held_back(limiter, u)
-  -- If no other run waits for the limit, there is no queue to read.
+  -- If no other run waits for the limit, no queue needs to be read.
   local kept = u.limit.waits > u[3] and kept_first(u) or {}
   return kept[1] and string.sub(kept[1], 16) ~= limiter.id and before(tonumber(kept[2]), string.sub(kept[1], 1, 14), limiter.score, limiter.place)
     and (not nested(u) or kept_back(limiter, u))
 end
 
--- counts_at returns the uses at which a closed queue counts, and whether all limits admit it.
+-- counts_at returns the uses at which a closed queue counts, and whether all limits permit its
+-- admission.
 local function counts_at(limiter)
   local order, at = standing_order(limiter.uses), 0
   for _, i in ipairs(order) do
@@ -406,9 +410,9 @@ local function counts_at(limiter)
   return at, true
 end
 
--- stand returns whether the first run of a queue may have all its permits, when to recheck the
--- queue, how many limits it lacks and one of them, and the uses at which the queue counts while it
--- is closed.
+-- stand returns whether the first run of a queue may have all its permits, the time of the next
+-- recheck, the number of limits that the queue lacks, one of these limits, and the uses at which
+-- the queue counts while it is closed.
 local function stand(limiter)
   local n, last, till = lacks(limiter.uses)
   local at, admitted = counts_at(limiter)
@@ -416,7 +420,7 @@ local function stand(limiter)
   return may, may and till or recheck_at(limiter.uses, till), n, last, at
 end
 
--- changed_at returns the uses at whose limits a queue begins or ceases to count.
+-- changed_at returns the uses at whose limits a queue begins or stops to count.
 local function changed_at(limiter, was)
   local changed = {}
   for i, u in ipairs(limiter.uses) do
@@ -427,8 +431,8 @@ local function changed_at(limiter, was)
   return changed
 end
 
--- owe records that a nested queue skips others, which keep counting where they do. See owe of
--- package protocol.
+-- owe records that a nested queue overtakes other queues, which keep counting at their limits. See
+-- owe of package protocol.
 local function owe(limiter)
   for _, u in ipairs(limiter.uses) do
     local some = not u[5] and intact('ZRANGE', u.kept, '0', '99', 'WITHSCORES') or {}
@@ -478,13 +482,14 @@ local function closed_limiters(use)
   end
 end
 
--- hand_on grants the first run of a closed queue that may be admitted directly to a session, if the
--- script has a session for it. It reports whether it did.
+-- hand_on grants the first run of a closed queue directly to a session if the queue may be admitted
+-- and the script has a session for it. It reports whether it did. It is nil if the script has no
+-- session.
 local hand_on
 
--- admit_limiter admits one queue that is closed or admitted, if its limits allow it. Otherwise it
--- closes the queue, which then counts where it may. It returns whether the queue was admitted, what
--- it lacks, and the uses at whose limits it begins or ceases to count.
+-- admit_limiter admits a closed or admitted queue if its limits permit it. Otherwise it closes the
+-- queue, which then counts at the limits where it may. It returns whether the queue was admitted,
+-- the limits that the queue lacks, and the uses at whose limits it begins or stops to count.
 local function admit_limiter(limiter)
   local was = limiter.stands
   local ok, till, n, last, at = stand(limiter)
@@ -496,7 +501,7 @@ local function admit_limiter(limiter)
     return true, n, last, changed_at(limiter, was)
   end
   if limiter.mode == limiter_closed and limiter.till * 1000 > limit_now and (n == 0 or nested(limiter.uses[1]) and limiter.till < till) then
-    till = limiter.till -- the existing recheck is early enough
+    till = limiter.till -- the existing recheck is not later
   end
   if limiter.mode ~= limiter_closed or till ~= limiter.till or at ~= was then
     save_position(limiter, limiter_closed, till, at)
@@ -517,7 +522,7 @@ local function look_at(u)
   end
   local closed = closed_limiters(u)
   for i, limiter in ipairs(closed) do
-    if limiter.place and limiter.mode == limiter_closed then -- the grant of a run may have changed it
+    if limiter.place and limiter.mode == limiter_closed then -- the grant of a run may have changed the queue
       admitted, n, last, changed = admit_limiter(limiter)
       if changed[1] then
         return changed
@@ -541,7 +546,7 @@ local function look_at(u)
 end
 
 -- call_next examines the limits of uses at which something has changed, and each limit at which a
--- queue begins or ceases to count as a result. The number of iterations is bounded as in look of
+-- queue begins or stops to count as a result. The number of iterations is bounded as in look of
 -- package protocol.
 local function call_next(uses)
   local left = {}
@@ -563,8 +568,8 @@ local function call_next(uses)
   end
 end
 
--- restand updates a closed or admitted queue to the present state of its limits. An admitted queue
--- without free capacity is closed.
+-- restand updates a closed or admitted queue to the current states of its limits. It closes an
+-- admitted queue without free capacity.
 local function restand(limiter)
   with_limits(limiter.uses)
   if limiter.mode == limiter_open or limiter.mode == limiter_admitted and (lacks(limiter.uses) == 0 or too_heavy(limiter.uses)) then
@@ -574,8 +579,8 @@ local function restand(limiter)
   call_next(changed)
 end
 
--- depart takes the permits of a run, unless the run keeps them to its end, or removes the run from
--- its limiter queue if route is set. The caller saves the state of the run.
+-- depart takes the permits of a run, unless the run keeps them until its end. If route is set, it
+-- removes the run from its limiter queue instead. The caller must save the state of the run.
 local function depart(run, l, route, ended)
   if l.permits then
     if l.whole and not ended then
@@ -603,7 +608,7 @@ local function depart(run, l, route, ended)
   return left
 end
 
--- settle admits the queues that may continue after depart.
+-- settle admits the queues that may continue because of depart.
 local function settle(left)
   if not left then
     return
@@ -617,7 +622,7 @@ local function settle(left)
   call_next(left.uses)
 end
 
--- give_back is depart and settle for a run that stops waiting. route is set if the run is in the
+-- give_back calls depart and settle for a run that stops waiting. route is set if the run is in the
 -- limiter queue of that route. l is the state of its uses, if known.
 local function give_back(run, route, ended, keep, l)
   l = l or uses_of(run)
@@ -630,13 +635,14 @@ local function give_back(run, route, ended, keep, l)
   settle(left)
 end
 
--- forget_waiting removes a run from a queue in which it does not belong.
+-- forget_waiting removes a run from a queue that should not contain it.
 local function forget_waiting(limiter, run)
   count_away(limiter, -go_out(limiter.id, limiter.place, run))
   relist(limiter, limiter.mode, limiter.till)
 end
 
--- note_vain records that the permits of a run were requested in vain. has is the state of its uses.
+-- note_vain records that permits of a run were requested in vain. has is the state of the uses of
+-- the run.
 local function note_vain(run, has)
   if has.since == 0 then
     has.since = math.floor(limit_now / 1000)

@@ -11,7 +11,7 @@ local function set_timer(run, route, due)
   end
 end
 
--- park parks a run until due, or without a due time ('0').
+-- park parks a run until due. If due is '0', the run has no due time.
 local function park(run, header, route, due)
   redis.call('HSET', tag .. 'm:' .. run, 'H', moved(header, '3'), 'p', due)
   if due ~= '0' then

@@ -1,6 +1,6 @@
--- place adds a run to the index that serves its queue state, from its header and metadata. value is
--- the value of that state. A rebuild ends with it, and it is all that a heartbeat does for a run
--- that is missing in its index.
+-- place adds a run to the index of its queue state. value is the value of the queue state in the
+-- metadata. place is the last part of a rebuild, and a heartbeat uses it for a run that is missing
+-- in its index.
 local function place(run, state, route, priority, value, fingerprint)
   if state == '1' then
     enqueue(run, route, priority, value)
@@ -12,7 +12,7 @@ local function place(run, state, route, priority, value, fingerprint)
   end
 end
 
--- displace removes a run from that index.
+-- displace removes a run from the index of its queue state.
 local function displace(run, state, route, value, fingerprint)
   if state == '1' then
     intact('ZREM', tag .. 'r:' .. route, value .. run)

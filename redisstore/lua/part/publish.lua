@@ -1,5 +1,5 @@
--- publish stores the result of write_chunks, which makes it final, and notifies the followers if
--- there are any.
+-- publish stores the result of write_chunks, which makes the chunks visible. It notifies the
+-- followers of the streams if there are any.
 local function publish(chain, known, followed)
   for name, st in pairs(known) do
     for writer, nth in pairs(st.nths) do

@@ -1,5 +1,5 @@
--- forget removes IDs that were accepted more than a day ago, a few at a time. It keeps all IDs
--- since the oldest unread item that has an age, because their items are still in the inbox.
+-- forget removes a few item IDs that were accepted more than a day ago. It keeps all IDs that are
+-- not older than the oldest unread item, because their items are in the inbox.
 local function forget(seen, inbox, now)
   local limit = now - 86400000
   local old = redis.call('ZCOUNT', seen, '-inf', string.format('(%.0f', limit))
@@ -39,7 +39,7 @@ local function push(run, id, item, now, keep, urgent)
     redis.call('HSET', meta, 'H', header)
   end
   local collects = m[6] and queue_state and string.sub(header, 18, 25) == nobody
-  if collects and urgent then -- a start that joins a run that only ends would be lost
+  if collects and urgent then -- a run that only ends would lose the start that joins it
     -- Part: collect
     stop_collecting(run, m[6])
   end

@@ -1,7 +1,7 @@
--- unannounced has the routes that need no notification, and maps a route to 'called' if a
--- notification was omitted: the script examines these routes itself, and at its end notifies the
+-- unannounced contains the routes that need no notification, because the script examines them
+-- itself. The value is 'called' if a notification was omitted. At its end, the script notifies
 -- sessions of the remaining runs.
-local unannounced, announced = {}, {} -- announced has the routes of notifications sent
+local unannounced, announced = {}, {} -- announced contains the routes for which a notification was sent
 
 -- wake publishes a notification that a route may have runs to claim, once until a session has taken
 -- it. It reports whether it has published one. If the pending notifications were overwritten, the
@@ -26,8 +26,8 @@ local function next_order()
   return string.format('%014x', redis.call('INCR', tag .. 'c'))
 end
 
--- enqueue adds a run whose header is ready already to the ready set of its route. If the set was
--- overwritten, claims report that, and a repair writes it again from the runs.
+-- enqueue adds a run with the header of a ready run to the ready set of its route. If the set was
+-- overwritten, claims report this, and a repair rebuilds the set from the runs.
 local function enqueue(run, route, priority, order)
   redis.pcall('ZADD', tag .. 'r:' .. route, priority and 0 - priority or '0', order .. run)
   return wake(route)

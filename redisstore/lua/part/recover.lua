@@ -19,7 +19,7 @@ local function recover(session, by, reason, now, limit)
         header = string.sub(header, 1, 51) .. struct.pack('>H', math.min(recoveries + 1, 65535)) .. string.sub(header, 54)
       end
       make_ready(run, refenced(header, '1', nobody), m[3], m[4])
-    else -- the set lists a run that the session does not own
+    else -- the session does not own this run
       redis.call('SREM', owned, run)
       intact('HDEL', tag .. 'a:' .. session, run)
     end

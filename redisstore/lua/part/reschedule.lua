@@ -1,6 +1,6 @@
--- reschedule schedules the purge of an ended run unless it is still held back by the record that
--- has created it, its own records, items that are remembered under its ID until Confirm, or later
--- runs of its chain.
+-- reschedule schedules the purge of an ended run unless the purge is held back. It is held back by
+-- the record that has created the run, by outbox records of the run, by items that are remembered
+-- under its ID until Confirm, and by later runs of its chain.
 local function reschedule(run)
   local at = redis.call('ZSCORE', tag .. 'G', run)
   if not at or redis.call('EXISTS', tag .. 'O:' .. run) == 1 or redis.call('HEXISTS', tag .. 'h', run) == 1

@@ -9,7 +9,7 @@ local function reachable(run, by, now)
   local header, value, route = m[1], m[2], m[3]
   local state = queue_state_of(header)
   if not state or not value or not route then
-    return true -- its metadata is damaged: fsck rewrites it from the log
+    return true -- the metadata is damaged: fsck rewrites it from the log
   end
   local function restored(owner, reason)
     trail(run, reason or string.byte(header, 50) == 1 and 'stuck_created' or 'stuck_running', by, owner, now, header)
@@ -19,7 +19,7 @@ local function reachable(run, by, now)
   if state == '1' and flagged(header, is_limited) then
     -- Part: limit
     if not queues(uses_of(run)) then
-      return true -- it waits for limits: fsck rebuilds their queues
+      return true -- the run waits for limits: fsck rebuilds the queues
     end
   elseif state == '2' then
     local owner = intact('HGET', tag .. 'z:' .. value, 'i')
@@ -42,9 +42,9 @@ local function reachable(run, by, now)
   return restored('')
 end
 
--- restore examines up to most open runs, unless another session has done so just before, and
--- restores those that are not reachable. It returns them. It proceeds cyclically: the present set
--- and run are stored together with the time of the examination.
+-- restore examines at most most open runs and restores those that are not reachable, unless another
+-- session has done so just before. It returns the restored runs. It proceeds cyclically: it stores
+-- the set and the run that it has reached, together with the time of the examination.
 local function restore(names, by, now, ttl, most)
   local a = redis.call('HMGET', tag .. 'A', 'm', 'q', 'Q')
   local since = a[1] and now - a[1] or -1

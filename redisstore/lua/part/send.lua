@@ -1,5 +1,5 @@
--- send writes the records that prepare_records has prepared, and returns one digit for each: '1' if
--- it is new, '0' if it existed already.
+-- send writes the outbox records that prepare_records has prepared. It returns one digit for each
+-- record: '1' if it is new, '0' if it existed before.
 local function send(run, first, count, now, orders)
   local new = {}
   for i = first, first + 3 * count - 1, 3 do

@@ -7,7 +7,7 @@
 
 local pace = 5040
 
--- fair_key_of returns the fairness state for a route and the priority score of its runs.
+-- fair_key_of returns the flow of a route and a priority score.
 local function fair_key_of(route, score)
   local id = string.format('%s:%.0f', route, 0 - score)
   local waits, pass, last = string.match(intact('HGET', tag .. 'Q', id) or '', '^(%d+) (%d+) (%d+)$')
@@ -23,8 +23,8 @@ local function save_fair_key(f)
   redis.call('UNLINK', f.passes)
 end
 
--- enter_fair_key counts a run that becomes ready, and returns its order number: the existing one or a
--- new one.
+-- enter_fair_key counts a run that becomes ready. It returns the order number of the run, which is
+-- place if the run has one.
 local function enter_fair_key(route, score, key, share, place)
   local f, came = fair_key_of(route, score), intact('INCR', tag .. 'c') or 0
   if f.waits == 0 then
@@ -39,7 +39,7 @@ local function enter_fair_key(route, score, key, share, place)
     else
       f.last = at
     end
-    if at > came then -- later runs get order numbers after it
+    if at > came then -- later runs get greater order numbers
       intact('INCRBY', tag .. 'c', string.format('%.0f', at - came))
     end
     intact('ZADD', f.passes, string.format('%.0f', at + math.floor((pace + math.floor(share / 2)) / share)), key)

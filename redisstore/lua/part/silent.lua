@@ -1,7 +1,7 @@
--- silent reports whether a session with an expired lease is dead: its end has begun, or other
--- sessions were active for its TTL since its last renewal. If that time is missing, or later than
--- the time of the partition because the partition has lost its own, the lease is treated as renewed
--- at this moment.
+-- silent reports whether a session with an expired lease is dead. It is dead if its end has begun,
+-- or if other sessions were active for its TTL since its last renewal. If the recorded time of the
+-- renewal is missing, or is greater than the time of the partition because that was lost, the lease
+-- is treated as renewed at this moment.
 local function silent(session)
   local key, up = tag .. 'z:' .. session, redis.call('HGET', tag .. 'A', 'u') or '0'
   local s = intact('HMGET', key, 'r', 'l', 'u') or {}

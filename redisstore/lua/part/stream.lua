@@ -1,5 +1,5 @@
--- stream_at returns the state of a stream: the first chunk that is kept, the last one, the size of
--- the longest in bytes, and '1' if it is closed; nil if the stream was never written.
+-- stream_at returns the state of a stream: the first kept chunk, the last chunk, the size of the
+-- longest chunk, and '1' if the stream is closed. It returns nil if the stream was never written.
 local function stream_at(chain, name)
   local state = redis.call('HGET', tag .. 'S:' .. chain, name)
   if state then

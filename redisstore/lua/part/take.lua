@@ -58,19 +58,19 @@ local function take(k, a, way)
     return a[2] < b[2]
   end
 
-  -- with_ready returns how many of several routes have ready runs, usually none; false if there is
-  -- only one route.
+  -- with_ready returns the number of routes that have ready runs, which is usually 0. It returns
+  -- false if there is only one route.
   local function with_ready()
     return #KEYS > k + 7 and redis.call('EXISTS', unpack(KEYS, k + 6, #KEYS - 1))
   end
 
-  -- heads contains what was read of each ready set, and the number of members requested. An entry
-  -- is nil if the set was not read or has changed since.
+  -- heads contains the members that were read from each ready set, and the number of members that
+  -- were requested. An entry is nil if the set was not read or has changed after the read.
   local heads = {}
 
-  -- note_empty records which of the ready sets from KEYS[first] to KEYS[last] are empty, given the
-  -- number n of those that are not. This costs less than reading all of them, because for most
-  -- claims only one or two have members.
+  -- note_empty records which ready sets from KEYS[first] to KEYS[last] are empty. n is the number
+  -- of sets that are not empty. This costs less than reading all sets, because for most claims only
+  -- one or two have members.
   local function note_empty(first, last, n)
     if n == 0 then
       for i = first, last do
@@ -84,11 +84,11 @@ local function take(k, a, way)
     end
   end
 
-  -- last_of has the ranks up to which heads_of reads as text, because the server formats numbers
-  -- slowly.
+  -- last_of contains, as text, the ranks up to which heads_of reads, because the server takes long
+  -- to format a number.
   local last_of = {}
 
-  -- heads_of returns the first members of the ready sets, ordered across all routes.
+  -- heads_of returns the first members of all ready sets in their common order.
   local function heads_of(wanted)
     local found, last = {}, last_of[wanted] or tostring(wanted - 1)
     last_of[wanted] = last
@@ -127,8 +127,8 @@ local function take(k, a, way)
   local has, passed, passes = ARGV[a + 7] ~= '' and cjson.decode(ARGV[a + 7]), {}, 0
 
   -- fits reports whether the worker has free capacity for the uses of a run. If not, the run is
-  -- skipped, and the free capacity of the worker is reserved for it unless the total capacity is
-  -- too small.
+  -- skipped. The free capacity of the worker is then reserved for the run, unless the total
+  -- capacity is too small for it.
   local function fits(run, route, uses)
     local full, never = false, false
     for _, u in ipairs(uses) do
@@ -169,7 +169,7 @@ local function take(k, a, way)
   -- order number of those that begin; nil if no run had a fairness key.
   local left_fair_keys
 
-  -- leaves records that a run leaves its fairness state. begins is set if the session gets the run.
+  -- leaves records that a run leaves its flow. begins is set if the session gets the run.
   local function leaves(route, score, place, begins)
     left_fair_keys = left_fair_keys or {}
     local id = score .. route
@@ -217,8 +217,8 @@ local function take(k, a, way)
     return true
   end
 
-  -- found has the candidates of the claim. If few is set, only that many were read, and there may
-  -- be more.
+  -- found contains the candidates of the claim. If few is set, only this number was read, and there
+  -- may be more.
   local ready_routes = most > 0 and with_ready()
   if ready_routes then
     note_empty(k + 6, #KEYS - 1, ready_routes)
@@ -244,7 +244,8 @@ local function take(k, a, way)
     return looked < #found
   end
 
-  -- limits creates the functions for runs that use limits, once, when the first such run is found.
+  -- limits creates the functions for runs that use limits. It is called once, when the first such
+  -- run is found.
   local function limits()
     -- Part: limit limiter_queue
     put_off()
@@ -281,14 +282,14 @@ local function take(k, a, way)
       elseif has then
         spend(limiter.uses)
       end
-      if not run then -- the queue has lost its record or its runs: a repair rebuilds it
+      if not run then -- the queue has lost its record or its runs: a repair rebuilds the queue
         redis.call('ZREM', set, member)
         take_out(set, {member})
       elseif took == nil then
         forget_waiting(limiter, run)
       end
-      -- The queue has another position or is closed, and other queues may have been admitted. The
-      -- candidates after the next queue would be examined in vain.
+      -- The queue has another position or is closed, and other queues may have been admitted. It
+      -- would be useless to examine the candidates after the next queue.
       for route, left in pairs(left_positions) do
         take_out(tag .. 'r:' .. route, left)
       end
@@ -301,7 +302,7 @@ local function take(k, a, way)
     return all
   end
 
-  -- try_found tries the candidates until enough runs are granted.
+  -- try_found tries the candidates until enough runs were granted.
   local function try_found()
     while #owned < most and vain <= 100 and another() do
       looked = looked + 1
@@ -333,12 +334,12 @@ local function take(k, a, way)
     remove_tried()
   end
 
-  -- The counts must match the flags of runs that were written, even if a later command fails.
+  -- The counts must correspond to the runs that were written, even if a later command fails.
   local fine, failure = pcall(try_found)
   if limiters then
     limiters.write()
   end
-  if not fine then -- pcall returns the text of a failed command, whose first word is the kind of error
+  if not fine then -- pcall returns the text of a failed command; its first word is the kind of the error
     error(type(failure) == 'string' and string.find(failure, '^%u+ ') and {err = failure} or failure, 0)
   end
   if left_fair_keys then
@@ -354,10 +355,11 @@ local function take(k, a, way)
   if queued and way ~= 'with' then -- the timers of some queues have changed
     answer[2] = (intact('ZRANGE', KEYS[k + 3], '0', '0', 'WITHSCORES') or {})[2] or ''
   end
-  -- A notification is published after its run is ready. Therefore a session that receives it, and
-  -- then the report that its route was left empty, has nothing to claim, and runs that become ready
-  -- later are announced later. A claim that grants nothing, because the session has no free
-  -- capacity or may not try the run, leaves the route as it is and announces it again.
+  -- A script publishes a notification after it has made a run ready. Therefore, if a session
+  -- receives the notification and then the report that the route was left empty, it has nothing to
+  -- claim. Runs that become ready later are announced later. A claim may grant nothing because the
+  -- session has no free capacity or may not try the run. It then leaves the route unchanged and
+  -- announces it a second time.
   local empty = {}
   unannounced = {}
   if with_ready() == 0 then
@@ -371,12 +373,12 @@ local function take(k, a, way)
       end
     end
   end
-  if #empty > 0 and way ~= 'hinted' then -- a claim that follows a notification has taken them
+  if #empty > 0 and way ~= 'hinted' then -- a claim that follows a notification has taken the wakes before
     taken = intact('HDEL', KEYS[k + 4], unpack(empty)) ~= 0
   end
-  -- The script counts the subscriptions, because a session that is faster than all others takes
-  -- each notification and cannot infer the number of other sessions from that. In a cluster this
-  -- server knows only its own subscriptions.
+  -- The script counts the subscriptions. A session that is faster than all others takes each
+  -- notification, so it cannot estimate the number of other sessions. In a cluster, the server
+  -- counts only its own subscriptions.
   if taken and #empty > 0 and (ARGV[a + 8] == 'waiters' or tonumber(redis.call('PUBSUB', 'NUMSUB', tag .. 'hint')[2]) > 2) then
     redis.call('PUBLISH', tag .. 'hint', 't' .. table.concat(empty, ' '))
   end

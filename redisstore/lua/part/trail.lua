@@ -1,5 +1,5 @@
--- trail appends an entry to the audit trail of a run with the given header, or without one. owner
--- is the ID of the session that owned the run. An overwritten trail is left as it is.
+-- trail appends an entry to the audit trail of a run. header is the header of the run, or nil.
+-- owner is the ID of the session that owned the run. An overwritten audit trail does not change.
 local function trail(run, reason, by, owner, now, header)
   local queue_state = queue_state_of(header)
   local added = intact('RPUSH', tag .. 'j:' .. run, cjson.encode({

@@ -1,7 +1,7 @@
--- unblock makes up to limit blocked runs ready that a session with the given code may try. From
--- index first on, ARGV contains the routes. In a member, the list of sessions is followed by a
--- space, which sorts before all characters of such lists, so that ' ~' sorts after all runs with
--- the same list and before longer lists.
+-- unblock makes at most limit blocked runs ready that a session with the given code may try. From
+-- index first on, ARGV contains the routes. A member consists of the list of sessions, a space, and
+-- the run. The space sorts before all characters of a list. Therefore ' ~' sorts after all runs
+-- with the same list and before longer lists.
 local function unblock(first, code, limit)
   local sets = {}
   for i = first, #ARGV do

@@ -54,7 +54,7 @@ local function unserved(leases, names, own, now, ttl, most)
     local found = intact('ZRANGE', tag .. 'r:' .. left[at], rank, rank + wanted - 1) or {}
     for _, member in ipairs(found) do
       local run = string.sub(member, 15)
-      if string.sub(run, 1, 1) == '~' then -- a limiter queue is represented by its first run
+      if string.sub(run, 1, 1) == '~' then -- the first run of a limiter queue takes the place of the queue
         run = string.sub((intact('ZRANGE', tag .. 'P:' .. string.sub(run, 2), '0', '0') or {})[1] or '', 15)
       end
       if run ~= '' then
