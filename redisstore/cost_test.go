@@ -121,7 +121,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 	ops := []struct {
 		name            string
 		do              func()
-		commands, bytes float64 // maximum per run of commands and of bytes sent
+		commands, bytes float64 // maximum number of commands and of bytes sent, per run
 	}{
 		{"create", func() {
 			for i := range creates {

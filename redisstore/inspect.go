@@ -272,8 +272,8 @@ func (v *view) showStream(snap *store.Snapshot, chain, name string, state store.
 	snap.Streams[of][name] = state
 }
 
-// showCollecting adds the collecting runs to a snapshot. A run in the hash collects starts unless
-// it was claimed.
+// showCollecting adds the collecting runs to a snapshot. A run that was claimed no longer collects
+// starts, even if the hash of collecting runs still contains it.
 func (v *view) showCollecting(snap *store.Snapshot) {
 	for key, run := range v.collecting.Val() {
 		if m := v.runs[run].meta; m != nil && unpackHeader(m.Val()["H"]).fence.Epoch == 0 {

@@ -17,8 +17,8 @@ var changed = shim.NewWorkflow[string, string]("admintest.changed", "what", shim
 // changing is the queue of the workers that run the workflow changed.
 const changing = "changing"
 
-// Blocked starts a run of the workflow changed, changes the code while the run waits, and waits
-// until the run is blocked.
+// Blocked starts a run of the workflow named "changed". It changes the code while the run waits,
+// and returns when the run is blocked.
 func (s *Scene) Blocked(id string) string {
 	s.Helper()
 	verdict := func(ctx workflow.Context) (string, error) {

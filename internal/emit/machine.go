@@ -59,7 +59,8 @@ func (e *emitter) bindMachine(r string, w *model.Workflow) *jen.Statement {
 	return params(e.qual(shimPath, "BindMachine"), true, args)
 }
 
-// nobody writes a nil machine. Code outside of a step calls constructors on it.
+// nobody returns the code of a nil machine. Code outside of a step calls constructors on a nil
+// machine.
 func nobody(m *model.Machine) *jen.Statement {
 	return jen.Parens(jen.Op("*").Id(m.Type.Name())).Parens(jen.Nil())
 }

@@ -17,8 +17,8 @@ const (
 	// a rerun, it also has Reason and Item (the idempotency key of the request).
 	RunCreated Type = 1
 	// RunStarted records that a worker has executed the code of the workflow for the first time.
-	// Fields: By, Build, and Payload (the number of earlier events that are not part of the log
-	// length reported to the code; empty: 0).
+	// Fields: By, Build, and Payload. Payload is the number of earlier events that the log length
+	// reported to the code does not include. It is empty if that number is 0.
 	RunStarted Type = 2
 	// RunCompleted ends a run with its result. Fields: Payload, Unread.
 	RunCompleted Type = 3

@@ -20,7 +20,7 @@ type Fleet struct {
 }
 
 // WorkerInfo describes a worker. A worker has a session in each partition of the store. A
-// WorkerInfo combines the sessions with one name and one build.
+// WorkerInfo combines all sessions that have the same name and build.
 type WorkerInfo struct {
 	Name  string // worker.Config.Name
 	Build string // fingerprint of the code that the worker executes

@@ -266,10 +266,10 @@ type Limiter interface {
 	// SetLimits changes the configurations of limits in a partition. If the new configuration
 	// permits waiting runs to begin, they can be claimed at once. Runs that hold permits keep them.
 	SetLimits(ctx context.Context, partition int, set []SetLimit) error
-	// Limits returns at most limit parts of limits, ordered by name and key, beginning after the
-	// part after. If limit is 0, it returns at most 100. The result contains the parts that are
-	// configured, that have permits in use, or that have waiting runs. A store keeps no data about
-	// other parts.
+	// Limits returns the states of the parts of limits that follow the given part, ordered by name
+	// and key. It returns at most limit states, or 100 if limit is 0. The result contains the parts
+	// that are configured, that have permits in use, or that have waiting runs. A store keeps no
+	// data about other parts.
 	Limits(ctx context.Context, partition int, after LimitID, limit int) ([]LimitState, error)
 }
 

@@ -118,8 +118,8 @@ type Rebuild struct {
 	// Write contains outbox records to write as by a commit. They follow all other records, and are
 	// written after the removal of Remove.
 	Write []Send
-	// Confirm contains the IDs of records whose traces at the run or its chain are removed, as by
-	// Outbox.Confirm.
+	// Confirm contains the IDs of confirmed records. What the run or its chain still store about
+	// these records is removed, as Outbox.Confirm does.
 	Confirm []event.ItemID
 
 	Reasons []Reason

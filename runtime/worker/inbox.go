@@ -31,7 +31,7 @@ type unread struct {
 	read       extent                    // the part of taken that has produced events
 	logged     map[event.ItemID]bool     // items that are in the log; used while the inbox of a freshly read run is applied
 	late       []event.ItemID            // items that arrived after the code had ended
-	lateWrites []event.Event             // stream operations of steps, among late
+	lateWrites []event.Event             // the stream operations of steps in late
 	carried    []event.Event             // events of late that the run continued as new receives
 	began      time.Time                 // when the last read of the inbox began, except for the read at the claim
 	seen       time.Time                 // all items accepted before this time were applied

@@ -24,7 +24,7 @@ type load struct {
 
 // loading is the receiver of a load's answer.
 type loading interface {
-	// loaded receives a load that contains the answer.
+	// loaded is called when the store has answered the load. The load contains the answer.
 	loaded(l *load)
 }
 

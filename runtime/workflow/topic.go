@@ -240,8 +240,8 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 
 // itemOf returns the ID of an item for the given name and options, and whether an idempotency key
 // was given. The name is quoted, so that different pairs of name and key have different IDs. A key
-// may have any bytes and any length. An ID is text, because it is also written as JSON, and short,
-// because stores keep it for long.
+// may have any bytes and any length. The ID is text because it is also written as JSON. It is short
+// because stores keep it for a long time.
 func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
 	var o sendOptions
 	for _, opt := range opts {

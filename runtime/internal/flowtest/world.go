@@ -54,7 +54,7 @@ type World struct {
 	Client *workflow.Client
 	Logs   *LogBuffer
 	Clock  *storetest.Clock // nil if the store uses the real clock
-	Near   bool             // whether workers execute runs of Client as local starts
+	Near   bool             // whether the client's runs are local starts, executed by workers of this process
 
 	workers []*Running
 }

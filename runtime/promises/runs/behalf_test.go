@@ -103,8 +103,8 @@ func TestBehalf_TheLogSaysOnWhoseBehalfSomethingWasAsked(t *testing.T) {
 	})
 }
 
-// TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog proves that the log of a run that no worker
-// serves contains the name of the requester. A client ends such a run itself.
+// TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog proves that the log contains the name of the
+// user who ends a run that no worker serves. The client itself ends such a run.
 func TestBehalf_WhoeverEndsARunWithoutAWorkerIsInItsLog(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		bob := workflow.OnBehalfOf(w.Ctx, "bob")

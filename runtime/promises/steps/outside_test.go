@@ -27,7 +27,7 @@ var charged = workflow.NewHook[int]("charged")
 var charges = flowtest.Flow[int, int]("charges")
 
 // leaves is the code of a step whose attempts are pending until their outcome is sent to the hook
-// charged.
+// named "charged".
 func leaves(ctx context.Context, _ int) (int, error) {
 	later, err := step.Later(ctx, charged)
 	if err != nil {

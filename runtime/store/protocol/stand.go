@@ -180,11 +180,11 @@ func (o *Op[R, S]) look(ids []store.LimitID) error {
 	return nil
 }
 
-// lookAt rechecks the first two closed queues that count at a limit. The first queue may now be
-// admitted, or may have lost its admission. The second queue may have been the first until now, and
-// may count at more limits than it should. If the first queue waits for another limit as well,
-// lookAt also rechecks nested queues. It returns after the first queue that changes, with the
-// limits that the change affects.
+// lookAt rechecks the first two closed queues that count at a limit, and returns the limits that a
+// change affects. The first queue may now be admitted, or may have lost its admission. The second
+// queue may have lost the first position, so that it may count at more limits than it should. If
+// the first queue waits for another limit as well, lookAt also rechecks nested queues. It stops at
+// the first queue that changes.
 func (o *Op[R, S]) lookAt(id store.LimitID) (changed []store.LimitID, err error) {
 	closed, err := o.firstClosed(id)
 	if err != nil || len(closed) == 0 {

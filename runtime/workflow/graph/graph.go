@@ -79,7 +79,7 @@ type node struct {
 	err     error
 }
 
-// edge refers to a node that depends on another node.
+// edge leads from a node to a node that depends on it.
 type edge struct {
 	to    *node
 	maybe bool

@@ -9,7 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
 )
 
-// starts creates n runs of the route orders.
+// starts creates n runs with the route "orders".
 func (h *harness) starts(n int, change ...func(*store.Create)) []*suite.Log {
 	h.Helper()
 	var logs []*suite.Log
