@@ -154,7 +154,7 @@ func (c *conn) snapshot(f func(c *conn) error) error {
 		return err
 	}
 	if err := c.exec(`COMMIT`); err != nil && !ofOneRun(err) {
-		return err // f has read valid data; a COMMIT repeats the error of a damaged page
+		return err // COMMIT repeats the error of a damaged page although f has read valid data: not returned
 	}
 	return nil
 }

@@ -250,8 +250,8 @@ func (m *runs) request(q pend) *store.Commit {
 	return c
 }
 
-// committed checks a commit that was applied, and stores which session wrote the outbox record of
-// the run.
+// committed checks a commit that was applied. It stores the epoch and the token of the commit, which
+// those of the next commit of the run are compared with.
 func (m *runs) committed(before, p *partition, q pend) string {
 	old, x := &before.runs[q.run], &p.runs[q.run]
 	if q.effect == store.EffectBlock {
