@@ -62,7 +62,7 @@ func (e *partitionState) look() {
 	}
 }
 
-// repairable adds a defect that is repaired by swaps. The description of the repair is how.
+// repairable adds a defect that is repaired by swaps. how describes the repair.
 func (e *partitionState) repairable(f store.Defect, how string, swaps ...swap) {
 	f.Repair, f.Do = how, func(ctx context.Context) (bool, error) { return e.swapAll(ctx, f.What, swaps) }
 	e.defects = append(e.defects, f)

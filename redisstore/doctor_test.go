@@ -237,7 +237,8 @@ func TestSTORE4_TheDoctorSaysWhatItMayNotSeeAndGoesOn(t *testing.T) {
 		defer st.Close()
 		return examine(t, st)
 	}
-	// A user with the permissions of docs/use/redis.md has no findings.
+	// A user with the permissions of docs/use/redis.md may execute all commands of the store. Only
+	// some settings cannot be read.
 	report := as(prefix + "a")
 	expect(t, report, symptom{"sight", store.SeverityWarn, "CONFIG GET is refused: NOPERM", "ACL SETUSER " + prefix + "a +config|get"})
 	expect(t, report, symptom{check: "commands", found: "on 16 partitions"})

@@ -156,7 +156,8 @@ var shapes = map[*script]func(c store.Commit) store.Commit{
 	},
 }
 
-// shaped returns a commit to a run for which the store uses the given script.
+// shaped returns a commit for which the store uses script s. The run of the commit has the log l
+// and is owned under fence.
 func (g *guarded) shaped(s *script, l *storetest.Log, fence store.Fence) store.Commit {
 	g.t.Helper()
 	events := l.Work()

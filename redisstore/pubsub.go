@@ -193,9 +193,9 @@ type subscription = notify.Subscription[string, string]
 // hint is one published message.
 type hint = notify.Message[string, string]
 
-// retained keeps the subscription of an ended Wait for the next Wait of the same session. The
-// subscription has received everything that happened since the last probe, so the next Wait of the
-// same routes need not probe.
+// retained keeps the subscription of an ended Wait for the next Wait of the same sessions. The
+// subscription has received everything that happened since the last probe, so the next Wait needs
+// no probe if it has the same routes.
 //
 // This is correct because each wake, block, earlier due time and item for an owned run is published
 // by the action that causes it, and because a probe takes all wakes of its routes. There are two
