@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// wrap wraps the store of the program. Tests replace it by a function that returns a store that
+// wrap returns the store that the program uses instead of s. Tests replace wrap, so that the store
 // kills the process.
 var wrap = func(s store.Store) store.Store { return s }
 

@@ -114,9 +114,9 @@ type builder struct {
 	sources  map[string]*load.Package
 	source   Source
 	imported map[string]bool // packages of the module that the client imports
-	// keep contains the unexported fields that copied text needs, by position, and the types whose
-	// unexported fields are all needed, by symbol. grown reports whether an entry was added after
-	// the type may have been copied.
+	// keep contains the fields and types that copied text needs completely. A key is the position
+	// of an unexported field, or the symbol of a type whose unexported fields are all needed. grown
+	// reports whether an entry was added after the type may have been copied.
 	keep  map[any]bool
 	grown bool
 

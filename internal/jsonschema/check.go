@@ -17,7 +17,7 @@ type Fault struct {
 	Problem string // the problem and the expected value
 }
 
-// maxFaults limits the number of reported faults.
+// maxFaults is the maximum number of faults that Check reports.
 const maxFaults = 20
 
 // Check returns the first 20 faults of a JSON value. It returns nil if the value conforms to the

@@ -119,7 +119,7 @@ func (v value) isNil(not bool) value {
 	return text(v.text + " == nil")
 }
 
-// Marks in texts. Name marks enclose the name of a function or variable of the module. Variable
+// The marks in texts. Name marks enclose the name of a function or variable of the module. Variable
 // marks enclose the number of a variable of a workflow.
 const (
 	nameMark = "\x00"

@@ -51,7 +51,7 @@ type structure struct {
 	name   string // name of the type in TypeScript
 }
 
-// flows collects the contents of the output.
+// flows collects the types and members of the generated module.
 type flows struct {
 	types    map[string]*structure          // types by Go name with package path
 	groups   map[string]map[string][]string // types by name, for each group

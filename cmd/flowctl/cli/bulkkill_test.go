@@ -36,8 +36,8 @@ type halting struct {
 
 func (h *halting) Unwrap() store.Store { return h.Store }
 
-// pass executes n operations with do. It halts if the required number of operations of this kind
-// has been executed.
+// pass calls do, which executes n operations of the kind op. It halts before or after the call if
+// the number of operations of kind h.op has reached h.most.
 func (h *halting) pass(op string, n int, do func() error) error {
 	halt := func() {
 		if op == h.op && h.n.Load() >= h.most {

@@ -58,7 +58,8 @@ var Blocks = shim.NewWorkflow[workflow.None, workflow.None](
 	shim.WorkflowPolicy{},
 )
 
-// Borrows uses the context of another branch in a branch.
+// Borrows calls a step in a branch with the context of the workflow instead of the context of the
+// branch.
 //
 // It starts and awaits runs of [borrows].
 var Borrows = shim.NewWorkflow[workflow.None, workflow.None](

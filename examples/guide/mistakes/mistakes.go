@@ -35,7 +35,8 @@ func asks(ctx workflow.Context) error {
 	return workflow.Sleep(ctx, time.Hour)
 }
 
-// borrows uses the context of another branch in a branch.
+// borrows calls a step in a branch with the context of the workflow instead of the context of the
+// branch.
 //
 //flow:workflow
 func borrows(ctx workflow.Context) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/plot"
 )
 
-// most is the default of the largest size in a sweep.
+// most contains the largest sizes of a sweep, unless the user gives others.
 var most = size{runs: 100_000, steps: 10_000}
 
 // sweep measures the workload chain with increasing numbers of runs, and long with increasing

@@ -34,7 +34,7 @@ const (
 	jobs
 )
 
-// scene is evidence that a test may modify.
+// scene contains the evidence of an experiment. A test may modify it.
 type scene struct {
 	t *testing.T
 	check.Evidence

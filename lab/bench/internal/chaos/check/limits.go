@@ -196,7 +196,7 @@ type edge struct {
 	order int // order of edges at the same time; ends come before beginnings
 	span  *span
 	sign  int
-	void  bool // the use continues under a void fence, or ends after continuing
+	void  bool // the edge begins or ends the part of a use that is under a void fence
 	bound int
 }
 
