@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 )
 
-var shuffles = flag.Int("shuffles", 5, "how often the corpora are judged with files and declarations in another order")
+var shuffles = flag.Int("shuffles", 5/depth.Stride(5), "how often the corpora are judged with files and declarations in another order")
 
 // The number of programs without a fault, and the number of faults in all other programs.
 const (

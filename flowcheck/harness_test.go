@@ -19,6 +19,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/packages"
 	"golang.org/x/tools/go/types/objectpath"
+
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 )
 
 // corpus contains the packages below testdata in import order. It also contains the third-party
@@ -28,8 +30,47 @@ type corpus struct {
 }
 
 var loadCorpus = sync.OnceValues(func() (*corpus, error) {
-	return load("./testdata/clean/...", "./testdata/seeded/...", "./testdata/more/...", "github.com/oklog/ulid/v2")
+	all, err := loadAll()
+	return all.only(func(p *packages.Package) bool { return !isOthers(p) }), err
 })
+
+// loadAll loads the corpora together with other modules, so that the imports of both are
+// type-checked once.
+var loadAll = sync.OnceValues(func() (*corpus, error) {
+	patterns := []string{"./testdata/clean/...", "./testdata/seeded/...", "./testdata/more/...", "github.com/oklog/ulid/v2"}
+	for _, module := range othersModules() {
+		patterns = append(patterns, module+"/...")
+	}
+	return load(patterns...)
+})
+
+// othersModules returns the paths of other modules, below which no rule reports anything.
+func othersModules() []string {
+	modules := []string{"github.com/redis/go-redis/v9", "github.com/dave/jennifer", "github.com/google/go-cmp"}
+	if depth.Full() {
+		modules = append(modules, "golang.org/x/tools/go")
+	}
+	return modules
+}
+
+// isOthers reports whether p is a package of othersModules.
+func isOthers(p *packages.Package) bool {
+	return slices.ContainsFunc(othersModules(), func(module string) bool { return strings.HasPrefix(p.PkgPath+"/", module+"/") })
+}
+
+// only returns the packages of c for which keep returns true.
+func (c *corpus) only(keep func(*packages.Package) bool) *corpus {
+	if c == nil {
+		return nil
+	}
+	kept := &corpus{}
+	for _, p := range c.packages {
+		if keep(p) {
+			kept.packages = append(kept.packages, p)
+		}
+	}
+	return kept
+}
 
 // load type-checks packages and their imports from source, without compiling them.
 func load(patterns ...string) (*corpus, error) {
