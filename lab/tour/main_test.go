@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
@@ -58,6 +59,8 @@ func take(t *testing.T, args ...string) map[string]string {
 	return rows
 }
 
+// The test proves that the tour holds on every store. In make test, only memory is used, because
+// TestTour_HoldsWhileWorkersAreKilled visits the same stops on Redis.
 func TestTour_HoldsOnEveryStore(t *testing.T) {
 	for name, url := range map[string]func(t *testing.T) string{
 		"memory": func(*testing.T) string { return "memory:" },
@@ -65,6 +68,9 @@ func TestTour_HoldsOnEveryStore(t *testing.T) {
 		"redis":  func(t *testing.T) string { return redistest.Start(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "memory" {
+				depth.NeedFull(t)
+			}
 			rows := take(t, "-store", url(t))
 			if got, want := rows["FLOW10"], "400 messages, 4 continuations, sum right"; got != want {
 				t.Errorf("FLOW10 says %q, want %q", got, want)
@@ -81,6 +87,9 @@ func TestTour_HoldsWhileWorkersAreKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "redis" {
+				depth.NeedFull(t)
+			}
 			if rows := take(t, "-store", url(t), "-chaos", "-kills", "4"); !strings.Contains(rows["REC2"], "killed") {
 				t.Errorf("REC2 says %q", rows["REC2"])
 			}
