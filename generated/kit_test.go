@@ -8,6 +8,7 @@ import (
 	"github.com/flowgen/flowgen/generated/methods"
 	"github.com/flowgen/flowgen/generated/policies"
 	"github.com/flowgen/flowgen/generated/workflows"
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
@@ -35,7 +36,7 @@ func TestGolden_WorkflowsSurviveEveryCrashAndWorkInAnyOrder(t *testing.T) {
 func survives[In, Out any](t *testing.T, d workflow.Definition[In, Out], in In, setup func(*workflowtest.Env), opts ...workflowtest.Option) {
 	t.Helper()
 	t.Run(d.Name(), func(t *testing.T) {
-		workflowtest.CrashEverywhere(t, d, in, setup, append(opts, workflowtest.Pairs(50))...)
-		workflowtest.Interleave(t, d, in, setup, 30)
+		workflowtest.CrashEverywhere(t, d, in, setup, append(opts, workflowtest.Pairs(50/depth.Stride(10)))...)
+		workflowtest.Interleave(t, d, in, setup, 30/depth.Stride(3))
 	})
 }
