@@ -229,8 +229,8 @@ func workerOf(s store.SessionID) string {
 	return string(s)
 }
 
-// withSteps adds data to info that it reads from the log of the run and from the runs that execute
-// steps for it.
+// withSteps adds to info the data that it reads from the log of the run and from the runs that
+// execute its steps.
 func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
 	var err error
 	if isFollowed(r, spec) {
