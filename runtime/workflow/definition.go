@@ -20,7 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// DefaultQueue is the queue of workflows whose directive names none.
+// DefaultQueue is the queue of a workflow whose directive has no queue=.
 const DefaultQueue = "default"
 
 // Definition describes a workflow. The generated code declares one for each workflow. It starts

@@ -42,7 +42,8 @@ func init() {
 	}
 }
 
-// engineClient gives workers access to a client.
+// engineClient implements the client interface of package engine, through which workers use a
+// client.
 type engineClient struct{ c *Client }
 
 // Store returns the store of the client.
@@ -51,19 +52,19 @@ func (e engineClient) Store() store.Store { return e.c.store }
 // Logger returns the logger of the client.
 func (e engineClient) Logger() *slog.Logger { return e.c.logger }
 
-// CheckPayload returns an error if a payload is larger than the client's limit.
+// CheckPayload returns an error if a payload is larger than the limit of the client.
 func (e engineClient) CheckPayload(kind, name string, size int) error {
 	l := &e.c.limits
 	if size <= l.warn && size <= l.max {
-		return nil // avoids building the name
+		return nil // return early to avoid building the name
 	}
 	return l.check(kind+name, size, false)
 }
 
-// SetAside applies the pause in the inbox of a run that waits for permits.
+// SetAside applies the pause requests in the inbox of a run that waits for permits.
 func (e engineClient) SetAside(ctx context.Context, run RunID) { e.c.setAside(ctx, run) }
 
-// Rerun reruns a failed run by the policy of its workflow.
+// Rerun makes the rerun that the policy of a workflow requires for a failed run.
 func (e engineClient) Rerun(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
 	return e.c.rerunByPolicy(ctx, run, deadline)
 }
@@ -74,10 +75,10 @@ func (e engineClient) AddHost(h localstart.Host) (leave func()) { return e.c.hos
 // Check returns ErrClientClosed if the client is closed.
 func (e engineClient) Check() error { return e.c.check() }
 
-// LogDamage logs the damaged data that the store has left out.
+// LogDamage logs the damaged data that the store has left out of results.
 func (e engineClient) LogDamage() { e.c.logDamage() }
 
-// Persist calls f until it succeeds, waiting out an outage of the store.
+// Persist calls f until it succeeds. It retries during an outage of the store.
 func (e engineClient) Persist(ctx context.Context, operation string, f func() error) error {
 	return e.c.persist(ctx, operation, f)
 }
@@ -87,7 +88,8 @@ func (e engineClient) Unserved(ctx context.Context, r *store.Record) (bool, erro
 	return e.c.unserved(ctx, r)
 }
 
-// ExplainUnserved returns err, which also matches ErrRunUnserved if no worker serves the run.
+// ExplainUnserved returns err. If no worker serves the run, the returned error also matches
+// ErrRunUnserved.
 func (e engineClient) ExplainUnserved(ctx context.Context, run RunID, err error) error {
 	return e.c.explainUnserved(ctx, run, err)
 }
@@ -118,28 +120,29 @@ func (e engineClient) FindSchedule(ctx context.Context, name string) (store.Reco
 	return e.c.findSchedule(ctx, name)
 }
 
-// InternalRunError reports that a run is internal to the runtime, and accepts no commands,
-// messages, questions or reruns: it executes a step, holds a token or permits for another run, or
-// implements a schedule or a bulk action.
+// InternalRunError reports that a run is internal to the runtime. Such a run executes a step, holds
+// a token or permits for another run, or implements a schedule or a bulk action. It accepts no
+// commands, messages, questions or reruns.
 type InternalRunError struct {
-	Verb     string // the requested operation
+	Verb     string // requested operation
 	Run      RunID
-	Workflow string // stored name
-	// Of is the run to address instead; empty for a schedule or bulk action.
+	Workflow string // stored name of the workflow
+	// Of is the run to use instead. It is empty for a schedule or a bulk action.
 	Of RunID
-	// Schedule is the name of the schedule, and Bulk the ID of the bulk action, to address instead.
+	// Schedule is the name of the schedule to use instead. Bulk is the ID of the bulk action to use
+	// instead.
 	Schedule, Bulk string
 }
 
-// Error returns a text with the run, its kind, and what to address instead.
+// Error returns a text that contains the run, its workflow and what to use instead.
 func (e *InternalRunError) Error() string {
 	return fmt.Sprintf("%s run %s: it is the runtime's own, of workflow %s: %s", e.Verb, e.Run, e.Workflow, e.Fix())
 }
 
-// Permanent returns true: a retry of the request is refused as well.
+// Permanent returns true, because a retry of the request would also be refused.
 func (e *InternalRunError) Permanent() bool { return true }
 
-// Fix describes what to address instead.
+// Fix describes what to use instead.
 func (e *InternalRunError) Fix() string {
 	switch {
 	case e.Schedule != "":
@@ -170,21 +173,21 @@ func refuseInternal(verb string, r *store.Record) error {
 	return e
 }
 
-// access caches whether a handle may command its run.
+// access records whether a handle may control its run.
 type access int8
 
 const (
 	unknown access = iota // the run must be read before the first command
 	allowed               // the run is not internal
-	inside                // the handle belongs to code of the runtime, which may command its own runs
+	inside                // the handle belongs to code of the runtime, which may control its internal runs
 )
 
-// commandable returns the ID of the run that a command is for, and an *InternalRunError if the run
-// is internal to the runtime. If the run does not exist or its log cannot be read, the command
-// itself reports that.
+// commandable returns the ID of the run to which a command applies. It returns an *InternalRunError
+// if the run is internal to the runtime. If the run does not exist or its log cannot be read, it
+// returns no error, because the command reports that.
 //
-// The workflow of a run never changes, so a handle by run ID checks once. A workflow ID that is not
-// reserved never belongs to an internal run.
+// The workflow of a run never changes, so a handle by run ID is checked only once. A workflow ID
+// that is not reserved never belongs to an internal run.
 func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 	run, err := h.resolve(ctx)
 	if err != nil || h.access.Load() != int32(unknown) || h.workflowID != "" && !event.ReservedID(h.workflowID) {
@@ -192,7 +195,7 @@ func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 	}
 	l, err := h.c.load(ctx, store.Load{Run: run, Limit: -1})
 	switch _, damaged := errors.AsType[*store.DamagedError](err); {
-	case damaged || errors.Is(err, ErrRunNotFound): // the command has more details and reports the error
+	case damaged || errors.Is(err, ErrRunNotFound): // the command reports this error with more details
 		return run, nil
 	case err != nil:
 		return run, fmt.Errorf("read run %s: %w", run, err)
@@ -206,7 +209,8 @@ func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 	return run, nil
 }
 
-// refuseInternals checks several runs for a command, and returns one error or nil for each.
+// refuseInternals checks several runs for a command. It returns one element for each run, which is
+// nil if the command is allowed.
 func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID) []error {
 	errs := make([]error, len(runs))
 	loaded, err := c.records(ctx, runs)
@@ -218,8 +222,8 @@ func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID)
 	return errs
 }
 
-// of sets the access of a handle whose run belongs to workflow d. known reports that the run was
-// started as d; otherwise the caller only claims so.
+// of sets the access of a handle whose run belongs to workflow d. known reports that the run is
+// known to belong to d. Otherwise it may belong to another workflow.
 func (h *Handle) of(d *definition, known bool) *Handle {
 	switch {
 	case event.Internal(d.name):
@@ -230,7 +234,7 @@ func (h *Handle) of(d *definition, known bool) *Handle {
 	return h
 }
 
-// checkTopic returns an *InvalidError for a topic that only the runtime may send to.
+// checkTopic returns an *InvalidError if only the runtime may send to the topic.
 func (h *Handle) checkTopic(name string) error {
 	if event.Reserved(name) && h.access.Load() != int32(inside) {
 		return reservedTopic(name)
@@ -242,20 +246,20 @@ func reservedTopic(name string) error {
 	return &InvalidError{What: "topic", Value: name, Reason: "is the runtime's own: only the runtime sends to it"}
 }
 
-// policyRequest contains the parameters of an automatic rerun. The zero value stands for a rerun
-// requested by a caller.
+// policyRequest contains the parameters of an automatic rerun. It is zero for a rerun that a caller
+// requests.
 type policyRequest struct {
 	reruns   int       // number of consecutive automatic reruns, including the new run
-	due      time.Time // when its code continues
-	deadline time.Time // when it must be created at the latest
+	due      time.Time // time at which its code continues
+	deadline time.Time // time by which it must be created
 }
 
-// rerunPolicy is recorded as the actor of automatic reruns.
+// rerunPolicy is the actor that the logs of automatic reruns record.
 const rerunPolicy = "rerun policy"
 
-// rerunByPolicy makes the rerun announced by the last event of a run, as Retry does, unless the run
-// was deleted or already has a rerun. It may be called repeatedly. why is the reason if no rerun
-// can be made.
+// rerunByPolicy makes the rerun that the last event of a run announces, as Retry does. It does
+// nothing if the run was deleted or has a rerun, so it may be called repeatedly. If no rerun can be
+// made, it returns the reason as why.
 func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
 	const verb = "rerun"
 	h := c.Run(run)
@@ -282,8 +286,9 @@ func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Tim
 	return err.Error(), nil
 }
 
-// delays reports whether a run with this first frame is a rerun that waits for its time. If an item
-// has arrived, the record has no due time until a worker has recorded the item; then the log is read.
+// delays reports whether a run is a rerun that waits for its time. first is its first frame. If the
+// run is parked, the due time of the record shows that. Otherwise an item has arrived that no
+// worker has recorded, and the log shows it.
 func (c *Client) delays(ctx context.Context, first *event.Frame, r *store.Record) (bool, error) {
 	last := &first.Events[len(first.Events)-1]
 	switch {

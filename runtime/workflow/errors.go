@@ -19,50 +19,50 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Errors of the client, for errors.Is.
+// Errors of the client, for use with errors.Is.
 var (
 	// ErrRunNotFound means that no run has this ID or workflow ID.
 	ErrRunNotFound = store.ErrRunNotFound
-	// ErrRunBlocked means that the run was still blocked when the caller's wait ended: the code of
-	// the workers does not fit its log. The error text and [RunInfo] contain the reason.
+	// ErrRunBlocked means that the run was blocked when the wait of the caller ended, because the
+	// code of the workers does not match its log. The error text and [RunInfo] contain the reason.
 	ErrRunBlocked = errors.New("workflow: run is blocked")
-	// ErrRunUnserved means that the run waits for a worker, and no live worker serves its workflow
-	// and queue. The error text and [RunInfo] name them.
+	// ErrRunUnserved means that the run waits for a worker, and that no live worker serves its
+	// workflow and queue. The error text and [RunInfo] contain the workflow and the queue.
 	ErrRunUnserved = errors.New("workflow: run waits for a worker")
-	// ErrWrongWorkflow means that the run belongs to another workflow than the handle or
+	// ErrWrongWorkflow means that the run belongs to another workflow than the handle or the
 	// definition.
 	ErrWrongWorkflow = errors.New("workflow: handle of another workflow")
-	// ErrRunTerminal means that the run has ended and accepts nothing.
+	// ErrRunTerminal means that the run has ended and accepts no requests.
 	ErrRunTerminal = errors.New("workflow: run has ended")
-	// ErrStreamClosed means that the stream accepts no more writes.
+	// ErrStreamClosed means that the stream is closed and accepts no writes.
 	ErrStreamClosed = store.ErrStreamClosed
-	// ErrClaimLost means that the worker executing a step has lost its claim of the run, or that
-	// the run no longer waits for the step. It is also the cause of the step's context in that
-	// case.
+	// ErrClaimLost means that the worker that executes a step has lost its claim of the run, or
+	// that the run does not wait for the step. In that case it is also the cause of the step's
+	// context.
 	ErrClaimLost = errors.New("workflow: the claim of the run was lost")
 	// ErrHookNotFound means that no run has or had a hook with this token.
 	ErrHookNotFound = errors.New("workflow: hook not found")
 	// ErrHookDisposed means that the hook with this token is closed.
 	ErrHookDisposed = errors.New("workflow: hook is closed")
-	// ErrHookAnswered means that the hook of a step has already accepted another outcome, or that
-	// the payload of a hook was already answered.
+	// ErrHookAnswered means that the hook of a step has accepted another outcome, or that the
+	// payload of a hook was already answered.
 	ErrHookAnswered = errors.New("workflow: hook was already answered by another caller")
 )
 
-// ActiveRunError reports that a workflow ID already has an active run.
+// ActiveRunError reports that a run with the workflow ID is active.
 type ActiveRunError = store.ActiveError
 
-// InputDiffersError is the error of a start with [WithSameInput] if the active run of its workflow
-// ID was started with another input.
+// InputDiffersError is the error of a start with [WithSameInput] if the active run with its
+// workflow ID was started with another input.
 type InputDiffersError struct {
 	WorkflowID string
 	Run        RunID // the active run
-	// Unknown reports that the inputs could not be compared: Run continues another run, and the
-	// first run of the chain, which had the input, was deleted.
+	// Unknown reports that the inputs could not be compared, because Run continues another run and
+	// the first run of the chain was deleted.
 	Unknown bool
 }
 
-// Error names the workflow id, the run and the fix.
+// Error returns a text that contains the workflow ID, the run and the fix.
 func (e *InputDiffersError) Error() string {
 	what := "was started with another input"
 	if e.Unknown {
@@ -71,18 +71,18 @@ func (e *InputDiffersError) Error() string {
 	return fmt.Sprintf("workflow id %q: the active run %s %s: use another workflow id, or start again when the run has ended", e.WorkflowID, e.Run, what)
 }
 
-// FinishedRunError reports that a workflow ID was used before and that the start does not allow
-// that.
+// FinishedRunError reports that a run with the workflow ID has ended and that the start does not
+// allow reuse of the ID.
 type FinishedRunError = store.FinishedError
 
-// InvalidError reports a name or number that cannot be stored: a queue, tag or topic that is not
-// valid UTF-8, contains a zero byte or is longer than 1 KiB, or a priority that does not fit 32
-// bits.
+// InvalidError reports a name or number that cannot be stored. A name, for example of a queue, tag
+// or topic, is not valid if it is not UTF-8, contains a zero byte or is longer than 1 KiB. A
+// priority must fit into 32 bits.
 type InvalidError = store.InvalidError
 
-// DeadlockError describes why a run failed with the code "deadlock": which of its branches waited
-// for which, and where. No external event could have continued any of them: no step, timer, child,
-// message, payload or question. Use errors.As to find it in a [RunError].
+// DeadlockError describes why a run failed with the code "deadlock". It contains the branches, what
+// each of them waited for, and where. No event from outside could have continued a branch: no step,
+// timer, child, message, payload or question. To get it from a [RunError], use errors.As.
 type DeadlockError = replay.DeadlockError
 
 // BranchWait describes what one branch waited for.
@@ -143,23 +143,23 @@ func init() {
 }
 
 // StepError is the error of a durable call whose step has failed permanently. errors.Is and
-// errors.As also match the error that the step returned, even after a replay from the log: error
-// types match by their wire name, sentinels if they were declared with //flow:error.
+// errors.As also match the error that the step returned, even after a replay from the log. Error
+// types match by their stored name. Sentinels match if they were declared with //flow:error.
 type StepError struct {
 	Run      RunID
-	Step     string // stored name
-	Key      string // within the run; the step's name if the context ended before the call
-	Attempts int    // number of attempts started
-	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt), "interrupted" (its
-	// worker died, and the step is not idempotent or has no attempts left), "cancelled" and
+	Step     string // stored name of the step
+	Key      string // key of the step within the run; the name of the step if the context ended before the call
+	Attempts int    // number of attempts that were started
+	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt), "interrupted" (the
+	// worker crashed, and the step is not idempotent or has no attempts left), "cancelled" and
 	// "payload".
 	Code string
 
 	failure *event.Failure
-	cause   error // ErrCanceled or ErrTimeout of the caller's context
+	cause   error // ErrCanceled or ErrTimeout of the calling context; nil: another reason
 }
 
-// Error returns a text with the step, the number of attempts and the cause.
+// Error returns a text that contains the step, the number of attempts and the cause.
 func (e *StepError) Error() string {
 	attempts := "before its first attempt"
 	switch {
@@ -175,7 +175,7 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("step %s (%s) failed %s: %s", e.Step, e.Key, attempts, text)
 }
 
-// Stack returns the stack trace if the step panicked, else "".
+// Stack returns the stack trace of the panic if the step panicked, and "" otherwise.
 func (e *StepError) Stack() string {
 	if e.failure == nil {
 		return ""
@@ -183,9 +183,9 @@ func (e *StepError) Stack() string {
 	return e.failure.Stack
 }
 
-// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the caller's context did.
-// Otherwise it returns the error of the step as an untyped error; errors.Is and errors.As match its
-// stored type.
+// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the calling context ended.
+// Otherwise it returns the error of the step. That error does not have its original type, but
+// errors.Is and errors.As match its stored type.
 func (e *StepError) Unwrap() error {
 	if e.cause != nil {
 		return e.cause
@@ -193,7 +193,7 @@ func (e *StepError) Unwrap() error {
 	return storedError(e.failure)
 }
 
-// storedError returns an error for a stored failure, or nil for nil.
+// storedError returns an error for a stored failure. It returns nil if f is nil.
 func storedError(f *event.Failure) error {
 	if f == nil {
 		return nil
@@ -204,19 +204,19 @@ func storedError(f *event.Failure) error {
 // Is reports whether the error of the step matches target.
 func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target) }
 
-// As finds the error of the step as the type of target.
+// As sets target to the error of the step if it has the type of target. It reports whether it did.
 func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
 
 // FailedStep identifies the step whose error made a run fail.
 type FailedStep struct {
-	Run      RunID // the run that called the step: the failed run or one of its children
+	Run      RunID // run that called the step: the failed run or one of its descendants
 	Step     string
-	Key      string // within that run
+	Key      string // key of the step within that run
 	Attempts int
 }
 
-// FailedStepOf returns the first step error found in f and its causes, or nil if the run failed for
-// another reason.
+// FailedStepOf returns the step of the first step error that f and its causes contain. It returns
+// nil if the run failed for another reason.
 func FailedStepOf(f *event.Failure) *FailedStep {
 	if f == nil {
 		return nil
@@ -243,7 +243,7 @@ type storedStepError struct {
 
 // storeStep returns the stored form of e.
 func storeStep(e *StepError) *event.Failure {
-	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // strings and numbers always encode
+	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // Marshal cannot fail for strings and numbers
 	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
 	if e.failure != nil {
 		f.Causes = []*event.Failure{e.failure}
@@ -270,24 +270,24 @@ type RunError struct {
 	Run      RunID
 	Workflow string
 	Status   Status // StatusFailed or StatusCanceled
-	// Code is the code of the [StepError] or RunError that the workflow returned unwrapped;
-	// otherwise one of "error", "panic", "timeout" (of the run), "cancelled", "terminated" (see
-	// ops.Client.Terminate), "poisoned" (the run killed too many workers), "loglimit" (its log became
-	// too long), "deadlock" (its branches waited for one another: see [DeadlockError]),
-	// "transitions" (a machine began too many steps) and "payload".
+	// Code is the code of the [StepError] or RunError that the workflow returned unwrapped.
+	// Otherwise it is one of "error", "panic", "timeout" (of the run), "cancelled", "terminated"
+	// (see ops.Client.Terminate), "poisoned" (too many workers crashed while they executed the
+	// run), "loglimit" (the log became too long), "deadlock" (the branches waited for one another,
+	// see [DeadlockError]), "transitions" (a machine began too many steps) and "payload".
 	Code   string
-	Reason string // text of the workflow's error
-	// Undone and NotUndone list the compensations that succeeded and those that failed, in the
-	// order of execution, by their keys and the steps that they called, the failed ones with their
-	// errors. Each list has at most about 64 KiB; the last entry of a truncated list contains the
-	// number of omitted ones.
+	Reason string // text of the error that the workflow returned
+	// Undone lists the compensations that succeeded, and NotUndone those that failed, in the order
+	// of execution. An entry contains the keys of the compensation and of the steps that it called.
+	// An entry of NotUndone also contains the errors. Each list has at most about 64 KiB. If a list
+	// was truncated, its last entry contains the number of omitted entries.
 	Undone, NotUndone []string
 
 	failure *event.Failure
 }
 
-// Error returns a text with the run, its workflow and status, the reason, and the compensations
-// that failed.
+// Error returns a text that contains the run, its workflow and status, the reason, and the
+// compensations that failed.
 func (e *RunError) Error() string {
 	head, tail := e.around()
 	return head + e.Reason + tail
@@ -301,7 +301,7 @@ func (e *RunError) around() (head, tail string) {
 	return fmt.Sprintf("run %s of %s %s: ", e.Run, e.Workflow, e.Status), tail
 }
 
-// Stack returns the stack trace if the workflow panicked, else "".
+// Stack returns the stack trace of the panic if the workflow panicked, and "" otherwise.
 func (e *RunError) Stack() string {
 	if e.failure == nil {
 		return ""
@@ -309,8 +309,8 @@ func (e *RunError) Stack() string {
 	return e.failure.Stack
 }
 
-// Is reports whether the error of the workflow matches target. The error of a canceled run matches
-// [ErrCanceled].
+// Is reports whether the error of the workflow matches target. The error of a canceled run also
+// matches [ErrCanceled].
 func (e *RunError) Is(target error) bool {
 	if target == ErrCanceled {
 		return e.Status == StatusCanceled
@@ -318,21 +318,22 @@ func (e *RunError) Is(target error) bool {
 	return failure.Is(e.failure, target)
 }
 
-// As finds the error of the workflow as the type of target.
+// As sets target to the error of the workflow if it has the type of target. It reports whether it
+// did.
 func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
 
-// Unwrap returns the error of the workflow. If a child failed, errors.As finds the child's RunError
-// in it, with its code and stack:
+// Unwrap returns the error of the workflow. If a child failed, errors.As finds the RunError of the
+// child in it, with the code and stack of the child:
 //
 //	for inner := failed; errors.As(inner.Unwrap(), &inner); {
-//		failed = inner // in the end the run in which it began
+//		failed = inner // after the loop, the run that failed first
 //	}
 func (e *RunError) Unwrap() error { return storedError(e.failure) }
 
 // storeRun returns the stored form of e.
 func storeRun(e *RunError) *event.Failure {
-	// Reason is not stored separately because it is part of the message.
-	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}) // strings always encode
+	// Reason is not stored separately, because it is part of the message.
+	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}) // Marshal cannot fail for strings
 	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
 	if e.failure != nil {
 		f.Causes = []*event.Failure{e.failure}
@@ -365,12 +366,12 @@ func loadRun(e *RunError, f *event.Failure) error {
 	return nil
 }
 
-// wrongWorkflow returns an error with the run and both workflows.
+// wrongWorkflow returns an error that contains the run and both workflows.
 func wrongWorkflow(run RunID, got, want string) error {
 	return fmt.Errorf("run %s is of workflow %s, not of %s: %w", run, got, want, ErrWrongWorkflow)
 }
 
-// terminalError makes a store's TerminalError match ErrRunTerminal.
+// terminalError makes the TerminalError of a store match ErrRunTerminal.
 type terminalError struct{ *store.TerminalError }
 
 func (e terminalError) Is(target error) bool { return target == ErrRunTerminal }
@@ -379,11 +380,11 @@ func (e terminalError) Unwrap() error        { return e.TerminalError }
 // EventError reports an event of a log that cannot be read.
 type EventError struct {
 	Run   RunID
-	Frame uint64 // counts from 1
+	Frame uint64 // number of the frame, from 1
 	Err   error
 }
 
-// Error returns a text with the run and the frame.
+// Error returns a text that contains the run and the frame.
 func (e *EventError) Error() string {
 	return fmt.Sprintf("read log of run %s: frame %d: %v", e.Run, e.Frame, e.Err)
 }
@@ -391,17 +392,18 @@ func (e *EventError) Error() string {
 // Unwrap returns the cause.
 func (e *EventError) Unwrap() error { return e.Err }
 
-// LagError reports that a reader of a stream cannot continue at its position: the next chunk is not
-// kept any more, or the store has lost it. [Handle.Events] never returns one, because events stay
-// in a log until the run is purged.
+// LagError reports that a reader of a stream cannot continue at its position, because the next
+// chunk was deleted or the store has lost it. [Handle.Events] never returns a LagError, because
+// events stay in a log until the run is purged.
 type LagError struct {
 	Run    RunID
 	Stream string
-	Wanted uint64 // the next chunk of the reader
-	Next   uint64 // the chunk at which to continue: From(Next)
+	Wanted uint64 // number of the chunk that the reader wanted to read
+	Next   uint64 // number of the chunk at which the reader can continue: From(Next)
 }
 
-// Error returns a text with the stream, the missing chunk and where to continue.
+// Error returns a text that contains the stream, the missing chunk and the chunk at which to
+// continue.
 func (e *LagError) Error() string {
 	if e.Next < e.Wanted {
 		return fmt.Sprintf("stream %s of run %s ends in front of chunk %d, which was there: the store has lost writes; read on with chunk %d",

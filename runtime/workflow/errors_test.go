@@ -15,7 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// stored converts an error to its wire form and back.
+// stored encodes an error into its stored form and decodes it.
 func stored(t *testing.T, err error) error {
 	t.Helper()
 	b, merr := json.Marshal(failure.Encode(err, event.CodeError))
@@ -94,7 +94,7 @@ func TestPayloadError_KeepsItsFieldsThroughTheLog(t *testing.T) {
 	}
 }
 
-// slice is an error that cannot be compared.
+// slice is the type of an error that is not comparable.
 type slice []int
 
 func (slice) Error() string { return "slice" }

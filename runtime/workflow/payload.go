@@ -19,8 +19,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Default limits for the stored form of a payload, in bytes: an argument list, result, message or
-// recorded value.
+// Default limits of the size of a stored payload, in bytes. Payloads are arguments, results,
+// messages and recorded values.
 const (
 	DefaultMaxPayload  = 2 << 20   // larger payloads are refused
 	defaultWarnPayload = 256 << 10 // larger payloads are logged

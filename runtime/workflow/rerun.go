@@ -16,17 +16,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// StatusError reports that the status of a run does not allow a request, such as deleting or
-// rerunning it.
+// StatusError reports that the status of a run does not allow a request, for example to delete or
+// rerun the run.
 type StatusError struct {
 	Run    RunID
-	Verb   string // the requested operation
+	Verb   string // requested operation
 	Status Status
 	Fix    string
-	Undone []string // compensations that have undone work which the rerun would take over
+	Undone []string // compensations that have undone work which the rerun would copy
 }
 
-// Error returns a text with the run, its status and what to do instead.
+// Error returns a text that contains the run, its status and the fix.
 func (e *StatusError) Error() string {
 	undone := ""
 	if len(e.Undone) > 0 {
@@ -38,7 +38,7 @@ func (e *StatusError) Error() string {
 // ErrStepNotFound means that the log of a run does not contain the step.
 var ErrStepNotFound = errors.New("workflow: step not found")
 
-// maxKept is the maximum size of the data that a new run takes over, in bytes.
+// maxKept is the maximum size of the data that a rerun copies, in bytes.
 const maxKept = 64 << 20
 
 // earlier is a run of which a rerun is made.
@@ -46,7 +46,7 @@ type earlier struct {
 	record store.Record
 	log    []event.Event
 	last   *event.Event
-	key    RunID // ID of the new run, derived from the idempotency key of the request; empty: no key
+	key    RunID // ID of the new run, derived from the idempotency key of the request; empty: there is no key
 	asked  retryRequest
 	policy policyRequest
 }
@@ -55,21 +55,21 @@ type earlier struct {
 // records them.
 type retryRequest struct {
 	reason string
-	item   event.ItemID // idempotency key, specific to the run; empty: none
+	item   event.ItemID // derived from the run and the idempotency key; empty: there is no key
 }
 
-// Restart makes a rerun: a new run with the input of this one, which may still be running. Nothing
-// else is copied. The new run has the workflow ID of this one if this one has ended, and otherwise
-// none.
+// Restart makes a rerun: a new run with the input of this run, which may be open. Nothing else is
+// copied. If this run has ended, the new run has its workflow ID. Otherwise the new run has no
+// workflow ID.
 //
 // The following applies to all reruns, including those of [Handle.Fork], [Handle.Retry] and
-// [Handle.RetryCanceled]: the old run does not change; the new run has the queue, tags, priority,
-// retention and timeout of the old one, and the timeout starts again; it has no parent. Errors:
-// ErrRunNotFound; an *ActiveRunError if the workflow ID is in use.
+// [Handle.RetryCanceled]. The old run does not change. The new run has the queue, tags, priority,
+// retention and timeout of the old run, and the timeout starts anew. The new run has no parent.
+// Errors: ErrRunNotFound; or an *ActiveRunError if the workflow ID is in use.
 //
 // Each call of Restart or Fork makes another run. With an [IdempotencyKey], all calls for the same
-// run with the same key return the same new run, as long as that is kept; if they request something
-// else, the error is a *[KeyConflictError].
+// run with the same key return the same new run, as long as that run is kept. If a call with the
+// key requests a different rerun, the error is a *[KeyConflictError].
 func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, error) {
 	const verb = "restart"
 	old, err := h.earlier(ctx, verb)
@@ -91,18 +91,20 @@ func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, erro
 	return h.rerun(ctx, verb, old, id, []event.Event{first}, 0)
 }
 
-// Fork makes a rerun that repeats this run from a step on. The step is given by its ID or key. The
-// run may have ended or still be running; it does not change. The events before the step are
-// copied, including messages: completed steps are not executed again. Steps that were running begin
-// again, even if they are not idempotent. Children, sends and hooks belong to the old run: those
-// that had ended are copied with their outcomes; at the first one that had not ended the copied
-// prefix ends, so that the new run requests it again.
+// Fork makes a rerun that repeats this run from a step on. stepID is the ID or the key of the step.
+// This run may be open, and does not change. The events before the step are copied, including
+// messages, so completed steps are not executed again. Steps that were running begin again, even if
+// they are not idempotent. Children, sends and hooks belong to the old run. If they had ended, they
+// are copied with their outcomes. The copied events end before the first one that had not ended, so
+// that the new run requests it again.
 //
-// In the copied prefix the code must issue the same operations with the same keys in the same
-// order; arguments are not compared. Times are those of the old run: timers that became due in the
-// meantime are due at once. After the prefix, random numbers differ. See [Handle.Restart] for the
-// other properties of the new run; it is never in debug mode. Errors: those of Restart; one that
-// matches [ErrStepNotFound]; a *[PayloadError] if more than 64 MiB would be copied.
+// For the copied events, the code must request the same operations with the same keys in the same
+// order. Arguments are not compared. Times are those of the old run, so timers that became due
+// since then are due at once. After the copied events, random numbers differ from those of the old
+// run. The new run is never in debug mode. See [Handle.Restart] for its other properties.
+//
+// Errors: those of Restart; an error that matches [ErrStepNotFound]; or a *[PayloadError] if more
+// than 64 MiB would be copied.
 func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*Handle, error) {
 	const verb = "fork"
 	old, err := h.earlier(ctx, verb)
@@ -124,24 +126,26 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 	return h.rerunFrom(ctx, verb, old, old.keyed(opts), replay.Kept{Cut: cut, Until: cut})
 }
 
-// Retry makes a rerun of a failed run that continues where the run failed: completed operations and
-// messages are copied, and the step or child whose error made the run fail is retried with all its
+// Retry makes a rerun of a failed run that continues where the run failed. Completed operations and
+// messages are copied. The step or child whose error made the run fail is retried with all its
 // attempts. Steps, children and sends that other branches began and completed after the failure are
-// not executed again, provided that the code requests them with the same key and contents. If the
-// run failed by itself, its code continues after everything that it had done, and will fail again
-// unless the code was changed. The rules of [Handle.Fork] for the copied prefix apply, but random
-// numbers continue as in the old run.
+// not executed again if the code requests them with the same key and contents. If the code itself
+// returned an error, it continues after its last operation, and fails again unless the code was
+// changed. The rules of [Handle.Fork] for copied events apply, but random numbers continue as in
+// the old run.
 //
-// A retried run leaves its failure group (see ops.FailureGroup), and its [RunInfo].RetriedAs is the new
-// run. Retrying it again returns the new run if that is open or has completed, retries the new run
-// if that has failed, and makes another run if the new run was deleted. With an [IdempotencyKey],
-// calls for the same run with a key that has made a run return that run as long as it is kept, even
-// if it has failed meanwhile. A call that returns an existing run does not associate its key with
-// that run. A [Reason] is recorded in the first event of the new run.
+// A retried run leaves its failure group (see ops.FailureGroup), and its [RunInfo].RetriedAs is the
+// new run. Another call of Retry returns the new run if that run is open or has completed, retries
+// it if it has failed, and makes another run if it was deleted.
 //
-// Errors: a *[StatusError] if the run, or its last rerun, has not failed; one with Undone if the
-// run has undone its work; those of Fork; a *[KeyConflictError] if the key has made a run by
-// Restart or Fork.
+// With an [IdempotencyKey], all calls for the same run with a key that has made a run return that
+// run as long as it is kept, even if it has failed. If a call returns a run that an earlier call
+// has made, its key is not associated with that run. The first event of the new run contains the
+// [Reason].
+//
+// Errors: a *[StatusError] if the run, or its last rerun, has not failed; a *StatusError with
+// Undone if the run has undone its work; those of Fork; or a *[KeyConflictError] if Restart or Fork
+// has made a run with the key.
 func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, error) {
 	const verb = "retry"
 	old, made, err := h.lastRerun(ctx, verb, event.RunFailed, opts)
@@ -154,19 +158,20 @@ func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, err
 	return h.retry(ctx, verb, old)
 }
 
-// retry makes the run that continues where a failed run has stopped.
+// retry makes the run that continues where a failed run ended.
 func (h *Handle) retry(ctx context.Context, verb string, old *earlier) (*Handle, error) {
 	cut, failed := old.failedAt()
 	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Failed: failed, Seed: replay.Seed(old.record.Run, old.log)})
 }
 
-// RetryCanceled makes a rerun that continues the work of a canceled run, which stays canceled:
-// completed operations, including those that completed after the cancel, and messages are copied,
-// and operations that the cancel ended continue. A further call follows the reruns of the run as
-// [Handle.Retry] does, and takes the same options. The rules of Retry for the copied data apply.
+// RetryCanceled makes a rerun that continues the work of a canceled run, which stays canceled.
+// Completed operations and messages are copied, including operations that completed after the
+// cancel request. Operations that the cancel request ended continue. Another call follows the
+// reruns of the run, as [Handle.Retry] does. RetryCanceled takes the same options as Retry, and the
+// rules of Retry for copied events apply.
 //
-// Errors: a *[StatusError] if the run was not canceled; one with Undone if the run has undone its
-// work; those of Fork.
+// Errors: a *[StatusError] if the run was not canceled; a *StatusError with Undone if the run has
+// undone its work; or those of Fork.
 func (h *Handle) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Handle, error) {
 	const verb = "retry"
 	old, made, err := h.lastRerun(ctx, verb, event.RunCanceled, opts)
@@ -186,9 +191,9 @@ func (h *Handle) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Han
 	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Seed: replay.Seed(old.record.Run, old.log)})
 }
 
-// lastRerun returns the run to retry: this run, or, if it was retried and the last rerun has failed
-// or was canceled, that rerun. Each of them must have ended with an event of type end. If made is
-// not nil there is nothing to do: the idempotency key has already made it, or the last rerun is
+// lastRerun returns the run to retry: this run, or its last rerun if that rerun has failed or was
+// canceled. Each run on the way must have ended with an event of type end. If made is not nil, no
+// run must be made, because the idempotency key has already made it, or because the last rerun is
 // open or has completed.
 func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opts []CommandOption) (old *earlier, made *Handle, err error) {
 	o, err := commandOf(verb, opts)
@@ -201,7 +206,7 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		switch old, err = h.earlier(ctx, verb); {
 		case err != nil:
 			return nil, nil, err
-		case asked.item != "" && old.log[0].Item == asked.item: // the same request has made it since the key was checked
+		case asked.item != "" && old.log[0].Item == asked.item: // a concurrent request with the same key has made the run
 			return nil, h.c.Run(old.record.Run), nil
 		case old.last.Type != end:
 			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
@@ -221,7 +226,7 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		next := h.c.Run(old.record.Rerun)
 		info, err := next.Info(ctx)
 		switch {
-		case errors.Is(err, ErrRunNotFound): // it was deleted
+		case errors.Is(err, ErrRunNotFound): // the last rerun was deleted
 			return old, nil, nil
 		case err != nil:
 			return nil, nil, fmt.Errorf("%s run %s: look at run %s, as which it was retried: %w", verb, old.record.Run, next.ID(), err)
@@ -232,8 +237,8 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 	}
 }
 
-// retryItem returns the item ID for the first event of the run that a retry of run with an
-// idempotency key makes, or "" if there is no key.
+// retryItem returns the item ID that identifies a retry of run with an idempotency key, or "" if
+// there is no key. The first event of the new run contains it.
 func retryItem(run RunID, opts []SendOption) event.ItemID {
 	if item, keyed := itemOf("retry of "+string(run), opts); keyed {
 		return item
@@ -242,7 +247,7 @@ func retryItem(run RunID, opts []SendOption) event.ItemID {
 }
 
 // madeByKey returns the run that an earlier retry with the same idempotency key has made, or nil if
-// there is none. It returns an error for a key that was used by another kind of request.
+// there is none. It returns an error if another kind of request has used the key.
 func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
 	other := old.keyed(opts)
 	if other == "" {
@@ -257,7 +262,7 @@ func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts 
 	return c.retriedByKey(ctx, verb, old, opts)
 }
 
-// refuseRetryKey returns an error if the idempotency key was used by a retry.
+// refuseRetryKey returns an error if a retry has used the idempotency key.
 func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, opts []SendOption) error {
 	made, err := c.retriedByKey(ctx, verb, old, opts)
 	if err == nil && made != nil {
@@ -266,9 +271,9 @@ func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, 
 	return err
 }
 
-// retriedByKey returns the run that a retry with an idempotency key has made of a run, or of a
-// rerun of it, or nil if there is none. It follows the reruns named in the records, and the IDs of
-// first retries: the record of a run that was also restarted names only its last rerun.
+// retriedByKey returns the run that a retry with an idempotency key has made of a run or of its
+// reruns, or nil if there is none. It follows the reruns in the records. It also follows the IDs of
+// first retries, because the record of a run that was also restarted contains only the last rerun.
 func (c *Client) retriedByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
 	item := retryItem(old.record.Run, opts)
 	if item == "" || !old.tried() {
@@ -296,7 +301,7 @@ func (c *Client) retriedByKey(ctx context.Context, verb string, old *earlier, op
 	return nil, nil
 }
 
-// earlier reads the run.
+// earlier reads the run of the handle.
 func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
@@ -317,8 +322,8 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 	return old, nil
 }
 
-// workflowID returns the workflow ID of the new run: the ID of the old run if that run has released
-// it.
+// workflowID returns the workflow ID of the new run. It is the ID of the old run if that run has
+// released it.
 func (o *earlier) workflowID() string {
 	if o.record.QueueState != store.StateEnded || o.last.Type == event.RunContinued {
 		return ""
@@ -326,17 +331,17 @@ func (o *earlier) workflowID() string {
 	return o.log[0].Spec.WorkflowID
 }
 
-// fresh returns a random ID for a new run made of this one.
+// fresh returns a new random ID for a rerun.
 func (o *earlier) fresh(now time.Time) RunID {
 	slot := event.RandomSlot()
 	switch id := o.workflowID(); {
 	case o.tried():
-		slot = o.record.Run.Slot() // the record of the old run names its last rerun
+		slot = o.record.Run.Slot() // the record of the old run is in the partition of this slot, and must contain its last rerun
 
 	case id != "":
 		slot = event.SlotOf(id)
 	case len(o.log[0].Spec.Uses) > 0 && o.log[0].Spec.PermitSlot == 0:
-		slot = o.record.Run.Slot() // the partition of its limits
+		slot = o.record.Run.Slot() // slot of the limits of the run
 	}
 	return event.NewRunID(now, slot)
 }
@@ -344,9 +349,9 @@ func (o *earlier) fresh(now time.Time) RunID {
 // keyed returns the ID of the rerun for an idempotency key, or "" if there is no key.
 //
 // The ID makes the creation idempotent: a repeated request, concurrent or after a crash, creates a
-// run that the store already has. So it is derived only from the old run and the key, and not from
-// anything that changes while the old run continues. It has the slot of the old run, which is the
-// slot of its workflow ID and its limits.
+// run that the store already has. Therefore it is derived only from the old run and the key, and
+// not from data that changes while the old run continues. It has the slot of the old run, which is
+// the slot of its workflow ID and its limits.
 func (o *earlier) keyed(opts []SendOption) RunID {
 	item, given := itemOf("rerun", opts)
 	if !given {
@@ -356,8 +361,8 @@ func (o *earlier) keyed(opts []SendOption) RunID {
 	return o.key
 }
 
-// next returns the ID of the run that continues where this one has ended. If that run was deleted,
-// the next one has another ID.
+// next returns the ID of the retry of this run. If an earlier retry was deleted, the next retry has
+// another ID.
 func (o *earlier) next() RunID {
 	if gone := o.record.Rerun; gone != "" {
 		return event.DerivedRunID(o.record.Run, "rerun instead of "+string(gone), o.record.Run.Slot())
@@ -365,15 +370,15 @@ func (o *earlier) next() RunID {
 	return o.following()
 }
 
-// following returns the ID of the first run that continues where this one has ended.
+// following returns the ID of the first retry of this run.
 func (o *earlier) following() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
 
-// tried reports whether a rerun of the run is a retry: the run has failed or was canceled.
+// tried reports whether a rerun of the run is a retry, because the run has failed or was canceled.
 func (o *earlier) tried() bool {
 	return o.record.QueueState == store.StateEnded && (o.last.Type == event.RunFailed || o.last.Type == event.RunCanceled)
 }
 
-// guardSingleton returns an error if the open run must be the only active one of its key.
+// guardSingleton returns an error if the run is open and must be the only active run of its key.
 func (o *earlier) guardSingleton(verb string) error {
 	spec := identityOf(o.record.Run, o.log[0].Spec, o.record.CreatedAt)
 	if o.record.QueueState == store.StateEnded || !spec.Singleton() {
@@ -390,9 +395,8 @@ func (o *earlier) refuseUndone(verb string) error {
 	return nil
 }
 
-// failedAt returns the number of the first event that made the run fail, and the key of the step or
-// child whose error made it fail. The event is the end of that step or child, the timeout of the
-// run, or the log limit.
+// failedAt returns the number of the event that made the run fail: the end of a step or child, the
+// timeout of the run, or the log limit. If a step or child made the run fail, key is its key.
 func (o *earlier) failedAt() (at uint64, key string) {
 	at = o.last.Seq
 	steps, children := map[string]bool{}, map[RunID]bool{}
@@ -424,7 +428,7 @@ func (o *earlier) failedAt() (at uint64, key string) {
 	return at, key
 }
 
-// isStep reports whether the event creates a step, executed by this run or by another one.
+// isStep reports whether the event creates a step, which this run or another run executes.
 func isStep(e *event.Event) bool {
 	_, remote := event.StepOfRun(e.Name)
 	return e.Type == event.StepCreated || e.Type == event.ChildCreated && remote
@@ -436,7 +440,8 @@ func (o *earlier) timeLimit(e *event.Event) bool {
 		e.Key == replay.TimeLimitKey(lastName(o.record.Route.Workflow))
 }
 
-// causes collects the steps of the run, by key, and the children that appear in a failure.
+// causes adds the steps and children that appear in a failure to the given maps. steps contains
+// keys of steps of the run.
 func causes(run RunID, f *event.Failure, steps map[string]bool, children map[RunID]bool) {
 	if f == nil {
 		return
@@ -458,14 +463,14 @@ func causes(run RunID, f *event.Failure, steps map[string]bool, children map[Run
 	}
 }
 
-// rerunFrom makes a run that takes over a part of the log. An empty ID requests a new one; an empty
-// seed requests new random numbers.
+// rerunFrom makes a run that copies a part of the log. If id is empty, the new run has a random ID.
+// If part.Seed is empty, the new run has its own random numbers.
 func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id RunID, part replay.Kept) (*Handle, error) {
 	if old.log[0].Spec.PermitSlot != 0 {
-		// The child that held the permits belongs to the old run, so nothing after the start can be
-		// taken over unchanged: the code of the new run begins once the new run has its own
-		// permits, and gets the results of completed operations. For that it needs the same random
-		// numbers.
+		// The child that holds the permits belongs to the old run. Therefore no event after the
+		// start can be copied unchanged. The code of the new run begins when the new run has its
+		// own permits, and receives the results of completed operations. It needs the same random
+		// numbers to request the same operations.
 		part.Seed = replay.Seed(old.record.Run, old.log)
 	}
 	now := h.c.store.Clock().Now()
@@ -497,7 +502,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	spec.Parent, spec.ParentKey, spec.Root, spec.Depth = "", "", "", 0
 	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
 	if kept > 0 {
-		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // the old run began in time
+		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // StartWithin does not apply, because the old run has begun
 	}
 	if kept == 0 {
 		spec.Collect = event.CollectNone
@@ -541,19 +546,18 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 
 // KeyConflictError reports that an idempotency key was used for a different request.
 type KeyConflictError struct {
-	Verb string // the requested operation
-	Run  RunID  // the run to rerun
-	New  RunID  // the run that the key has made
+	Verb string // requested operation
+	Run  RunID  // run of which a rerun was requested
+	New  RunID  // run that the key has made
 }
 
-// Error returns a text with the runs and the fix.
+// Error returns a text that contains the runs and the fix.
 func (e *KeyConflictError) Error() string {
 	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which has made run %s: use another key", e.Verb, e.Run, e.New)
 }
 
-// sameRerun returns a *KeyConflictError if the existing run with this ID was made by a different
-// request, as shown by the part taken over of the old run. Requests that take over the same part
-// are equal.
+// sameRerun returns a *KeyConflictError if a different request has made the existing run with the
+// ID made. Requests are equal if they copy the same part of the old run.
 func (h *Handle) sameRerun(ctx context.Context, verb string, old, made RunID, kept, events int) error {
 	l, err := h.c.loadAgain(ctx, store.Load{Run: made, Limit: 1})
 	if err != nil {
