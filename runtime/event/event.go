@@ -118,7 +118,7 @@ func (k WaitKind) String() string {
 // Outcome is how a wait ended, or a detail of the end of a step or child.
 type Outcome uint8
 
-// The outcomes.
+// The outcomes of waits, steps and children.
 const (
 	// OutcomeDue means that the due time of the wait came.
 	OutcomeDue Outcome = 1
@@ -271,7 +271,7 @@ type Failure struct {
 	Message string          `json:"message"`
 	Code    string          `json:"code,omitempty"`
 	Type    string          `json:"type,omitempty"` // wire name of the error's type or sentinel
-	Data    json.RawMessage `json:"data,omitempty"` // the error value, if its type is registered
+	Data    json.RawMessage `json:"data,omitempty"` // JSON form of the error value, if its type is registered
 	Stack   string          `json:"stack,omitempty"`
 	Causes  []*Failure      `json:"causes,omitempty"`
 	// Undone and NotUndone describe a run that failed or was canceled. Undone lists the

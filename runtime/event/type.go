@@ -92,8 +92,9 @@ const (
 	// closed on arrival or the payload cannot be decoded. Fields: Item, Token, Failure (why the
 	// payload cannot be decoded).
 	HookMissed Type = 34
-	// HookAnswered is the response to a payload that a hook has received. The sender waits for it.
-	// Fields: Name (of the hook), Key (the Item of the payload), Token, Payload (the response).
+	// HookAnswered is the response to a payload that a hook has received. The sender of the payload
+	// may wait for the response. Fields: Name (of the hook), Key (the Item of the payload), Token,
+	// Payload (the response).
 	HookAnswered Type = 35
 
 	// MessageReceived moves a message from the inbox into the log. Fields: Name (the topic), Item,
@@ -113,7 +114,8 @@ const (
 	// Payload (its input), Close, Ack, Active, Finished. If the Spec has no Parent, the run is not
 	// a child. In that case, ChildCompleted without a Payload records that the run exists.
 	ChildCreated Type = 50
-	// ChildStarted records that the child exists, if ChildCreated has Ack. Fields: Next.
+	// ChildStarted records that the child exists. It is recorded only if ChildCreated has Ack.
+	// Fields: Next.
 	ChildStarted Type = 51
 	// ChildCancelRequested asks the child to cancel. Fields: Next, Reason.
 	ChildCancelRequested Type = 52

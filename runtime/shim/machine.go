@@ -183,8 +183,8 @@ func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result
 	}
 }
 
-// start begins a step and waits until it has ended. If ctx has ended, it returns the error of the
-// step, and the machine does not catch it.
+// start begins a step and waits until it has ended. If ctx has ended, start returns the error of
+// the step, which the machine does not catch.
 func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.Event, error) {
 	m.begun++
 	m.last = a.Step

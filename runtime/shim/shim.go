@@ -31,7 +31,7 @@ type Policy struct {
 	Fatal         func(error) bool // reports whether an error is permanent; nil: no error is
 	Queue         string           // queue whose workers execute the step; empty: the queue of the run
 
-	// Uses returns the limits that an attempt uses. If it is nil, the step uses no limits. See
+	// Uses returns the limits that an attempt uses. If Uses is nil, the step uses no limits. See
 	// [Uses].
 	Uses func(args any) []limit.Use
 }
@@ -62,11 +62,11 @@ type WorkflowPolicy struct {
 	Singleton func(input any) string
 	Active    workflow.ActivePolicy
 
-	// Collect determines which starts share a run. If it is nil, each start has its own run. See
-	// [Debounce] and [Batch].
+	// Collect determines which starts share a run. If Collect is nil, each start has its own run.
+	// See [Debounce] and [Batch].
 	Collect *Collect
 
-	// Priority returns the priority of a run with this input. If it is nil, the run has the
+	// Priority returns the priority of a run with this input. If Priority is nil, the run has the
 	// priority of its parent, or 0. See [Priority].
 	Priority    func(input any) int
 	StartWithin time.Duration // time within which a run must begin; 0: unlimited
@@ -75,11 +75,11 @@ type WorkflowPolicy struct {
 	// includes the first run. The zero value means that runs are not rerun.
 	Rerun workflow.RetryPolicy
 
-	// Fair returns the fairness key of a run with this input, and the share of the key. If it is
+	// Fair returns the fairness key of a run with this input, and the share of the key. If Fair is
 	// nil, the run has the key and share of its parent, or none. See [Fair].
 	Fair func(input any) (key string, share int)
 
-	// Uses returns the limits that a run with this input uses. If it is nil, runs use no limits.
+	// Uses returns the limits that a run with this input uses. If Uses is nil, runs use no limits.
 	// See [Uses].
 	Uses func(input any) []limit.Use
 }

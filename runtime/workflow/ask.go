@@ -173,8 +173,8 @@ const askPatience = time.Second
 // errUnanswered means that the run has ended without answering the question.
 var errUnanswered = errors.New("the run has ended without answering")
 
-// ask delivers the question and waits for the answer. If the question has a key, the answer may
-// exist.
+// ask delivers the question and waits for the answer. If the question has a key, an earlier request
+// with that key may have been answered.
 func (a *asking) ask(ctx context.Context, question *event.Event, keyed bool) (*effects.Answer, error) {
 	if err := a.begin(ctx, keyed); err != nil || a.found != nil {
 		return a.found, err

@@ -345,7 +345,7 @@ type Run[T any] struct {
 	def     *definition
 	created bool
 	same    bool
-	known   bool // the run is known to be of workflow def
+	known   bool // the run is known to belong to workflow def
 }
 
 // Created reports whether the Start that returned this handle created the run. It is false if the

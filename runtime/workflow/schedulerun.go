@@ -13,7 +13,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// A schedule is a run of the workflow schedules. Every worker can execute it.
+// The definition of the workflow whose runs implement schedules, and its code. Every worker can
+// execute these runs.
 var (
 	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, queue: DefaultQueue}}
 	// scheduleOrders is the topic of orders to a schedule. scheduleShown is the value that contains

@@ -171,7 +171,7 @@ type chunkReader struct {
 	run  RunID
 	name string
 	next uint64 // number of the next chunk to return; 0: the first chunk that is kept
-	tail int    // number of last chunks to begin with; negative: begin with next
+	tail int    // number of last chunks to begin with; negative: begin with chunk number next
 	seen uint64 // number of the last chunk that is known to have existed
 }
 

@@ -189,7 +189,7 @@ type readCall struct {
 // readResult is the result of a step that reads from another run.
 type readResult struct {
 	Missing bool            `json:"missing,omitempty"` // the run does not exist
-	Ended   bool            `json:"ended,omitempty"`   // the run will not publish anything more
+	Ended   bool            `json:"ended,omitempty"`   // the run publishes no further values or chunks
 	Status  Status          `json:"status,omitempty"`
 	Set     bool            `json:"set,omitempty"`
 	Value   json.RawMessage `json:"value,omitempty"`

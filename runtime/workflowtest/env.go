@@ -48,7 +48,7 @@ type Env struct {
 	incarnation *incarnation
 	lives       int
 	started     uint64        // number of runs
-	runs        []event.RunID // in the order in which they were created
+	runs        []event.RunID // runs in the order of their creation
 	routes      []store.Route // routes that the worker serves
 	stubs       map[string]*Calls
 	missing     map[string]string                 // names of nil receivers, by step

@@ -70,7 +70,7 @@ func (e *Env) read(tr *trial) {
 		tr.blocked = tr.blocked || records[id].QueueState == store.StateBlocked
 	}
 	tr.events = logs[tr.Run.ID()]
-	for id := tr.Run.ID(); logs[id] != nil; id = following[id] { // e.runs may have another order than the chain
+	for id := tr.Run.ID(); logs[id] != nil; id = following[id] { // follow the chain, because e.runs may have another order
 		if id != tr.Run.ID() {
 			tr.Log = append(tr.Log, "continued as:")
 		}

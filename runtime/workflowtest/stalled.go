@@ -44,8 +44,8 @@ func (c *scheduler) findStalled() {
 	}
 }
 
-// stillStalled marks stalled steps that have continued as running. It reports whether there were
-// none.
+// stillStalled finds stalled steps whose code has continued, and marks them as running. It reports
+// whether there were none.
 func (c *scheduler) stillStalled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,10 +18,10 @@ const table = `CREATE TABLE IF NOT EXISTS flowgen_steps (
 
 // dialect contains the SQL statements for one kind of database. The comments list their parameters.
 type dialect struct {
-	begin  string // key, step; affects a row if the step had no record
-	finish string // result, key
-	read   string // key
-	forget string // seconds
+	begin  string // parameters: key, step; affects a row if the step had no record
+	finish string // parameters: result, key
+	read   string // parameter: key
+	forget string // parameter: age in seconds
 }
 
 var (
