@@ -109,7 +109,6 @@ type graphRow struct {
 type graphDrawing struct {
 	Width, Height int
 	BoxWidth      int
-	Edge          int         // offset of the upper edge of the stacked boxes behind a node that executes once per element
 	Taken, Ahead  string      // SVG paths of the edges
 	Tips, Points  string      // SVG paths of the arrowheads of these edges
 	Lines         []graphLine // lines between layers, if there are no edges
