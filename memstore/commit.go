@@ -37,7 +37,7 @@ func (s *Store) routedNext(c *store.Commit) error {
 	if c.Continue == nil || c.Effect != store.EffectContinue || s.partitionOf(c.Run) == s.partitionOf(c.Continue.Run) {
 		return nil
 	}
-	return fmt.Errorf("continue run %s as run %s: their slots are not of one partition", c.Run, c.Continue.Run)
+	return fmt.Errorf("continue run %s as run %s: their slots are in different partitions", c.Run, c.Continue.Run)
 }
 
 // claimNext claims some of the runs that a commit has just made ready, before they are announced.

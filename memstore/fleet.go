@@ -127,7 +127,7 @@ func (p *partition) attending(yield func(*session) bool) {
 func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
-		return false, fmt.Errorf("ask who serves %s on queue %s: %w", c.Workflow, c.Queue, err)
+		return false, fmt.Errorf("read the workers that serve %s on queue %s: %w", c.Workflow, c.Queue, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -117,7 +117,7 @@ func (p *partition) apply(members []int, do func(p *partition, i int)) {
 func init() {
 	store.Register("memory", func(_ context.Context, url string) (store.Store, error) {
 		if url != "memory:" {
-			return nil, fmt.Errorf("a store in memory has no name: use %q", "memory:")
+			return nil, fmt.Errorf("a store in memory takes no name: use %q", "memory:")
 		}
 		return New(), nil
 	})

@@ -36,7 +36,7 @@ const (
 func (e *partitionState) look() {
 	for _, key := range sortedKeys(e.wrong) {
 		e.repairable(store.Defect{
-			Invariant: 16, What: fmt.Sprintf("key %s is a %s, which it never is: another program has overwritten it", key, e.wrong[key]),
+			Invariant: 16, What: fmt.Sprintf("key %s has type %s, which the store does not use for it: another program has overwritten it", key, e.wrong[key]),
 			Explain: "operations on it fail, and its contents are lost",
 		}, "remove it", swap{key: key, kind: typeOf, seen: e.wrong[key]})
 	}
@@ -53,7 +53,7 @@ func (e *partitionState) look() {
 		e.lookAtRun(run)
 	}
 	for _, name := range e.odd {
-		f := store.Defect{Invariant: 16, What: "key " + e.p.tag + name + " is none that this release knows", Explain: "nothing uses it"}
+		f := store.Defect{Invariant: 16, What: "key " + e.p.tag + name + " is not known to this release", Explain: "nothing uses it"}
 		if name == "y" || name == "-" {
 			e.repairable(f, "remove it", swap{key: e.p.tag + name, kind: wholeKey})
 			continue
@@ -74,7 +74,7 @@ func (e *partitionState) lookAtSessions() {
 		code, _ := z.Member.(string)
 		leased[code] = true
 		if e.sessions[code].Val()["i"] == "" {
-			e.repairable(store.Defect{Invariant: 6, What: "there is a lease of session " + code + ", and no session", Explain: "its end would recover nothing"},
+			e.repairable(store.Defect{Invariant: 6, What: "a lease exists for session " + code + ", which does not exist", Explain: "its expiry would recover no run"},
 				"remove it", swap{key: e.p.leases(), kind: inZSet, field: code, seen: strconv.FormatFloat(z.Score, 'f', -1, 64)})
 		}
 	}
@@ -116,8 +116,8 @@ func (e *partitionState) lookAtNames() {
 		swaps = append(swaps, swap{key: e.p.latest(), kind: inHash, field: wid, value: short(latest[wid])})
 	}
 	if len(swaps) > 0 {
-		e.repairable(store.Defect{Invariant: 9, What: "no workflow id knows which of its runs ended last", Explain: "a start that a finished run forbids is allowed"},
-			fmt.Sprintf("tell %d workflow ids", len(swaps)), swaps...)
+		e.repairable(store.Defect{Invariant: 9, What: "the last ended runs of workflow ids are not recorded", Explain: "a start is accepted although a finished run forbids it"},
+			fmt.Sprintf("record them for %d workflow ids", len(swaps)), swaps...)
 	}
 }
 
@@ -133,12 +133,12 @@ func (e *partitionState) lookAtCounts() {
 	}
 	greatest = max(greatest, e.lastSent())
 	if seen := e.counter.Val(); parseNumber(seen) < greatest {
-		e.repairable(store.Defect{Invariant: 5, What: fmt.Sprintf("the counter of ready runs and records is at %q, and one of them has %d", seen, greatest), Explain: "what comes later is taken first"},
-			"set it to what it has counted", swap{key: e.p.counter(), kind: inString, seen: seen, value: number(greatest)})
+		e.repairable(store.Defect{Invariant: 5, What: fmt.Sprintf("the counter of ready runs and records is %q, but one of them has %d", seen, greatest), Explain: "later entries are taken first"},
+			"set it to the highest assigned number", swap{key: e.p.counter(), kind: inString, seen: seen, value: number(greatest)})
 	}
 	if e.p.number == 0 && e.format.Val() == "" {
-		e.repairable(store.Defect{Invariant: 16, What: "the format of the store is not said", Explain: "it could be opened with another number of partitions"},
-			"say it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
+		e.repairable(store.Defect{Invariant: 16, What: "the store has no record of its format", Explain: "it could be opened with another number of partitions"},
+			"record it", swap{key: e.p.format(), kind: inString, value: e.s.mark()})
 	}
 	e.lookAtChains()
 }
@@ -180,8 +180,8 @@ func (e *partitionState) lookAtChains() {
 		if n > 0 {
 			s.value = number(n)
 		}
-		e.repairable(store.Defect{Invariant: 16, What: fmt.Sprintf("the chain of %s counts %q later runs and has %d", long(chain), seen, n),
-			Explain: "what it has accepted is forgotten too early, or never"}, "count them again", s)
+		e.repairable(store.Defect{Invariant: 16, What: fmt.Sprintf("the chain of %s counts %q later runs, but has %d", long(chain), seen, n),
+			Explain: "accepted items are forgotten too early, or never"}, "count them again", s)
 	}
 }
 
@@ -217,8 +217,8 @@ func (e *partitionState) lookAtLatest(chain string, more bool, last *store.RunSt
 	if s.value == seen || more && last == nil && e.snap.Runs[long(seen)] == nil {
 		return
 	}
-	e.repairable(store.Defect{Invariant: 11, What: fmt.Sprintf("the last run of the chain of %s is kept as %q, and is %q", long(chain), long(seen), long(s.value)),
-		Explain: "items for the chain go astray"}, "write it again", s)
+	e.repairable(store.Defect{Invariant: 11, What: fmt.Sprintf("the recorded last run of the chain of %s is %q, want %q", long(chain), long(seen), long(s.value)),
+		Explain: "items for the chain are delivered to the wrong run"}, "write it again", s)
 }
 
 // lookAtRun finds the defects in the keys and indexes of a run that a snapshot does not contain.
@@ -239,43 +239,43 @@ func (e *partitionState) lookAtRun(run string) {
 	listed := e.listedAs(run)
 	switch {
 	case r == nil && (len(listed) > 0 || len(blocked) > 0 || e.noted[run].Val() > 0 || e.extras[run].Val() != "" || len(e.runs[run].inbox.Val()) > 0 || len(e.groupsOf(run)) > 0):
-		found(16, "it does not exist, and something is kept under its id", "it is never cleaned up")
+		found(16, "it does not exist, but data is stored under its id", "it is never cleaned up")
 		return
 	case r == nil || r.QueueState == 0:
 		return // package fsck reports this defect for all stores
 	}
 	ended := r.QueueState == store.StateEnded
 	if want := e.wantedIn(run, r); !slices.Equal(listed, want) {
-		found(8, fmt.Sprintf("it is %s and %s, and listed in %q, not in %q", r.QueueState, r.Status, listed, want), "it is not found, or found for ever, and counted wrongly")
+		found(8, fmt.Sprintf("it is %s and %s, and listed in %q instead of %q", r.QueueState, r.Status, listed, want), "it is not listed, or listed for ever, and counted wrongly")
 	}
 	if at := e.indexed[run]; slices.ContainsFunc(at, func(i indexed) bool { return i.created != r.CreatedAt.UnixMilli() }) {
-		found(8, fmt.Sprintf("it was created at %d, and lists have it at %d", r.CreatedAt.UnixMilli(), at[0].created), "it is not found by its time, and pages skip or repeat it")
+		found(8, fmt.Sprintf("it was created at %d, but lists have it at %d", r.CreatedAt.UnixMilli(), at[0].created), "it is not found by its time of creation, and pages skip or repeat it")
 	}
 	if purged, held := in[e.p.purges()] > 0, e.heldBack(run); ended && (purged == held || (in[e.p.held()] > 0) != held) {
-		found(8, fmt.Sprintf("it is to be purged: %v, and something holds it back: %v", purged, held), "it is forgotten too early, or never")
+		found(8, fmt.Sprintf("it is due to be purged: %v, and still needed: %v", purged, held), "it is purged too early, or never")
 	}
 	var want []string
 	if m := e.metaOf(run); r.QueueState == store.StateBlocked {
 		want = []string{e.p.blocked(m["c"]) + " " + m["F"] + " " + run}
 	}
 	if !slices.Equal(blocked, want) {
-		found(5, fmt.Sprintf("it is %s, and among the blocked runs as %q", r.QueueState, blocked), "it is tried never, or while others have it")
+		found(5, fmt.Sprintf("it is %s, and among the blocked runs as %q", r.QueueState, blocked), "it is never retried, or retried while a worker owns it")
 	}
 	if ended && e.noted[run].Val() > 0 {
-		found(8, "it has ended and still has step data", "it is of no use")
+		found(8, "it has ended and still has step data", "the data is not used")
 	}
 	e.lookAtHeader(run, r, found)
 	if r.Group != "" {
 		e.lookAtPlaces(run, r, found)
 	}
 	if e.misplaced[run] {
-		found(25, fmt.Sprintf("it was created at %d, and a set of one of its labels has it at another time", r.CreatedAt.UnixMilli()), "pages of them skip or repeat it")
+		found(25, fmt.Sprintf("it was created at %d, and a set of one of its labels has it at another time", r.CreatedAt.UnixMilli()), "pages of these lists skip or repeat it")
 	}
 	if r.Status == "" {
 		found(4, "it has no status", "it is not found by its status")
 	}
 	if beside := e.metaOf(run)["i"] == beside; beside != (e.extras[run].Val() != "") {
-		found(4, fmt.Sprintf("its tags are kept by themselves: %v, and there are some: %v", beside, !beside), "it cannot be read")
+		found(4, fmt.Sprintf("its tags are stored in a key of their own: %v, and this key exists: %v", beside, !beside), "it cannot be read")
 	}
 }
 
@@ -308,19 +308,19 @@ func (e *partitionState) lookAtHeader(run string, r *store.RunState, found func(
 	m := e.metaOf(run)
 	h, items := unpackHeader(m["H"]), len(e.runs[run].inbox.Val())
 	if h.wid != digestOf(r.WorkflowID) {
-		found(4, fmt.Sprintf("commits to it must name another workflow id than %q", r.WorkflowID), "no worker can commit to it")
+		found(4, fmt.Sprintf("its header requires another workflow id than %q in commits", r.WorkflowID), "no worker can commit to it")
 	}
 	if unread := h.flags&hasUnread != 0; unread != (items > 0) {
-		found(6, fmt.Sprintf("its metadata has unread items: %v, and there are %d in its inbox", unread, items), "what was sent to it is not read")
+		found(6, fmt.Sprintf("its metadata records unread items: %v, and its inbox has %d", unread, items), "what was sent to it is not read")
 	}
 	if limited := h.flags&isLimited != 0; limited != (r.Uses != nil || r.Fair != "") {
-		found(4, fmt.Sprintf("it uses limits or has a fair key: %v, and those are %q and %q", limited, usesIn(m), m["f"]), "it takes permits that it need not have, or none")
+		found(4, fmt.Sprintf("its header records limits or a fairness key: %v, and these are %q and %q", limited, usesIn(m), m["f"]), "it takes permits that it does not need, or none")
 	}
 	if ended := r.QueueState == store.StateEnded; !ended && r.Group != "" && h.flags&hasRest == 0 {
-		found(4, "it is in a failure group, and its metadata has nothing more to do at its end", "it stays in the group when it ends")
+		found(4, "it is in a failure group, but its header records no work at its end", "it stays in the group when it ends")
 	}
 	if keeps := h.flags&hasRetention != 0; keeps != (m["j"] != "") {
-		found(4, fmt.Sprintf("it has a retention of its own: %v, which is %q ms", keeps, m["j"]), "it is forgotten too early, or too late")
+		found(4, fmt.Sprintf("its header records a retention of its own: %v, and this is %q ms", keeps, m["j"]), "it is purged too early, or too late")
 	}
 }
 
@@ -445,8 +445,8 @@ func (e *partitionState) lookAtOutbox() {
 		if due[member] == seen[member] {
 			continue
 		}
-		f := store.Defect{Invariant: 12, What: fmt.Sprintf("something is to be done for record %q at %q, and that is at %q", member, due[member], seen[member]),
-			Explain: "what a run has begun is done at the wrong time, or never"}
+		f := store.Defect{Invariant: 12, What: fmt.Sprintf("the timer of record %q is set to %q, want %q", member, due[member], seen[member]),
+			Explain: "operations that a run has begun are performed at the wrong time, or never"}
 		e.repairable(f, "write it again", swap{key: e.p.outbox(), kind: inZSet, field: member, seen: seen[member], value: due[member]})
 	}
 }
@@ -531,7 +531,7 @@ func (e *partitionState) lookAtStreams() {
 			swaps = append(swaps, swap{key: e.p.chunks(chain, name), kind: inStream, seen: chunks[0].ID, value: chunkID(now.first)})
 		}
 		swaps = append(swaps, swap{key: e.p.streams(chain), kind: inHash, field: name, seen: packed, value: want})
-		e.repairable(store.Defect{Invariant: 18, What: fmt.Sprintf("%s is kept as %q, and is %q", what, packed, want),
+		e.repairable(store.Defect{Invariant: 18, What: fmt.Sprintf("the record of %s is %q, want %q", what, packed, want),
 			Explain: "readers miss chunks, or wait for some that exist"}, "keep the chunks after the last gap, and count them", swaps...)
 	}
 }

@@ -80,7 +80,7 @@ func (e *partitionState) lookAtLimits() {
 			name, key, _ := strings.Cut(field[min(1, len(field)):], "\x00")
 			e.defects = append(e.defects, store.Defect{
 				Invariant: 20, What: fmt.Sprintf("limit %s is configured as %q, which cannot be read", store.LimitID{Name: name, Key: key}, packed),
-				Explain: "it bounds nothing until it is set or reset: nothing else knows what it was",
+				Explain: "it bounds nothing until it is set or reset: its configuration is not stored anywhere else",
 			})
 		}
 	}
@@ -104,13 +104,13 @@ func (e *partitionState) wrongCount() string {
 		var held, waits int
 		var tat int64
 		if n, _ := fmt.Sscan(packed, &held, &waits, &tat); n != 3 {
-			return fmt.Sprintf("limit %s is counted as %q", store.LimitID{Name: name, Key: key}, packed)
+			return fmt.Sprintf("the counter of limit %s is %q", store.LimitID{Name: name, Key: key}, packed)
 		}
 	}
 	slices.SortFunc(ids, compareLimits)
 	for _, id := range ids {
 		if l, n := e.snap.Limits[id], runs[id]; l.Held != n.held || l.Waits != n.waits {
-			return fmt.Sprintf("of limit %s %d are counted as held and %d as waited for, the runs say %d and %d", id, l.Held, l.Waits, n.held, n.waits)
+			return fmt.Sprintf("limit %s counts a weight of %d as held and %d as waiting, its runs have %d and %d", id, l.Held, l.Waits, n.held, n.waits)
 		}
 	}
 	return e.wrongAway()
@@ -135,14 +135,14 @@ func (e *partitionState) wrongAway() string {
 	for field, got := range e.standing.Val() {
 		switch line := e.limiterQueues.Val()[field]; {
 		case strings.Contains(field, "\x00") && got != want[field]:
-			return fmt.Sprintf("of limit %q %s are counted as waiting for another limit first, the lines say %q", field, got, want[field])
+			return fmt.Sprintf("limit %q counts a weight of %s as waiting for another limit first, the limiter queues have %q", field, got, want[field])
 		case !strings.Contains(field, "\x00") && (line == "" || strings.HasPrefix(line, lineOpen)):
-			return fmt.Sprintf("line %s is not closed, and counts at %q", field, got)
+			return fmt.Sprintf("limiter queue %s is not closed, but counts at %q", field, got)
 		}
 		delete(want, field)
 	}
 	for field, weights := range want {
-		return fmt.Sprintf("of limit %q none are counted as waiting for another limit first, the lines say %s", field, weights)
+		return fmt.Sprintf("limit %q counts no weight as waiting for another limit first, the limiter queues have %s", field, weights)
 	}
 	return ""
 }
@@ -168,7 +168,7 @@ func (e *partitionState) wrongQueue() string {
 	for _, id := range sortedKeys(e.limiterQueues.Val()) {
 		l, ok := unpackQueue(id, e.limiterQueues.Val()[id], e.standing.Val()[id])
 		if turn := turns[id]; !ok || turn.id == "" || l.score != turn.score || l.place != turn.place || l.route != turn.route {
-			return fmt.Sprintf("limiter queue %s is %q, and its first run has the position %d %s", id, e.limiterQueues.Val()[id], turn.score, turn.place)
+			return fmt.Sprintf("the record of limiter queue %s is %q, but its first run has position %d %s", id, e.limiterQueues.Val()[id], turn.score, turn.place)
 		}
 		delete(turns, id)
 		if l.mode != queueClosed {
@@ -191,16 +191,16 @@ func (e *partitionState) wrongQueue() string {
 		}
 	}
 	for _, id := range sortedKeys(turns) {
-		return fmt.Sprintf("line %s has no record", id)
+		return fmt.Sprintf("limiter queue %s has no record", id)
 	}
 	for _, at := range e.ofQueues() {
 		if score, ok := want[at.entry]; !ok || at.score != anyScore && score != at.score {
-			return fmt.Sprintf("%q stands in key %s, where it does not belong", at.member, at.key)
+			return fmt.Sprintf("%q is in key %s, but must not be", at.member, at.key)
 		}
 		delete(want, at.entry)
 	}
 	for at := range want {
-		return fmt.Sprintf("%q does not stand in key %s", at.member, at.key)
+		return fmt.Sprintf("%q is missing in key %s", at.member, at.key)
 	}
 	return ""
 }

@@ -377,7 +377,7 @@ func TestSTORE4_TheDoctorReportsAServerThatIsLoading(t *testing.T) {
 	server.RestartSlowly(t, time.Millisecond)
 	st := openURL(t, server.URL())
 	defer st.Close()
-	expect(t, examine(t, st), symptom{"reach", store.SeverityFail, "LOADING", "still reading its data"})
+	expect(t, examine(t, st), symptom{"reach", store.SeverityFail, "LOADING", "still loading its data"})
 }
 
 // fill writes the given number of keys.

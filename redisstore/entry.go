@@ -115,12 +115,12 @@ func (e *partitionState) lookAtEntries() {
 		f, repair, to := store.Defect{Invariant: 24}, "remove it", ""
 		switch stay := stays[id{entry.Space, entry.Key}]; {
 		case entry.Space == "":
-			f.What, f.Explain = fmt.Sprintf("there is %.60q among the entries, which is none", member), "nothing reads it"
+			f.What, f.Explain = fmt.Sprintf("%.60q is stored as an entry, but is not one", member), "nothing reads it"
 		case stay != member:
-			f.What, f.Explain = fmt.Sprintf("entry %.60q of %s is there twice", entry.Key, entry.Space), "it is shown twice, with two values"
+			f.What, f.Explain = fmt.Sprintf("entry %.60q of %s exists twice", entry.Key, entry.Space), "it is shown twice, with two values"
 		case z.Score != 0:
-			f.What, f.Explain = fmt.Sprintf("entry %.60q of %s stands at %s", entry.Key, entry.Space, score), "it is out of order"
-			repair, to = "put it into order", "0"
+			f.What, f.Explain = fmt.Sprintf("entry %.60q of %s has score %s, want 0", entry.Key, entry.Space, score), "it is out of order"
+			repair, to = "set its score to 0", "0"
 		default:
 			e.snap.Entries = append(e.snap.Entries, entry)
 			continue

@@ -25,10 +25,10 @@ var hints = map[string]string{
 	"OOM":         "the server is at its memory limit, nothing was written",
 	"READONLY":    "the server is a replica, nothing was written",
 	"MISCONF":     "the server cannot save to its disk and refuses to write",
-	"LOADING":     "the server is still reading its data",
+	"LOADING":     "the server is still loading its data",
 	"CLUSTERDOWN": "a part of the cluster has no master",
 	"NOREPLICAS":  "the server has too few replicas and refuses to write",
-	"NOAUTH":      "the server wants a user and a password",
+	"NOAUTH":      "the server requires a user and a password",
 	"WRONGPASS":   "the server does not accept the user or the password",
 	"NOPERM":      "the user lacks a permission, see docs/use/redis.md",
 }
@@ -123,7 +123,7 @@ func endOf(ctx context.Context, err error) error {
 
 // unexpected returns the error for an answer of a script that this release cannot interpret.
 func unexpected(c *call) error {
-	return fmt.Errorf("script %s answered %v, which this release does not know", c.script.name, c.reply)
+	return fmt.Errorf("script %s returned %v, which this release does not know", c.script.name, c.reply)
 }
 
 // errUnconfirmed reports that a write was applied by the master but may be lost in a failover.
@@ -190,7 +190,7 @@ func (p *partition) overwritten(key, is string) *store.DamagedError {
 
 // errLost reports a run that has a log but no metadata, or a chain without its latest run. It also
 // occurs during a repair that has removed an overwritten key and has not yet rebuilt its contents.
-var errLost = errors.New("its log is there, and its metadata is not: a repair by package fsck writes it again")
+var errLost = errors.New("its log exists, but its metadata is missing: a repair by package fsck writes it again")
 
 // damageOf returns the damage that made a script fail: a key of an impossible type, or a lost run.
 // It returns err if there is no such damage.

@@ -184,7 +184,7 @@ func (e *partitionState) lookAtPlaces(run string, r *store.RunState, found func(
 		}
 		for _, z := range set.Val() {
 			if z.Member == run && int64(z.Score) != r.CreatedAt.UnixMilli() {
-				found(23, fmt.Sprintf("it was created at %d, and is listed in failure groups at %.0f", r.CreatedAt.UnixMilli(), z.Score), "pages of them skip or repeat it")
+				found(23, fmt.Sprintf("it was created at %d, but is listed in failure groups at %.0f", r.CreatedAt.UnixMilli(), z.Score), "pages of these lists skip or repeat it")
 			}
 		}
 	}
@@ -241,8 +241,8 @@ func (e *partitionState) examineFailureGroups() {
 		fix(e.p.idle(), inZSet, idle[g], none)
 		if len(swaps) > 0 {
 			e.repairable(store.Defect{
-				Invariant: 23, What: fmt.Sprintf("group %s has %d runs, and is kept as %q, in order at %q, and without runs at %q", g, open[g], packed, recent[g], idle[g]),
-				Explain: "it is not listed, forgotten too early, or never",
+				Invariant: 23, What: fmt.Sprintf("group %s has %d runs, but is recorded as %q, in order at %q, and without runs at %q", g, open[g], packed, recent[g], idle[g]),
+				Explain: "it is not listed, or deleted too early or never",
 			}, "write it again", swaps...)
 		}
 	}

@@ -294,7 +294,7 @@ func (e *partitionState) examineCollecting() {
 			continue
 		}
 		e.repairable(store.Defect{
-			Invariant: 21, What: fmt.Sprintf("starts of key %q look for run %s, which does not collect them", key, long(run)), Explain: "it is kept for ever",
+			Invariant: 21, What: fmt.Sprintf("starts of key %q refer to run %s, which does not collect them", key, long(run)), Explain: "it is kept for ever",
 		}, "remove it", swap{key: e.p.collecting(), kind: inHash, field: key, seen: run})
 	}
 	for _, run := range sortedKeys(e.runs) {
@@ -303,7 +303,7 @@ func (e *partitionState) examineCollecting() {
 			continue
 		}
 		e.repairable(store.Defect{
-			Invariant: 21, Run: r.Run, What: fmt.Sprintf("it collects the starts of key %q, which do not find it", key), Explain: "a start of the key begins another one",
-		}, "let them find it", swap{key: e.p.collecting(), kind: inHash, field: key, value: run})
+			Invariant: 21, Run: r.Run, What: fmt.Sprintf("it collects the starts of key %q, but is not recorded for it", key), Explain: "a start of the key begins another one",
+		}, "record it for the key", swap{key: e.p.collecting(), kind: inHash, field: key, value: run})
 	}
 }

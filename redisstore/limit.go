@@ -323,7 +323,7 @@ func (s *Store) limitState(id string, counts, configs, away map[string]string) (
 	state.Config, state.Set, state.Default = store.MergeConfigs(all[0], all[1], all[2])
 	if counted := counts[id]; counted != "" {
 		if n, _ := fmt.Sscan(counted, &state.Held, &state.Waits, &tat); n != 3 {
-			err = fmt.Errorf("%w: limit %s is counted as %q", errDamaged, state.LimitID, counted)
+			err = fmt.Errorf("%w: the counter of limit %s is %q", errDamaged, state.LimitID, counted)
 		}
 	}
 	state.Next = timeOf(state.Config.Due(tat, 0, s.Clock().Now()))
@@ -468,12 +468,12 @@ func (e *partitionState) wrongFairKey() string {
 	for _, name := range sortedKeys(e.fairKeys.Val()) {
 		waits, _, ok := unpackFairKey(e.fairKeys.Val()[name])
 		if !ok || waits != want[name] {
-			return fmt.Sprintf("flow %s is %q, and %d runs say that they are in it", name, e.fairKeys.Val()[name], want[name])
+			return fmt.Sprintf("the record of the fairness keys of %s is %q, want %d runs", name, e.fairKeys.Val()[name], want[name])
 		}
 		delete(want, name)
 	}
 	for _, name := range sortedKeys(want) {
-		return fmt.Sprintf("flow %s is not counted, and has %d runs", name, want[name])
+		return fmt.Sprintf("the fairness keys of %s have %d runs, but no record", name, want[name])
 	}
 	passes := map[string]int64{}
 	for _, fairKey := range e.keys.fairKeys {
@@ -482,7 +482,7 @@ func (e *partitionState) wrongFairKey() string {
 			passes[fairKey+" "+key] = int64(z.Score)
 		}
 		if len(e.passes[fairKey].Val()) > 0 && e.fairKeys.Val()[fairKey] == "" {
-			return fmt.Sprintf("flow %s has passes, and no runs", fairKey)
+			return fmt.Sprintf("the fairness keys of %s have passes, but no runs", fairKey)
 		}
 	}
 	for _, run := range sortedKeys(e.runs) {
@@ -493,7 +493,7 @@ func (e *partitionState) wrongFairKey() string {
 		placed := placeIn(m["V"])
 		place, err := strconv.ParseInt(placed, 16, 64)
 		if err != nil || len(placed) != orderDigits || m["p"] != placed {
-			return fmt.Sprintf("run %s has a fair key, and its place is %q and %q", r.Run, placed, m["p"])
+			return fmt.Sprintf("run %s has a fairness key, and its position is %q and %q", r.Run, placed, m["p"])
 		}
 		fairKey := flowOf(run, r)
 		_, pass, _ := unpackFairKey(e.fairKeys.Val()[fairKey])

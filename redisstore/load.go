@@ -160,7 +160,7 @@ func (s *Store) loadBatch(ctx context.Context, p *partition, runs []store.Load, 
 		}
 	}
 	for _, m := range members {
-		answers[m] = store.Loaded{Err: aboutRun(runs[m].Run, 0, fmt.Errorf("%w: the owner of run %s has no session, or its tags are gone", errDamaged, runs[m].Run))}
+		answers[m] = store.Loaded{Err: aboutRun(runs[m].Run, 0, fmt.Errorf("%w: the owner of run %s has no session, or its tags are missing", errDamaged, runs[m].Run))}
 	}
 }
 

@@ -452,14 +452,14 @@ func (s *Store) compareMark(mark string) error {
 func (s *Store) checkServer(ctx context.Context, p *partition) error {
 	node, err := s.master(ctx, p)
 	if err != nil {
-		return s.explain(ctx, fmt.Errorf("ask the server for its version: %w", err))
+		return s.explain(ctx, fmt.Errorf("read the version of the server: %w", err))
 	}
 	info, err := node.Info(ctx, "server").Result()
 	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR") {
 		return nil
 	}
 	if err != nil {
-		return s.explain(ctx, fmt.Errorf("ask the server for its version: %w", err))
+		return s.explain(ctx, fmt.Errorf("read the version of the server: %w", err))
 	}
 	_, after, ok := strings.Cut(info, "redis_version:")
 	version, _, _ := strings.Cut(after, "\r\n")

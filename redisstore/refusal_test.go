@@ -56,7 +56,7 @@ var refusals = map[string]refusal{
 		says(o.t, server, "aof_rewrite_in_progress:0")
 		server.Kill()
 		server.RestartWith(o.t, "--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024")
-		o.met("the server is still reading its data")
+		o.met("the server is still loading its data")
 	}},
 	"SCRIPT FLUSH": {nil, func(o *outage, server *redistest.Server) {
 		for range 5 {

@@ -79,11 +79,11 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 func (s *Store) Serves(ctx context.Context, partition int, route store.Route) (bool, error) {
 	p, err := s.enterPartition(ctx, partition)
 	if err != nil {
-		return false, fmt.Errorf("ask who serves %s on queue %s: %w", route.Workflow, route.Queue, err)
+		return false, fmt.Errorf("read the workers that serve %s on queue %s: %w", route.Workflow, route.Queue, err)
 	}
 	c := &call{script: scriptServes, p: p, keys: []string{p.leases()}, args: []any{s.at(), routeCode(route)}}
 	if err := s.do(ctx, c); err != nil {
-		return false, fmt.Errorf("ask who serves %s on queue %s: %w", route.Workflow, route.Queue, err)
+		return false, fmt.Errorf("read the workers that serve %s on queue %s: %w", route.Workflow, route.Queue, err)
 	}
 	n, _ := c.reply.(int64)
 	return n == 1, nil
@@ -174,7 +174,7 @@ func (s *Store) fleet(ctx context.Context, budget int) (store.Fleet, error) {
 		return nil
 	})
 	if err != nil {
-		return store.Fleet{}, fmt.Errorf("ask for the fleet: %w", err)
+		return store.Fleet{}, fmt.Errorf("read the fleet: %w", err)
 	}
 	return store.FleetOf(s.Clock().Now(), sessions, loads), nil
 }

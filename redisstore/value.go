@@ -200,7 +200,7 @@ func packStatus(s event.Status) string {
 // checkStatus returns an error if s has no stored form.
 func checkStatus(run event.RunID, s event.Status) error {
 	if s != "" && statusByte(s) == 0 {
-		return fmt.Errorf("write run %s: status %q is none that this release knows", run, s)
+		return fmt.Errorf("write run %s: status %q is not known to this release", run, s)
 	}
 	return nil
 }

@@ -439,7 +439,7 @@ func (s *Store) explain(err error) error {
 	case sqlite.ResultCantOpen:
 		hint = "the file, or its -wal or -shm file, cannot be opened: "
 	case sqlite.ResultBusy, sqlite.ResultLocked:
-		hint = "another process does not let go of it: "
+		hint = "another process keeps it locked: "
 	}
 	return fmt.Errorf("%s: %s%w", s.path, hint, err)
 }

@@ -36,7 +36,7 @@ func (s *Store) Fleet(ctx context.Context) (store.Fleet, error) {
 		return nil
 	})
 	if err != nil {
-		return store.Fleet{}, fmt.Errorf("ask for the fleet: %w", err)
+		return store.Fleet{}, fmt.Errorf("read the fleet: %w", err)
 	}
 	return f, nil
 }
@@ -290,7 +290,7 @@ func (s *Store) Serves(ctx context.Context, partition int, c store.Route) (bool,
 		})
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask who serves %s on queue %s: %w", c.Workflow, c.Queue, err)
+		return false, fmt.Errorf("read the workers that serve %s on queue %s: %w", c.Workflow, c.Queue, err)
 	}
 	return serving > 0, nil
 }

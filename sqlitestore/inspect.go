@@ -126,7 +126,7 @@ func (c *conn) inspectPurges(snap *store.Snapshot) error {
 		state := stateOf(r)
 		at := timeOf(state.PurgeTime())
 		if can != free[r.key] || can && !listed.Equal(at) {
-			return fmt.Errorf("run %s is to be purged at %v, can be purged: %t, listed: %t at %v: %w",
+			return fmt.Errorf("run %s is due to be purged at %v, can be purged: %t, listed: %t at %v: %w",
 				r.id, at, free[r.key], can, listed, errDamaged)
 		}
 		snap.Purges[r.id] = at
@@ -198,9 +198,9 @@ func (c *conn) checkRoutes(*store.Snapshot) error {
 		FROM classes c FULL JOIN (SELECT DISTINCT class FROM runs) r ON r.class = c.id
 		WHERE c.id IS NULL OR r.class IS NULL`, func(r row) error {
 		if r.ColumnIsNull(0) {
-			return fmt.Errorf("a run has the route number %d, which is not there: %w", r.ColumnInt64(2), errDamaged)
+			return fmt.Errorf("a run has route number %d, which does not exist: %w", r.ColumnInt64(2), errDamaged)
 		}
-		return fmt.Errorf("workflow %q on queue %q has no runs and is not forgotten: %w", r.ColumnText(1), r.ColumnText(0), errDamaged)
+		return fmt.Errorf("workflow %q on queue %q has no runs, but was not removed: %w", r.ColumnText(1), r.ColumnText(0), errDamaged)
 	})
 }
 

@@ -215,7 +215,7 @@ func (c *conn) hasSession(ctx context.Context, identity string) (bool, error) {
 func checkPath(path string) (string, error) {
 	switch {
 	case path == "" || strings.Contains(path, ":memory:") || strings.Contains(path, "mode=memory"):
-		return "", fmt.Errorf("%q is a database in memory, which nothing would outlive: use memstore, or give the path of a file", path)
+		return "", fmt.Errorf("%q is a database in memory, which is lost with the process: use memstore, or give the path of a file", path)
 	case strings.Contains(path, "://"):
 		return "", errors.New("this is a URL, which is not shown, as it may hold a password: give the plain path of a file")
 	case strings.HasPrefix(path, "file:") || strings.HasPrefix(path, "sqlite:"):
@@ -365,8 +365,8 @@ func (e *ReplacedError) Error() string {
 	if e.Gone {
 		what = "was deleted or moved"
 	}
-	return fmt.Sprintf("%s %s while the store had it open: nothing that is written is kept: "+
-		"put the file back, or stop all processes that use it and start them again; copy a store with VACUUM INTO", e.Path, what)
+	return fmt.Sprintf("%s %s while the store had it open: writes are lost: "+
+		"restore the file, or stop all processes that use it and start them again; copy a store with VACUUM INTO", e.Path, what)
 }
 
 // Permanent returns true, because repeating the request does not help.

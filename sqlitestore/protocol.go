@@ -303,7 +303,7 @@ func (t *tx) Active(workflowID string) (*run, error) {
 	}
 	r, err := t.runByKey(w.active)
 	if err == nil && r == nil {
-		err = fmt.Errorf("workflow id %q has an active run that is not there: %w", workflowID, errDamaged)
+		err = fmt.Errorf("workflow id %q has an active run that does not exist: %w", workflowID, errDamaged)
 	}
 	return r, err
 }

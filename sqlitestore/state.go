@@ -70,7 +70,7 @@ func (e *partitionState) readPages(c *conn) error {
 	damaged := func(what string) {
 		e.defects = append(e.defects, store.Defect{
 			Invariant: 16, What: "the file is damaged: " + what,
-			Explain: "what is stored on that page cannot be read, and what belongs there not be written",
+			Explain: "the data of that page can neither be read nor written",
 		})
 	}
 	err := c.QueryOnce(`PRAGMA quick_check(10)`, func(r row) error {
@@ -98,7 +98,7 @@ func (e *partitionState) readDamage(ctx context.Context, damage error) error {
 	for _, run := range slices.Sorted(maps.Values(lost)) {
 		e.defects = append(e.defects, store.Defect{
 			Invariant: 16, What: fmt.Sprintf("the row of run %s cannot be read", run),
-			Explain: fmt.Sprintf("a page of the file is damaged: the run does not go on, and nothing else of the file is checked or repaired: %v", damage),
+			Explain: fmt.Sprintf("a page of the file is damaged: the run does not continue, and the rest of the file is neither checked nor repaired: %v", damage),
 		})
 	}
 	return nil
@@ -125,7 +125,7 @@ func (e *partitionState) readRuns(c *conn) error {
 			return err
 		}
 		if len(r.Inbox) != one.inbox {
-			e.found(10, r.Run, fmt.Sprintf("its inbox holds %d items and counts %d", len(r.Inbox), one.inbox), "it reads too few, or waits for what is not there")
+			e.found(10, r.Run, fmt.Sprintf("its inbox holds %d items and counts %d", len(r.Inbox), one.inbox), "it reads too few items, or waits for items that do not exist")
 		}
 		e.snap.Runs[r.Run] = r
 	}
@@ -164,7 +164,7 @@ func (e *partitionState) readTags(c *conn) error {
 	})
 	for _, id := range slices.Sorted(maps.Keys(e.snap.Runs)) {
 		if tags := e.snap.Runs[id].Tags; !maps.Equal(tags, rows[id]) {
-			e.found(4, id, fmt.Sprintf("it is searched for by the tags %v, and has %v", rows[id], tags), "it is not found by its tags")
+			e.found(4, id, fmt.Sprintf("it is listed under the tags %v, but has %v", rows[id], tags), "it is not found by its tags")
 		}
 	}
 	return err
@@ -181,7 +181,7 @@ func (e *partitionState) readPurges(c *conn) error {
 		return err
 	}
 	return c.query(`SELECT id FROM runs WHERE place = +? AND purge IS NOT NULL AND NOT (`+unneeded+`)`, func(r row) error {
-		e.found(8, db.UnpackRun(r, 0), "it is to be purged, and something holds it back", "it is forgotten too early")
+		e.found(8, db.UnpackRun(r, 0), "it is due to be purged, although it is still needed", "it is purged too early")
 		return nil
 	}, int(store.StateEnded))
 }
@@ -224,8 +224,8 @@ var repairs = []repair{
 		repair: `INSERT INTO counters SELECT 1, max(coalesce((SELECT max(ord) FROM runs), 0), coalesce((SELECT max(seq) FROM inbox), 0)),
 			coalesce((SELECT max(renewed) FROM sessions), 0), 0 WHERE true
 			ON CONFLICT (id) DO UPDATE SET seq = max(seq, excluded.seq)`,
-		what: "the counter of what comes first is behind what it has counted, or missing", explain: "what comes later is taken first, or replaces what is there",
-		repairing: "set it to what it has counted",
+		what: "the counter of the order is below the numbers that it has assigned, or missing", explain: "later entries are taken first, or replace existing ones",
+		repairing: "set it to the highest assigned number",
 	},
 	{
 		invariant: 16,
@@ -237,14 +237,14 @@ var repairs = []repair{
 		invariant: 22,
 		count:     `SELECT count(*) FROM runs WHERE child <> (parent IS NOT NULL)`,
 		repair:    `UPDATE runs SET child = parent IS NOT NULL WHERE child <> (parent IS NOT NULL)`,
-		what:      "%d runs are not noted as they have a parent or none", explain: "lists and counts of runs without a parent have others", repairing: "note it again",
+		what:      "%d runs are marked wrongly as having a parent or none", explain: "lists and counts of runs without a parent are wrong", repairing: "set the mark again",
 	},
 	{
 		invariant: 22,
 		count: `SELECT count(*) FROM (SELECT class, child, status, sum(n) FROM (SELECT class, child, status, n FROM tallies UNION ALL
 			SELECT class, child, status, -1 FROM runs WHERE hidden = 0 AND status IN ` + terminal + `) GROUP BY 1, 2, 3 HAVING sum(n) <> 0)`,
 		do:   (*tx).rebuildTallies,
-		what: "%d counts of runs are not as there are runs", explain: "counts say another number than lists", repairing: "count them again",
+		what: "%d counts of runs differ from the runs", explain: "counts differ from lists", repairing: "count them again",
 	},
 	{
 		invariant: 22,
@@ -257,24 +257,24 @@ var repairs = []repair{
 		count:     `SELECT count(DISTINCT failure_group) FROM runs WHERE failure_group IS NOT NULL AND failure_group NOT IN (SELECT name FROM failure_groups)`,
 		repair: `INSERT INTO failure_groups SELECT failure_group, '', '', '', '', min(created), max(created), count(*) FROM runs
 			WHERE failure_group IS NOT NULL AND failure_group NOT IN (SELECT name FROM failure_groups) GROUP BY failure_group`,
-		what: "%d failure groups have runs, and no record", explain: "they are not listed", repairing: "list them, without what they are about",
+		what: "%d failure groups have runs, but no record", explain: "they are not listed", repairing: "list them without their descriptions",
 	},
 	{
 		invariant: 19, find: countWrongLimits, do: (*tx).rebuildLimits,
-		what: "%d permits, counts of limits or lines are not as the runs say", explain: "limits let too many begin or too few, or runs wait for ever",
-		repairing: "make them again from the runs",
+		what: "%d permits, counts of limits or limiter queues differ from the runs", explain: "limits admit too many runs or too few, or runs wait for ever",
+		repairing: "rebuild them from the runs",
 	},
 	{
 		invariant: 9,
 		count:     `SELECT count(*) FROM workflow_ids WHERE active NOT IN (SELECT key FROM runs)`,
 		repair:    `UPDATE workflow_ids SET active = NULL WHERE active NOT IN (SELECT key FROM runs)`,
-		what:      "%d workflow ids have an active run that does not exist", explain: "they cannot be started", repairing: "make them forget it",
+		what:      "%d workflow ids have an active run that does not exist", explain: "they cannot be started", repairing: "remove it from them",
 	},
 	{
 		invariant: 9,
 		count:     `SELECT count(*) FROM workflow_ids WHERE last NOT IN (SELECT key FROM runs)`,
 		repair:    `UPDATE workflow_ids SET last = NULL WHERE last NOT IN (SELECT key FROM runs)`,
-		what:      "%d workflow ids have a last run that does not exist", explain: "starts are answered wrongly", repairing: "make them forget it",
+		what:      "%d workflow ids have a last run that does not exist", explain: "starts return the wrong run", repairing: "remove it from them",
 	},
 	{
 		invariant: 16,
@@ -286,7 +286,7 @@ var repairs = []repair{
 		invariant: 11,
 		count:     `SELECT count(*) FROM runs WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
 		repair:    `UPDATE runs SET tip = (` + lastOfChain + `) WHERE tip IS NOT (` + lastOfChain + `) AND ((` + lastOfChain + `) IS NOT NULL OR tip IN (SELECT id FROM runs))`,
-		what:      "%d chains do not know their last run", explain: "items for them go astray", repairing: "look for it again",
+		what:      "%d chains have no record of their last run", explain: "items for them go astray", repairing: "find it again",
 	},
 	brokenStreams, strayOf("chunks", "chunks of streams"), strayOf("writers", "writers of streams"),
 	stray("inbox", "items in inboxes"), stray("notes", "step data"), stray("tags", "tags"), stray("audit", "entries in audit trails"),
@@ -305,11 +305,11 @@ var repairs = []repair{
 		invariant: 12,
 		count:     `SELECT count(*) FROM outbox WHERE (phase = 1) <> (due = 0) OR due < 0`,
 		repair:    fmt.Sprintf(`UPDATE outbox SET due = CASE phase WHEN 1 THEN 0 ELSE since + %d END WHERE (phase = 1) <> (due = 0) OR due < 0`, store.Horizon.Milliseconds()),
-		what:      "%d records of the outbox are due at a wrong time", explain: "what runs have begun is done at the wrong time, or never", repairing: "write it again",
+		what:      "%d records of the outbox are due at a wrong time", explain: "operations that runs have begun are performed at the wrong time, or never", repairing: "write it again",
 	},
 	{
 		invariant: 16, count: `SELECT count(*) FROM frames WHERE run NOT IN (SELECT key FROM runs)`,
-		what: "%d frames of logs belong to no run", explain: "the rows of their runs are lost, and with them the ids: bring them back from a backup",
+		what: "%d frames of logs belong to no run", explain: "the rows of their runs are lost, and with them the ids: restore them from a backup",
 	},
 }
 
@@ -408,7 +408,7 @@ const selectBroken = `SELECT s.id FROM streams s
 // continues after its recorded last chunk.
 var brokenStreams = repair{
 	invariant: 18, count: `SELECT count(*) FROM (` + selectBroken + `)`,
-	what: "%d streams have other chunks than they count", explain: "readers miss chunks, or wait for some that exist",
+	what: "%d streams count chunks that differ from the stored ones", explain: "readers miss chunks, or wait for some that exist",
 	repairing: "keep the chunks after the last gap, and count them", do: (*tx).repairStreams,
 }
 
@@ -441,6 +441,6 @@ func strayOf(table, what string) repair {
 	const where = ` WHERE stream NOT IN (SELECT id FROM streams)`
 	return repair{
 		invariant: 16, count: `SELECT count(*) FROM ` + table + where, repair: `DELETE FROM ` + table + where,
-		what: "%d " + what + " belong to none that is known", explain: leftover, repairing: "remove them",
+		what: "%d " + what + " belong to no known stream", explain: leftover, repairing: "remove them",
 	}
 }

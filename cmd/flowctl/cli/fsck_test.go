@@ -144,7 +144,7 @@ func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 	s.damage(`INSERT INTO entries VALUES ('journal', '`+id+`', CAST('{"p":"ada' AS BLOB))`, `INSERT INTO entries VALUES ('catalog', 'shop.other', CAST('[]' AS BLOB))`)
 	g := s.flowctl("fsck", "-o", "wide")
 	for _, want := range []string{
-		`journal has "{\"p\":\"ada" under "` + id + `", which is no entry`, "it is not shown", "remove it", `catalog has "[]" under "shop.other"`,
+		`journal has "{\"p\":\"ada" under "` + id + `", which is not an entry`, "it is not shown", "remove it", `catalog has "[]" under "shop.other"`,
 	} {
 		if !strings.Contains(g.stdout, want) {
 			t.Errorf("want %q in\n%s", want, g.stdout)

@@ -90,7 +90,7 @@ func TestOPS1_FlowctlSaysThatANewerReleaseHasWrittenALog(t *testing.T) {
 				t.Errorf("fsck: %+v", f)
 			}
 		}
-		s.wants(7, []string{"1 ", run, "remains", "its log is not damaged: a newer release wrote it; repair with that one"}, nil, "fsck")
+		s.wants(7, []string{"1 ", run, "remains", "its log is not damaged: a newer release wrote it; repair with that release"}, nil, "fsck")
 		s.wants(0, nil, nil, "send", run, "verdict", "true")
 		staff(t, st, started.ID(), workflow.StatusBlocked)
 		s.wants(4, []string{"blocked", "use a newer release of flowgen"}, newer, "show", run)

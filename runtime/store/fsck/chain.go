@@ -16,16 +16,16 @@ const settling = 2 * store.Horizon
 // checkContinued checks the part of invariant 11 that concerns one run.
 func (c *checker) checkContinued(r *store.RunState, h *history) {
 	if r.Next != h.state.Next {
-		c.find(11, r.Run, fmt.Sprintf("it is kept as continued by %q, the log has %q", r.Next, h.state.Next), "items for the chain go astray")
+		c.find(11, r.Run, fmt.Sprintf("its record names %q as the run that continues it, the log has %q", r.Next, h.state.Next), "items for the chain are delivered to the wrong run")
 	}
 	if first := h.state.Spec.ContinuedOf == ""; first != (r.Chain == r.Run) {
-		c.find(11, r.Run, fmt.Sprintf("it is kept in the chain of %q, the log continues %q", r.Chain, h.state.Spec.ContinuedOf), "items for the chain go astray")
+		c.find(11, r.Run, fmt.Sprintf("its record has the chain of %q, the log continues %q", r.Chain, h.state.Spec.ContinuedOf), "items for the chain are delivered to the wrong run")
 	}
 	if _, ok := c.Runs[r.Chain]; !ok {
-		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "what the chain has accepted may be accepted again")
+		c.find(11, r.Run, fmt.Sprintf("it is in the chain of %s, which does not exist", r.Chain), "an item that the chain has accepted may be accepted again")
 	}
 	if next := c.Runs[r.Next]; next != nil && next.Chain != r.Chain {
-		c.find(11, next.Run, fmt.Sprintf("it is kept in the chain of %s, and continues run %s of the chain of %s", next.Chain, r.Run, r.Chain), "items for the chain go astray")
+		c.find(11, next.Run, fmt.Sprintf("its record has the chain of %s, but it continues run %s of the chain of %s", next.Chain, r.Run, r.Chain), "items for the chain are delivered to the wrong run")
 	}
 }
 
@@ -46,7 +46,7 @@ func (c *checker) checkChains() {
 			}
 		}
 		if len(alive) > 1 {
-			c.lasting(11, alive[1], fmt.Sprintf("the chain of %s goes on in %d runs: %s", chain, len(alive), alive), "both do the same work")
+			c.lasting(11, alive[1], fmt.Sprintf("the chain of %s continues in %d runs: %s", chain, len(alive), alive), "both do the same work")
 		}
 	}
 }
@@ -58,10 +58,10 @@ func (c *checker) checkReceived(chain event.RunID, runs []*store.RunState) map[e
 		c.checkCarried(r)
 		for _, i := range c.logs[r.Run].items {
 			if _, ok := c.Seen[chain][i.id]; !ok && c.young(chain) {
-				c.find(10, r.Run, fmt.Sprintf("item %s is in its log, and not remembered as accepted", i.id), "sent again it would be accepted again")
+				c.find(10, r.Run, fmt.Sprintf("item %s is in its log, but not recorded as accepted", i.id), "if it is sent again, it is accepted again")
 			}
 			if received[i.id] && !i.carried {
-				c.lasting(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has seen it twice")
+				c.lasting(3, r.Run, fmt.Sprintf("item %s is received for the second time", i.id), "the code has received it twice")
 			}
 			received[i.id] = received[i.id] || !i.carried
 			logged[i.id] = true
@@ -92,11 +92,11 @@ func (c *checker) checkCarried(r *store.RunState) {
 			continue
 		}
 		if carried[i.id] {
-			c.find(3, r.Run, fmt.Sprintf("item %s was handed over twice", i.id), "the code sees it twice")
+			c.find(3, r.Run, fmt.Sprintf("item %s was carried over twice", i.id), "the code receives it twice")
 		}
 		carried[i.id] = true
 		if before != nil && before.whole && !known[i.id] {
-			c.find(3, r.Run, fmt.Sprintf("item %s was handed over, and is not in the log of the run before", i.id), "the code sees what was never accepted")
+			c.find(3, r.Run, fmt.Sprintf("item %s was carried over, but is not in the log of the previous run", i.id), "the code receives an item that was never accepted")
 		}
 	}
 }
@@ -105,14 +105,14 @@ func (c *checker) checkInbox(r *store.RunState, logged map[event.ItemID]bool) {
 	unread := map[event.ItemID]bool{}
 	for _, i := range r.Inbox {
 		if unread[i.ID] {
-			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox twice", i.ID), "the code will see it twice")
+			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox twice", i.ID), "the code will receive it twice")
 		}
 		unread[i.ID] = true
 		if logged[i.ID] {
-			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and in a log of its chain", i.ID), "the code will see it twice")
+			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and in a log of its chain", i.ID), "the code will receive it twice")
 		}
 		if _, ok := c.Seen[r.Chain][i.ID]; !ok && c.young(r.Chain) {
-			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, and not remembered as accepted", i.ID), "sent again it would be accepted again")
+			c.find(10, r.Run, fmt.Sprintf("item %s is in its inbox, but not recorded as accepted", i.ID), "if it is sent again, it is accepted again")
 		}
 	}
 }

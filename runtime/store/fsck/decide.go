@@ -52,7 +52,7 @@ func decide(part *store.PartitionState, entries store.Entries, opts *Options) (*
 	fixes = append(fixes, d.entryFixes(entries)...)
 	d.nowhere = slices.DeleteFunc(d.nowhere, func(f Finding) bool { return answered(fixes, f) })
 	if len(d.nowhere) > 0 {
-		fixes = append(fixes, Fix{Findings: d.nowhere, Why: "there is nothing from which to repair it"})
+		fixes = append(fixes, Fix{Findings: d.nowhere, Why: "no data remains from which to repair it"})
 	}
 	return d, fixes
 }
@@ -149,7 +149,7 @@ func (d *decider) forget(id event.RunID, part *store.PartitionState) Fix {
 		fix.Why = "its sender is lost, and it may not have been delivered yet: restore its sender from a backup"
 		return fix
 	}
-	fix.Action = "remove everything that is kept under its id"
+	fix.Action = "remove all data stored under its id"
 	bind(&fix, part, m)
 	return fix
 }
@@ -164,7 +164,7 @@ func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 	case len(fix.Findings) == 0 && !moves:
 		return fix, m
 	case d.logs[r.Run].newer:
-		fix.Why = "its log is not damaged: a newer release wrote it; repair with that one"
+		fix.Why = "its log is not damaged: a newer release wrote it; repair with that release"
 		return fix, m
 	case d.unknown(r):
 		fix.Why = "neither its log nor its metadata identifies it"
@@ -172,14 +172,14 @@ func (d *decider) run(r *store.RunState) (Fix, *store.Rebuild) {
 	case d.damaged(r):
 		if acts, fix.Why = d.block(m, r); m.Record == nil && moves {
 			d.keep(m, r)
-			m.Reasons, acts = []store.Reason{store.ReasonWrongRecord}, []string{"keep it, and let its workflow id lead to it"}
+			m.Reasons, acts = []store.Reason{store.ReasonWrongRecord}, []string{"keep it, and set it as the run of its workflow id"}
 		}
 	case moves || slices.ContainsFunc(found, repairable):
 		d.rebuild(m, r)
 		m.Reasons = []store.Reason{d.reason(r, d.logs[r.Run], m.Record)}
 		acts = []string{describe(r, m.Record)}
 	default:
-		fix.Why = "it stands in a log, which nothing may change; the run goes on"
+		fix.Why = "it is recorded in a log, and logs are never changed; the run continues"
 	}
 	if len(linked) > 0 {
 		reason, why := d.resend(m, d.logs[r.Run])
@@ -225,21 +225,21 @@ func lost(r *store.RunState) bool { return r.QueueState == 0 && r.N == 0 && r.La
 // block adds to m that a run with a damaged log is blocked. The run loses its owner, because the
 // owner relies on lost data.
 func (d *decider) block(m *store.Rebuild, r *store.RunState) (acts []string, why string) {
-	const hint = "bring its log back from a backup, or start it again"
+	const hint = "restore its log from a backup, or start it again"
 	switch {
 	case r.QueueState == store.StateEnded:
 		return nil, "its log is damaged, and it has ended: it is kept until it is purged"
 	case r.QueueState == store.StateBlocked:
 		return nil, "its log is damaged, and it is blocked: " + hint
 	case r.QueueState == store.StateQueued:
-		return nil, "its log is damaged, and it waits in a limiter queue: it is blocked once it is first"
+		return nil, "its log is damaged, and it waits in a limiter queue: it is blocked when it is first"
 	case lost(r):
 		d.rebuild(m, r)
 	default:
 		d.keep(m, r)
 	}
 	if m.Reasons = []store.Reason{store.ReasonDamagedLog}; m.Record.QueueState == store.StateQueued {
-		return []string{"line it up: its log is damaged, and it is blocked when its turn comes; " + hint}, ""
+		return []string{"queue it: its log is damaged, and it is blocked when it is first; " + hint}, ""
 	}
 	m.Record.QueueState, m.Record.Status = store.StateBlocked, event.StatusBlocked
 	m.StepData = map[string][]byte{blockedKey: []byte(d.about[r.Run][0].String() + ": " + hint)}
@@ -270,9 +270,9 @@ const blockedKey = "flowgen.blocked"
 
 // describe returns a description of the repair of a run.
 func describe(r *store.RunState, to *store.Record) string {
-	what := "write it again from its log"
+	what := "rewrite it from its log"
 	if lost(r) {
-		what = "make its record from its log"
+		what = "rebuild its record from its log"
 	}
 	switch to.QueueState {
 	case store.StateReady:
@@ -285,7 +285,7 @@ func describe(r *store.RunState, to *store.Record) string {
 	case store.StateBlocked:
 		what += ", and leave it blocked"
 	case store.StateQueued:
-		what += fmt.Sprintf(", and line it up for workflow id %q", to.WorkflowID)
+		what += fmt.Sprintf(", and queue it for workflow id %q", to.WorkflowID)
 	case store.StateEnded:
 		what += ", and end it as " + string(to.Status)
 	}

@@ -20,7 +20,7 @@ func (c *checker) checkEntries() {
 			c.findings = append(c.findings, damaged(&e))
 		case c.cfg.partial: // for one partition, the store reports the following defects
 		case order == 0:
-			c.find(24, "", fmt.Sprintf("entry %.60q of %s is there twice", e.Key, e.Space), "it is shown twice, with two values")
+			c.find(24, "", fmt.Sprintf("entry %.60q of %s exists twice", e.Key, e.Space), "it is shown twice, with two values")
 		case order < 0:
 			c.find(24, "", fmt.Sprintf("entry %.60q of %s comes after %.60q", e.Key, e.Space, before.Key), "it is out of order")
 		}
@@ -30,7 +30,7 @@ func (c *checker) checkEntries() {
 
 // damaged returns the finding about an entry that cannot be read.
 func damaged(e *store.Entry) Finding {
-	return Finding{Invariant: 24, What: fmt.Sprintf("%s has %.60q under %.60q, which is no entry", cmp.Or(e.Space, "no space"), e.Value, e.Key), Explain: "it is not shown"}
+	return Finding{Invariant: 24, What: fmt.Sprintf("%s has %.60q under %.60q, which is not an entry", cmp.Or(e.Space, "no space"), e.Value, e.Key), Explain: "it is not shown"}
 }
 
 // entryFixes returns a fix for each entry that cannot be read. A fix removes the entry, because

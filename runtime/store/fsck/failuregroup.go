@@ -56,7 +56,7 @@ func (c *checker) checkFailureGroups() {
 			want, times = []string{r.Group}, 1
 		}
 		if !slices.Equal(in[r.Run], want) {
-			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and found in those of %q", r.Group, in[r.Run]), "lists of the groups have others than there are")
+			c.find(23, r.Run, fmt.Sprintf("it is in group %q, but is listed in %q", r.Group, in[r.Run]), "lists of the groups contain wrong runs")
 		}
 		if failing[r.Run] != times {
 			c.find(23, r.Run, fmt.Sprintf("it is in group %q, and %d times in the list of all runs in failure groups", r.Group, failing[r.Run]), "lists of runs in failure groups are wrong")
@@ -105,7 +105,7 @@ func (c *checker) checkLabels() {
 		}
 		slices.Sort(want)
 		if got := slices.Sorted(slices.Values(c.Labels[r.Run])); !slices.Equal(got, want) {
-			c.find(25, r.Run, fmt.Sprintf("it has %q, deleted: %v, and is found by %q", r.Labels(), r.Hidden, got), "lists by workflow id or tag have others than there are")
+			c.find(25, r.Run, fmt.Sprintf("it has %q, deleted: %v, but is listed under %q", r.Labels(), r.Hidden, got), "lists by workflow id or tag contain wrong runs")
 		}
 	}
 }

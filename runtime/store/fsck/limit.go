@@ -26,9 +26,9 @@ func (c *checker) checkPermits() {
 		kept := r.Whole && r.QueueState != store.StateEnded
 		switch {
 		case r.Permits && r.QueueState != store.StateOwned && !kept:
-			c.find(19, r.Run, fmt.Sprintf("it is %s, and has permits", r.QueueState), "others wait for them in vain")
+			c.find(19, r.Run, fmt.Sprintf("it is %s, and has permits", r.QueueState), "other runs never get them")
 		case !r.Permits && r.QueueState == store.StateOwned && !r.LeftQueue:
-			c.find(19, r.Run, "it is owned without its permits", "more is under way than its limits allow")
+			c.find(19, r.Run, "it is owned without its permits", "more runs are in progress than its limits allow")
 		}
 		for _, u := range r.Uses {
 			switch {
@@ -50,8 +50,8 @@ func (c *checker) checkPermits() {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(known), compareLimits) {
 		if l := c.Limits[id]; l.Held != held[id] || l.Waits != waits[id] {
-			c.find(19, "", fmt.Sprintf("of limit %s %d are counted as held and %d as waited for, the runs say %d and %d", id, l.Held, l.Waits, held[id], waits[id]),
-				"the limit lets too many begin, or too few")
+			c.find(19, "", fmt.Sprintf("limit %s counts a weight of %d as held and %d as waiting, its runs have %d and %d", id, l.Held, l.Waits, held[id], waits[id]),
+				"the limit admits too many runs, or too few")
 		}
 	}
 	c.checkAway(known)
@@ -72,7 +72,7 @@ func (c *checker) checkAway(known map[store.LimitID]bool) {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(known), compareLimits) {
 		if l := c.Limits[id]; l.Away != away[id] {
-			c.find(19, "", fmt.Sprintf("of limit %s %d are counted as waiting for another limit first, the lines say %d", id, l.Away, away[id]),
+			c.find(19, "", fmt.Sprintf("limit %s counts a weight of %d as waiting for another limit first, the limiter queues have %d", id, l.Away, away[id]),
 				"the limit refuses starts that it should accept, or accepts too many")
 		}
 	}
@@ -90,8 +90,8 @@ func (c *checker) checkFairKeys() {
 	maps.Copy(all, c.FairKeys)
 	for _, id := range slices.SortedFunc(maps.Keys(all), compareFairKeys) {
 		if c.FairKeys[id] != runs[id] {
-			c.find(19, "", fmt.Sprintf("the flow of workflow %s on queue %s with priority %d counts %d runs, and has %d", id.Route.Workflow, id.Route.Queue, id.Priority, c.FairKeys[id], runs[id]),
-				"fair keys get other shares than they should")
+			c.find(19, "", fmt.Sprintf("fairness keys of workflow %s on queue %s with priority %d count %d runs, but have %d", id.Route.Workflow, id.Route.Queue, id.Priority, c.FairKeys[id], runs[id]),
+				"fairness keys get wrong shares")
 		}
 	}
 }
@@ -119,20 +119,20 @@ func (c *checker) checkWaiting() {
 			switch {
 			case r == nil: // checkOrphans reports the missing run
 			case !r.Waits():
-				c.find(20, run, fmt.Sprintf("it is %s, and in a line for permits", r.QueueState), "it could be claimed")
+				c.find(20, run, fmt.Sprintf("it is %s, but in a limiter queue", r.QueueState), "it could be claimed")
 			case r.Route != l.Route || !slices.Equal(r.Uses, l.Uses):
-				c.find(20, run, "it is in a line for permits that are not its own", "it is claimed too early, too late, or by a worker that does not know it")
+				c.find(20, run, "it is in a limiter queue for permits that it does not use", "it is claimed too early, too late, or by a worker that cannot execute it")
 			case n > 0 && c.Runs[l.Runs[n-1]] != nil && r.Priority > c.Runs[l.Runs[n-1]].Priority:
 				c.find(20, run, fmt.Sprintf("it has priority %d and comes after run %s", r.Priority, l.Runs[n-1]), "it is claimed too late")
 			}
 		}
 		if len(l.Runs) > 0 && l.Closed && c.mayGo(i) {
-			c.find(20, l.Runs[0], "claims leave out its limiter queue, although it may have its permits", "it waits for ever")
+			c.find(20, l.Runs[0], "claims skip its limiter queue, although its permits are available", "it waits for ever")
 		}
 	}
 	for r := range c.runs {
 		if n := in[r.Run]; r.Waits() && n != 1 {
-			c.find(20, r.Run, fmt.Sprintf("it waits for permits, and is in %d lines", n), "it is claimed never, or twice")
+			c.find(20, r.Run, fmt.Sprintf("it waits for permits, and is in %d limiter queues", n), "it is never claimed, or claimed twice")
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (c *checker) checkStands() {
 	for i := range c.Waiting {
 		l := &c.Waiting[i]
 		if at := c.countsAt(l, counts); l.Closed && l.Stands != at && len(l.Runs) > 0 {
-			c.find(20, l.Runs[0], fmt.Sprintf("its limiter queue counts at the limits %b of those that it uses, want %b", l.Stands, at), "it holds back others, or is passed by them")
+			c.find(20, l.Runs[0], fmt.Sprintf("its limiter queue counts at the limits %b of those that it uses, want %b", l.Stands, at), "it delays other runs, or other runs overtake it")
 		}
 		if l.Closed || l.Admitted {
 			for _, u := range l.At() {

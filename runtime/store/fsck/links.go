@@ -335,7 +335,7 @@ func (v view) begin(parent event.RunID, children []child) Fix {
 // tell returns the fix that notifies a parent of the end of a child.
 func (v view) tell(last *store.RunState, c child) Fix {
 	found := Finding{
-		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s does not know, and no record will tell", c.parent),
+		Invariant: 13, Run: last.Run, What: fmt.Sprintf("it has ended, its parent %s has not recorded this, and no record of the outbox will deliver it", c.parent),
 		Explain: "the parent waits for ever",
 	}
 	m := &store.Rebuild{}

@@ -67,11 +67,11 @@ func (c *checker) checkLog(r *store.RunState) *history {
 	}
 	h.whole = true
 	if r.N != uint64(len(r.Frames)) || r.Seq != before.Last() || r.Last != before.CommitID {
-		c.find(1, r.Run, fmt.Sprintf("it is said to end with frame %d (%s), event %d; its log ends with frame %d (%s), event %d",
+		c.find(1, r.Run, fmt.Sprintf("its record ends with frame %d (%s), event %d; its log ends with frame %d (%s), event %d",
 			r.N, r.Last, r.Seq, len(r.Frames), before.CommitID, before.Last()), "no commit can continue the log")
 	}
 	if r.Fence.Epoch < before.Epoch {
-		c.find(2, r.Run, fmt.Sprintf("its epoch is %d, that of its last frame %d", r.Fence.Epoch, before.Epoch), "an epoch would be given out twice")
+		c.find(2, r.Run, fmt.Sprintf("its epoch is %d, that of its last frame %d", r.Fence.Epoch, before.Epoch), "an epoch would be assigned twice")
 	}
 	if r.QueueState == store.StateOwned && r.Fence.Epoch == before.Epoch && r.Fence.Token != before.Token {
 		c.find(2, r.Run, fmt.Sprintf("its last frame has epoch %d, like its owner, and another token", before.Epoch), "two writers share an epoch")
@@ -91,7 +91,7 @@ func (c *checker) checkSequence(r *store.RunState, i int, before, f *event.Frame
 		return false
 	}
 	if f.First() != last+1 {
-		c.lasting(1, r.Run, fmt.Sprintf("frame %d begins with event %d, but the log ended at %d", i+1, f.First(), last), "events are missing or there twice")
+		c.lasting(1, r.Run, fmt.Sprintf("frame %d begins with event %d, but the log ended at %d", i+1, f.First(), last), "events are missing or duplicated")
 		return false
 	}
 	return true

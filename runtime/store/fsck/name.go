@@ -20,11 +20,11 @@ func (c *checker) checkNames() {
 	}
 	for _, wid := range slices.Sorted(maps.Keys(c.Lines)) {
 		if _, ok := c.Active[wid]; !ok && len(c.Lines[wid]) > 0 {
-			c.find(9, c.Lines[wid][0], fmt.Sprintf("it heads the line of workflow id %q, which has no active run", wid), "it will never start")
+			c.find(9, c.Lines[wid][0], fmt.Sprintf("it is first in the queue of workflow id %q, which has no active run", wid), "it will never start")
 		}
 		for _, run := range c.Lines[wid] {
 			if r := c.Runs[run]; r != nil && r.WorkflowID != wid {
-				c.find(9, run, fmt.Sprintf("it stands in the line of workflow id %q, its own is %q", wid, r.WorkflowID), "it starts after a run of another workflow id")
+				c.find(9, run, fmt.Sprintf("it is in the queue of workflow id %q, its own is %q", wid, r.WorkflowID), "it starts after a run of another workflow id")
 			}
 		}
 	}
@@ -41,13 +41,13 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 	switch {
 	case r == nil: // checkOrphans reports the missing run
 	case r.WorkflowID != wid:
-		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, its own is %q", what, wid, r.WorkflowID), "the workflow id leads to a stranger")
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, its own is %q", what, wid, r.WorkflowID), "the workflow id refers to an unrelated run")
 	case r.Next != "" && ended:
-		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and has continued", what, wid), "starts of the workflow id are answered with a run whose work goes on")
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and has continued", what, wid), "starts of the workflow id return a run that another one continues")
 	case r.Hidden && ended:
-		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and was deleted", what, wid), "starts of the workflow id are answered with a run that does not exist")
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and was deleted", what, wid), "starts of the workflow id return a run that does not exist")
 	case (r.QueueState == store.StateEnded) != ended:
-		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and is %s", what, wid, r.QueueState), "starts of the workflow id are answered wrongly")
+		c.find(9, run, fmt.Sprintf("it is the %s run of workflow id %q, and is %s", what, wid, r.QueueState), "starts of the workflow id return the wrong run")
 	}
 }
 
@@ -55,7 +55,7 @@ func (c *checker) checkNamed(what, wid string, run event.RunID, ended bool) {
 func (c *checker) checkNameOf(r *store.RunState) {
 	lines := c.linesOf[r.Run]
 	if queued := r.QueueState == store.StateQueued; queued != (len(lines) == 1) {
-		c.find(9, r.Run, fmt.Sprintf("it is %s, and stands in the lines of %q", r.QueueState, lines), "it starts never, twice, or too early")
+		c.find(9, r.Run, fmt.Sprintf("it is %s, but in the queues of %q", r.QueueState, lines), "it never starts, or starts twice or too early")
 		return
 	}
 	if r.WorkflowID != "" && c.Active[r.WorkflowID] != r.Run && len(lines) == 0 {
@@ -71,11 +71,11 @@ func (c *checker) checkCollecting() {
 		r := c.Runs[id]
 		switch {
 		case r == nil:
-			c.find(21, "", fmt.Sprintf("starts of key %q look for run %s, which does not exist", key, id), "they would join nothing")
+			c.find(21, "", fmt.Sprintf("starts of key %q refer to run %s, which does not exist", key, id), "they would join no run")
 		case r.QueueState != store.StateParked && r.QueueState != store.StateReady || r.Fence.Epoch != 0:
-			c.find(21, id, fmt.Sprintf("it collects the starts of key %q, and is %s in epoch %d", key, r.QueueState, r.Fence.Epoch), "what joins it may be lost")
+			c.find(21, id, fmt.Sprintf("it collects the starts of key %q, and is %s in epoch %d", key, r.QueueState, r.Fence.Epoch), "starts that join it may be lost")
 		case len(r.Inbox) == 0:
-			c.find(21, id, fmt.Sprintf("it collects the starts of key %q, and has none", key), "it has no input")
+			c.find(21, id, fmt.Sprintf("it collects the starts of key %q, but has none", key), "it has no input")
 		}
 	}
 }

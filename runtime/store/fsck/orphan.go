@@ -10,10 +10,10 @@ import (
 
 // checkOrphans checks invariant 16: it reports data of runs that do not exist.
 func (c *checker) checkOrphans() {
-	const explain = "it is never cleaned up, and may be given to a worker"
+	const explain = "it is never cleaned up, and may be assigned to a worker"
 	for _, id := range slices.Sorted(maps.Keys(c.Runs)) {
 		if r := c.Runs[id]; r == nil || r.Run != id {
-			c.find(16, id, "what is kept under its id is not its own", "the run cannot be found")
+			c.find(16, id, "the data stored under its id is of another run", "the run cannot be found")
 		}
 	}
 	for _, m := range []struct {
@@ -22,12 +22,12 @@ func (c *checker) checkOrphans() {
 	}{
 		{"an entry among the ready runs", slices.Collect(maps.Keys(c.readyIn))},
 		{"an entry among the owned runs", slices.Collect(maps.Keys(c.ownedBy))},
-		{"an entry among the unread ones", slices.Collect(maps.Keys(c.unreadOf))},
-		{"an entry in a line for permits", c.waiting()},
-		{"an entry in a line", slices.Collect(maps.Keys(c.linesOf))},
+		{"an entry among the runs with unread items", slices.Collect(maps.Keys(c.unreadOf))},
+		{"an entry in a limiter queue", c.waiting()},
+		{"an entry in the queue of a workflow id", slices.Collect(maps.Keys(c.linesOf))},
 		{"a time at which it is to be purged", slices.Collect(maps.Keys(c.Purges))},
 		{"an entry in the list of failure groups", c.grouped()},
-		{"a place among those of a label", slices.Collect(maps.Keys(c.Labels))},
+		{"an entry in the list of a label", slices.Collect(maps.Keys(c.Labels))},
 		{"a timer", slices.Collect(maps.Keys(c.Timers))},
 		{"a workflow id that it is active for", slices.Collect(maps.Values(c.Active))},
 		{"a workflow id that it was the last for", slices.Collect(maps.Values(c.LastEnded))},
@@ -52,7 +52,7 @@ func (c *checker) checkOrphans() {
 	for _, chain := range slices.Sorted(maps.Keys(c.Kept)) {
 		for _, id := range c.Kept[chain] {
 			if _, ok := c.Seen[chain][id]; !ok {
-				c.find(16, chain, fmt.Sprintf("its chain remembers item %s until it is confirmed, and has not accepted it", id), explain)
+				c.find(16, chain, fmt.Sprintf("its chain keeps item %s until it is confirmed, but has not accepted it", id), explain)
 			}
 		}
 	}

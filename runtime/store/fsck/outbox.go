@@ -15,7 +15,7 @@ func (c *checker) checkOutbox() {
 	for _, from := range slices.Sorted(maps.Keys(c.records)) {
 		for _, id := range slices.Sorted(maps.Keys(c.records[from])) {
 			if n := c.records[from][id]; n > 1 {
-				c.find(12, from, fmt.Sprintf("its record %s is in the outbox %d times", id, n), "what it does is done twice, or out of order")
+				c.find(12, from, fmt.Sprintf("its record %s is in the outbox %d times", id, n), "its effect happens twice, or out of order")
 			}
 		}
 	}
@@ -28,7 +28,7 @@ func (c *checker) checkOutbox() {
 			continue
 		}
 		if o.To == "" {
-			c.find(12, o.From, fmt.Sprintf("its record %s does not say for whom it is", o.ID), "it is never delivered, and holds its sender back")
+			c.find(12, o.From, fmt.Sprintf("its record %s names no receiver", o.ID), "it is never delivered, and holds its sender back")
 		}
 		if err := effects.Check(&o); c.cfg.sends != nil && o.Phase != store.PhaseSettled && err != nil {
 			c.find(12, o.From, fmt.Sprintf("its record %s cannot be read: %v", o.ID, err), "it is never delivered, and holds its sender back")
@@ -38,7 +38,7 @@ func (c *checker) checkOutbox() {
 			continue // the cause may be in the unreadable part of the log
 		}
 		if _, ok := h.causes[o.ID]; !ok {
-			c.find(12, o.From, fmt.Sprintf("its record %s is in the outbox, and nothing in its log has caused it", o.ID), "something is done that the run does not know of")
+			c.find(12, o.From, fmt.Sprintf("its record %s is in the outbox, but no event of its log has caused it", o.ID), "an effect happens that the run has not recorded")
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (c *checker) checkCauses(r *store.RunState, h *history) {
 		if !c.missing(r.Run, h, id) {
 			continue
 		}
-		c.find(12, r.Run, fmt.Sprintf("its log has caused record %s, which is not in the outbox", id), "what it has begun is never done")
+		c.find(12, r.Run, fmt.Sprintf("its log has caused record %s, which is not in the outbox", id), "the operation that it has begun is never performed")
 	}
 }
 
@@ -106,7 +106,7 @@ type left struct {
 }
 
 func (l left) finding() Finding {
-	what := "item %s is remembered until it is confirmed, and is in no outbox"
+	what := "item %s is kept until it is confirmed, but is in no outbox"
 	if l.creates {
 		what = "record %s has created it, and is in no outbox"
 	}

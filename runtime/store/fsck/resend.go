@@ -89,7 +89,7 @@ func (d *decider) disown(m *store.Rebuild) {
 //
 // resend returns the reason for the audit trail, and an explanation if no repair is possible.
 func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why string) {
-	reason, why = store.ReasonWrongRecord, "it is there more than once, and what one of them does, the other one undoes"
+	reason, why = store.ReasonWrongRecord, "it exists more than once, and the copies contradict each other"
 	told := h.whole && !h.underived && !d.damaged(d.Runs[m.Run])
 	sends, records, write := slices.Clone(h.sends), map[event.ItemID]store.Outgoing{}, map[event.ItemID]bool{}
 	for _, o := range d.outboxOf(m.Run) {
@@ -104,7 +104,7 @@ func (d *decider) resend(m *store.Rebuild, h *history) (reason store.Reason, why
 			write[o.ID] = !sound(&o)
 			sends = append(sends, o.Send)
 		case newer(&o), h.newer:
-			why = "a newer release wrote it, or the log of its sender: repair with that one"
+			why = "a newer release wrote it, or the log of its sender: repair with that release"
 		default:
 			m.Remove, reason = append(m.Remove, o), store.ReasonLostRecord
 		}

@@ -14,7 +14,7 @@ import (
 func (c *checker) checkRecord(r *store.RunState, h *history) {
 	differs := func(what string, kept, logged any) {
 		if kept != logged {
-			c.find(4, r.Run, fmt.Sprintf("its %s is kept as %q, the log has %q", what, kept, logged), "it is found and routed wrongly")
+			c.find(4, r.Run, fmt.Sprintf("its record has %s %q, the log has %q", what, kept, logged), "searches and routing use the wrong value")
 		}
 	}
 	terminal := h.state.Run.Terminal()
@@ -39,10 +39,10 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 		differs("fair key", r.Fair, spec.Fair)
 	}
 	if spec.PermitSlot == 0 && len(spec.Uses) > 0 && len(r.Uses) == 0 {
-		c.find(4, r.Run, fmt.Sprintf("it is kept without limits, the log has the limits %v", spec.Uses), "it begins without permits")
+		c.find(4, r.Run, fmt.Sprintf("its record has no limits, the log has the limits %v", spec.Uses), "it begins without permits")
 	}
 	if !maps.Equal(r.Tags, spec.Tags) {
-		c.find(4, r.Run, fmt.Sprintf("its tags are kept as %v, the log has %v", r.Tags, spec.Tags), "it is not found by its tags")
+		c.find(4, r.Run, fmt.Sprintf("its record has tags %v, the log has %v", r.Tags, spec.Tags), "it is not found by its tags")
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *checker) checkQueueState(r *store.RunState) {
 		c.find(5, r.Run, fmt.Sprintf("it waits for permits, and is among the ready runs of %v", ready), "it would be claimed without them")
 	case r.Waits(): // checkWaiting checks this case
 	case r.QueueState == store.StateReady && (len(ready) != 1 || ready[0] != r.Route):
-		c.find(5, r.Run, fmt.Sprintf("it is ready in route %v, and among the ready runs of %v", r.Route, ready), "it is claimed never, twice, or by a worker that does not know it")
+		c.find(5, r.Run, fmt.Sprintf("it is ready in route %v, and among the ready runs of %v", r.Route, ready), "it is never claimed, claimed twice, or claimed by a worker that cannot execute it")
 	case r.QueueState != store.StateReady && len(ready) > 0:
 		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the ready runs of %v", r.QueueState, ready), "it could be claimed")
 	}
@@ -70,7 +70,7 @@ func (c *checker) checkQueueState(r *store.RunState) {
 	case r.QueueState == store.StateOwned && (len(owned) != 1 || owned[0] != r.Owner):
 		c.find(5, r.Run, fmt.Sprintf("it is owned by %q, and among the runs of %q", r.Owner, owned), "it may never be recovered")
 	case r.QueueState != store.StateOwned && len(owned) > 0:
-		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be taken from a queue state where no worker has it")
+		c.find(5, r.Run, fmt.Sprintf("it is %s, and among the runs of %q", r.QueueState, owned), "it could be recovered although no worker owns it")
 	}
 	if fenced := r.Owner != "" && r.Fence.Token != (event.Token{}); r.QueueState == store.StateOwned && !fenced {
 		c.find(5, r.Run, fmt.Sprintf("it is owned with owner %q and token %s", r.Owner, r.Fence.Token), "no worker can write to it")
@@ -104,7 +104,7 @@ func (c *checker) checkParked(r *store.RunState, h *history) {
 	case r.QueueState == store.StateEnded: // checkEnded checks this case
 	case r.QueueState != store.StateParked:
 		if timed || !r.Due.IsZero() {
-			c.find(7, r.Run, fmt.Sprintf("it is %s, and due at %v with timer %v", r.QueueState, r.Due, timer), "it would be made ready while others have it")
+			c.find(7, r.Run, fmt.Sprintf("it is %s, and due at %v with timer %v", r.QueueState, r.Due, timer), "it would be made ready in a wrong queue state")
 		}
 	case timed == r.Due.IsZero() || !timer.Equal(r.Due):
 		c.find(7, r.Run, fmt.Sprintf("it is due at %v, its timer fires at %v", r.Due, timer), "it is woken at a wrong time or never")
@@ -147,7 +147,7 @@ func (c *checker) checkEnded(r *store.RunState) {
 	purge, purged := c.Purges[r.Run]
 	if r.QueueState != store.StateEnded {
 		if purged {
-			c.find(8, r.Run, fmt.Sprintf("it is %s, and is due to be purged at %v", r.QueueState, purge), "it would be gone before its end")
+			c.find(8, r.Run, fmt.Sprintf("it is %s, and is due to be purged at %v", r.QueueState, purge), "it would be purged before its end")
 		}
 		if r.Hidden {
 			c.find(8, r.Run, fmt.Sprintf("it is %s, and was deleted", r.QueueState), "it continues, and cannot be found")
@@ -155,11 +155,11 @@ func (c *checker) checkEnded(r *store.RunState) {
 		return
 	}
 	if want := c.purgeTime(r); (purged || !c.heldBack(r)) && !purge.Equal(want) {
-		c.find(8, r.Run, fmt.Sprintf("it has ended, and is due to be purged at %v instead of %v", purge, want), "it is forgotten too early, or never")
+		c.find(8, r.Run, fmt.Sprintf("it has ended, and is due to be purged at %v instead of %v", purge, want), "it is purged too early, or never")
 	}
 	left := func(there bool, what string) {
 		if there {
-			c.find(8, r.Run, "it has ended and still has "+what, "it would be touched after its end")
+			c.find(8, r.Run, "it has ended and still has "+what, "it would be changed after its end")
 		}
 	}
 	_, timed := c.Timers[r.Run]
@@ -167,9 +167,9 @@ func (c *checker) checkEnded(r *store.RunState) {
 	left(len(c.readyIn[r.Run]) > 0, "an entry among the ready runs")
 	left(timed || !r.Due.IsZero(), "a due time or a timer")
 	left(len(c.ownedBy[r.Run]) > 0, "an entry among the owned runs")
-	left(len(c.unreadOf[r.Run]) > 0, "an entry among the unread ones")
+	left(len(c.unreadOf[r.Run]) > 0, "an entry among the runs with unread items")
 	left(r.Owner != "" || r.Fence.Token != (event.Token{}), "an owner or a token")
-	left(len(c.linesOf[r.Run]) > 0, "an entry in a line")
+	left(len(c.linesOf[r.Run]) > 0, "an entry in the queue of a workflow id")
 }
 
 // heldBack reports whether a reason holds back the purge of an ended run.

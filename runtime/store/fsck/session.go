@@ -34,7 +34,7 @@ func (c *checker) checkSessions() {
 			c.find(6, r.Run, fmt.Sprintf("its owner %q has no lease", r.Owner), "it is never recovered")
 		}
 		if len(r.Inbox) > 0 && !slices.Contains(c.unreadOf[r.Run], r.Owner) {
-			c.find(6, r.Run, fmt.Sprintf("it has %d unread items, and is not in the unread set of its owner", len(r.Inbox)), "its owner will not look")
+			c.find(6, r.Run, fmt.Sprintf("it has %d unread items, and is not in the unread set of its owner", len(r.Inbox)), "its owner does not read them")
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (c *checker) checkMail(id store.SessionID, run event.RunID) {
 			c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, which does not own it", id), "the session is notified of runs that it does not own")
 		}
 	case len(r.Inbox) == 0:
-		c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, and its inbox is empty", id), "the session looks for nothing")
+		c.find(6, run, fmt.Sprintf("it is in the unread set of session %s, and its inbox is empty", id), "the session reads an empty inbox")
 	}
 }
 
@@ -70,7 +70,7 @@ func (c *checker) checkWakes() {
 	}
 	for _, route := range slices.SortedFunc(maps.Keys(c.Ready), compareRoutes) {
 		if runs := c.Ready[route]; len(runs) > 0 && !c.Wakes[route] {
-			c.find(15, runs[0], fmt.Sprintf("route %v has ready runs, no wake, and no worker to have taken it", route), "a waiting worker is not notified of them")
+			c.find(15, runs[0], fmt.Sprintf("route %v has ready runs, but no wake-up, and no worker that could have received one", route), "a waiting worker is not notified of them")
 		}
 	}
 }

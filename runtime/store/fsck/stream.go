@@ -33,13 +33,13 @@ func broken(st store.StreamState) string {
 	for i, chunk := range st.Chunks {
 		switch {
 		case i == 0 && chunk.Index == 0:
-			return "it has a chunk 0, and they count from 1"
+			return "it has chunk 0, but the first chunk has number 1"
 		case i > 0 && chunk.Index != st.Chunks[i-1].Index+1:
 			return fmt.Sprintf("after chunk %d comes chunk %d", st.Chunks[i-1].Index, chunk.Index)
 		}
 	}
 	if n := len(st.Chunks); n > 0 && st.Chunks[n-1].Index != st.Last {
-		return fmt.Sprintf("its last chunk is %d, and counts as %d", st.Chunks[n-1].Index, st.Last)
+		return fmt.Sprintf("its last chunk is %d, but its record has %d", st.Chunks[n-1].Index, st.Last)
 	}
 	return ""
 }
