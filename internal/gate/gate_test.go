@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/gate"
 	"github.com/flowgen/flowgen/internal/generator"
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 )
@@ -79,6 +81,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strconv"
 	"time"
 
 	"example.com/user/a"
@@ -96,6 +99,10 @@ func own(ctx workflow.Context) error { return workflow.Sleep(ctx, time.Hour) }
 
 func main() {
 	ctx, stop := context.WithCancel(context.Background())
+	n, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		log.Fatal(err)
+	}
 	st, err := store.Open(ctx, os.Args[1])
 	if err != nil {
 		log.Fatal(err)
@@ -108,7 +115,7 @@ func main() {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	var requests []workflow.StartRequest[string]
-	for i := range 1000 {
+	for i := range n {
 		requests = append(requests, workflow.StartRequest[string]{Input: fmt.Sprintf("%c%d", "ab"[i%2], i)})
 	}
 	all, err := orders.Fulfil.StartMany(ctx, client, requests)
@@ -155,32 +162,38 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment proves that all runs that do not match
 // changed code are found. 500 of 1,002 open runs have executed the code that has changed. The
-// module is not modified.
+// module is not modified. In make test, there are fewer runs, the unchanged code of one package is
+// replayed on SQLite, and the changed code of all packages on Redis.
 func TestVER5_RunsOfAStoreThatDoNotFitAreFoundBeforeADeployment(t *testing.T) {
 	dir := module(t, files)
 	seed := filepath.Join(t.TempDir(), "seed")
 	command(t, dir, "go", "build", "-o", seed, "./seed")
 	urls := []string{"sqlite:" + filepath.Join(t.TempDir(), "runs.db"), redistest.Start(t).URL()}
+	runs := 1000 / depth.Stride(5)
 	for _, url := range urls {
-		command(t, dir, seed, url)
+		command(t, dir, seed, url, strconv.Itoa(runs))
 	}
-	if report := replay(t, gate.Config{Dir: dir, URL: urls[0]}); report.Replayed != 1002 || len(report.Misfits) != 0 {
+	same, want, changed := gate.Config{Dir: dir, URL: urls[0], Patterns: []string{"./orders"}}, runs, urls[1:]
+	if depth.Full() {
+		same.Patterns, want, changed = nil, runs+2, urls
+	}
+	if report := replay(t, same); report.Replayed != want || len(report.Misfits) != 0 {
 		t.Errorf("the same code: %+v", report)
 	}
 	usermodule.Write(t, dir, "orders/orders.go", strings.Replace(files["orders/orders.go"], `"big "+id`, `"BIG "+id`, 1))
 	before := command(t, dir, "find", ".")
-	for _, url := range urls {
+	for _, url := range changed {
 		save := filepath.Join(t.TempDir(), "saved")
 		report := replay(t, gate.Config{Dir: dir, URL: url, Save: save})
-		if report.Replayed != 1002 || len(report.Misfits) != 1 {
+		if report.Replayed != runs+2 || len(report.Misfits) != 1 {
 			t.Fatalf("other code: %+v", report)
 		}
 		g := report.Misfits[0]
-		if g.Workflow != "orders.fulfil" || g.Count != 500 || len(g.Runs) != 3 || !strings.Contains(g.Divergence, "orders.tell#1") || !strings.Contains(g.Divergence, "orders.go:") {
+		if g.Workflow != "orders.fulfil" || g.Count != runs/2 || len(g.Runs) != 3 || !strings.Contains(g.Divergence, "orders.tell#1") || !strings.Contains(g.Divergence, "orders.go:") {
 			t.Errorf("the misfits are %+v", g)
 		}
 		saved, err := filepath.Glob(filepath.Join(save, "orders.fulfil", "*.json"))
-		if err != nil || len(saved) != 500 {
+		if err != nil || len(saved) != runs/2 {
 			t.Errorf("%d histories were saved (%v)", len(saved), err)
 		}
 	}
