@@ -22,6 +22,7 @@ import (
 	"github.com/flowgen/flowgen/internal/load"
 	"github.com/flowgen/flowgen/internal/manifest"
 	"github.com/flowgen/flowgen/internal/model"
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"golang.org/x/tools/txtar"
 )
@@ -31,7 +32,8 @@ var (
 	only  = flag.String("only", "", "judge the changes of the matrix whose names begin so; several, joined by commas")
 )
 
-// sampled is the number of changes that are tested without -matrix.
+// sampled is the distance between the changes that make test-all tests without -matrix. make test
+// tests a third of them.
 const sampled = 12
 
 // change is a file of the matrix.
@@ -53,7 +55,7 @@ func TestVER4_TheRuntimeAgreesWithTheMatrix(t *testing.T) {
 	if !*whole {
 		chosen = nil
 		for i, c := range all {
-			if i%sampled == 0 && *only == "" || *only != "" && slices.ContainsFunc(strings.Split(*only, ","), func(begin string) bool { return strings.HasPrefix(c.name, begin) }) {
+			if i%(sampled*depth.Stride(3)) == 0 && *only == "" || *only != "" && slices.ContainsFunc(strings.Split(*only, ","), func(begin string) bool { return strings.HasPrefix(c.name, begin) }) {
 				chosen = append(chosen, c)
 			}
 		}
@@ -265,15 +267,16 @@ type verdict struct {
 	Full, Prefix string
 }
 
-// shares is the number of packages per side among which the changes are distributed. One package
-// per change would take minutes to compile.
-const shares = 3
+// perPackage is the number of changes for each package per side. One package per change would take
+// minutes to compile, and one for all would occupy one processor.
+const perPackage = 10
 
 // judged runs the runtime on all changes in one test binary and returns the verdicts.
 func judged(t *testing.T, dir string, chosen []change) map[string]verdict {
 	t.Helper()
 	var imports, list strings.Builder
-	for share := range min(shares, len(chosen)) {
+	shares := min(3, 1+len(chosen)/perPackage)
+	for share := range shares {
 		for _, side := range []string{"before", "after"} {
 			fmt.Fprintf(&imports, "\t%s%d \"example.com/user/judge/%s%d\"\n", side, share, side, share)
 		}
