@@ -74,7 +74,7 @@ var worked = map[string]string{
 
 func newWorkspace(t *testing.T) (dir string, cfg generator.Config) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = usermodule.Directory(t)
 	t.Setenv("GOWORK", "")
 	t.Setenv("FLOWGENCACHE", filepath.Join(dir, "cache"))
 	for file, text := range worked {
