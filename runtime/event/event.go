@@ -197,7 +197,7 @@ type Spec struct {
 	// execute one operation.
 	Debug bool
 	// Kept is the number of events at the start of the log that were copied unchanged from RerunOf.
-	// 0: only the creation was copied.
+	// It is 0 if only the creation was copied, or if the run is not a rerun.
 	Kept int
 	// Seed is the run whose random numbers the code receives, because this run has copied its
 	// events; empty: this run.

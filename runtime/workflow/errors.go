@@ -37,7 +37,7 @@ var (
 	// ErrStreamClosed means that the stream is closed and accepts no writes.
 	ErrStreamClosed = store.ErrStreamClosed
 	// ErrClaimLost means that the worker that executes a step has lost its claim of the run, or
-	// that the run does not wait for the step. In that case it is also the cause of the step's
+	// that the run does not wait for the step. In both cases it is also the cause of the step's
 	// context.
 	ErrClaimLost = errors.New("workflow: the claim of the run was lost")
 	// ErrHookNotFound means that no run has or had a hook with this token.
