@@ -54,7 +54,7 @@ func (s *Store) claimArgs(p *partition, c *store.Claim) (keys []string, args []a
 	}
 	switch {
 	case c.Hinted && s.waiterEstimate.any(c.Routes, s.names.codeOf):
-		args[hinted] = "crowd"
+		args[hinted] = "waiters"
 	case c.Hinted:
 		args[hinted] = "hint"
 	}

@@ -165,16 +165,16 @@ func checkParameters(u *url.URL, kind, written string) error {
 			case takes(name, ""):
 				return fmt.Errorf("parameter %s has a value that cannot be read", name)
 			default:
-				return fmt.Errorf("parameter %d of the URL is unknown", queueStateOf(name, written))
+				return fmt.Errorf("parameter %d of the URL is unknown", positionOf(name, written))
 			}
 		}
 	}
 	return nil
 }
 
-// queueStateOf returns the position of the parameter name in a query, counted from 1. The name may
+// positionOf returns the position of the parameter name in a query, counted from 1. The name may
 // be escaped in the query.
-func queueStateOf(name, query string) int {
+func positionOf(name, query string) int {
 	return 1 + slices.IndexFunc(strings.Split(query, "&"), func(pair string) bool {
 		key, _, _ := strings.Cut(pair, "=")
 		key, err := url.QueryUnescape(key)

@@ -196,3 +196,36 @@ func TestWait_ThatIsHintedLooksForNoWake(t *testing.T) {
 		t.Errorf("there were %d looks, want 1", n)
 	}
 }
+
+// TestREC5_AHintedClaimReportsATakenWakeIfManySessionsAreEstimated proves that a hinted claim
+// publishes the routes that it has emptied if the waiter estimate of its store is high. A node of a
+// cluster may have only one subscription, so the number of subscriptions is not sufficient.
+func TestREC5_AHintedClaimReportsATakenWakeIfManySessionsAreEstimated(t *testing.T) {
+	g := openGuarded(t)
+	session, code := g.session(), g.names.codeOf(guardedRoute)
+	for range 20 {
+		g.waiterEstimate.note([]string{code}, false)
+	}
+	listener := g.client.Subscribe(g.ctx, g.parts[0].hints())
+	defer listener.Close()
+	if _, err := listener.Receive(g.ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.start("")
+	claim := store.Claim{Session: session, Token: event.NewToken(), Routes: []store.Route{guardedRoute}, Max: 1, Hinted: true}
+	got, err := g.Claim(g.ctx, claim)
+	if g.check(err); len(got.Runs) != 1 {
+		t.Fatalf("claimed %d runs, want 1", len(got.Runs))
+	}
+	g.check(g.client.Publish(g.ctx, g.parts[0].hints(), "end").Err())
+	for {
+		message, err := listener.ReceiveMessage(g.ctx)
+		g.check(err)
+		switch message.Payload {
+		case "t" + code:
+			return
+		case "end":
+			t.Fatal("the claim has not reported the taken wake")
+		}
+	}
+}

@@ -10,7 +10,7 @@
 -- ARGV  1 now  2 session  3 token  4 maximum number of runs to claim  5 maximum number of runs to
 --       recover and of runs to make due  6 number of recoveries that make a run exempt  7 free
 --       capacity of the worker's local limits as JSON, [free, total] by name; or ''  8 'hint' if
---       the claim only follows a notification, 'crowd' if moreover many other sessions have
+--       the claim only follows a notification, 'waiters' if moreover many other sessions have
 --       received it, as far as the store knows; or ''  9 and on: the routes
 --
 -- Returns {'expired'}, {'taken', next due time} if another session has taken the notifications that
