@@ -67,11 +67,16 @@ type waitingStore struct {
 	owned   event.RunID
 }
 
+// openWaiting loads the scripts that the hook observes. Otherwise the first execution on a server
+// is refused and repeated, and the hook observes both attempts.
 func openWaiting(t *testing.T, client *redis.Client) *waitingStore {
 	t.Helper()
 	hook := &looks{}
 	client.AddHook(hook)
 	e := &waitingStore{guarded: openGuardedOn(t, client), looks: hook}
+	for _, s := range []*script{scriptProbe, scriptClaim} {
+		e.check(client.ScriptLoad(e.ctx, s.ready().text).Err())
+	}
 	e.session = e.guarded.session()
 	l, _ := e.own(e.session, "")
 	e.owned = l.Run
