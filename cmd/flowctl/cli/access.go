@@ -32,22 +32,22 @@ type access struct {
 }
 
 func (a *access) flags(f *pflag.FlagSet) {
-	f.StringVar(&a.tokens, "tokens", "", "file with the tokens that are known: a JSON array of what flowctl token prints")
-	f.StringVar(&a.jwt.Issuer, "jwt-issuer", "", "accept JSON Web Tokens of this issuer, as they have it in iss")
-	f.StringVar(&a.jwt.Audience, "jwt-audience", "", "for this audience, as they have it in aud")
-	f.StringVar(&a.jwt.JWKS, "jwt-jwks-url", "", "URL of the keys that sign them")
-	f.StringSliceVar(&a.jwt.Algorithms, "jwt-alg", nil, "algorithms that may sign them; none: RS256 and ES256")
-	f.StringVar(&a.jwt.RolesClaim, "jwt-roles-claim", "roles", "claim with the roles; realm_access.roles leads into an object")
-	f.StringToStringVar(&a.roles, "jwt-role", nil, "as oncall=operator: which role a value of that claim is; none: it is called as the role")
-	f.StringVar(&a.jwt.OwnerClaim, "jwt-owner-claim", "", "claim with the owner of the runs that they are limited to; empty: they are not")
-	f.StringSliceVar(&a.whole, "jwt-without-owner", nil, "roles whose tokens may lack that claim, and are limited to no owner, as operator,admin")
-	f.StringVar(&a.proxy.Header, "trust-proxy-header", "", "header in which a proxy names the caller, as X-Forwarded-User: believed from --trust-proxy-from only")
-	f.StringArrayVar(&a.proxyFrom, "trust-proxy-from", nil, "address of that proxy, or a prefix of some, as 10.0.0.0/24; may be given more than once")
-	f.StringVar(&a.proxyRole, "trust-proxy-role", string(admin.RoleViewer), fmt.Sprintf("role of those who come by it: one of %v", admin.Roles()))
-	f.StringVar(&a.proxy.RoleHeader, "trust-proxy-role-header", "", "header in which the proxy names the role; empty: none")
-	f.StringArrayVar(&a.origins, "cors-origin", nil, "let pages of this origin ask by tokens, as https://app.example.com; may be given more than once")
-	f.DurationVar(&a.sessionFor, "session-for", 12*time.Hour, "how long a login of a browser is good at most")
-	f.BoolVar(&a.secure, "secure-cookies", false, "browsers come by TLS, which a proxy has: their cookies are Secure")
+	f.StringVar(&a.tokens, "tokens", "", "file with the accepted tokens: a JSON array of the entries that flowctl token prints")
+	f.StringVar(&a.jwt.Issuer, "jwt-issuer", "", "accept JSON Web Tokens of this issuer (claim iss)")
+	f.StringVar(&a.jwt.Audience, "jwt-audience", "", "required audience of the tokens (claim aud)")
+	f.StringVar(&a.jwt.JWKS, "jwt-jwks-url", "", "URL of the key set that verifies the tokens")
+	f.StringSliceVar(&a.jwt.Algorithms, "jwt-alg", nil, "accepted signature algorithms; empty: RS256 and ES256")
+	f.StringVar(&a.jwt.RolesClaim, "jwt-roles-claim", "roles", "claim with the roles; a dot selects a field of an object, as in realm_access.roles")
+	f.StringToStringVar(&a.roles, "jwt-role", nil, "role for a value of that claim, such as oncall=operator; empty: the value is the name of the role")
+	f.StringVar(&a.jwt.OwnerClaim, "jwt-owner-claim", "", "claim with the owner; a token allows access only to the runs of its owner; empty: to all runs")
+	f.StringSliceVar(&a.whole, "jwt-without-owner", nil, "roles whose tokens may lack that claim and then allow access to all runs, such as operator,admin")
+	f.StringVar(&a.proxy.Header, "trust-proxy-header", "", "header in which a proxy passes the name of the caller, such as X-Forwarded-User; trusted only from --trust-proxy-from")
+	f.StringArrayVar(&a.proxyFrom, "trust-proxy-from", nil, "address or address prefix of the proxy, such as 10.0.0.0/24; may be repeated")
+	f.StringVar(&a.proxyRole, "trust-proxy-role", string(admin.RoleViewer), fmt.Sprintf("role of callers that the proxy names: one of %v", admin.Roles()))
+	f.StringVar(&a.proxy.RoleHeader, "trust-proxy-role-header", "", "header in which the proxy passes the role; empty: none")
+	f.StringArrayVar(&a.origins, "cors-origin", nil, "allow pages of this origin to send requests with tokens, such as https://app.example.com; may be repeated")
+	f.DurationVar(&a.sessionFor, "session-for", 12*time.Hour, "maximum duration of a browser session")
+	f.BoolVar(&a.secure, "secure-cookies", false, "mark cookies as Secure, because browsers connect through a proxy that terminates TLS")
 }
 
 // known reports whether the server authenticates requests.
@@ -64,7 +64,7 @@ func (a *access) config() (cfg api.Config, err error) {
 		"--cors-origin": !a.known() && len(a.origins) > 0,
 	} {
 		if set {
-			return cfg, &admin.InputError{What: flag + " alone does nothing", Fix: "give --jwt-issuer, --jwt-owner-claim, --trust-proxy-header or --tokens with it: see flowctl serve --help"}
+			return cfg, &admin.InputError{What: flag + " has no effect alone", Fix: "combine it with --jwt-issuer, --jwt-owner-claim, --trust-proxy-header or --tokens: see flowctl serve --help"}
 		}
 	}
 	if cfg.Auth, err = a.authenticator(); err != nil {
@@ -87,7 +87,7 @@ func (a *access) config() (cfg api.Config, err error) {
 	for _, text := range a.proxyFrom {
 		from, err := prefix(text)
 		if err != nil {
-			return cfg, &admin.InputError{What: fmt.Sprintf("--trust-proxy-from %q: %v", text, err), Fix: "give an address or a prefix, as 10.0.0.7 or 10.0.0.0/24"}
+			return cfg, &admin.InputError{What: fmt.Sprintf("--trust-proxy-from %q: %v", text, err), Fix: "give an address or a prefix, such as 10.0.0.7 or 10.0.0.0/24"}
 		}
 		a.proxy.From = append(a.proxy.From, from)
 	}
@@ -138,7 +138,7 @@ func tokensOf(file string) (admin.Authenticator, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, &admin.InputError{What: "the tokens cannot be read: " + err.Error(), Fix: "name their file by --tokens"}
+		return nil, &admin.InputError{What: "cannot read the tokens: " + err.Error(), Fix: "give the name of the file with --tokens"}
 	}
 	defer f.Close()
 	all, err := admin.ReadTokens(f)

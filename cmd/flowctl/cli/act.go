@@ -13,23 +13,23 @@ import (
 
 // about contains the help text of each action.
 var about = map[string]string{
-	"cancel":     "Ask runs to end: their code cleans up",
-	"terminate":  "End runs without their code: nothing is cleaned up or undone",
-	"pause":      "Let runs stand still from their next suspension point on",
-	"resume":     "Let paused runs go on",
-	"step":       "Let runs in debug mode do one operation",
-	"release":    "Let runs begin that were started on hold",
-	"retry":      "Go on where failed runs have failed, in new runs",
-	"resume-new": "Go on where runs were cancelled, in new runs",
-	"restart":    "Start runs again with their input, in new runs",
-	"fork":       "Repeat runs from a step on, in new runs",
-	"delete":     "Forget runs that have ended",
+	"cancel":     "Cancel runs: their code can clean up",
+	"terminate":  "End runs at once, without cleanup or compensation",
+	"pause":      "Pause runs at their next suspension point",
+	"resume":     "Resume paused runs",
+	"step":       "Execute one operation of runs in debug mode",
+	"release":    "Release runs that were started on hold",
+	"retry":      "Continue failed runs at the point of failure, in new runs",
+	"resume-new": "Continue cancelled runs at the point of cancellation, in new runs",
+	"restart":    "Restart runs with the same input, as new runs",
+	"fork":       "Repeat runs from a given step, in new runs",
+	"delete":     "Delete ended runs",
 }
 
 // finals contains the confirmation questions of the actions that cannot be undone.
 var finals = map[string]string{
-	"delete":    "Forget %d runs? What is stored of them is removed.",
-	"terminate": "End %d runs without their code? Nothing is cleaned up or undone.",
+	"delete":    "Delete %d runs and their stored data?",
+	"terminate": "End %d runs at once, without cleanup or compensation?",
 }
 
 func (c *command) actions() []*cobra.Command {
@@ -37,14 +37,14 @@ func (c *command) actions() []*cobra.Command {
 	for _, verb := range admin.Actions() {
 		a := admin.Action{Verb: verb}
 		cmd := &cobra.Command{Use: verb + " RUN… | FILTER", Short: about[verb], ValidArgsFunction: c.ids}
-		why := "why: it stands in the journal"
+		why := "reason, which is recorded in the journal"
 		if admin.TakesReason(verb) {
-			why = "why: it stands in the log, and in the journal"
+			why = "reason, which is recorded in the log and in the journal"
 		}
 		cmd.Flags().StringVar(&a.Reason, "reason", "", why)
-		cmd.Flags().StringVar(&a.Key, "key", "", "the same request with the same key is carried out once")
+		cmd.Flags().StringVar(&a.Key, "key", "", "idempotency key: requests with the same key are executed once")
 		if verb == "fork" {
-			cmd.Flags().StringVar(&a.Step, "step", "", "the id or the key of the step to go on from")
+			cmd.Flags().StringVar(&a.Step, "step", "", "id or key of the first step to repeat")
 		}
 		c.byFilter(cmd, &a)
 		all = append(all, cmd)
@@ -57,14 +57,14 @@ func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 	var f bulkFlags
 	f.add(c, cmd)
 	cmd.Args = cobra.ArbitraryArgs
-	cmd.Long = cmd.Short + ".\n\nWith a filter instead of runs it is done with all that match: with those that are there now, and still match at their turn.\n" +
-		"People type how many there are, scripts give -y --expect N; --dry-run says it and does nothing. It goes on if this command ends:\nsee flowctl bulk. Exit code 5: a part was refused, has failed or remains."
+	cmd.Long = cmd.Short + ".\n\nWith a filter, the action applies to all matching runs: those that match now and still match when the action reaches them.\n" +
+		"At a terminal, type the number of runs to confirm; in scripts, use -y --expect N. --dry-run prints the number and changes nothing.\nThe action continues if this command ends: see flowctl bulk. Exit code 5: some runs were refused, failed or remain."
 	cmd.Example = "  flowctl " + a.Verb + " --workflow orders.fulfil --since 24h --dry-run\n  flowctl " + a.Verb + " --tag region=eu -y --expect 1204 --rate 500"
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		flag := f.given(cmd)
 		switch {
 		case len(args) == 0 && flag == "":
-			return &admin.InputError{What: a.Verb + " of which runs?", Fix: "name runs, or give a filter such as --workflow; --all means all"}
+			return &admin.InputError{What: a.Verb + ": no runs are given", Fix: "name runs, or give a filter such as --workflow, or --all"}
 		case len(args) > 0 && flag != "":
 			return &admin.InputError{What: "runs are named, and --" + flag + " is given", Fix: "name runs, or give a filter"}
 		case len(args) > 0:
@@ -76,7 +76,7 @@ func (c *command) byFilter(cmd *cobra.Command, a *admin.Action) {
 
 // why adds the flag for a reason that is recorded in the journal but not in a log.
 func (c *command) why(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "why: it stands in the journal")
+	cmd.Flags().StringVar(reason, "reason", "", "reason, which is recorded in the journal")
 }
 
 // outcome is the JSON output of an action on one run.
@@ -163,7 +163,7 @@ func (c *command) sure(ctx context.Context, what, question string) error {
 		return nil
 	}
 	if !onTerminal(c.Stdin) {
-		return &admin.InputError{What: what + " cannot be undone, and the input is no terminal for a confirmation", Fix: "give -y"}
+		return &admin.InputError{What: what + " cannot be undone, and standard input is not a terminal for the confirmation", Fix: "give -y"}
 	}
 	fmt.Fprint(c.Stderr, question+" [y/N] ")
 	answer, err := c.answer(ctx)

@@ -70,7 +70,7 @@ func TestOPS1_TheNumberOfABulkActionIsTyped(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := s.on(t)
 			x := s.onScreen("cancel", "--status", "held,waiting")
-			x.until(0, "cancel 2 runs? Type their number: ")
+			x.until(0, "cancel 2 runs? Type the number to confirm: ")
 			x.types(tt.keys)
 			x.exits(tt.code)
 			x.until(0, tt.says)
@@ -80,7 +80,7 @@ func TestOPS1_TheNumberOfABulkActionIsTyped(t *testing.T) {
 	t.Run("SIGTERM", func(t *testing.T) {
 		s := s.on(t)
 		x := s.onScreen("cancel", "--status", "held,waiting")
-		x.until(0, "Type their number: ")
+		x.until(0, "Type the number to confirm: ")
 		if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestOPS1_TheNumberOfABulkActionIsTyped(t *testing.T) {
 		s.nothing()
 	})
 	x := s.onScreen("cancel", "--status", "held,waiting")
-	x.until(0, "Type their number: ")
+	x.until(0, "Type the number to confirm: ")
 	x.types("3\x7f 2\r") // The user corrects the number.
 	x.exits(0)
 	x.until(0, "completed")

@@ -26,11 +26,11 @@ func (f *bulkFlags) add(c *command, cmd *cobra.Command) {
 	_ = cmd.Flags().MarkHidden("budget") // The budget applies only to pages of lists.
 	flags := cmd.Flags()
 	flags.BoolVar(&f.all, "all", false, "all runs, without a filter")
-	flags.BoolVar(&f.dry, "dry-run", false, "say what would be done, and do nothing")
-	flags.BoolVar(&f.leave, "no-wait", false, "do not wait for the end: a worker of the queue "+admin.AdminQueue+" does it, as flowctl serve has one")
-	flags.IntVar(&f.expect, "expect", 0, "with -y: how many runs there should be; a tenth off is refused")
-	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("runs per second at most; 0: %d", admin.DefaultBulkRate))
-	flags.IntVar(&f.maxFailures, "max-failures", 0, fmt.Sprintf("how many may fail before it ends; 0: %d", admin.DefaultBulkFailures))
+	flags.BoolVar(&f.dry, "dry-run", false, "print what would be done without doing it")
+	flags.BoolVar(&f.leave, "no-wait", false, "do not wait for the end: a worker of the queue "+admin.AdminQueue+", such as the one of flowctl serve, executes the action")
+	flags.IntVar(&f.expect, "expect", 0, "with -y: expected number of runs; the action is refused if the number differs by more than a tenth")
+	flags.IntVar(&f.rate, "rate", 0, fmt.Sprintf("maximum number of runs per second; 0: %d", admin.DefaultBulkRate))
+	flags.IntVar(&f.maxFailures, "max-failures", 0, fmt.Sprintf("number of failures after which the action ends; 0: %d", admin.DefaultBulkFailures))
 }
 
 // given returns the name of the first given flag that must not be combined with names of runs, or
@@ -61,7 +61,7 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 	b := admin.NewBulk{Token: p.Token, Rate: f.rate, MaxFailures: f.maxFailures}
 	switch {
 	case c.yes && !cmd.Flags().Changed("expect"):
-		return &admin.InputError{What: fmt.Sprintf("-y without a number would %s whatever matches", a.Verb), Fix: "give --expect N: flowctl " + a.Verb + " … --dry-run says how many there are"}
+		return &admin.InputError{What: fmt.Sprintf("-y without --expect would %s all matching runs", a.Verb), Fix: "give --expect N: flowctl " + a.Verb + " … --dry-run prints the number"}
 	case c.yes:
 		b.Token, b.BulkRequest, b.Expect = "", r, &f.expect
 	case p.Count == 0:
@@ -79,17 +79,17 @@ func (c *command) actOnAll(cmd *cobra.Command, a admin.Action, f *bulkFlags) err
 	if f.leave {
 		return c.leaveBulk(&started)
 	}
-	fmt.Fprintf(c.Stderr, "%s: it goes on without this command: flowctl bulk show %s\n", started.ID, started.ID)
+	fmt.Fprintf(c.Stderr, "%s continues if this command ends: see flowctl bulk show %s\n", started.ID, started.ID)
 	return c.awaitBulk(ctx, s, started.ID)
 }
 
 // typed requires the user to confirm a bulk action by typing the number of runs.
 func (c *command) typed(ctx context.Context, verb string, p *admin.BulkPreview) error {
 	if !onTerminal(c.Stdin) {
-		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and the input is no terminal for a confirmation", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
+		return &admin.InputError{What: fmt.Sprintf("%s of %d runs, and standard input is not a terminal for the confirmation", verb, p.Count), Fix: fmt.Sprintf("give -y --expect %d", p.Count)}
 	}
 	c.tellPreview(verb, p)
-	fmt.Fprintf(c.Stderr, "%s %d runs? Type their number: ", verb, p.Count)
+	fmt.Fprintf(c.Stderr, "%s %d runs? Type the number to confirm: ", verb, p.Count)
 	answer, err := c.answer(ctx)
 	if err != nil || answer == strconv.Itoa(p.Count) {
 		return err
@@ -127,7 +127,7 @@ func previewRows(t *table, p *admin.BulkPreview) {
 		t.row(n.Name, strconv.Itoa(n.Runs))
 	}
 	for _, n := range p.Refusals {
-		t.row("refused, for they are "+n.Name, strconv.Itoa(n.Runs))
+		t.row("refused, status "+n.Name, strconv.Itoa(n.Runs))
 	}
 	for i := range p.Samples {
 		r := &p.Samples[i]
@@ -221,8 +221,8 @@ func (c *command) printBulks(all []admin.Bulk, one bool) error {
 func (c *command) bulk() *cobra.Command {
 	var f admin.BulkFilter
 	cmd := &cobra.Command{
-		Use: "bulk", Short: "List actions on many runs, the newest first", Args: cobra.NoArgs,
-		Long: "Bulk lists actions on all runs of a filter, such as flowctl cancel --workflow orders.fulfil has started.",
+		Use: "bulk", Short: "List bulk actions, newest first", Args: cobra.NoArgs,
+		Long: "Bulk lists the actions on all runs of a filter, such as those started by flowctl cancel --workflow orders.fulfil.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Bulks(ctx, f)
@@ -236,17 +236,17 @@ func (c *command) bulk() *cobra.Command {
 					return err
 				}
 				if page.Cursor != "" && c.output != "jsonl" {
-					fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
+					fmt.Fprintf(c.Stderr, "more results: --cursor %s\n", page.Cursor)
 				}
 				return nil
 			})
 		},
 	}
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many at most, up to 1,000; 0: 20")
-	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of actions, up to 1,000; 0: 20")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
 	var wait bool
 	show := &cobra.Command{
-		Use: "show ID", Short: "Show how far a bulk action is", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
+		Use: "show ID", Short: "Show the progress of a bulk action", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, ctx, cancel, err := c.service(cmd.Context(), wait)
 			defer cancel()
@@ -266,7 +266,7 @@ func (c *command) bulk() *cobra.Command {
 			return c.printBulks([]admin.Bulk{b}, true)
 		},
 	}
-	show.Flags().BoolVar(&wait, "wait", false, "wait for its end; with --store this command does what is to do")
+	show.Flags().BoolVar(&wait, "wait", false, "wait for the end of the action; with --store, this command executes it")
 	cmd.AddCommand(show, c.stopBulk())
 	return cmd
 }
@@ -274,7 +274,7 @@ func (c *command) bulk() *cobra.Command {
 func (c *command) stopBulk() *cobra.Command {
 	var why admin.Because
 	cmd := &cobra.Command{
-		Use: "stop ID", Short: "Let a bulk action act on no more runs", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
+		Use: "stop ID", Short: "Cancel a bulk action: it does not act on further runs", Args: cobra.ExactArgs(1), ValidArgsFunction: c.bulkIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				b, err := s.StopBulk(ctx, args[0], why)

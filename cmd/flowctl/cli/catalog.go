@@ -13,9 +13,9 @@ import (
 func (c *command) catalog() *cobra.Command {
 	var f admin.CatalogFilter
 	cmd := &cobra.Command{
-		Use: "catalog [WORKFLOW]", Short: "List the workflows that workers have, with the schemas of their inputs", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.workflows,
-		Long: "Catalog lists what workers have said of their workflows when they started: the build, the queue, and JSON Schemas of the\n" +
-			"input and the result (--json prints them whole). Builds that differ have lines of their own, the newest first.",
+		Use: "catalog [WORKFLOW]", Short: "List the workflows of the workers with their input schemas", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.workflows,
+		Long: "Catalog lists the workflows that workers registered when they started: the build, the queue, and JSON Schemas of the\n" +
+			"input and the result (--json prints them completely). Each build has a line of its own, newest first.",
 		Example: "  flowctl catalog orders.fulfil --json | jq '.workflows[0].versions[0].input'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Workflow = strings.Join(args, "")
@@ -25,14 +25,14 @@ func (c *command) catalog() *cobra.Command {
 					return err
 				}
 				if f.Workflow != "" && len(page.Workflows) == 0 {
-					return admin.NewProblem(admin.CodeNotFound, "nothing is known of workflow "+f.Workflow, "flowctl catalog lists those that there are: workers describe theirs when they start")
+					return admin.NewProblem(admin.CodeNotFound, "no worker has registered workflow "+f.Workflow, "list the registered workflows with flowctl catalog: workers register theirs when they start")
 				}
 				return c.printCatalog(page)
 			})
 		},
 	}
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many workflows at most, up to 1,000; 0: 100")
-	cmd.Flags().StringVar(&f.After, "after", "", "go on after a page, which has said where")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of workflows, up to 1,000; 0: 100")
+	cmd.Flags().StringVar(&f.After, "after", "", "continue after the page that printed this value")
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func (c *command) printCatalog(page admin.CatalogPage) error {
 		}
 	}
 	if page.Next != "" && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are more: --after %s\n", clean(page.Next))
+		fmt.Fprintf(c.Stderr, "more results: --after %s\n", clean(page.Next))
 	}
 	return nil
 }

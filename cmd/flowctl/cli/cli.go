@@ -143,11 +143,11 @@ var outputs = []string{"table", "wide", "json", "jsonl", "name"}
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "flowctl",
-		Short: "Find, read, follow and control the runs of a store",
-		Long: "Flowctl finds, reads, follows and controls the runs of a store.\n\n" +
-			"A RUN is named by its id, or as id:WORKFLOWID by its workflow id: then it is the active run of that id, or the newest.\n" +
-			"Exit codes: 0, 1 the store failed, 2 usage, 3 no such run, 4 the state does not allow it, 5 some were refused, 6 not allowed,\n" +
-			"7 doctor or fsck has found something, 8 the run that was waited for has not completed, 124 no answer in time, 130 interrupted.",
+		Short: "Inspect and control the runs of a store",
+		Long: "Flowctl inspects and controls the runs of a store.\n\n" +
+			"A RUN is a run id, or id:WORKFLOWID, which selects the active run of the workflow id, or else its newest run.\n" +
+			"Exit codes: 0 success, 1 the store failed, 2 usage error, 3 no such run, 4 not allowed in this state, 5 some runs were refused,\n" +
+			"6 permission denied, 7 doctor or fsck found problems, 8 the awaited run did not complete, 124 timeout, 130 interrupted.",
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -157,16 +157,16 @@ func (c *command) root() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&c.url, "store", "", "URL of the store, as sqlite:orders.db or redis://host:6379/0?prefix=flowgen ($FLOWGEN_STORE)")
-	f.StringVar(&c.server, "server", "", "URL of a flowctl serve, as https://flows.example.com, instead of a store ($FLOWGEN_SERVER)")
+	f.StringVar(&c.url, "store", "", "URL of the store, such as sqlite:orders.db or redis://host:6379/0?prefix=flowgen ($FLOWGEN_STORE)")
+	f.StringVar(&c.server, "server", "", "URL of a flowctl serve, such as https://flows.example.com, instead of a store ($FLOWGEN_SERVER)")
 	f.StringVar(&c.tokens, "token-file", os.Getenv("FLOWGEN_TOKEN_FILE"), "file with the token for the server ($FLOWGEN_TOKEN_FILE)")
-	f.StringVarP(&c.output, "output", "o", "table", "form of the output: "+strings.Join(outputs, ", "))
+	f.StringVarP(&c.output, "output", "o", "table", "output format: "+strings.Join(outputs, ", "))
 	f.BoolVar(&c.asJSON, "json", false, "the same as --output json")
-	f.DurationVar(&c.timeout, "timeout", 0, "how long to wait for the store; 0: 30s, for follow and wait without end")
-	f.BoolVarP(&c.yes, "yes", "y", false, "do what cannot be undone without asking")
-	f.IntVar(&c.journalMost, "journal-most", 0, "how many entries of the journal a store keeps; 0: $FLOWGEN_JOURNAL_MOST, or 100,000")
-	f.DurationVar(&c.journalFor, "journal-for", 0, "how old entries of the journal may be, as 720h; 0: $FLOWGEN_JOURNAL_FOR, or a year")
-	f.StringVar(&c.hide, "payloads", "show", "show or hide what steps and messages carry")
+	f.DurationVar(&c.timeout, "timeout", 0, "time limit for the store; 0: 30s, or none for follow and wait")
+	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask for confirmation of actions that cannot be undone")
+	f.IntVar(&c.journalMost, "journal-most", 0, "maximum number of journal entries; 0: $FLOWGEN_JOURNAL_MOST, or 100,000")
+	f.DurationVar(&c.journalFor, "journal-for", 0, "maximum age of journal entries, such as 720h; 0: $FLOWGEN_JOURNAL_FOR, or a year")
+	f.StringVar(&c.hide, "payloads", "show", "show or hide the payloads of steps and messages")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
@@ -261,9 +261,9 @@ func (c *command) where() (url, server string, err error) {
 	}
 	switch {
 	case url == "" && server == "":
-		err = &admin.InputError{What: "it is not said which store", Fix: "give --store URL, or set FLOWGEN_STORE; or --server URL"}
+		err = &admin.InputError{What: "no store is given", Fix: "give --store URL, or set FLOWGEN_STORE; or --server URL"}
 	case url != "" && server != "":
-		err = &admin.InputError{What: "a store and a server are given", Fix: "give one of --store and --server: with a server, that has the store"}
+		err = &admin.InputError{What: "a store and a server are given", Fix: "give either --store or --server"}
 	}
 	return url, server, err
 }
@@ -277,7 +277,7 @@ func (c *command) remote(server string) (*remote.Service, error) {
 	if c.tokens != "" {
 		b, err := os.ReadFile(c.tokens)
 		if err != nil {
-			return nil, &admin.InputError{What: "the token cannot be read: " + err.Error(), Fix: "name its file by --token-file"}
+			return nil, &admin.InputError{What: "cannot read the token: " + err.Error(), Fix: "give the name of the file with --token-file"}
 		}
 		cfg.Token = strings.TrimSpace(string(b))
 	}

@@ -96,12 +96,12 @@ func TestOPS1_DoctorCallsAHintNothingWrongAndAWarningWrong(t *testing.T) {
 
 func TestOPS1_DoctorSaysThatAStoreHasNone(t *testing.T) {
 	s := open(t)
-	s.wants(0, nil, []string{"has no doctor"}, "doctor")
+	s.wants(0, nil, []string{"has no checks"}, "doctor")
 	if g := s.flowctl("doctor"); g.stdout != "" {
 		t.Errorf("a table of nothing: %s", g.stdout)
 	}
 	g := s.flowctl("doctor", "--json")
-	if report := examined(t, g); g.code != 0 || report.Supported || len(report.Findings) > 0 || !strings.Contains(g.stderr, "has no doctor") {
+	if report := examined(t, g); g.code != 0 || report.Supported || len(report.Findings) > 0 || !strings.Contains(g.stderr, "has no checks") {
 		t.Errorf("as JSON: %+v", g)
 	}
 }
@@ -132,7 +132,7 @@ func TestOPS1_DoctorAndFsckNeedTheStore(t *testing.T) {
 			args []string
 		}{
 			{1, "connection refused", []string{"--server", "http://127.0.0.1:1"}},
-			{2, "give one of --store and --server", []string{"--server", "http://127.0.0.1:1", "--store", missing}},
+			{2, "give either --store or --server", []string{"--server", "http://127.0.0.1:1", "--store", missing}},
 			{2, "FLOWGEN_STORE", nil},
 			{2, "unknown command", []string{"--store", missing, "now"}},
 			{3, "does not exist", []string{"--store", missing}},

@@ -37,7 +37,7 @@ func (c *command) entities(ctx context.Context, s service, run string, f admin.E
 		}
 	}
 	if page.Next != 0 && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are more: --from %d\n", page.Next)
+		fmt.Fprintf(c.Stderr, "more results: --from %d\n", page.Next)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (c *command) tree(ctx context.Context, s service, run string) error {
 		}
 	}
 	if tree.Partial && c.output != "jsonl" {
-		fmt.Fprintln(c.Stderr, "there are more below the root: flowctl runs --root lists them")
+		fmt.Fprintln(c.Stderr, "the tree is incomplete: list all runs with flowctl runs --root")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (c *command) graph(ctx context.Context, s service, run, path string) error 
 		return err
 	}
 	if g.Total > len(g.Nodes) {
-		fmt.Fprintf(c.Stderr, "there are %d more nodes\n", g.Total-len(g.Nodes))
+		fmt.Fprintf(c.Stderr, "%d more nodes\n", g.Total-len(g.Nodes))
 	}
 	return nil
 }

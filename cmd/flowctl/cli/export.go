@@ -27,19 +27,19 @@ type exporting struct {
 func (c *command) export() *cobra.Command {
 	var e exporting
 	cmd := &cobra.Command{
-		Use: "export RUN… | FILTER", Short: "Write runs into a file that import reads", ValidArgsFunction: c.ids,
-		Long: "Export writes runs as lines of JSON: records, logs and streams, as they are stored. Each line has a sum of itself and of all\n" +
-			"before it, so that a file which was cut off or changed is refused. A run comes with the runs of its chain, which it has\n" +
-			"continued or has continued as. Payloads are readable for everyone who has the file, unless a codec keeps them secret.\n\n" +
-			"It holds no more of a run in memory than a page, and changes nothing. Workers may work meanwhile: an open run is written as it\n" +
-			"is when its turn comes. No time limit holds unless --timeout gives one. Over a server it needs the role admin.",
+		Use: "export RUN… | FILTER", Short: "Write runs to a file for flowctl import", ValidArgsFunction: c.ids,
+		Long: "Export writes runs as lines of JSON: records, logs and streams, as they are stored. Each line has a checksum of itself and of all\n" +
+			"lines before it, so that import refuses a truncated or changed file. A run is exported with its whole ContinueAsNew chain.\n" +
+			"Payloads are readable by everyone who has the file, unless a codec encrypts them.\n\n" +
+			"Export changes nothing and keeps at most one page of a run in memory. Workers may run at the same time: an open run is written\n" +
+			"in the state in which export reads it. There is no time limit unless --timeout sets one. With --server it requires the role admin.",
 		Example: "  flowctl export id:order-17 --children --out order-17.jsonl\n  flowctl export --status failed --since 24h | gzip >failed.jsonl.gz",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := e.check(cmd, args); err != nil {
 				return err
 			}
 			if c.hidden() {
-				return &admin.InputError{What: "--payloads hide, and an export carries payloads", Fix: "leave it out, or use flowctl show --payloads hide"}
+				return &admin.InputError{What: "--payloads hide with export, which contains payloads", Fix: "omit it, or use flowctl show --payloads hide"}
 			}
 			r, err := e.request(args)
 			if err != nil {
@@ -65,8 +65,8 @@ func (c *command) export() *cobra.Command {
 	}
 	e.add(c, cmd)
 	f := cmd.Flags()
-	f.Lookup("children").Usage = "also the runs that they have started, and those below"
-	f.StringVar(&e.out, "out", "-", "file, which must not exist; -: standard output")
+	f.Lookup("children").Usage = "also export the runs that these runs started, at all levels"
+	f.StringVar(&e.out, "out", "-", "output file, which must not exist; -: standard output")
 	f.BoolVar(&e.all, "all", false, "all runs, without a filter")
 	return cmd
 }
@@ -81,7 +81,7 @@ func (e *exporting) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(args) == 0 && filter == "":
-		return &admin.InputError{What: "export of which runs?", Fix: "name runs, or give a filter such as --workflow; --all means all"}
+		return &admin.InputError{What: "export: no runs are given", Fix: "name runs, or give a filter such as --workflow, or --all"}
 	case len(args) > 0 && filter != "":
 		return &admin.InputError{What: "runs are named, and --" + filter + " is given", Fix: "name runs, or give a filter"}
 	}
@@ -105,11 +105,11 @@ func (c *command) exportTo(out string, write func(w io.Writer) error) error {
 		return write(c.Stdout)
 	}
 	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
-		return &admin.InputError{What: out + " exists", Fix: "name another file by --out, or remove it"}
+		return &admin.InputError{What: out + " exists", Fix: "name another file with --out, or remove it"}
 	}
 	f, err := os.CreateTemp(filepath.Dir(out), "."+filepath.Base(out)+".part-*")
 	if err != nil {
-		return &admin.InputError{What: "the file cannot be made: " + err.Error(), Fix: "name another one by --out"}
+		return &admin.InputError{What: "cannot create the file: " + err.Error(), Fix: "name another one with --out"}
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // The file exists under its temporary name.
 	if err := write(f); err != nil {

@@ -94,11 +94,11 @@ func TestOPS1_AnExportIsChangedByNobody(t *testing.T) {
 func TestOPS1_AnImportMakesTheRunsThere(t *testing.T) {
 	s := open(t)
 	file := s.exported()
-	if g := flowctl(t, "import", file); g.code != 0 || !strings.Contains(g.stdout, "is whole: 4 runs") || !strings.Contains(g.stdout, "--store export:"+file) {
+	if g := flowctl(t, "import", file); g.code != 0 || !strings.Contains(g.stdout, "is complete: 4 runs") || !strings.Contains(g.stdout, "--store export:"+file) {
 		t.Errorf("import: exit code %d\n%s%s", g.code, g.stdout, g.stderr)
 	}
 	into := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "new.db"), runs: s.runs}
-	for _, want := range []string{"2 runs imported, 0 were there already, 2 refused.", "0 runs imported, 2 were there already, 2 refused."} {
+	for _, want := range []string{"2 runs imported, 0 already present, 2 refused.", "0 runs imported, 2 already present, 2 refused."} {
 		g := flowctl(t, "import", file, "--into", into.url)
 		if g.code != 5 || !strings.Contains(g.stdout, want) || strings.Count(g.stderr, "it has not ended: end it in the store that has it") != 2 {
 			t.Fatalf("import: exit code %d\n%s%s, want %q", g.code, g.stdout, g.stderr, want)
@@ -113,7 +113,7 @@ func TestOPS1_AnImportMakesTheRunsThere(t *testing.T) {
 			t.Errorf("flowctl %v: where it was executed exit code %d and\n%s\nwhere it was imported %d and\n%s%s", args, want.code, want.stdout, got.code, got.stdout, got.stderr)
 		}
 	}
-	into.wants(0, []string{"Nothing is wrong"}, nil, "fsck")
+	into.wants(0, []string{"No violations"}, nil, "fsck")
 	into.wants(0, []string{"import", file, "ok"}, nil, "journal")
 }
 
@@ -142,7 +142,7 @@ func TestOPS1_AnOpenRunGoesOnElsewhereOnceItHasEnded(t *testing.T) {
 		}
 	})
 	into.wants(0, []string{"completed", "label of wait"}, nil, "show", all[0].New)
-	into.wants(0, []string{"Nothing is wrong"}, nil, "fsck")
+	into.wants(0, []string{"No violations"}, nil, "fsck")
 }
 
 func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) {
@@ -185,7 +185,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 	file := filepath.Join(t.TempDir(), "all.jsonl")
 	s.wants(0, nil, nil, "export", "--all", "--children", "--out", file)
 	into := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "new.db"), runs: map[string]string{}}
-	if g := flowctl(t, "import", before, "--into", into.url, "--as-new"); g.code != 5 || !strings.Contains(g.stdout, "0 runs imported") || !strings.Contains(g.stderr, "it has not ended") || strings.Contains(g.stdout, "GOES ON") {
+	if g := flowctl(t, "import", before, "--into", into.url, "--as-new"); g.code != 5 || !strings.Contains(g.stdout, "0 runs imported") || !strings.Contains(g.stderr, "it has not ended") || strings.Contains(g.stdout, "CONTINUES") {
 		t.Fatalf("a run that is open where it comes from: %+v", g)
 	}
 	if g := flowctl(t, "import", file, "--as-new"); g.code != 2 || !strings.Contains(g.stderr, "--as-new is given without --into") {
@@ -217,7 +217,7 @@ func TestOPS1_AnImportGoesOnWithWhatWasTerminatedWhereItComesFrom(t *testing.T) 
 	if g := into.flowctl("show", child); !strings.Contains(g.stdout, "terminated") {
 		t.Errorf("the child, with which its parent goes on: %+v", g)
 	}
-	into.wants(0, []string{"Nothing is wrong"}, nil, "fsck")
+	into.wants(0, []string{"No violations"}, nil, "fsck")
 }
 
 func TestOPS1_AnExportThatIsDamagedIsRefusedByItsLine(t *testing.T) {
@@ -264,13 +264,13 @@ func TestOPS1_AnExportSaysWhatItCannotDo(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"export"}, 2, "export of which runs?"},
+		{[]string{"export"}, 2, "export: no runs are given"},
 		{[]string{"export", s.runs["good"], "--status", "failed"}, 2, "--status is given"},
 		{[]string{"export", s.runs["good"], "--out", file}, 2, "exists"},
 		{[]string{"export", s.runs["good"], "--out", filepath.Join(file, "x")}, 2, ""},
 		{[]string{"export", "id:nobody"}, 3, "run not found"},
-		{[]string{"export", "--all", "--payloads", "hide"}, 2, "carries payloads"},
-		{[]string{"import", "nowhere.jsonl"}, 2, "without --into"},
+		{[]string{"export", "--all", "--payloads", "hide"}, 2, "contains payloads"},
+		{[]string{"import", "nowhere.jsonl"}, 2, "instead of --into"},
 		{[]string{"import", file, "--into", "memory:"}, 1, "no such kind of store"},
 	} {
 		g := s.flowctl(tt.args...)
@@ -304,7 +304,7 @@ func TestOPS1_AnExportOfAServerIsThatOfItsStore(t *testing.T) {
 	if diff := cmp.Diff(rest(direct), rest(over)); diff != "" || !strings.Contains(rest(over), s.runs["wait"]) {
 		t.Errorf("the export of the server (-direct +remote):\n%s", diff)
 	}
-	if g := flowctl(t, "import", over); g.code != 0 || !strings.Contains(g.stdout, "is whole: 4 runs") || !strings.Contains(g.stdout, "from server at") {
+	if g := flowctl(t, "import", over); g.code != 0 || !strings.Contains(g.stdout, "is complete: 4 runs") || !strings.Contains(g.stdout, "from server at") {
 		t.Errorf("what was exported: %+v", g)
 	}
 	if g := flowctl(t, "export", "id:nobody", "--out", filepath.Join(dir, "none"), "--server", server.url); g.code != 3 {

@@ -19,9 +19,9 @@ func (c *command) failures() *cobra.Command {
 	var f admin.FailureFilter
 	var since string
 	cmd := &cobra.Command{
-		Use: "failures", Short: "List what fails, grouped, the latest first", Args: cobra.NoArgs,
-		Long: "Failures lists groups of runs to which the same has happened: they have failed, a step of them is being retried,\n" +
-			"or they are blocked. RUNS is how often a run has come into a group, OPEN how many are in it now. Their runs:\n" +
+		Use: "failures", Short: "List groups of failures, latest first", Args: cobra.NoArgs,
+		Long: "Failures lists groups of runs with the same problem: the runs failed, are retrying a step, or are blocked.\n" +
+			"RUNS counts how often a run joined the group, OPEN the runs that are in it now. To list the runs of a group:\n" +
 			"flowctl failures show GROUP, or flowctl runs --group GROUP.",
 		Example: "  flowctl failures --since 24h\n  flowctl failures --blocked --retrying --workflow orders.fulfil -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,12 +47,12 @@ func (c *command) failures() *cobra.Command {
 	for _, kind := range admin.FailureKinds() {
 		flags.Bool(kind, false, "groups of runs "+kindUsage[kind])
 	}
-	flags.StringVar(&since, "since", "", "groups into which a run has come then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
-	flags.StringVar(&f.Workflow, "workflow", "", "groups of this workflow, by its stored name")
+	flags.StringVar(&since, "since", "", "groups that a run joined at or after this time, such as 2026-11-24T08:00:00Z, or this long ago, such as 24h")
+	flags.StringVar(&f.Workflow, "workflow", "", "groups of the workflow with this stored name")
 	flags.StringVar(&f.Step, "step", "", "groups of this step")
-	flags.BoolVar(&f.Open, "open", false, "groups in which there are runs now")
-	flags.IntVar(&f.Limit, "limit", 0, "how many groups at most, up to 1,000; 0: 100")
-	flags.StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	flags.BoolVar(&f.Open, "open", false, "groups that contain runs now")
+	flags.IntVar(&f.Limit, "limit", 0, "maximum number of groups, up to 1,000; 0: 100")
+	flags.StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
 	_ = cmd.RegisterFlagCompletionFunc("workflow", c.names(func(n admin.Counted) string { return n.Workflow }))
 	cmd.AddCommand(c.showFailure())
 	return cmd
@@ -86,7 +86,7 @@ func (c *command) printFailures(page admin.FailurePage) error {
 		}
 	}
 	if page.Cursor != "" && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
+		fmt.Fprintf(c.Stderr, "more results: --cursor %s\n", page.Cursor)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ type shownFailure struct {
 func (c *command) showFailure() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
-		Use: "show GROUP", Short: "Show a group, and the newest runs that are in it now", Args: cobra.ExactArgs(1),
+		Use: "show GROUP", Short: "Show a group and the newest runs in it", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: c.groups,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
@@ -110,7 +110,7 @@ func (c *command) showFailure() *cobra.Command {
 					return err
 				}
 				if len(page.Groups) == 0 {
-					return admin.NewProblem(admin.CodeNotFound, "there is no group "+args[0], "flowctl failures lists those that there are")
+					return admin.NewProblem(admin.CodeNotFound, "there is no group "+args[0], "list the groups with flowctl failures")
 				}
 				g := page.Groups[0]
 				f := admin.Filter{Group: g.Group, Children: true, System: true, Limit: limit}
@@ -130,7 +130,7 @@ func (c *command) showFailure() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 20, "how many runs at most, up to 1,000")
+	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of runs, up to 1,000")
 	return cmd
 }
 
@@ -138,7 +138,7 @@ func (c *command) printFailure(g *admin.FailureGroup) error {
 	t := newTable(c.Stdout, g.Group, g.Kind)
 	t.row("where", g.Place())
 	t.row("message", g.Message)
-	t.row("runs", fmt.Sprintf("%d, of which %d are in it now", g.Runs, g.Open))
+	t.row("runs", fmt.Sprintf("%d, %d now in the group", g.Runs, g.Open))
 	t.row("first", instant(g.First))
 	t.row("last", instant(g.Last))
 	if err := t.end(); err != nil {

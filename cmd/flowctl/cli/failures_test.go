@@ -28,7 +28,7 @@ func TestOPS1_FailuresAreGroupedAndShown(t *testing.T) {
 			t.Errorf("failures %v: exit code %d, got %q, want none", none, g.code, g.stdout)
 		}
 	}
-	s.wants(0, []string{group.Group, "failed", "the carrier is", "1, of which 1 are in it now", "STATUS", "order-bad"}, nil, "failures", "show", group.Group)
+	s.wants(0, []string{group.Group, "failed", "the carrier is", "1, 1 now in the group", "STATUS", "order-bad"}, nil, "failures", "show", group.Group)
 	s.wants(0, []string{s.runs["bad"] + "\n"}, nil, "failures", "show", group.Group, "-o", "name")
 	var shown struct {
 		admin.FailureGroup

@@ -152,7 +152,7 @@ func TestOPS1_InputsAreCheckedByTheCatalogue(t *testing.T) {
 	if g := s.flowctl("catalog", "shop.order", "--json"); json.Unmarshal([]byte(g.stdout), &page) != nil || len(page.Workflows) != 1 || len(page.Workflows[0].Versions) != 1 {
 		t.Errorf("got %+v of %s", page, g.stdout)
 	}
-	s.wants(3, nil, []string{"flowctl catalog lists"}, "catalog", "shop.other")
+	s.wants(3, nil, []string{"no worker has registered workflow shop.other"}, "catalog", "shop.other")
 	s.wants(2, nil, []string{"/what is number, want string", "/wat is not known, want one of what"}, "start", "shop.order", "-i", `{"what":3,"wat":"good"}`)
 	s.wants(0, []string{"wrun_"}, nil, "start", "shop.order", "-i", `{"what":"good"}`)
 	s.wants(0, []string{"wrun_"}, nil, "start", "shop.other", "-i", `[1]`)

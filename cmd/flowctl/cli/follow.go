@@ -16,9 +16,9 @@ func (c *command) follow() *cobra.Command {
 	var all bool
 	most := followedAtOnce
 	cmd := &cobra.Command{
-		Use: "follow RUN | FILTER", Short: "Print the events of runs as they come", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
-		Long: "Print the events of a run as they come, until it has ended.\n\nWith a filter instead of a run it is all that match: what is new of those that have not ended, and all events of those that begin\n" +
-			"later, each after its run. A run that continues goes on as a new one. It has no end; an outage of the server is waited for.",
+		Use: "follow RUN | FILTER", Short: "Print the events of runs as they occur", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
+		Long: "Print the events of a run as they occur, until the run ends.\n\nWith a filter, follow all matching runs: print the new events of open runs and all events of runs that start\n" +
+			"later, each prefixed with its run. After ContinueAsNew, follow the new run. The command does not end by itself and survives server outages.",
 		Example: "  flowctl follow id:order-17 --type step_failed --type step_retrying\n  flowctl follow id:order-17 --key fulfil/go#2 --from 120\n  flowctl follow --workflow orders.fulfil --type step_failed -o jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter, err := f.filter()
@@ -28,11 +28,11 @@ func (c *command) follow() *cobra.Command {
 			given := all || !reflect.ValueOf(filter).IsZero()
 			switch {
 			case len(args) == 0 && !given:
-				return &admin.InputError{What: "follow which runs?", Fix: "name a run, or give a filter such as --workflow; --all means all"}
+				return &admin.InputError{What: "follow: no run is given", Fix: "name a run, or give a filter such as --workflow, or --all"}
 			case len(args) > 0 && given:
 				return &admin.InputError{What: "a run is named, and a filter is given", Fix: "name a run, or give a filter"}
 			case len(args) == 0 && cmd.Flags().Changed("from"):
-				return &admin.InputError{What: "--from is of the events of one run", Fix: "name a run, or leave out --from"}
+				return &admin.InputError{What: "--from applies only to the events of one run", Fix: "name a run, or omit --from"}
 			case most < 1 || most > mostFollowed:
 				return &admin.InputError{What: fmt.Sprintf("--most %d", most), Fix: fmt.Sprintf("give 1 to %d", mostFollowed)}
 			}
@@ -58,9 +58,9 @@ func (c *command) follow() *cobra.Command {
 			return ctx.Err()
 		},
 	}
-	cmd.Flags().Uint64Var(&e.From, "from", 1, "the event to begin with")
+	cmd.Flags().Uint64Var(&e.From, "from", 1, "number of the first event")
 	cmd.Flags().BoolVar(&all, "all", false, "all runs")
-	cmd.Flags().IntVar(&most, "most", most, "how many runs of a filter are followed at a time; the others are queued")
+	cmd.Flags().IntVar(&most, "most", most, "maximum number of runs of a filter that are followed at a time; the others are queued")
 	f.addFixed(c, cmd)
 	addEventFlags(cmd, &e)
 	return cmd
@@ -68,10 +68,10 @@ func (c *command) follow() *cobra.Command {
 
 // addEventFlags adds the flags of an event filter.
 func addEventFlags(cmd *cobra.Command, f *admin.EventFilter) {
-	cmd.Flags().StringSliceVar(&f.Types, "type", nil, "events of one of these types, as step_completed")
-	cmd.Flags().StringVar(&f.Name, "name", "", "events about what is called so, such as a step or a topic")
-	cmd.Flags().StringVar(&f.Key, "key", "", "events about what has this key, or one below it, as fulfil/go#2")
-	cmd.Flags().StringVar(&f.Entity, "entity", "", "events about this entity: see flowctl show --entities")
+	cmd.Flags().StringSliceVar(&f.Types, "type", nil, "events of one of these types, such as step_completed")
+	cmd.Flags().StringVar(&f.Name, "name", "", "events of the step, topic or other entity with this name")
+	cmd.Flags().StringVar(&f.Key, "key", "", "events with this key or a key below it, such as fulfil/go#2")
+	cmd.Flags().StringVar(&f.Entity, "entity", "", "events of this entity: see flowctl show --entities")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(admin.EventTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -62,7 +62,7 @@ func (c *command) followAll(ctx context.Context, s service, f admin.Filter, even
 	if err := w.begin(ctx, f); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Stderr, "following %d runs, and those that begin\n", w.open)
+	fmt.Fprintf(c.Stderr, "following %d runs, and runs that start later\n", w.open)
 	for failing := false; ; {
 		if err := w.print(ctx); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (c *command) followAll(ctx context.Context, s service, f admin.Filter, even
 		case err != nil && admin.ProblemOf(err).Code != admin.CodeFailed:
 			return err
 		case err != nil && !failing:
-			fmt.Fprintln(c.Stderr, "no answer, trying again: "+clean(problemText(err)))
+			fmt.Fprintln(c.Stderr, "no response, retrying: "+clean(problemText(err)))
 		}
 		failing = err != nil
 		for i := range fresh {
@@ -173,7 +173,7 @@ func (w *following) list(ctx context.Context, f admin.Filter) (fresh []admin.Run
 // follow follows a run from the event with number from as soon as a slot is available.
 func (w *following) follow(ctx context.Context, run string, from uint64) {
 	if w.open++; w.open == cap(w.turns)+1 {
-		fmt.Fprintf(w.c.Stderr, "more than %d runs: the others are queued; narrow the filter, or raise --most\n", cap(w.turns))
+		fmt.Fprintf(w.c.Stderr, "more than %d runs match: the others are queued; narrow the filter, or raise --most\n", cap(w.turns))
 	}
 	events := w.events
 	events.From = from

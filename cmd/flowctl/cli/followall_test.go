@@ -107,9 +107,9 @@ func TestOPS1_FollowOfAFilterPrintsWhatIsNewOfEachRun(t *testing.T) {
 
 func TestOPS1_FollowSaysWhatItDoesNotTake(t *testing.T) {
 	s := open(t)
-	s.wants(2, nil, []string{"--all means all"}, "follow")
+	s.wants(2, nil, []string{"or --all"}, "follow")
 	s.wants(2, nil, []string{"name a run, or give a filter"}, "follow", "id:order-good", "--workflow", "x")
-	s.wants(2, nil, []string{"--from is of the events of one run"}, "follow", "--all", "--from", "7")
+	s.wants(2, nil, []string{"--from applies only to the events of one run"}, "follow", "--all", "--from", "7")
 	s.wants(2, nil, []string{"give 1 to 90"}, "follow", "--all", "--most", "91")
 	s.wants(2, nil, []string{"there is no type of event"}, "follow", "--all", "--type", "nothing")
 	s.wants(2, nil, []string{"unknown flag"}, "follow", "--status", "failed")

@@ -16,21 +16,21 @@ func (c *command) fsck() *cobra.Command {
 	var repair bool
 	var why admin.Because
 	cmd := &cobra.Command{
-		Use: "fsck", Short: "Check all that the store keeps against the logs of its runs, and repair it", Args: cobra.NoArgs,
+		Use: "fsck", Short: "Check the stored data against the logs of the runs, and repair it", Args: cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Fsck checks every invariant of the store and prints each one that is broken: its number, the run, what is wrong,\n" +
-			"and what a repair does about it. It changes nothing without --repair. It reads everything, a partition at a time\n" +
-			"and into memory; no time limit holds unless --timeout gives one.\n\n" +
-			"Workers may work meanwhile, and several repairs at once. A partition is judged as of one moment, and what is between\n" +
-			"partitions last, causes before effects: what is merely under way is no finding. A repair acts only on what is still as it\n" +
-			"was when it was judged. It deletes what is kept of a run beside its log, and writes it again; a worker that has the run\n" +
-			"loses it to the next one that claims it.\n\n" +
-			"The outcome is planned: --repair would do it; repaired; moved: it had changed, and was looked at again; or remains: no\n" +
-			"repair makes it go away. The exit code is 7 if something is found, or with --repair if something is left.",
+		Long: "Fsck checks every invariant of the store and prints each violation: the number of the invariant, the run, the problem,\n" +
+			"and the repair. It changes nothing without --repair. It reads all data into memory, one partition at a time.\n" +
+			"There is no time limit unless --timeout sets one.\n\n" +
+			"Workers and other repairs may run at the same time. Fsck checks each partition as of one moment, and the data that spans\n" +
+			"partitions last, causes before effects, so that operations in progress are not reported. A repair changes only data that\n" +
+			"has not changed since the check. It deletes the data of a run beside its log and rebuilds it from the log; a worker that\n" +
+			"has claimed the run loses the claim.\n\n" +
+			"The outcome is planned: --repair would repair it; repaired; moved: the data changed and was checked again; or remains: it\n" +
+			"cannot be repaired. The exit code is 7 if a violation is found, or with --repair, if one remains.",
 		Example: "  flowctl fsck --json >before.json\n  flowctl fsck --repair",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if why.Reason != "" && !repair {
-				return &admin.InputError{What: "a reason for a check, which changes nothing", Fix: "give it with --repair"}
+				return &admin.InputError{What: "--reason is given, but a check changes nothing", Fix: "give it with --repair"}
 			}
 			s, ctx, cancel, err := c.service(cmd.Context(), true)
 			defer cancel()
@@ -38,7 +38,7 @@ func (c *command) fsck() *cobra.Command {
 				return err
 			}
 			if repair {
-				if err := c.sure(ctx, "fsck --repair", "Repair all that is found? Without --repair it is only listed."); err != nil {
+				if err := c.sure(ctx, "fsck --repair", "Repair all violations? Without --repair they are only listed."); err != nil {
 					return err
 				}
 			}
@@ -55,7 +55,7 @@ func (c *command) fsck() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is found; asks before, unless -y is given")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair the violations, after a confirmation unless -y is given")
 	c.why(cmd, &why.Reason)
 	return cmd
 }
@@ -67,7 +67,7 @@ func (c *command) checked(ctx context.Context, s service, repair bool, why admin
 	case c.store != nil:
 		report, err := c.mend(ctx, repair, why.Reason)
 		if errors.Is(err, fsck.ErrNotRepairable) {
-			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store can be neither checked nor repaired: "+err.Error(), "let it implement store.Rebuilder")
+			err = admin.NewProblem(admin.CodeUnsupported, "this kind of store cannot be checked or repaired: "+err.Error(), "let it implement store.Rebuilder")
 		}
 		if report == nil {
 			return admin.Checked{}, err
@@ -99,7 +99,7 @@ func (c *command) mend(ctx context.Context, repair bool, reason string) (report 
 		return report, err
 	}
 	if s.Recorded(ctx, "repair", "after the journal was repaired", reason, func() error { return nil }) != nil {
-		err = admin.NewProblem(admin.CodeFailed, "the repairs were made, but the journal cannot be written", "execute flowctl doctor")
+		err = admin.NewProblem(admin.CodeFailed, "the repairs were made, but were not recorded in the journal", "execute flowctl doctor")
 	}
 	return report, err
 }
@@ -111,7 +111,7 @@ func (c *command) printCheck(checked *admin.Checked, whole bool) error {
 		return c.print(checked)
 	}
 	if left := checked.Total - len(checked.Fixes); left > 0 {
-		fmt.Fprintf(c.Stderr, "%d more fixes are not listed: with --store instead of --server all are\n", left)
+		fmt.Fprintf(c.Stderr, "%d more repairs are not listed: use --store instead of --server to list all\n", left)
 	}
 	switch c.output {
 	case "jsonl":
@@ -179,19 +179,19 @@ func summary(checked *admin.Checked) string {
 	case checked.Repair:
 		return fmt.Sprintf("Runs: %d. Repairs made: %d. Findings left: %d.", checked.Runs, checked.Done, checked.Left)
 	case checked.Left == 0:
-		return fmt.Sprintf("Runs: %d. Nothing is wrong.", checked.Runs)
+		return fmt.Sprintf("Runs: %d. No violations.", checked.Runs)
 	}
-	return fmt.Sprintf("Runs: %d. Findings: %d. What is planned, flowctl fsck --repair does.", checked.Runs, checked.Left)
+	return fmt.Sprintf("Runs: %d. Findings: %d. To make the planned repairs, execute flowctl fsck --repair.", checked.Runs, checked.Left)
 }
 
 func (c *command) doctor() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Say how the database of the store is set up, and what is wrong with that", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check the configuration of the store's database", Args: cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Doctor looks at every server of the store and prints for each check what it found, what it should be, and what to do.\n" +
-			"It changes no data. Its levels are ok; info, a hint: it may be meant so; warn: something will be lost or will stop one\n" +
-			"day, or could not be looked at; fail: the store does not work, or runs are being lost.\n\n" +
-			"The exit code is 7 if there is a warn or a fail. For a kind of store without a doctor, such as SQLite, it prints that: exit code 0.",
+		Long: "Doctor checks every server of the store and prints for each check the value found, the value expected, and how to fix it.\n" +
+			"It changes no data. The levels are ok; info: a hint that may be intended; warn: data may be lost or the store may stop\n" +
+			"working later, or the check could not be made; fail: the store does not work, or runs are being lost.\n\n" +
+			"The exit code is 7 if a check reports warn or fail. For stores without checks, such as SQLite, it prints a notice and exits with 0.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				exam, err := s.Examine(ctx)
@@ -199,7 +199,7 @@ func (c *command) doctor() *cobra.Command {
 					return err
 				}
 				if !exam.Supported {
-					fmt.Fprintln(c.Stderr, "This kind of store has no doctor: of how it is set up nothing was looked at.")
+					fmt.Fprintln(c.Stderr, "This kind of store has no checks: its configuration was not checked.")
 				}
 				if err := c.printExam(exam); err != nil {
 					return err

@@ -58,7 +58,7 @@ func (s *shop) checked(code int, args ...string) admin.Checked {
 
 func TestOPS1_FsckFindsNothingInASoundStore(t *testing.T) {
 	s := open(t)
-	s.wants(0, []string{"Runs: 4. Nothing is wrong."}, nil, "fsck")
+	s.wants(0, []string{"Runs: 4. No violations."}, nil, "fsck")
 	s.wants(0, []string{"Runs: 4. Repairs made: 0. Findings left: 0."}, nil, "fsck", "--repair", "-y")
 	if r := s.checked(0); r.Repair || r.Runs != 4 || len(r.Fixes)+r.Left > 0 {
 		t.Errorf("as JSON: %+v", r)
@@ -78,7 +78,7 @@ func TestOPS1_FsckPrintsWhatIsBrokenAndRepairsIt(t *testing.T) {
 		t.Errorf("%d lines of %d repairs", lines, len(found.Fixes))
 	}
 	s.wants(0, []string{s.runs["bad"], "repaired", "Runs: 4. Repairs made: 3. Findings left: 0."}, nil, "fsck", "--repair", "-y")
-	s.wants(0, []string{"Nothing is wrong."}, nil, "fsck")
+	s.wants(0, []string{"No violations."}, nil, "fsck")
 	if journal := s.flowctl("journal", "-o", "jsonl").stdout; strings.Count(journal, "\n") != 1 || !strings.Contains(journal, `"repair"`) || !strings.Contains(journal, `"ok"`) {
 		t.Errorf("the journal has, after one repair and several looks:\n%s", journal)
 	}
@@ -128,7 +128,7 @@ func TestOPS1_FsckSaysAndRepairsTheSameOverAServer(t *testing.T) {
 	if g := flowctl(t, "fsck", "--repair", "-y", "--server", server.url); g.code != 0 || !strings.Contains(g.stdout, "Runs: 4. Repairs made: 3. Findings left: 0.") || !hasRow(g.stdout, "4", s.runs["bad"], "repaired") {
 		t.Errorf("repair over a server: %+v", g)
 	}
-	if g := flowctl(t, "fsck", "--server", server.url); g.code != 0 || !strings.Contains(g.stdout, "Nothing is wrong.") {
+	if g := flowctl(t, "fsck", "--server", server.url); g.code != 0 || !strings.Contains(g.stdout, "No violations.") {
 		t.Errorf("after the repair: %+v", g)
 	}
 	if all := s.entries("--action", "repair"); len(all) != 1 || all[0].Face != admin.FaceAPI || all[0].Outcome != admin.OutcomeDone {
@@ -154,7 +154,7 @@ func TestOPS1_FsckRemovesWhatIsNoEntryOfTheJournalOrTheCatalogue(t *testing.T) {
 		t.Errorf("exit code %d\n%s", g.code, g.stdout)
 	}
 	s.wants(0, []string{"Repairs made: 2. Findings left: 0."}, nil, "fsck", "--repair", "-y")
-	s.wants(0, []string{"Nothing is wrong."}, nil, "fsck")
+	s.wants(0, []string{"No violations."}, nil, "fsck")
 	if all := s.entries(); len(all) != 2 || all[0].Action != "repair" || all[1].Action != "pause" {
 		t.Errorf("the journal has %+v, want the repair and the action before it", all)
 	}
@@ -199,7 +199,7 @@ func TestOPS1_FsckAsksBeforeItRepairs(t *testing.T) {
 	defer null.Close()
 	var stdout, stderr bytes.Buffer
 	code := cli.Main(t.Context(), cli.Config{Args: []string{"fsck", "--repair", "--store", s.url}, Stdin: null, Stdout: &stdout, Stderr: &stderr})
-	if code != 2 || !strings.Contains(stderr.String(), "Repair all that is found?") || stdout.Len() > 0 {
+	if code != 2 || !strings.Contains(stderr.String(), "Repair all violations?") || stdout.Len() > 0 {
 		t.Errorf("exit code %d\n%s%s", code, &stdout, &stderr)
 	}
 	s.checked(7)

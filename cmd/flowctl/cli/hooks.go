@@ -14,9 +14,9 @@ func (c *command) hooks() *cobra.Command {
 	var f admin.HookFilter
 	var tags []string
 	cmd := &cobra.Command{
-		Use: "hooks [RUN]", Short: "List open hooks, of one run or of all", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
-		Long: "Hooks lists the open hooks of a run, or those of all runs that have not ended, for which it reads their logs: --limit runs at a\n" +
-			"time. A token is all that one needs to send to its run; it is shown to those who may act.",
+		Use: "hooks [RUN]", Short: "List the open hooks of one run or of all runs", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.ids,
+		Long: "Hooks lists the open hooks of a run, or of all open runs. It reads the logs of the runs, --limit runs at a time.\n" +
+			"A token is sufficient to send to its run, so it is shown only to callers that may act on runs.",
 		Example: "  flowctl hooks id:order-17\n  flowctl hooks --workflow orders.fulfil",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Run = strings.Join(args, "")
@@ -33,10 +33,10 @@ func (c *command) hooks() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.Workflow, "workflow", "", "of the runs, if none is named")
-	cmd.Flags().StringArrayVar(&tags, "tag", nil, "of the runs, if none is named, as name=value; several: with all of them")
-	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "where the page begins, from the page before")
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many runs are looked at, up to 100; 0: 20")
+	cmd.Flags().StringVar(&f.Workflow, "workflow", "", "hooks of runs of this workflow, if no run is named")
+	cmd.Flags().StringArrayVar(&tags, "tag", nil, "hooks of runs with this tag, as name=value, if no run is named; may be repeated to require all")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of runs to read, up to 100; 0: 20")
 	_ = cmd.RegisterFlagCompletionFunc("workflow", c.workflows)
 	cmd.AddCommand(c.resumeHook())
 	return cmd
@@ -56,7 +56,7 @@ func (c *command) printHooks(page admin.HookPage) error {
 		}
 	}
 	if page.Cursor != "" && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there may be more: --cursor %s\n", page.Cursor)
+		fmt.Fprintf(c.Stderr, "possibly more results: --cursor %s\n", page.Cursor)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (c *command) resumeHook() *cobra.Command {
 	var m admin.Message
 	var input string
 	cmd := &cobra.Command{
-		Use: "resume TOKEN", Short: "Send a payload to the run that has opened a hook", Args: cobra.ExactArgs(1), ValidArgsFunction: c.hookTokens,
+		Use: "resume TOKEN", Short: "Send a payload to the run that opened a hook", Args: cobra.ExactArgs(1), ValidArgsFunction: c.hookTokens,
 		Example: "  flowctl hooks resume order-17/paid -i '{\"cents\":1200}'",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if m.Payload, err = c.payload(input); err != nil {
@@ -80,8 +80,8 @@ func (c *command) resumeHook() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&input, "input", "i", "null", "the payload: JSON, @FILE, or - for the standard input")
-	cmd.Flags().StringVar(&m.Key, "key", "", "payloads with the same key arrive once")
+	cmd.Flags().StringVarP(&input, "input", "i", "null", "payload: JSON, @FILE, or - for standard input")
+	cmd.Flags().StringVar(&m.Key, "key", "", "idempotency key: payloads with the same key are delivered once")
 	c.why(cmd, &m.Reason)
 	return cmd
 }

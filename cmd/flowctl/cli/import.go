@@ -31,25 +31,26 @@ func (c *command) importRuns() *cobra.Command {
 	var asNew bool
 	var why admin.Because
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Check a file that export has written, and add its runs to a store", Args: cobra.ExactArgs(1),
-		Long: "Import checks a file that export has written, as a whole: a line that was changed, left out or cut off is named. What is in it\n" +
-			"can be read as a store that nobody can change, by --store export:FILE, which every command takes that reads runs.\n\n" +
-			"With --into it adds the runs to a store, each as a whole or not at all: with their ids, logs, times, streams and failures. Only runs\n" +
-			"that have ended: end an open one where it is, as by flowctl terminate, and export it again; once that is imported, flowctl resume-new\n" +
-			"goes on with it in a new run, and with --as-new the import does: with each run that has no parent and was ended by terminate. That its\n" +
-			"source executes it no more stands in the log that is imported. A run that is there already is left as it is, so that an import which was interrupted is repeated.\n" +
-			"Their retention counts from now. The exit code is 5 if some were refused. Afterwards the store executes none of them.",
+		Use: "import FILE", Short: "Check an exported file, and add its runs to a store", Args: cobra.ExactArgs(1),
+		Long: "Import checks all lines of a file that export has written and reports a changed, missing or truncated line. The file can\n" +
+			"be used as a read-only store: give --store export:FILE to any command that reads runs.\n\n" +
+			"With --into, import adds the runs to a store, each completely or not at all, with their ids, logs, times, streams and failures.\n" +
+			"It accepts only ended runs: end an open run in its own store, for example with flowctl terminate, and export it again. After the\n" +
+			"import, flowctl resume-new continues it in a new run; --as-new does that for each run that has no parent and was ended by terminate,\n" +
+			"because the imported log proves that the source no longer executes it. Import does not change a run that the store already has, so\n" +
+			"an interrupted import can be repeated. The retention of the runs starts now. The exit code is 5 if some runs were refused.\n" +
+			"The store does not execute imported runs.",
 		Example: "  flowctl import failed.jsonl\n  flowctl show id:order-17 --store export:failed.jsonl\n  flowctl import failed.jsonl --into sqlite:archive.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if into == "" {
 				if asNew {
-					return &admin.InputError{What: "--as-new is given without --into", Fix: "give --into URL for the store in which the runs go on"}
+					return &admin.InputError{What: "--as-new is given without --into", Fix: "give --into URL with the store in which the runs continue"}
 				}
 				if c.url != "" || c.server != "" {
-					return &admin.InputError{What: "--store or --server is given, and nothing is imported without --into", Fix: "give --into URL for the store to add the runs to, and nothing else"}
+					return &admin.InputError{What: "--store or --server is given instead of --into", Fix: "give the store that receives the runs with --into URL"}
 				}
 				if why.Reason != "" {
-					return &admin.InputError{What: "a reason for a check, which changes nothing", Fix: "give it with --into"}
+					return &admin.InputError{What: "--reason is given, but a check changes nothing", Fix: "give it with --into"}
 				}
 				return c.checkFile(args[0])
 			}
@@ -59,8 +60,8 @@ func (c *command) importRuns() *cobra.Command {
 			return c.importInto(cmd, args[0], into, asNew, why)
 		},
 	}
-	cmd.Flags().StringVar(&into, "into", "", "URL of the store to add the runs to, which is made if it does not exist")
-	cmd.Flags().BoolVar(&asNew, "as-new", false, "go on, in new runs, with those that were ended by terminate where they come from")
+	cmd.Flags().StringVar(&into, "into", "", "URL of the store to add the runs to, which is created if it does not exist")
+	cmd.Flags().BoolVar(&asNew, "as-new", false, "continue the runs that were ended by terminate in their source, in new runs")
 	c.why(cmd, &why.Reason)
 	return cmd
 }
@@ -69,7 +70,7 @@ func (c *command) importRuns() *cobra.Command {
 func openFile(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &admin.InputError{What: "the file cannot be read: " + err.Error(), Fix: "name one that flowctl export has written"}
+		return nil, &admin.InputError{What: "cannot read the file: " + err.Error(), Fix: "name a file that flowctl export has written"}
 	}
 	return f, nil
 }
@@ -88,7 +89,7 @@ func (c *command) checkFile(name string) error {
 	if c.jsonOut() {
 		return c.print(contents{n})
 	}
-	_, err = fmt.Fprintf(c.Stdout, "%s is whole: %d runs with %d commits and %d chunks of streams, from %s at %s.\nRead it by --store export:%s\n",
+	_, err = fmt.Fprintf(c.Stdout, "%s is complete: %d runs with %d commits and %d chunks of streams, from %s at %s.\nRead it with --store export:%s\n",
 		clean(name), n.Runs, n.Frames, n.Chunks, clean(head.Source), head.Exported.Format("2006-01-02T15:04:05Z"), clean(name))
 	return err
 }
@@ -213,10 +214,10 @@ func (c *command) printImported(sum *imported, whole bool) error {
 	if left := sum.Runs - sum.New - sum.There - len(sum.Refused); !whole {
 		rest = fmt.Sprintf(", %d left: repeat the import", left)
 	}
-	if _, err := fmt.Fprintf(c.Stdout, "%d runs imported, %d were there already, %d refused%s.\n", sum.New, sum.There, len(sum.Refused), rest); err != nil || len(sum.AsNew) == 0 {
+	if _, err := fmt.Fprintf(c.Stdout, "%d runs imported, %d already present, %d refused%s.\n", sum.New, sum.There, len(sum.Refused), rest); err != nil || len(sum.AsNew) == 0 {
 		return err
 	}
-	t := newTable(c.Stdout, "RUN", "GOES ON AS")
+	t := newTable(c.Stdout, "RUN", "CONTINUES AS")
 	for _, one := range sum.AsNew {
 		t.row(one.Run, one.New)
 	}

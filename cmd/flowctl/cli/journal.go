@@ -30,7 +30,7 @@ func whoami() string {
 // checkJournal reads the limits of the journal from the environment unless they are given as flags.
 func (c *command) checkJournal() error {
 	bad := func(what, given string) error {
-		return &admin.InputError{What: fmt.Sprintf("%s is %q", what, given), Fix: "give how many entries are kept, as 100000, and how old they may be, as 8760h"}
+		return &admin.InputError{What: fmt.Sprintf("%s is %q", what, given), Fix: "give a maximum number of entries, such as 100000, and a maximum age, such as 8760h"}
 	}
 	if text := os.Getenv("FLOWGEN_JOURNAL_MOST"); text != "" && c.journalMost == 0 {
 		n, err := strconv.Atoi(text)
@@ -56,10 +56,10 @@ func (c *command) journal() *cobra.Command {
 	var f admin.JournalFilter
 	var since, until string
 	cmd := &cobra.Command{
-		Use: "journal", Short: "List what operators have asked for, the newest first", Args: cobra.NoArgs,
-		Long: "Journal lists what was asked for that changes something, also what was refused: when, by whom, by which face, why, and what has come\n" +
-			"of it. OUTCOME is ok, the code of a problem, or unknown: it was begun, and the caller was interrupted before it was\n" +
-			"written down. It may have been done.",
+		Use: "journal", Short: "List the requests of operators, newest first", Args: cobra.NoArgs,
+		Long: "Journal lists the requests that change data, including refused ones: the time, the caller, the interface, the reason and the outcome.\n" +
+			"OUTCOME is ok, the code of a problem, or unknown: the caller was interrupted before it recorded the outcome, and the\n" +
+			"request may have been executed.",
 		Example: "  flowctl journal --since 24h --action cancel --action terminate\n  flowctl journal --target id:order-17 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -79,14 +79,14 @@ func (c *command) journal() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.Principals, "principal", nil, "entries of this one; may be given more than once")
-	flags.StringArrayVar(&f.Actions, "action", nil, "entries of this action; may be given more than once")
-	flags.StringArrayVar(&f.Outcomes, "outcome", nil, "entries of this outcome: ok, unknown, or the code of a problem; may be given more than once")
-	flags.StringVar(&f.Target, "target", "", "entries about what was named so, or about this run")
-	flags.StringVar(&since, "since", "", "entries of then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
-	flags.StringVar(&until, "until", "", "entries from before then")
-	flags.IntVar(&f.Limit, "limit", 0, "how many entries at most, up to 1,000; 0: 100")
-	flags.StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	flags.StringArrayVar(&f.Principals, "principal", nil, "entries of this caller; may be repeated")
+	flags.StringArrayVar(&f.Actions, "action", nil, "entries of this action; may be repeated")
+	flags.StringArrayVar(&f.Outcomes, "outcome", nil, "entries with this outcome: ok, unknown, or the code of a problem; may be repeated")
+	flags.StringVar(&f.Target, "target", "", "entries about the run or other object with this name")
+	flags.StringVar(&since, "since", "", "entries at or after this time, such as 2026-11-24T08:00:00Z, or this long ago, such as 24h")
+	flags.StringVar(&until, "until", "", "entries before this time")
+	flags.IntVar(&f.Limit, "limit", 0, "maximum number of entries, up to 1,000; 0: 100")
+	flags.StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
 	for flag, of := range map[string]func(e *admin.JournalEntry) string{
 		"principal": func(e *admin.JournalEntry) string { return e.Principal },
 		"action":    func(e *admin.JournalEntry) string { return e.Action },
@@ -129,7 +129,7 @@ func (c *command) printJournal(page admin.JournalPage) error {
 		}
 	}
 	if page.Cursor != "" && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
+		fmt.Fprintf(c.Stderr, "more results: --cursor %s\n", page.Cursor)
 	}
 	return nil
 }

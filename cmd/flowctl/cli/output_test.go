@@ -52,7 +52,7 @@ func TestOPS1_ExportHasJSON(t *testing.T) {
 
 func TestOPS1_StartReportsThatNoWorkerServesTheRun(t *testing.T) {
 	s := open(t)
-	s.wants(0, []string{"wrun_"}, []string{"no worker that lives serves workflow shop.orderr on queue default"}, "start", "shop.orderr", "-i", `{"what":"good"}`)
+	s.wants(0, []string{"wrun_"}, []string{"no live worker serves workflow shop.orderr on queue default"}, "start", "shop.orderr", "-i", `{"what":"good"}`)
 	var made struct{ Unserved bool }
 	decodeOne(t, "start", s.flowctl("start", "shop.orderr", "-i", `{"what":"good"}`, "--json").stdout, &made)
 	if !made.Unserved {

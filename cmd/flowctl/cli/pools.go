@@ -15,9 +15,9 @@ import (
 func (c *command) pools() *cobra.Command {
 	var f admin.PoolFilter
 	cmd := &cobra.Command{
-		Use: "pools [NAME]", Aliases: []string{"limits"}, Short: "List limits: what is in use, and what waits", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.poolNames,
-		Long: "Pools lists the limits of the store, and the parts of those that have keys: those first for which most waits, then\n" +
-			"those of which most is in use. One without a key holds for the keys that have no configuration of their own.",
+		Use: "pools [NAME]", Aliases: []string{"limits"}, Short: "List limits with the permits in use and waiting", Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.poolNames,
+		Long: "Pools lists the limits of the store, and for keyed limits one row per key, sorted by the weight that waits and then by\n" +
+			"the weight in use. The row without a key applies to the keys that have no configuration of their own.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Name, f.Holders = strings.Join(args, ""), true
 			return c.do(cmd, func(ctx context.Context, s service) error {
@@ -29,11 +29,11 @@ func (c *command) pools() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many parts at most, up to 1,000; 0: 100")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of rows, up to 1,000; 0: 100")
 	cmd.AddCommand(c.setPool(),
-		c.poolAction("reset", "Take back what was set: the limit is again as the code declares it"),
-		c.poolAction("pause", "Let nothing begin that uses a limit"),
-		c.poolAction("resume", "Let begin again what uses a limit"))
+		c.poolAction("reset", "Reset a limit to the configuration in the code"),
+		c.poolAction("pause", "Pause a limit: it grants no permits"),
+		c.poolAction("resume", "Resume a paused limit"))
 	return cmd
 }
 
@@ -51,10 +51,10 @@ func (c *command) printPools(page admin.PoolPage) error {
 		}
 	}
 	if page.Partial && c.output != "jsonl" {
-		fmt.Fprintln(c.Stderr, "there are more open runs than were looked at: holders may be missing")
+		fmt.Fprintln(c.Stderr, "not all open runs were read: holders may be missing")
 	}
 	if more := page.Total - len(page.Pools); more > 0 && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are %d more: give a name, or --limit\n", more)
+		fmt.Fprintf(c.Stderr, "%d more results: give a name, or --limit\n", more)
 	}
 	return nil
 }
@@ -65,22 +65,22 @@ func (c *command) setPool() *cobra.Command {
 	cmd := c.poolAction("set", "Configure a limit at run time, for all workers at once")
 	cmd.Use = "set NAME [AT-ONCE]"
 	cmd.Args = cobra.RangeArgs(1, 2)
-	cmd.Long = "Set configures a limit at run time, for all workers at once: it goes before what the code declares, until reset.\n" +
-		"It replaces all of the configuration. A larger capacity is used at once; with a smaller one, the runs that hold permits finish first."
+	cmd.Long = "Set configures a limit at run time, for all workers at once. It overrides the configuration in the code until reset.\n" +
+		"It replaces the whole configuration. A larger capacity takes effect at once; with a smaller one, the runs that hold permits finish first."
 	cmd.Example = "  flowctl pools set gpu 8\n  flowctl pools set customer --key ada 3\n  flowctl pools set mail --rate 100 --per 1m"
 	f := cmd.Flags()
 	key, reason := f.Lookup("key"), f.Lookup("reason")
-	f.IntVar(&config.Rate, "rate", 0, "how many weights may begin in a time")
-	f.DurationVar(&per, "per", 0, "the time of the rate; 0: a second")
-	f.IntVar(&config.Burst, "burst", 0, "how many weights may begin at once by the rate; 0: what 50 ms of it are")
-	f.IntVar(&config.Waiting, "waiting", 0, "how many weights may wait; starts beyond are refused; 0: any number")
+	f.IntVar(&config.Rate, "rate", 0, "maximum weight that may start in the time of --per")
+	f.DurationVar(&per, "per", 0, "period of --rate; 0: a second")
+	f.IntVar(&config.Burst, "burst", 0, "maximum weight that --rate lets start at once; 0: the weight of 50 ms")
+	f.IntVar(&config.Waiting, "waiting", 0, "maximum weight that may wait; further starts are refused; 0: no maximum")
 	f.BoolVar(&config.Refuse, "refuse", false, "refuse starts that would have to wait")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		config.PerMs = per.Milliseconds()
 		if len(args) > 1 {
 			n, err := strconv.ParseInt(args[1], 10, 32)
 			if err != nil {
-				return &admin.InputError{What: fmt.Sprintf("%q is no number of weights", args[1]), Fix: "give how many may be held at once, as 8"}
+				return &admin.InputError{What: fmt.Sprintf("%q is not a number", args[1]), Fix: "give the maximum weight that may be held at once, such as 8"}
 			}
 			config.AtOnce = int(n)
 		}
@@ -97,8 +97,8 @@ func (c *command) poolAction(verb, about string) *cobra.Command {
 			return c.actOnPool(cmd, args[0], admin.PoolAction{Verb: verb, Key: key, Reason: reason})
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "the part of this key; empty: the limit as a whole")
-	cmd.Flags().StringVar(&reason, "reason", "", "why: it stands in the journal")
+	cmd.Flags().StringVar(&key, "key", "", "apply to this key of the limit; empty: to the limit as a whole")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, which is recorded in the journal")
 	return cmd
 }
 
@@ -109,7 +109,7 @@ func (c *command) actOnPool(cmd *cobra.Command, name string, a admin.PoolAction)
 			return err
 		}
 		if done.Unused {
-			fmt.Fprintf(c.Stderr, "key %q of %s was not in use, and had no configuration: see whether it is spelled as the code computes it\n", clean(a.Key), clean(name))
+			fmt.Fprintf(c.Stderr, "key %q of %s was not in use and had no configuration: check its spelling\n", clean(a.Key), clean(name))
 		}
 		if c.jsonOut() {
 			return c.print(done)
@@ -124,7 +124,7 @@ func (c *command) actOnPool(cmd *cobra.Command, name string, a admin.PoolAction)
 }
 
 // poolDone contains the description of the result of each action, by action.
-var poolDone = map[string]string{"set": "set", "reset": "reset to what the code declares", "pause": "paused", "resume": "resumed"}
+var poolDone = map[string]string{"set": "set", "reset": "reset to the configuration in the code", "pause": "paused", "resume": "resumed"}
 
 // poolNames completes the names of limits.
 func (c *command) poolNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -15,8 +15,8 @@ import (
 func (c *command) fleetFlags(cmd *cobra.Command, f *admin.FleetFilter, what string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Queue, "queue", "", what)
-	flags.IntVar(&f.Limit, "limit", 0, "how many at most, up to 1,000; 0: 100")
-	flags.StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+	flags.IntVar(&f.Limit, "limit", 0, "maximum number of results, up to 1,000; 0: 100")
+	flags.StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.queueNames)
 }
 
@@ -34,9 +34,9 @@ func (c *command) queueNames(cmd *cobra.Command, _ []string, _ string) ([]string
 func (c *command) workers() *cobra.Command {
 	var f admin.FleetFilter
 	cmd := &cobra.Command{
-		Use: "workers", Short: "List the workers, and what they serve", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Workers lists the workers that the store knows, by name. One that is silent has not been heard of within its lease:\n" +
-			"its runs go to others. BUILD is the fingerprint of the code that it executes.",
+		Use: "workers", Short: "List the workers and their queues", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Workers lists the workers of the store by name. A silent worker has not renewed its lease in time, and other workers\n" +
+			"take over its runs. BUILD is the fingerprint of the code that the worker executes.",
 		Example: "  flowctl workers --queue gpu\n  flowctl workers -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
@@ -48,7 +48,7 @@ func (c *command) workers() *cobra.Command {
 			})
 		},
 	}
-	c.fleetFlags(cmd, &f, "workers that serve this queue")
+	c.fleetFlags(cmd, &f, "workers of this queue")
 	return cmd
 }
 
@@ -72,18 +72,18 @@ func (c *command) printWorkers(page admin.WorkerPage) error {
 // more prints how to request the next page. cursor is empty if there is none.
 func (c *command) more(cursor string) {
 	if cursor != "" && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", cursor)
+		fmt.Fprintf(c.Stderr, "more results: --cursor %s\n", cursor)
 	}
 }
 
 func (c *command) queues() *cobra.Command {
 	var f admin.FleetFilter
 	cmd := &cobra.Command{
-		Use: "queues", Short: "List what there is to do on the queues, and who serves them", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Queues lists for each queue and workflow how many runs are READY and wait for a worker, for how long the OLDEST of them\n" +
-			"has waited at most, how many are RUNNING, WAITING for permits of limits, PARKED (they sleep, or wait for messages), or\n" +
-			"BLOCKED (no worker has the code for them), which LIMITS its runs use, as workers have said (flowctl pools shows them), and\n" +
-			"how many workers serve it. It asks the store: also if no worker runs.",
+		Use: "queues", Short: "List the queues with their runs and workers", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Queues lists for each queue and workflow the number of runs that are READY and wait for a worker, the maximum time that the\n" +
+			"OLDEST of them has waited, the number of runs that are RUNNING, WAITING for permits of limits, PARKED (asleep or waiting\n" +
+			"for messages), or BLOCKED (no worker has the code for them), the LIMITS that workers registered for them (see flowctl pools),\n" +
+			"and the number of workers. It reads the store and does not need a running worker.",
 		Example: "  flowctl queues\n  flowctl queues --queue gpu -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
@@ -95,7 +95,7 @@ func (c *command) queues() *cobra.Command {
 			})
 		},
 	}
-	c.fleetFlags(cmd, &f, "this queue alone")
+	c.fleetFlags(cmd, &f, "only this queue")
 	return cmd
 }
 

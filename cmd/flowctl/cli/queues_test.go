@@ -44,7 +44,7 @@ func TestOPS1_QueuesAreShownWithWhoServesThem(t *testing.T) {
 	s.wants(0, []string{"QUEUE", "LIMITS", `q\u001b[31m\u202e`, "nobody! start a worker that registers shop.order"}, nil, "queues")
 	s.wants(0, []string{"default/shop.order\n"}, nil, "queues", "--queue", "default", "-o", "name")
 	s.wants(0, []string{`{"queue":"default","workflow":"shop.order","ready":0`}, nil, "queues", "-o", "jsonl", "--limit", "1")
-	s.wants(0, []string{"default"}, []string{"there are more: --cursor "}, "queues", "--limit", "1")
+	s.wants(0, []string{"default"}, []string{"more results: --cursor "}, "queues", "--limit", "1")
 	s.wants(0, []string{"default\n", `q\u001b[31m\u202e` + "\n"}, nil, "__complete", "queues", "--queue", "")
 	s.wants(0, []string{"default\n"}, nil, "__complete", "workers", "--queue", "")
 	for _, args := range [][]string{{"queues"}, {"workers"}, {"queues", "-o", "name"}, {"__complete", "queues", "--queue", ""}} {

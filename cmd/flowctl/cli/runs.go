@@ -24,12 +24,12 @@ type filterFlags struct {
 func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 	f.addFixed(c, cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Statuses, "status", nil, "runs of one of these statuses")
-	flags.StringVar(&f.since, "since", "", "runs created then or later: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
-	flags.StringVar(&f.until, "until", "", "runs created before then")
+	flags.StringSliceVar(&f.Statuses, "status", nil, "runs with one of these statuses")
+	flags.StringVar(&f.since, "since", "", "runs created at or after this time, such as 2026-11-24T08:00:00Z, or this long ago, such as 24h")
+	flags.StringVar(&f.until, "until", "", "runs created before this time")
 	flags.StringVar(&f.Group, "group", "", "runs of this group of failures: see flowctl failures")
-	flags.BoolVar(&f.Failing, "failing", false, "runs that have failed, that are blocked, or of which a step is being retried")
-	flags.IntVar(&f.Budget, "budget", 0, "how many runs may be looked at; 0: 20,000")
+	flags.BoolVar(&f.Failing, "failing", false, "runs that failed, are blocked, or are retrying a step")
+	flags.IntVar(&f.Budget, "budget", 0, "maximum number of runs to search; 0: 20,000")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(admin.Statuses(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("group", c.groups)
 }
@@ -37,14 +37,14 @@ func (f *filterFlags) add(c *command, cmd *cobra.Command) {
 // addFixed adds the flags for properties of a run that never change.
 func (f *filterFlags) addFixed(c *command, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Workflow, "workflow", "", "runs of this workflow, by its stored name")
+	flags.StringVar(&f.Workflow, "workflow", "", "runs of the workflow with this stored name")
 	flags.StringVar(&f.Queue, "queue", "", "runs of this queue")
 	flags.StringVar(&f.WorkflowID, "id", "", "runs of this workflow id")
-	flags.StringArrayVar(&f.tags, "tag", nil, "runs with this tag, as name=value; several: with all of them")
-	flags.StringVar(&f.Parent, "parent", "", "runs that this run has started")
-	flags.StringVar(&f.Root, "root", "", "this run and all below it")
-	flags.BoolVar(&f.Children, "children", false, "also runs that another one has started")
-	flags.BoolVar(&f.System, "system", false, "also the runtime's own, such as those of schedules")
+	flags.StringArrayVar(&f.tags, "tag", nil, "runs with this tag, as name=value; may be repeated to require all")
+	flags.StringVar(&f.Parent, "parent", "", "runs that this run started")
+	flags.StringVar(&f.Root, "root", "", "this run and all its descendants")
+	flags.BoolVar(&f.Children, "children", false, "include runs that were started by other runs")
+	flags.BoolVar(&f.System, "system", false, "include the runtime's own runs, such as those of schedules")
 	_ = cmd.RegisterFlagCompletionFunc("workflow", c.names(func(n admin.Counted) string { return n.Workflow }))
 	_ = cmd.RegisterFlagCompletionFunc("queue", c.names(func(n admin.Counted) string { return n.Queue }))
 }
@@ -89,7 +89,7 @@ func (c *command) runs() *cobra.Command {
 	var all, watch bool
 	var view string
 	cmd := &cobra.Command{
-		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs,
+		Use: "runs", Short: "List runs, newest first", Args: cobra.NoArgs,
 		Example: "  flowctl runs --status failed --workflow orders.fulfil --since 24h\n  flowctl runs --all -o jsonl >runs.jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := f.filter()
@@ -97,7 +97,7 @@ func (c *command) runs() *cobra.Command {
 				return err
 			}
 			if all && watch {
-				return &admin.InputError{What: "--all and --watch are given", Fix: "give one: --watch looks at one page, of up to --limit runs"}
+				return &admin.InputError{What: "--all and --watch are given", Fix: "give one of them: --watch shows one page, of up to --limit runs"}
 			}
 			s, ctx, cancel, err := c.service(cmd.Context(), all || watch)
 			defer cancel()
@@ -106,7 +106,7 @@ func (c *command) runs() *cobra.Command {
 			}
 			if view != "" {
 				if other := changed(cmd, filterNames); other != "" {
-					return &admin.InputError{What: "--view and --" + other + " are given", Fix: "give one: a view is a whole filter"}
+					return &admin.InputError{What: "--view and --" + other + " are given", Fix: "give one of them: a view is a complete filter"}
 				}
 				if filter, err = c.ofView(ctx, s, view, filter); err != nil {
 					return err
@@ -119,15 +119,15 @@ func (c *command) runs() *cobra.Command {
 		},
 	}
 	f.add(c, cmd)
-	cmd.Flags().IntVar(&f.Limit, "limit", 0, "how many runs at most, up to 1,000; 0: 100")
-	cmd.Flags().StringVar(&view, "view", "", "runs of this shared view, instead of a filter: see flowctl views")
+	cmd.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of runs, up to 1,000; 0: 100")
+	cmd.Flags().StringVar(&view, "view", "", "runs that match this shared view, instead of a filter: see flowctl views")
 	_ = cmd.RegisterFlagCompletionFunc("view", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return c.viewNames(cmd, nil, typed)
 	})
-	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
-	cmd.Flags().BoolVar(&f.Oldest, "oldest", false, "the oldest first")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
+	cmd.Flags().BoolVar(&f.Oldest, "oldest", false, "list the oldest runs first")
 	cmd.Flags().BoolVar(&all, "all", false, "all pages")
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on, and print each run again that has changed")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep running, and print each run again when it changes")
 	cmd.AddCommand(c.count())
 	return cmd
 }
@@ -177,7 +177,7 @@ func (c *command) endList(t *table, whole, last admin.RunPage) error {
 	if last.Cursor != "" && c.output != "jsonl" {
 		why := "there are more"
 		if last.Partial {
-			why = fmt.Sprintf("looked at %d runs, there may be more", last.Looked)
+			why = fmt.Sprintf("searched %d runs, possibly more results", last.Looked)
 		}
 		fmt.Fprintf(c.Stderr, "%s: --cursor %s, or --all\n", why, last.Cursor)
 	}
@@ -291,7 +291,7 @@ const watchPause = time.Second
 // the page, the oldest first. It reports outages of the store and continues after them.
 func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 	if c.output == "json" {
-		return &admin.InputError{What: "--watch has no end, and so no JSON as a whole", Fix: "use -o jsonl: a run on each line"}
+		return &admin.InputError{What: "--watch does not end, so it cannot print one JSON document", Fix: "use -o jsonl, which prints one run per line"}
 	}
 	known, headed, failing := map[string]string{}, false, false
 	for {
@@ -302,7 +302,7 @@ func (c *command) watch(ctx context.Context, s service, f admin.Filter) error {
 		case err != nil && (len(known) == 0 && !headed || admin.ProblemOf(err).Code != admin.CodeFailed):
 			return err
 		case err != nil && !failing:
-			fmt.Fprintln(c.Stderr, "no answer, trying again: "+clean(problemText(err)))
+			fmt.Fprintln(c.Stderr, "no response, retrying: "+clean(problemText(err)))
 			failing = true
 		case err == nil:
 			failing = false

@@ -14,9 +14,9 @@ import (
 func (c *command) schedules() *cobra.Command {
 	var f admin.ScheduleFilter
 	cmd := &cobra.Command{
-		Use: "schedules", Aliases: []string{"schedule"}, Short: "List what is started by the clock, and control it", Args: cobra.NoArgs,
-		Long: "Schedules lists the schedules of the store. STARTED counts their runs, SKIPPED the ticks that found another run\n" +
-			"active or were passed over for a newer one, MISSED those that no worker was there for in time.",
+		Use: "schedules", Aliases: []string{"schedule"}, Short: "List and control schedules", Args: cobra.NoArgs,
+		Long: "Schedules lists the schedules of the store. STARTED counts their runs, SKIPPED the ticks at which another run was\n" +
+			"active or that a newer tick replaced, MISSED the ticks that no worker processed in time.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				page, err := s.Schedules(ctx, f)
@@ -27,14 +27,14 @@ func (c *command) schedules() *cobra.Command {
 			})
 		},
 	}
-	list := &cobra.Command{Use: "list", Short: "List the schedules", Args: cobra.NoArgs, RunE: cmd.RunE}
+	list := &cobra.Command{Use: "list", Short: "List schedules", Args: cobra.NoArgs, RunE: cmd.RunE}
 	for _, one := range []*cobra.Command{cmd, list} {
-		one.Flags().IntVar(&f.Limit, "limit", 0, "how many schedules at most, up to 1,000; 0: 100")
-		one.Flags().StringVar(&f.Cursor, "cursor", "", "go on after a page, which has said its cursor")
+		one.Flags().IntVar(&f.Limit, "limit", 0, "maximum number of schedules, up to 1,000; 0: 100")
+		one.Flags().StringVar(&f.Cursor, "cursor", "", "continue after the page that printed this cursor")
 	}
 	cmd.AddCommand(list, c.showSchedule(), c.createSchedule(), c.updateSchedule(), c.pauseSchedule(), c.backfillSchedule(), c.deleteSchedule(),
-		c.scheduleAction("resume", "Let a paused schedule go on: ticks that came meanwhile are not started"),
-		c.scheduleAction("trigger", "Start a run of a schedule now, and print its id"))
+		c.scheduleAction("resume", "Resume a paused schedule, without the ticks that it missed"),
+		c.scheduleAction("trigger", "Start a run of a schedule now and print its id"))
 	return cmd
 }
 
@@ -52,14 +52,14 @@ func (c *command) printSchedules(page admin.SchedulePage) error {
 		}
 	}
 	if page.Cursor != "" && c.output != "jsonl" {
-		fmt.Fprintf(c.Stderr, "there are more: --cursor %s\n", page.Cursor)
+		fmt.Fprintf(c.Stderr, "more results: --cursor %s\n", page.Cursor)
 	}
 	return nil
 }
 
 func (c *command) showSchedule() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show a schedule, its next ten ticks, and the last runs that it has started", Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,
+		Use: "show NAME", Short: "Show a schedule, its next ten ticks and its last runs", Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Schedule(ctx, args[0])
@@ -125,14 +125,14 @@ func timing(cmd *cobra.Command) (read func() (admin.Timing, error)) {
 	var t admin.Timing
 	var catchUp, jitter time.Duration
 	f := cmd.Flags()
-	f.StringVar(&t.When, "when", "", `when it starts runs: "30 2 * * * Europe/Zurich", or "every 10m"`)
-	f.StringVar(&t.Overlap, "overlap", "", "what becomes of a tick while a run is active: "+strings.Join(admin.Overlaps(), ", ")+" (default skip)")
-	f.DurationVar(&catchUp, "catch-up", 0, "how late a tick may be started; 0: a year")
-	f.DurationVar(&jitter, "jitter", 0, "delay each tick by less than that")
+	f.StringVar(&t.When, "when", "", `times at which to start runs, such as "30 2 * * * Europe/Zurich" or "every 10m"`)
+	f.StringVar(&t.Overlap, "overlap", "", "handling of a tick while a run is active: "+strings.Join(admin.Overlaps(), ", ")+" (default skip)")
+	f.DurationVar(&catchUp, "catch-up", 0, "maximum delay of a tick; 0: a year")
+	f.DurationVar(&jitter, "jitter", 0, "delay each tick by a duration below this one")
 	_ = cmd.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(admin.Overlaps(), cobra.ShellCompDirectiveNoFileComp))
 	return func() (admin.Timing, error) {
 		if t.When == "" {
-			return t, &admin.InputError{What: "it is not said when", Fix: `give --when "30 2 * * * Europe/Zurich", or --when "every 10m"`}
+			return t, &admin.InputError{What: "no times are given", Fix: `give --when "30 2 * * * Europe/Zurich", or --when "every 10m"`}
 		}
 		t.CatchUpMs, t.JitterMs = catchUp.Milliseconds(), jitter.Milliseconds()
 		return t, nil
@@ -144,9 +144,9 @@ func (c *command) createSchedule() *cobra.Command {
 	var input string
 	var tags []string
 	cmd := &cobra.Command{
-		Use: "create NAME WORKFLOW --when WHEN", Short: "Make a schedule, or replace what the one of that name does", Args: cobra.ExactArgs(2),
-		Long: "Create makes a schedule, or replaces what the one of that name does. The input is that of each run. What the directive of the\n" +
-			"workflow says does not hold for its runs, as for flowctl start.",
+		Use: "create NAME WORKFLOW --when WHEN", Short: "Create or replace a schedule", Args: cobra.ExactArgs(2),
+		Long: "Create creates or replaces a schedule. Each run gets the given input. As with flowctl start, the options in the directive of\n" +
+			"the workflow do not apply to the runs.",
 		Example: `  flowctl schedules create nightly reports.build --when "30 2 * * * Europe/Zurich" -i '{"all":true}'`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
@@ -173,15 +173,15 @@ func (c *command) createSchedule() *cobra.Command {
 		})
 	}
 	f := cmd.Flags()
-	f.StringVarP(&input, "input", "i", "", "JSON, @FILE, or - for what is piped in")
+	f.StringVarP(&input, "input", "i", "", "input: JSON, @FILE, or - for standard input")
 	f.StringVar(&n.Queue, "queue", "", "queue of the runs")
-	f.StringArrayVar(&tags, "tag", nil, "tag of the runs as name=value; may be given several times")
+	f.StringArrayVar(&tags, "tag", nil, "tag of the runs, as name=value; may be repeated")
 	c.why(cmd, &n.Reason)
 	return cmd
 }
 
 func (c *command) updateSchedule() *cobra.Command {
-	cmd := c.scheduleAction("update", "Replace when a schedule fires and how, and leave what it starts")
+	cmd := c.scheduleAction("update", "Replace the times of a schedule, not what it starts")
 	read := timing(cmd)
 	cmd.Use = "update NAME --when WHEN"
 	cmd.RunE = c.runSchedule(func() (admin.ScheduleAction, error) {
@@ -192,25 +192,25 @@ func (c *command) updateSchedule() *cobra.Command {
 }
 
 func (c *command) pauseSchedule() *cobra.Command {
-	cmd := c.scheduleAction("pause", "Let the ticks of a schedule pass from now on")
-	cmd.Flags().Lookup("reason").Usage = "why: it is the note of the schedule, and stands in the journal"
+	cmd := c.scheduleAction("pause", "Pause a schedule: its ticks start no runs")
+	cmd.Flags().Lookup("reason").Usage = "reason, which is shown with the schedule and recorded in the journal"
 	return cmd
 }
 
 func (c *command) backfillSchedule() *cobra.Command {
 	var fill admin.Backfill
 	var from, to string
-	cmd := c.scheduleAction("backfill", "Start ticks of the past as if they were due now")
+	cmd := c.scheduleAction("backfill", "Start runs for past ticks of a schedule")
 	cmd.Use = "backfill NAME --from TIME --to TIME"
 	cmd.Example = "  flowctl schedules backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z"
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "", "the first tick that is meant: a time as 2026-11-24T08:00:00Z, or how long ago, as 24h")
-	f.StringVar(&to, "to", "0s", "the first that is not meant any more")
-	f.StringVar(&fill.Overlap, "overlap", "", "instead of that of the schedule: "+strings.Join(admin.Overlaps(), ", "))
+	f.StringVar(&from, "from", "", "start of the period, inclusive: a time such as 2026-11-24T08:00:00Z, or how long ago, such as 24h")
+	f.StringVar(&to, "to", "0s", "end of the period, exclusive")
+	f.StringVar(&fill.Overlap, "overlap", "", "overlap policy, instead of that of the schedule: "+strings.Join(admin.Overlaps(), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(admin.Overlaps(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = c.runSchedule(func() (a admin.ScheduleAction, err error) {
 		if from == "" {
-			return a, &admin.InputError{What: "it is not said which ticks", Fix: "give --from TIME, and --to TIME unless all until now are meant"}
+			return a, &admin.InputError{What: "no period is given", Fix: "give --from TIME, and --to TIME unless the period ends now"}
 		}
 		if fill.From, err = moment("--from", from); err != nil {
 			return a, err
@@ -224,9 +224,9 @@ func (c *command) backfillSchedule() *cobra.Command {
 }
 
 func (c *command) deleteSchedule() *cobra.Command {
-	cmd := c.scheduleAction("delete", "Delete a schedule: its runs go on")
+	cmd := c.scheduleAction("delete", "Delete a schedule; its runs continue")
 	cmd.RunE = c.runSchedule(func() (admin.ScheduleAction, error) {
-		return admin.ScheduleAction{Verb: "delete"}, c.sure(cmd.Context(), "delete", "Delete the schedule? The runs that it has started go on.")
+		return admin.ScheduleAction{Verb: "delete"}, c.sure(cmd.Context(), "delete", "Delete the schedule? The runs that it started continue.")
 	})
 	return cmd
 }
@@ -237,7 +237,7 @@ func (c *command) scheduleAction(verb, about string) *cobra.Command {
 		Use: verb + " NAME", Short: about, Args: cobra.ExactArgs(1), ValidArgsFunction: c.scheduleNames,
 		RunE: c.runSchedule(func() (admin.ScheduleAction, error) { return admin.ScheduleAction{Verb: verb}, nil }),
 	}
-	cmd.Flags().String("reason", "", "why: it stands in the journal")
+	cmd.Flags().String("reason", "", "reason, which is recorded in the journal")
 	return cmd
 }
 

@@ -43,7 +43,7 @@ func schemas() map[string]map[string]any {
 func (c *command) schema() *cobra.Command {
 	names := func() []string { return slices.Sorted(maps.Keys(schemas())) }
 	return &cobra.Command{
-		Use: "schema [TYPE]", Short: "Print the JSON Schema of what is printed as JSON, or the names of all", Args: cobra.MaximumNArgs(1),
+		Use: "schema [TYPE]", Short: "Print the JSON Schema of an output, or the names of all schemas", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return names(), cobra.ShellCompDirectiveNoFileComp
 		},

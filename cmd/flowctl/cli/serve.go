@@ -27,16 +27,15 @@ func (c *command) serve() *cobra.Command {
 	var who access
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the HTTP API, the web console and the hooks of a store", Args: cobra.NoArgs,
-		Long: "Serve answers to the HTTP API, for flowctl --server and for programs; /v1/openapi.json describes it. It does bulk actions, too, and\n" +
-			"takes payloads of hooks at POST /hooks/TOKEN, where the token is enough. Without --tokens, --jwt-issuer or\n" +
-			"--trust-proxy-header it listens on\n" +
-			"this machine only, and every process that can reach it may do everything. With tokens, serve it by TLS only: by a\n" +
-			"proxy that has the certificate.",
+		Long: "Serve serves the HTTP API for flowctl --server and for programs; /v1/openapi.json describes it. It also executes bulk actions and\n" +
+			"accepts payloads of hooks at POST /hooks/TOKEN, where the token is the only authentication.\n\n" +
+			"Without --tokens, --jwt-issuer or --trust-proxy-header it listens only on the loopback interface, and every process that can\n" +
+			"reach it has full access. With authentication, expose it only through a proxy that terminates TLS.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, server, err := c.where(); err != nil {
 				return err
 			} else if server != "" {
-				return &admin.InputError{What: "serve works with the store itself", Fix: "give --store URL instead of --server"}
+				return &admin.InputError{What: "serve requires direct access to the store", Fix: "give --store URL instead of --server"}
 			}
 			cfg, err := who.config()
 			if err != nil {
@@ -58,7 +57,7 @@ func (c *command) serve() *cobra.Command {
 			return errors.Join(serveUntil(ctx, l, c.faces(cfg)), stop())
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address; port 0: a free one, which is printed")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address to listen on; port 0 selects a free port, which is printed")
 	who.flags(cmd.Flags())
 	return cmd
 }
@@ -101,7 +100,7 @@ func allowed(address string, known bool) error {
 	if known || strings.EqualFold(host, "localhost") || err == nil && at.Unmap().IsLoopback() {
 		return nil
 	}
-	return &admin.InputError{What: fmt.Sprintf("--listen %q: others could reach it, and it would not know who they are", address), Fix: "listen on 127.0.0.1, or give --tokens FILE, --jwt-issuer or --trust-proxy-header"}
+	return &admin.InputError{What: fmt.Sprintf("--listen %q: other machines could connect without authentication", address), Fix: "listen on 127.0.0.1, or give --tokens FILE, --jwt-issuer or --trust-proxy-header"}
 }
 
 // farewell is the time limit for requests in progress when the server stops.
@@ -137,9 +136,9 @@ func (c *command) token() *cobra.Command {
 	var role string
 	var lasts time.Duration
 	cmd := &cobra.Command{
-		Use: "token", Short: "Make a token for flowctl serve", Args: cobra.NoArgs,
-		Long: "Token prints the secret, which goes into the file of --token-file and is shown this once, on the error output; and on the output the\n" +
-			"entry for the array in the file of flowctl serve --tokens, which does not have the secret.",
+		Use: "token", Short: "Create a token for flowctl serve", Args: cobra.NoArgs,
+		Long: "Token prints the secret to standard error, once: store it in the file of --token-file. To standard output it prints the entry for\n" +
+			"the array in the file of flowctl serve --tokens, which does not contain the secret.",
 		Example: "  flowctl token --name ada --role operator --for 2160h",
 		RunE: func(*cobra.Command, []string) error {
 			t.Role, t.Expires = admin.Role(role), time.Now().UTC().Add(lasts).Truncate(time.Second)
@@ -148,7 +147,7 @@ func (c *command) token() *cobra.Command {
 				return err
 			}
 			if lasts <= 0 {
-				return &admin.InputError{What: fmt.Sprintf("--for %v", lasts), Fix: "say how long it is good, as 2160h"}
+				return &admin.InputError{What: fmt.Sprintf("--for %v", lasts), Fix: "give a period of validity, such as 2160h"}
 			}
 			if _, err := fmt.Fprintln(c.Stderr, secret); err != nil {
 				return err
@@ -156,10 +155,10 @@ func (c *command) token() *cobra.Command {
 			return c.print(entry)
 		},
 	}
-	cmd.Flags().StringVar(&t.Name, "name", "", "whose it is")
-	cmd.Flags().StringVar(&role, "role", string(admin.RoleViewer), fmt.Sprintf("what it allows: one of %v, each allows what those before it do", admin.Roles()))
-	cmd.Flags().StringVar(&t.Owner, "owner", "", "only runs with the tag owner of this value; empty: all")
-	cmd.Flags().DurationVar(&lasts, "for", 90*24*time.Hour, "how long it is good")
+	cmd.Flags().StringVar(&t.Name, "name", "", "name of the owner of the token")
+	cmd.Flags().StringVar(&role, "role", string(admin.RoleViewer), fmt.Sprintf("role: one of %v, each of which includes those before it", admin.Roles()))
+	cmd.Flags().StringVar(&t.Owner, "owner", "", "allow access only to runs whose tag owner has this value; empty: to all runs")
+	cmd.Flags().DurationVar(&lasts, "for", 90*24*time.Hour, "period of validity")
 	return cmd
 }
 
@@ -168,8 +167,8 @@ func (c *command) ui() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Open the web console of a store in a browser", Args: cobra.NoArgs,
-		Long: "Ui serves the web console on this machine alone, and opens it in a browser. It ends with ctrl-C. For others, and for longer, there\n" +
-			"is flowctl serve; a program of yours mounts the console with one line (package admin/console).",
+		Long: "Ui serves the web console on the loopback interface until it is interrupted, and opens it in a browser. To serve it to other\n" +
+			"machines use flowctl serve; to serve it from your own program use package admin/console.",
 		Example: "  flowctl ui --store sqlite:orders.db",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := allowed(listen, false); err != nil {
@@ -195,8 +194,8 @@ func (c *command) ui() *cobra.Command {
 			return errors.Join(serveUntil(ctx, l, c.faces(api.Config{})), stop())
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address on this machine; port 0: a free one, which is printed")
-	cmd.Flags().BoolVar(&quiet, "no-browser", false, "only print the address")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback address to listen on; port 0 selects a free port, which is printed")
+	cmd.Flags().BoolVar(&quiet, "no-browser", false, "print the address and open no browser")
 	return cmd
 }
 

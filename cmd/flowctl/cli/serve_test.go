@@ -258,17 +258,17 @@ func TestOPS3_ServeRefusesStrangersWithoutTokens(t *testing.T) {
 		s.wants(2, nil, []string{"--listen"}, "ui", "--no-browser", "--listen", listen)
 		s.wants(2, nil, []string{"there is no token"}, "serve", "--listen", listen, "--tokens", empty)
 	}
-	s.wants(2, nil, []string{"cannot be read"}, "serve", "--tokens", empty+"2")
+	s.wants(2, nil, []string{"cannot read the tokens"}, "serve", "--tokens", empty+"2")
 	s.wants(2, nil, []string{"write 127.0.0.1:7070"}, "serve", "--listen", "127.0.0.1")
 	for _, tt := range []struct {
 		want string
 		args []string
 	}{
 		{"give --store URL instead", []string{"serve", "--server", "http://127.0.0.1:1"}},
-		{"give one of", []string{"runs", "--server", "http://127.0.0.1:1", "--store", s.url}},
+		{"give either", []string{"runs", "--server", "http://127.0.0.1:1", "--store", s.url}},
 		{"give one as https", []string{"runs", "--server", "flows.example.com"}},
 		{"use https", []string{"runs", "--server", "http://flows.example.com", "--token-file", empty}},
-		{"cannot be read", []string{"runs", "--server", "http://127.0.0.1:1", "--token-file", empty + "2"}},
+		{"cannot read the token", []string{"runs", "--server", "http://127.0.0.1:1", "--token-file", empty + "2"}},
 		{"no role", []string{"token", "--name", "ada", "--role", "root"}},
 		{"no name", []string{"token"}},
 		{"--for", []string{"token", "--name", "ada", "--for", "-1h"}},

@@ -25,7 +25,7 @@ func (c *command) show() *cobra.Command {
 	var from uint64
 	var path string
 	cmd := &cobra.Command{
-		Use: "show RUN", Short: "Show a run: what it has done, what it waits for, why it has failed", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
+		Use: "show RUN", Short: "Show a run: its history, what it waits for, and why it failed", Args: cobra.ExactArgs(1), ValidArgsFunction: c.ids,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			graph = graph || path != ""
 			if exclude(events, entities, tree, graph) || open && !entities {
@@ -51,13 +51,13 @@ func (c *command) show() *cobra.Command {
 			return c.showRun(ctx, s, r, from, events)
 		},
 	}
-	cmd.Flags().BoolVar(&events, "events", false, "the events of the log instead of what has been done")
-	cmd.Flags().BoolVar(&entities, "entities", false, "its steps, waits, hooks, children, messages and questions, with their ids, instead")
-	cmd.Flags().BoolVar(&open, "open", false, "of --entities: those that have not ended")
-	cmd.Flags().BoolVar(&tree, "tree", false, "the runs below it instead")
-	cmd.Flags().BoolVar(&graph, "graph", false, "the nodes of the graph that it executes, with their states, instead")
-	cmd.Flags().StringVar(&path, "path", "", "of the graph for --graph, if the run executes several; empty: the first one")
-	cmd.Flags().Uint64Var(&from, "from", 1, "the event to begin with; 1,000 are shown")
+	cmd.Flags().BoolVar(&events, "events", false, "show the events of the log instead")
+	cmd.Flags().BoolVar(&entities, "entities", false, "show the steps, waits, hooks, children, messages and questions with their ids instead")
+	cmd.Flags().BoolVar(&open, "open", false, "with --entities: show only the open ones")
+	cmd.Flags().BoolVar(&tree, "tree", false, "show the tree of its child runs instead")
+	cmd.Flags().BoolVar(&graph, "graph", false, "show the nodes of the graph that the run executes, with their states, instead")
+	cmd.Flags().StringVar(&path, "path", "", "path of the graph for --graph, if the run executes several; empty: the first one")
+	cmd.Flags().Uint64Var(&from, "from", 1, "number of the first event; at most 1,000 are shown")
 	return cmd
 }
 
@@ -93,7 +93,7 @@ func (c *command) showRun(ctx context.Context, s service, r admin.Run, from uint
 		return err
 	}
 	if page.Next != 0 {
-		fmt.Fprintf(c.Stderr, "the log goes on: --from %d\n", page.Next)
+		fmt.Fprintf(c.Stderr, "more events: --from %d\n", page.Next)
 	}
 	return damage // Everything readable has been printed.
 }
@@ -185,7 +185,7 @@ func statusOf(r *admin.Run) string {
 		status += ": " + r.PauseReason
 	}
 	if r.Canceling {
-		status += ", asked to end"
+		status += ", cancelling"
 		if r.CancelReason != "" {
 			status += ": " + r.CancelReason
 		}
@@ -218,7 +218,7 @@ func headTimes(line func(name, value string), r *admin.Run) {
 // failure.
 func headFailureGroup(line func(name, value string), r *admin.Run) {
 	if r.Unserved {
-		line("unserved", "no worker that lives serves this workflow and queue: start one")
+		line("unserved", "no live worker serves this workflow and queue: start one")
 	}
 	line("blocked", r.Blocked)
 	line("damaged", r.Damaged)
@@ -242,7 +242,7 @@ func headStreams(line func(name, value string), r *admin.Run, streams *admin.Str
 		line("stream", fmt.Sprintf("%s: %d chunks, %s", one.Name, one.Last, streamState(one)))
 	}
 	if streams.Next != "" {
-		line("stream", "there are more: flowctl stream "+r.ID)
+		line("stream", "more streams: flowctl stream "+r.ID)
 	}
 }
 

@@ -20,9 +20,9 @@ func (c *command) start() *cobra.Command {
 	var delay time.Duration
 	var tags []string
 	cmd := &cobra.Command{
-		Use: "start WORKFLOW", Short: "Start a run of a workflow, and print its id", Args: cobra.ExactArgs(1),
-		Long: "Start starts a run of a workflow by its name. The input is an object of its parameters by their names. What the directive of\n" +
-			"the workflow says, such as its queue, limits and time limit, does not hold for such a run: give what matters as flags.",
+		Use: "start WORKFLOW", Short: "Start a run of a workflow and print its id", Args: cobra.ExactArgs(1),
+		Long: "Start starts a run of a workflow by its stored name. The input is a JSON object with the parameters by name. The options in the\n" +
+			"directive of the workflow, such as its queue, limits and timeout, do not apply to the run: set them with flags.",
 		Example:           "  flowctl start orders.fulfil -i '{\"order\":\"o-17\"}' --id order-17\n  flowctl start orders.fulfil -i @order.json",
 		ValidArgsFunction: c.workflows,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,10 +45,10 @@ func (c *command) start() *cobra.Command {
 					return c.print(started{got, unserved})
 				}
 				if unserved {
-					fmt.Fprintf(c.Stderr, "no worker that lives serves workflow %s on queue %s: the run waits for one\n", clean(r.Workflow), clean(r.Queue))
+					fmt.Fprintf(c.Stderr, "no live worker serves workflow %s on queue %s: the run waits for one\n", clean(r.Workflow), clean(r.Queue))
 				}
 				if !got.Created {
-					fmt.Fprintln(c.Stderr, "it was there before")
+					fmt.Fprintln(c.Stderr, "the run already exists")
 				}
 				_, err = fmt.Fprintln(c.Stdout, got.Run)
 				return err
@@ -56,15 +56,15 @@ func (c *command) start() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&input, "input", "i", "", "JSON, @FILE, or - for what is piped in")
+	f.StringVarP(&input, "input", "i", "", "input: JSON, @FILE, or - for standard input")
 	f.StringVar(&in.ID, "id", "", "workflow id")
-	f.StringVar(&in.Policy, "policy", "", "if the id has an active run: "+strings.Join(admin.Policies(), ", ")+" (default use)")
-	f.StringVar(&in.Finished, "finished", "", "if the id has a run that has ended: "+strings.Join(admin.FinishedPolicies(), ", ")+" (default allow)")
+	f.StringVar(&in.Policy, "policy", "", "policy if the id has an active run: "+strings.Join(admin.Policies(), ", ")+" (default use)")
+	f.StringVar(&in.Finished, "finished", "", "policy if the id has an ended run: "+strings.Join(admin.FinishedPolicies(), ", ")+" (default allow)")
 	f.StringVar(&in.Queue, "queue", "", "queue")
-	f.DurationVar(&delay, "delay", 0, "begin that much later")
-	f.BoolVar(&in.Hold, "hold", false, "begin when it is released")
-	f.StringArrayVar(&tags, "tag", nil, "tag as name=value; may be given several times")
-	f.StringVar(&in.Key, "key", "", "starts with the same key are one; for starts without --id")
+	f.DurationVar(&delay, "delay", 0, "delay the start of the run by this duration")
+	f.BoolVar(&in.Hold, "hold", false, "hold the run until it is released")
+	f.StringArrayVar(&tags, "tag", nil, "tag, as name=value; may be repeated")
+	f.StringVar(&in.Key, "key", "", "idempotency key: starts with the same key create one run; for starts without --id")
 	c.why(cmd, &in.Reason)
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(admin.Policies(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("finished", cobra.FixedCompletions(admin.FinishedPolicies(), cobra.ShellCompDirectiveNoFileComp))
@@ -91,7 +91,7 @@ func (c *command) payload(given string) (admin.Payload, error) {
 	case isFile:
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &admin.InputError{What: "the JSON cannot be read: " + err.Error(), Fix: "give it as it is, or the name of its file after @"}
+			return nil, &admin.InputError{What: "cannot read the JSON: " + err.Error(), Fix: "give the JSON itself, or @ and the name of a file"}
 		}
 		defer f.Close()
 		from = f
@@ -111,7 +111,7 @@ func tagsOf(given []string) (map[string]string, error) {
 	for _, tag := range given {
 		name, value, ok := strings.Cut(tag, "=")
 		if !ok || name == "" {
-			return nil, &admin.InputError{What: fmt.Sprintf("--tag %q is no name=value", tag), Fix: "write --tag region=eu"}
+			return nil, &admin.InputError{What: fmt.Sprintf("--tag %q does not have the form name=value", tag), Fix: "write --tag region=eu"}
 		}
 		tags[name] = value
 	}
@@ -136,7 +136,7 @@ func (c *command) send() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&m.Key, "key", "", "messages with the same key arrive once")
+	cmd.Flags().StringVar(&m.Key, "key", "", "idempotency key: messages with the same key are delivered once")
 	c.why(cmd, &m.Reason)
 	return cmd
 }
@@ -144,7 +144,7 @@ func (c *command) send() *cobra.Command {
 func (c *command) ask() *cobra.Command {
 	var m admin.Message
 	cmd := &cobra.Command{
-		Use: "ask RUN NAME JSON", Short: "Ask a run something, and print the answer", Args: cobra.ExactArgs(3), ValidArgsFunction: c.ids,
+		Use: "ask RUN NAME JSON", Short: "Send a question to a run and print the answer", Args: cobra.ExactArgs(3), ValidArgsFunction: c.ids,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if m.Payload, err = c.payload(args[2]); err != nil {
 				return err
@@ -158,14 +158,14 @@ func (c *command) ask() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&m.Key, "key", "", "a question that is asked again with its key gets the same answer")
+	cmd.Flags().StringVar(&m.Key, "key", "", "idempotency key: a repeated question with the same key gets the same answer")
 	c.why(cmd, &m.Reason)
 	return cmd
 }
 
 func (c *command) value() *cobra.Command {
 	return &cobra.Command{
-		Use: "value RUN NAME", Short: "Print the newest value that a run has published", Args: cobra.ExactArgs(2), ValidArgsFunction: c.ids,
+		Use: "value RUN NAME", Short: "Print the current value that a run has published", Args: cobra.ExactArgs(2), ValidArgsFunction: c.ids,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
 				got, err := s.Value(ctx, args[0], args[1])
@@ -173,7 +173,7 @@ func (c *command) value() *cobra.Command {
 					return err
 				}
 				if !got.Set {
-					fmt.Fprintln(c.Stderr, "it has not been set")
+					fmt.Fprintln(c.Stderr, "the value has not been set")
 				}
 				return c.printPayload(got, got.Value)
 			})

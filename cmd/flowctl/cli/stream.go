@@ -14,13 +14,13 @@ func (c *command) stream() *cobra.Command {
 	var from uint64
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "stream RUN [NAME]", Short: "Print what a run has written to a stream, a chunk on each line, or list its streams", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: c.streamArgs,
-		Long: "Stream prints what a run, and what it has continued as, has written to a stream. Without a name it lists the streams: FIRST is the\n" +
-			"first chunk that is kept, LAST the last one that was written; of an ended one no chunk follows.",
+		Use: "stream RUN [NAME]", Short: "Print the chunks of a stream of a run, one per line, or list its streams", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: c.streamArgs,
+		Long: "Stream prints the chunks that a run, including its ContinueAsNew successors, has written to a stream. Without a name it lists the\n" +
+			"streams: FIRST is the first retained chunk, LAST the last written one. An ended stream gets no more chunks.",
 		Example: "  flowctl stream id:answer-17\n  flowctl stream id:answer-17 words --follow",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && (follow || from != 0) {
-				return &admin.InputError{What: "follow which stream?", Fix: "name it: flowctl stream RUN lists those of a run"}
+				return &admin.InputError{What: "follow: no stream is given", Fix: "give a name: flowctl stream RUN lists the streams of a run"}
 			}
 			s, ctx, cancel, err := c.service(cmd.Context(), follow)
 			defer cancel()
@@ -36,8 +36,8 @@ func (c *command) stream() *cobra.Command {
 			return c.readStream(ctx, s, args[0], args[1], from)
 		},
 	}
-	cmd.Flags().Uint64Var(&from, "from", 0, "the chunk to begin with; 0: the first that is kept")
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on as chunks come, until no more can")
+	cmd.Flags().Uint64Var(&from, "from", 0, "number of the first chunk; 0: the first retained one")
+	cmd.Flags().BoolVar(&follow, "follow", false, "print new chunks as they are written, until the stream ends")
 	return cmd
 }
 
@@ -128,7 +128,7 @@ func (c *command) readStream(ctx context.Context, s service, ref, name string, f
 			return c.print(whole)
 		}
 		if !page.Ended {
-			fmt.Fprintln(c.Stderr, "it is open still: --follow goes on")
+			fmt.Fprintln(c.Stderr, "the stream is still open: use --follow to print new chunks")
 		}
 		return nil
 	}

@@ -84,7 +84,7 @@ func talking(t *testing.T, f func(s *shop, run *workflow.Run[string])) {
 func TestOPS1_StreamPrintsAndFollowsWhatARunWrites(t *testing.T) {
 	talking(t, func(s *shop, run *workflow.Run[string]) {
 		id := string(run.ID())
-		s.wants(0, []string{"\"hello\"\n", `odd \u001b[31m\u202e`}, []string{"it is open still: --follow goes on"}, "stream", "id:talk", "words")
+		s.wants(0, []string{"\"hello\"\n", `odd \u001b[31m\u202e`}, []string{"the stream is still open: use --follow to print new chunks"}, "stream", "id:talk", "words")
 		if g := s.flowctl("stream", id, "words"); strings.ContainsAny(g.stdout, "\x1b\u202e") {
 			t.Errorf("the terminal would obey %q", g.stdout)
 		}
@@ -137,7 +137,7 @@ func TestOPS1_StreamsOfARunAreListedAndShown(t *testing.T) {
 		s.wants(0, []string{`stream    recent \u001b[31m: 5 chunks, open`, "words: 2 chunks, open"}, nil, "show", "id:talk")
 		s.wants(0, []string{`"streams"`, `"strm_`}, nil, "show", "id:talk", "--json")
 		s.wants(0, nil, nil, "stream", s.runs["good"])
-		s.wants(2, nil, []string{"follow which stream?"}, "stream", "id:talk", "--follow")
+		s.wants(2, nil, []string{"follow: no stream is given"}, "stream", "id:talk", "--follow")
 		if g := s.flowctl("__complete", "stream", "id:talk", ""); !strings.Contains(g.stdout, "words\n") {
 			t.Errorf("completion: %+v", g)
 		}

@@ -24,9 +24,9 @@ func (c *command) top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top [FILTER]", Short: "Watch runs, failures, queues and workers in the terminal, and act on runs", Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Top shows runs, failures, queues and workers as they change; it asks once a second. Its FILTER is made of words as\n" +
+		Long: "Top shows runs, failures, queues and workers, and refreshes them every second. FILTER consists of terms such as\n" +
 			"status:failed workflow:orders.fulfil queue:gpu id:ORDER-17 tag:region=eu group:f1-9c0e11a2b3d4 since:24h failing children.\n" +
-			"Keys: j k move, enter opens a run, tab changes the list, / changes the filter, ? lists the keys, q leaves.",
+			"Keys: j k move, enter opens a run, tab changes the list, / edits the filter, ? lists the keys, q quits.",
 		Example: "  flowctl top status:running since:1h",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !isTerminal(c.Stdin) || !isTerminal(c.Stdout) {

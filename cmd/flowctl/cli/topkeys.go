@@ -20,9 +20,9 @@ var topHelp = []string{
 	"esc               back",
 	"tab               the next list: runs, failures, queues, workers",
 	"/                 the filter: status: workflow: queue: id: tag: group: since: failing children",
-	"c p r t           cancel, pause, resume, retry the run, once you have said yes",
-	"?                 these keys",
-	"q, ctrl+c         leave",
+	"c p r t           cancel, pause, resume, retry the run, after a confirmation",
+	"?                 show or hide this help",
+	"q, ctrl+c         quit",
 }
 
 // key handles a key.
@@ -115,7 +115,7 @@ func (m *topModel) propose(verb string) {
 	if m.open == "" {
 		r := m.selectedRun()
 		if r == nil {
-			m.says = "there is no run to " + verb + ": go to the list of runs"
+			m.says = "no run to " + verb + ": switch to the list of runs"
 			return
 		}
 		p.run, p.name = r.ID, nameOf(r)

@@ -134,9 +134,9 @@ func (m *topModel) footLine() string {
 	case m.tab == tabQueues && m.at[tabQueues] < len(m.got.queues) && m.got.queues[m.at[tabQueues]].Fix != "":
 		return m.got.queues[m.at[tabQueues]].Fix
 	case m.open != "":
-		return "j k scroll   c cancel  p pause  r resume  t retry   esc back   ? keys   q leave"
+		return "j k scroll   c cancel  p pause  r resume  t retry   esc back   ? keys   q quit"
 	}
-	return "j k move   enter open   tab list   / filter   c p r t act   ? keys   q leave"
+	return "j k move   enter open   tab list   / filter   c p r t act   ? keys   q quit"
 }
 
 // runLines returns the lines of the open run, beginning at the scroll position.

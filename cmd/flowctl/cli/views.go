@@ -13,9 +13,9 @@ import (
 
 func (c *command) views() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "views", Short: "List the views that all who look at the store share", Args: cobra.NoArgs,
-		Long: "Views lists names for filters of runs. The console shows them to all who open it for this store, above its list of runs.\n" +
-			"A filter is a line as one types it there, such as status:failed tag:region=eu since:24h.",
+		Use: "views", Short: "List the shared views of the store", Args: cobra.NoArgs,
+		Long: "Views lists the named filters of runs. The console shows them to all users of the store, above its list of runs.\n" +
+			"A filter has the syntax of the console, such as status:failed tag:region=eu since:24h.",
 		Example: "  flowctl views save 'Blue failures' 'status:failed tag:team=blue since:24h'\n  flowctl runs --view 'Blue failures'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.do(cmd, func(ctx context.Context, s service) error {
@@ -50,7 +50,7 @@ func (c *command) printViews(list admin.ViewList) error {
 func (c *command) saveView() *cobra.Command {
 	var v admin.NewView
 	cmd := &cobra.Command{
-		Use: "save NAME FILTER", Short: "Keep a filter of runs under a name, or replace what that name stands for", Args: cobra.ExactArgs(2), ValidArgsFunction: c.viewNames,
+		Use: "save NAME FILTER", Short: "Save a filter of runs under a name, or replace it", Args: cobra.ExactArgs(2), ValidArgsFunction: c.viewNames,
 		Example: "  flowctl views save 'Blue failures' 'status:failed tag:team=blue since:24h'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.Filter = args[1]
@@ -66,7 +66,7 @@ func (c *command) saveView() *cobra.Command {
 func (c *command) deleteView() *cobra.Command {
 	var why admin.Because
 	cmd := &cobra.Command{
-		Use: "delete NAME", Short: "Remove a view, for all", Args: cobra.ExactArgs(1), ValidArgsFunction: c.viewNames,
+		Use: "delete NAME", Short: "Delete a view for all users", Args: cobra.ExactArgs(1), ValidArgsFunction: c.viewNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.actOnView(cmd, func(ctx context.Context, s service) (admin.ViewActed, error) {
 				return s.DeleteView(ctx, args[0], why)
@@ -95,7 +95,7 @@ func (c *command) ofView(ctx context.Context, s service, name string, page admin
 	}
 	i := slices.IndexFunc(list.Views, func(v admin.View) bool { return v.Name == name })
 	if i < 0 {
-		return page, admin.NewProblem(admin.CodeNotFound, fmt.Sprintf("there is no view %q", name), "flowctl views lists those that there are")
+		return page, admin.NewProblem(admin.CodeNotFound, fmt.Sprintf("no view is named %q", name), "list the views with flowctl views")
 	}
 	f, err := admin.ParseFilter(list.Views[i].Filter, time.Now())
 	f.Limit, f.Cursor, f.Budget, f.Oldest = page.Limit, page.Cursor, page.Budget, f.Oldest || page.Oldest

@@ -39,7 +39,7 @@ func TestOPS2_FlowctlListsSavesAndDeletesSharedViews(t *testing.T) {
 		s.wants(2, nil, []string{"--view and --status", "give one"}, "runs", "--view", "failures", "--status", "failed")
 		s.wants(3, nil, []string{"no view", "flowctl views"}, "runs", "--view", "nobody's")
 		s.wants(0, []string{"save-view", "view:failures", "all want it"}, nil, "journal", "-o", "wide")
-		s.wants(0, []string{"Nothing is wrong"}, nil, "fsck")
+		s.wants(0, []string{"No violations"}, nil, "fsck")
 		s.wants(0, []string{`"verb": "delete"`}, nil, "views", "delete", hostile, "--json")
 		s.wants(3, nil, []string{"there is no view of that name"}, "views", "delete", hostile)
 		s.wants(0, nil, nil, "views", "delete", "failures")
