@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/breaking"
 	"github.com/flowgen/flowgen/internal/generator"
 	"github.com/flowgen/flowgen/internal/manifest"
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/google/go-cmp/cmp"
 )
@@ -51,13 +52,25 @@ func charge(ctx context.Context, id string) error { return nil }
 func Everything(ctx workflow.Context, id string) error { return Charge(ctx, id) }
 `
 
-// repository creates a module in a git repository with one commit.
+// generated contains the generated files of the module that repository creates, after the first
+// call.
+var generated = map[string]string{}
+
+// repository creates a module in a git repository with one commit. Its code is generated once.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := usermodule.New(t, map[string]string{"orders/orders.go": orders, "pay/pay.go": pay})
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
-	generate(t, dir, false)
+	for name, text := range generated {
+		usermodule.Write(t, dir, name, text)
+	}
+	if len(generated) == 0 {
+		generate(t, dir, false)
+		for _, name := range []string{"orders/flow_gen.go", "pay/flow_gen.go"} {
+			generated[name] = read(t, dir, name)
+		}
+	}
 	git(t, dir, "init", "-q", "-b", "main")
 	commit(t, dir)
 	return dir
@@ -237,13 +250,13 @@ func TestVER4_AStateBeforeThatIsNotThereIsAnError(t *testing.T) {
 	shallow := filepath.Join(t.TempDir(), "shallow")
 	git(t, dir, "clone", "-q", "--depth=1", "file://"+dir, shallow)
 	first := git(t, dir, "rev-parse", "HEAD~1")
-	for _, test := range []struct{ dir, against, want string }{
+	for _, test := range depth.Sample([]struct{ dir, against, want string }{
 		{dir, "nowhere", "find revision nowhere"},
 		{dir, "-x", "begins with a hyphen"},
 		{shallow, first, "git fetch --unshallow"},
 		{dir, "orders", "has neither a go.mod nor a flow.manifest.json"},
 		{dir, "orders/orders.go", "read manifest"},
-	} {
+	}, 2) {
 		_, err := breaking.Run(t.Context(), breaking.Config{Dir: test.dir, Patterns: []string{"./..."}, Against: test.against})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("against %s: got %v, want %q", test.against, err, test.want)

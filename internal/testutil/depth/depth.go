@@ -26,3 +26,13 @@ func Stride(n int) int {
 	}
 	return n
 }
+
+// Sample returns all cases if tests execute all of their cases. Otherwise it returns every n-th one,
+// beginning with the first.
+func Sample[T any](cases []T, n int) []T {
+	var sample []T
+	for i := 0; i < len(cases); i += Stride(n) {
+		sample = append(sample, cases[i])
+	}
+	return sample
+}
