@@ -11,23 +11,24 @@ import (
 	"github.com/flowgen/flowgen/internal/compat"
 )
 
-const breakingHelp = `flowgen breaking says which changes since a revision block runs in flight.
+const breakingHelp = `flowgen breaking reports the changes since a revision that block open runs.
 
 usage: flowgen breaking [-against REV|FILE|DIR] [-strict] [-json] [packages]
 
-  -against R   the state before: a revision of git, a flow.manifest.json, or a
-               directory of such files or of a module's sources; without it, where
-               HEAD left the default branch
-  -strict      fail for changes that may block some runs (care), too
+  -against R   the previous state: a Git revision, a flow.manifest.json, or a
+               directory of such files or of a module's sources (default: the
+               merge base of HEAD and the default branch)
+  -strict      also fail for changes that may block some runs (care)
   -json        print the report as one JSON object
 
-Each line is file:line: class: subject: what: way out. The classes are breaks (every
-run past this point is blocked, unclaimed or sees empty data) and care (it depends on
-data or on where runs stand: flowgen replay asks the runs). What is not listed is safe.
-A change is accepted by a line in flow.accept, beside go.mod: see docs/use/breaking.md.
+Each line is file:line: class: subject: change: fix. The classes are breaks (every run
+past this point is blocked, not claimed, or reads empty data) and care (the effect
+depends on data or on the progress of runs: check with flowgen replay). Changes that are
+not listed are safe. To accept a change, add a line to flow.accept in the directory of
+go.mod: see docs/use/breaking.md.
 
-Exit codes: 0 nothing breaks; 1 something does; 2 the command line is wrong, or the
-state before cannot be read.
+Exit codes: 0 no breaking change; 1 breaking changes; 2 usage error, or the previous
+state cannot be read.
 `
 
 // runBreaking executes flowgen breaking and returns the exit code.
@@ -78,7 +79,7 @@ func printBreaking(report *breaking.Report, strict bool, stdout io.Writer) error
 	_, err := fmt.Fprintf(stdout, "%d workflows in %d packages against %s: %d breaks, %d care, %d accepted\n",
 		report.Workflows, report.Packages, report.Against, counts[compat.Breaks], counts[compat.Care], len(report.Accepted))
 	if err == nil && report.Breaks(strict) {
-		_, err = fmt.Fprintf(stdout, "to accept a change, add its line to %s, with the reason in place of the last word:\n", breaking.AcceptFile)
+		_, err = fmt.Fprintf(stdout, "to accept a change, add its line to %s and replace the last word by the reason:\n", breaking.AcceptFile)
 		said := map[string]bool{}
 		for _, c := range report.Changes {
 			if line := c.AcceptLine(); (c.Class == compat.Breaks || strict) && !said[line] && err == nil {

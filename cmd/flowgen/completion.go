@@ -13,7 +13,7 @@ func completion(args []string, stdout, stderr io.Writer) int {
 			return exitOK
 		}
 	}
-	fmt.Fprint(stderr, "flowgen: completion needs the name of a shell: bash, zsh or fish\n"+usage)
+	fmt.Fprint(stderr, "flowgen: completion requires the name of a shell: bash, zsh or fish\n"+usage)
 	return exitUsage
 }
 
@@ -45,8 +45,8 @@ _flowgen() {
 	_arguments \
 		'-check[write nothing; fail if a file is missing or stale]' \
 		'-since=[compare stored names with a revision]:revision:' \
-		'-manifest[write what runs depend on, too]' \
-		'-client=[write a client package to a directory]:directory:_files -/' \
+		'-manifest[also write the manifest of what runs depend on]' \
+		'-client=[also write a client package to a directory]:directory:_files -/' \
 		'-json[print the report as JSON]' \
 		'-version[print the version]' \
 		'-help[print help]' \
@@ -58,8 +58,8 @@ compdef _flowgen flowgen
 complete -c flowgen -f
 complete -c flowgen -o check -d 'write nothing; fail if a file is missing or stale'
 complete -c flowgen -o since -x -d 'compare stored names with a revision'
-complete -c flowgen -o manifest -d 'write what runs depend on, too'
-complete -c flowgen -o client -x -a '(__fish_complete_directories)' -d 'write a client package to a directory'
+complete -c flowgen -o manifest -d 'also write the manifest of what runs depend on'
+complete -c flowgen -o client -x -a '(__fish_complete_directories)' -d 'also write a client package to a directory'
 complete -c flowgen -o json -d 'print the report as JSON'
 complete -c flowgen -o version -d 'print the version'
 complete -c flowgen -o help -d 'print help'

@@ -8,10 +8,10 @@ const usage = `usage: flowgen [-check] [-since REVISION] [-manifest] [-client DI
        flowgen types [-o FILE] [-check] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
-Run flowgen -help for more.
+Run flowgen -help for details.
 `
 
-const help = `flowgen writes the durable counterparts of annotated Go functions: one
+const help = `flowgen generates the durable counterparts of annotated Go functions: one
 flow_gen.go per package, to be committed.
 
 usage: flowgen [-check] [-json] [-manifest] [-client DIR] [packages]
@@ -23,29 +23,29 @@ usage: flowgen [-check] [-json] [-manifest] [-client DIR] [packages]
        flowgen completion bash|zsh|fish
        flowgen -version
 
-breaking says which changes block runs in flight, replay asks the runs of a store, manifest
-prints what they depend on, types what they take and return, for clients in TypeScript: flowgen
-breaking -help, and so on.
+breaking reports changes that block open runs, replay checks the runs of a store, manifest
+prints what runs depend on, and types prints the inputs and results of workflows as
+TypeScript types. For details use flowgen COMMAND -help.
 
-Packages are named as for the go command; without any, it is the one in the
-current directory.
+Packages are named as for the go command. The default is the package in the current
+directory.
 
   -check     write nothing; fail if a file is missing or stale (for CI)
-  -since R   compare the names that logs hold with revision R of the git
-             repository, not with the files on disk; with -check, fail if one of
-             them changed, for runs under way have the old one
-  -manifest  write flow.manifest.json, too: what runs depend on; where one lies, it is
-             kept up to date without the flag
-  -client D  write a client package to directory D, too: what starts runs of the package
-             that is named and talks to them, without its steps; client= of //flow:package
-             asks for one without the flag
+  -since R   compare the stored names with revision R of the Git repository
+             instead of the files on disk; with -check, fail if a stored name
+             changed, because open runs have the old one
+  -manifest  also write flow.manifest.json, which contains what runs depend on; an
+             existing manifest is updated without the flag
+  -client D  also write a client package to directory D: it starts runs of the named
+             package and communicates with them, and does not contain its steps; the
+             option client= of //flow:package does the same without the flag
   -json      print the report as one JSON object on standard output
   -version   print the version
-  -help      print this
+  -help      print this help
 
-A call that has nothing to do is remembered with a hash of all that it has read, so that
-the next one need not ask the go command: in flowgen below the directory of caches of the
-user, or where FLOWGENCACHE says; FLOWGENCACHE=off remembers nothing.
+If no file has to be written, flowgen caches this result with a hash of all files that it
+read, so that the next call does not execute the go command. The cache is in directory
+flowgen of the user's cache directory, or in FLOWGENCACHE; FLOWGENCACHE=off disables it.
 
 Examples:
 
@@ -53,14 +53,14 @@ Examples:
   go tool flowgen                         this package
   go tool flowgen -check ./...            in CI
   go tool flowgen -check -since=origin/main ./...
-                                          in CI of a change
-  //go:generate go tool flowgen ./...     in one file at the root of the module, for
-                                          those who run go generate
+                                          in CI of a pull request
+  //go:generate go tool flowgen ./...     in one file at the root of the module, if
+                                          you use go generate
 
-  go tool flowgen vet ./...               finds what workflow code must not do because
-                                          it is replayed; flowgen vet -help says more
+  go tool flowgen vet ./...               report code that workflows must not contain
+                                          because they are replayed
 
-Directives go into the doc comment, without a space after the slashes:
+Write directives in the doc comment, without a space after the slashes:
 
   //flow:step         above func charge(ctx context.Context, …) (T, error),
                       or such a method: generates Charge for workflows to call
@@ -68,8 +68,8 @@ Directives go into the doc comment, without a space after the slashes:
       backoff=constant(1s)|linear(1s,1m)|exponential(200ms,30s[,2])
       jitter=0.2  total=10m  timeout=10s  fatal=ErrX,*TypeY  nonidempotent
       queue=slow  wire=payer:customer  uses=GPU:2,PerHost(url.Host)
-      of a graph, too:  after=sweep  each=plan  if=strict  onfail=skip
-      of a machine, too:  catch=giveUp
+      in a graph also:  after=sweep  each=plan  if=strict  onfail=skip
+      in a machine also:  catch=giveUp
   //flow:workflow     above func fulfil(ctx workflow.Context, …) (T, error):
                       generates Fulfil, which starts and awaits runs
       as=Name  name=orders.fulfil  queue=slow  timeout=24h  retention=168h
@@ -85,12 +85,12 @@ Directives go into the doc comment, without a space after the slashes:
       the options of a workflow, and  start=begin  max=50
   //flow:error        above an error type or variable that callers match
       name=orders.DeclinedError
-      or above the package clause, with errors of others:  pkg.ErrX,pkg.ErrY
+      or above the package clause, with errors of other packages:  pkg.ErrX,pkg.ErrY
   //flow:package      above the package clause
       name=prefix  register=Name  steps=Name  client=ordersclient
 
-See docs/use/directives.md for all of it.
+See docs/use/directives.md for all directives and options.
 
-Exit codes: 0 all is well; 1 there are mistakes in the packages, or under -check
-a file is not up to date or a stored name changed; 2 the command line is wrong.
+Exit codes: 0 success; 1 errors in the packages, or with -check, a file is stale or
+a stored name changed; 2 usage error.
 `

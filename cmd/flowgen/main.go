@@ -151,7 +151,7 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 		}
 	}
 	if report.Annotated == 0 && len(report.Diagnostics)+len(report.Changes) == 0 {
-		fmt.Fprintln(stderr, "flowgen: nothing to do: there is no //flow: directive in "+packages(opts.patterns))
+		fmt.Fprintln(stderr, "flowgen: nothing to do: no //flow: directive in "+packages(opts.patterns))
 	}
 	return code
 }
@@ -159,7 +159,7 @@ func show(report *generator.Report, opts options, stdout, stderr io.Writer) int 
 // noMore returns the reason why a generated file is obsolete.
 func noMore(file string) string {
 	if filepath.Base(file) == client.File {
-		return "no package asks for this client any more"
+		return "no package declares this client any more"
 	}
 	return "the package has no directives any more"
 }
@@ -167,7 +167,7 @@ func noMore(file string) string {
 // packages returns a description of the packages that the patterns select.
 func packages(patterns []string) string {
 	if len(patterns) == 0 {
-		return "this package; for those below as well, name ./..."
+		return "this package; to include the packages below it, name ./..."
 	}
 	return diagnostic.Printable(strings.Join(patterns, " "))
 }

@@ -82,8 +82,8 @@ func TestRun_WritesAndRemovesAClient(t *testing.T) {
 		{"", nil, outcome{0, "wrote flow_gen.go\nwrote ordersclient/flow_client.go\n", ""}},
 		{"", []string{"-check", "-client", "ordersclient"}, outcome{}},
 		{"", []string{"-client=api"}, outcome{1, "", "orders.go:1:1: the package has a client in another directory, by client= of //flow:package: leave out -client, or change the directive\n"}},
-		{good, []string{"-check", "./..."}, outcome{1, "", "ordersclient/flow_client.go: no package asks for this client any more: run flowgen\n"}},
-		{good, []string{"./..."}, outcome{0, "removed ordersclient/flow_client.go: no package asks for this client any more\n", ""}},
+		{good, []string{"-check", "./..."}, outcome{1, "", "ordersclient/flow_client.go: no package declares this client any more: run flowgen\n"}},
+		{good, []string{"./..."}, outcome{0, "removed ordersclient/flow_client.go: no package declares this client any more\n", ""}},
 		{good, []string{"-check", "-client=api"}, outcome{1, "", "api/flow_client.go: the file is missing: run flowgen\n"}},
 		{good, []string{"-client=api"}, outcome{0, "wrote api/flow_client.go\n", ""}},
 		{good, []string{"-check", "./..."}, outcome{}},
@@ -214,8 +214,8 @@ func TestRun_HelpListsEveryOptionWithItsDirective(t *testing.T) {
 func TestRun_SaysThatThereAreNoDirectives(t *testing.T) {
 	dir := module(t, "package orders\n")
 	for want, args := range map[string][]string{
-		"flowgen: nothing to do: there is no //flow: directive in this package; for those below as well, name ./...\n": nil,
-		"flowgen: nothing to do: there is no //flow: directive in ./...\n":                                             {"./..."},
+		"flowgen: nothing to do: no //flow: directive in this package; to include the packages below it, name ./...\n": nil,
+		"flowgen: nothing to do: no //flow: directive in ./...\n":                                                      {"./..."},
 	} {
 		for _, check := range [][]string{nil, {"-check"}} {
 			if d := cmp.Diff(outcome{0, "", want}, execute(t, dir, append(check, args...)...), cmp.AllowUnexported(outcome{})); d != "" {

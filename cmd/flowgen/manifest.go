@@ -18,8 +18,8 @@ usage: flowgen manifest [-mermaid] [packages]
 
   -mermaid   draw the workflows as Mermaid flow charts
 
-To keep it in a file, flow.manifest.json beside flow_gen.go, run flowgen -manifest once:
-from then on flowgen keeps the file up to date.
+To store it in flow.manifest.json beside flow_gen.go, run flowgen -manifest once.
+After that, flowgen keeps the file up to date.
 `
 
 // runManifest executes flowgen manifest and returns the exit code.
@@ -51,7 +51,7 @@ func runManifest(ctx context.Context, args []string, dir string, stdout, stderr 
 		}
 	}
 	if len(set) == 0 {
-		fmt.Fprintln(stderr, "flowgen manifest: there is no //flow: directive in "+packages(patterns))
+		fmt.Fprintln(stderr, "flowgen manifest: no //flow: directive in "+packages(patterns))
 	}
 	return exitOK
 }

@@ -13,26 +13,27 @@ import (
 	"github.com/flowgen/flowgen/internal/gate"
 )
 
-const replayHelp = `flowgen replay replays runs of a live store against the code here, before it is
-deployed, and says which of them it would block. It only reads; no step is executed.
+const replayHelp = `flowgen replay replays runs of a live store against the current code, before it is
+deployed, and reports the runs that it would block. It changes nothing in the store
+and executes no steps.
 
 usage: flowgen replay -store URL [flags] [packages]
 
-  -store URL     of the store, such as sqlite:orders.db or redis://host:6379
-  -driver P      import path of the package that knows the URL's scheme, if it is not
+  -store URL     URL of the store, such as sqlite:orders.db or redis://host:6379
+  -driver P      import path of the package that opens the URL's scheme, if it is not
                  one of flowgen's
   -workflow W    only runs of the workflow with this stored name
-  -status S,T    only runs with one of these statuses; without it, those that are open
-  -sample N      at most N runs (500): of each workflow and status the oldest and the
-                 newest, then others by chance; 0: all
-  -seed N        of that chance; without it, another one each time, which is printed
-  -save DIR      write the logs of runs that do not fit there, for workflowtest.Replay
+  -status S,T    only runs with one of these statuses (default: open runs)
+  -sample N      maximum number of runs (default 500): the oldest and the newest of
+                 each workflow and status, then a random sample; 0: all runs
+  -seed N        seed of the random sample (default: a new one, which is printed)
+  -save DIR      write the logs of incompatible runs to DIR, for workflowtest.Replay
   -json          print the report as one JSON object
 
-Without packages, those of the module below the current directory are meant.
+The default is all packages of the module below the current directory.
 
-Exit codes: 0 all fit; 1 some do not; 2 the command line is wrong, or the code does not
-compile; 3 the store cannot be read.
+Exit codes: 0 all runs are compatible; 1 some are not; 2 usage error, or the code does
+not compile; 3 the store cannot be read.
 `
 
 // exitStore is the exit code for a store that cannot be read.
@@ -55,7 +56,7 @@ func runReplay(ctx context.Context, args []string, dir string, stdout, stderr io
 	flags.BoolVar(&asJSON, "json", false, "")
 	patterns, err := flagsAndPackages(flags, args)
 	if err == nil && cfg.URL == "" {
-		err = errors.New("-store is missing: name the URL of the store")
+		err = errors.New("-store is missing: give the URL of the store")
 	}
 	if err != nil {
 		return refuse("flowgen replay", replayHelp, err, stdout, stderr)

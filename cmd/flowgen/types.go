@@ -16,16 +16,16 @@ import (
 	"github.com/flowgen/flowgen/internal/typescript"
 )
 
-const typesHelp = `flowgen types prints what the workflows of packages take and return as types of TypeScript.
+const typesHelp = `flowgen types prints the inputs and results of workflows as TypeScript types.
 
 usage: flowgen types [-o FILE] [-check] [packages]
 
-  -o FILE   write it to a file instead
+  -o FILE   write the types to a file instead
   -check    write nothing; fail if the file of -o is missing or stale (for CI)
 
-The module has an interface Flows for the client in clients/ts: new Client<Flows>({ url }).
-Integers are numbers: what a number cannot hold exactly is an error of the client, or what its
-option inexact makes of it.
+The types include an interface Flows for the client in clients/ts: new Client<Flows>({ url }).
+Integers have type number. The client reports an error for integers that a number cannot
+represent exactly, unless its option inexact selects another conversion.
 `
 
 // runTypes executes flowgen types and returns the exit code.
@@ -80,7 +80,7 @@ func putTypes(dir, file string, check bool, text []byte, stdout io.Writer) error
 		return nil
 	}
 	if check {
-		return fmt.Errorf("%s: the file is missing or stale: execute flowgen types without -check", file)
+		return fmt.Errorf("%s: the file is missing or stale: run flowgen types without -check", file)
 	}
 	if err := os.WriteFile(at, text, 0o644); err != nil { //nolint:gosec // source is for everybody
 		return err

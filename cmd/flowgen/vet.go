@@ -21,16 +21,16 @@ const vetUsage = `usage: flowgen vet [-advice] [-fix] [-diff] [-json] [packages]
 `
 
 const vetHelp = vetUsage + `
-Flowgen vet finds what workflow code must not do because it is replayed: read a
-clock, range over a map, start a goroutine, and so on. First it does what
-flowgen -check does; then it runs go vet with the rules, which keeps its results
-in the build cache.
+Flowgen vet reports code that workflows must not contain because they are replayed:
+reading a clock, ranging over a map, starting a goroutine, and so on. It first does
+what flowgen -check does, and then runs go vet with the rules, which stores its
+results in the build cache.
 
-  -advice         say what is worth a look, too; that is no failure
+  -advice         also report advice, which does not affect the exit code
   -fix            apply the edits that reports suggest, then report what is left
-  -diff           print these edits, and write nothing
+  -diff           print the suggested edits without applying them
   -json           print the reports as one JSON object on standard output
-  -explain RULE   print the page of a rule
+  -explain RULE   print the documentation of a rule
 
 Silence a report with a comment on its line, above it, or above the function:
 
@@ -70,7 +70,7 @@ func runVet(ctx context.Context, args []string, dir string, stdout, stderr io.Wr
 	}
 	tool, err := os.Executable()
 	if err != nil {
-		fmt.Fprintf(stderr, "flowgen vet: find the program itself: %v\n", err)
+		fmt.Fprintf(stderr, "flowgen vet: find the executable: %v\n", err)
 		return exitMistake
 	}
 	cfg := vet.Config{Dir: dir, Patterns: opts.patterns, Tool: tool, Advice: opts.advice}

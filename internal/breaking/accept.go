@@ -51,10 +51,10 @@ func readAccepted(dir string) (accepted, error) {
 			at++
 		}
 		if at == 0 || at+1 >= len(fields) || !isFingerprint(fields[at+1]) {
-			return nil, fmt.Errorf("%s:%d: the line has no subject with two fingerprints: write it as flowgen breaking prints it", path, n)
+			return nil, fmt.Errorf("%s:%d: the line has no subject with two fingerprints: copy the line that flowgen breaking prints", path, n)
 		}
 		if at+2 >= len(fields) {
-			return nil, fmt.Errorf("%s:%d: the line has no reason: write behind it why the change is accepted", path, n)
+			return nil, fmt.Errorf("%s:%d: the line has no reason: append why the change is accepted", path, n)
 		}
 		all[strings.Join(fields[:at+2], " ")] = true
 	}

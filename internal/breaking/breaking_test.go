@@ -138,7 +138,7 @@ func TestVER4_ChangesSinceTheDefaultBranchAreFoundInTheSources(t *testing.T) {
 	git(t, dir, "checkout", "-q", "-b", "change")
 	usermodule.Write(t, dir, "pay/pay.go", strings.Replace(pay, "{ return Charge(ctx, id) }", "{\n\tif err := Reserve(ctx, id); err != nil {\n\t\treturn err\n\t}\n\treturn Charge(ctx, id)\n}", 1))
 	usermodule.Write(t, dir, "pay/reserve.go", "package pay\n\nimport \"context\"\n\n//flow:step\nfunc reserve(ctx context.Context, id string) error { return nil }\n")
-	want := []string{"pay/pay.go:14: breaks: orders.fulfil: step pay.reserve is new in front of others: call it under workflow.Version"}
+	want := []string{"pay/pay.go:14: breaks: orders.fulfil: step pay.reserve was added before others: call it under workflow.Version"}
 	for _, state := range []string{"not committed", "committed"} {
 		report := run(t, dir, "")
 		if d := cmp.Diff(want, lines(report.Changes)); d != "" {
@@ -185,7 +185,7 @@ func TestVER4_ManifestsOfTheRevisionAreCompared(t *testing.T) {
 	usermodule.Write(t, dir, file, good)
 	want := []string{
 		"orders/orders.go:14: breaks: orders.fulfil: step pay.debit is no longer called: keep it for old runs, by workflow.Version",
-		"pay/pay.go:13: breaks: orders.fulfil: step pay.charge is new in front of others: call it under workflow.Version",
+		"pay/pay.go:13: breaks: orders.fulfil: step pay.charge was added before others: call it under workflow.Version",
 	}
 	if d := cmp.Diff(want, lines(run(t, dir, "HEAD").Changes)); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)

@@ -15,7 +15,7 @@ func (c *comparer) declarations() {
 			c.reportf(c.now.place, c.ifUsed(name), "declared.renamed", name, "it is no longer declared")
 			continue
 		case c.name(name) != name:
-			c.reportf(now.Position, c.ifUsed(name), "declared.renamed", name, "it is called %q now", c.name(name))
+			c.reportf(now.Position, c.ifUsed(name), "declared.renamed", name, "it is now named %q", c.name(name))
 		}
 		d := differ{c: c, subject: name, at: now.Position, old: c.old.of[name].Types, now: c.now.of[c.name(name)].Types}
 		d.types(old.Schema, now.Schema, "payload", messages, true)
@@ -41,9 +41,9 @@ func (c *comparer) failures() {
 		now, ok := c.now.errors[name]
 		switch {
 		case !ok:
-			c.reportf(c.now.place, Care, "error", "error "+name, "no error has this stored name any more: who matches it does not find it in what was recorded")
+			c.reportf(c.now.place, Care, "error", "error "+name, "no error has this stored name any more: recorded errors no longer match it")
 		case old != now:
-			c.reportf(c.now.place, Care, "error", "error "+name, "its type is another one")
+			c.reportf(c.now.place, Care, "error", "error "+name, "its type changed")
 		default:
 			d := differ{c: c, subject: "error " + name, at: c.now.place, old: c.old.of["error "+name].Types, now: c.now.of["error "+name].Types}
 			d.types([]byte(old), []byte(now), "error", messages, true)

@@ -26,7 +26,7 @@ func (o *orders) graph(old, now *manifest.Op) {
 		}
 	}
 	if !slices.Equal(common(old.Body, after), common(now.Body, before)) {
-		o.reportf(now.Position, Care, "graph.order", "steps of the graph that could begin at the same time begin in another order")
+		o.reportf(now.Position, Care, "graph.order", "steps of the graph that can start at the same time start in another order")
 	}
 }
 
@@ -48,7 +48,7 @@ func (o *orders) nodeAdded(is *manifest.Op, all []*manifest.Op) {
 	if is.Always && len(ancestors(is, byName(all))) < len(all)-1 {
 		class = Breaks
 	}
-	o.reportf(is.Position, class, "graph.step", "step %s of the graph is new", is.Name)
+	o.reportf(is.Position, class, "graph.step", "step %s was added to the graph", is.Name)
 }
 
 // ancestors returns the names of the nodes that end before the given node begins.

@@ -37,6 +37,6 @@ func (o *orders) machine(old, now *manifest.Op) {
 // step with the same stored name. stepGone reports all other removed steps.
 func (o *orders) stepMoved(was *manifest.Op, stored string) {
 	if o.c.now.steps[stored] != nil {
-		o.reportf(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no step of it any more", stored)
+		o.reportf(o.at, ifCalled(Breaks, was.Always), "step.gone", "%s is no longer a step of the machine", stored)
 	}
 }

@@ -29,7 +29,7 @@ type block struct {
 func (o *orders) run(old, now *manifest.Workflow) {
 	for name, h := range old.Decides {
 		if n, ok := now.Decides[name]; ok && n != h {
-			o.reportf(o.at, Care, "arg.other", "%s, which decides about operations, is not what it was", name)
+			o.reportf(o.at, Care, "arg.other", "%s, which decides about operations, changed", name)
 		}
 	}
 	before := o.renamed(renamedHelpers(old, now))
@@ -100,7 +100,7 @@ func (o *orders) pastWaits(old, now []*manifest.Op, partners []int, added []*man
 		}
 		if len(crossed) > 0 && !records(crossed) {
 			o.waits = append(o.waits, old[i], now[j])
-			o.reportf(now[j].Position, Care, "gather", "%s is called in front of another wait, or behind it", title(old[i]))
+			o.reportf(now[j].Position, Care, "gather", "%s is called before or after another wait than previously", title(old[i]))
 		}
 	}
 }
@@ -189,22 +189,22 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 	case slices.Contains(o.waits, op):
 	case deciding[op.Op] && !maybe(op):
 		if !o.follows(op) && !o.anyFollows(op.Op, added) {
-			o.decides(op, o.at, "is gone or another one")
+			o.decides(op, o.at, "was removed or changed")
 		}
 	case op.Op == "draw":
-		o.reportf(o.at, Care, "draw", "a draw of random numbers is gone: later ones give other numbers")
+		o.reportf(o.at, Care, "draw", "a draw of random numbers was removed: later draws return different numbers")
 	case op.Op == "version" && !in.conditional:
-		o.reportf(o.at, Breaks, "version.gone", "Version does not ask for the change %q any more, and logs of runs have its version", op.Name)
+		o.reportf(o.at, Breaks, "version.gone", "the call of Version for the change %q was removed, but the logs of runs contain its version", op.Name)
 	case turns(op) && certain(op) && !in.conditional && !slices.ContainsFunc(added, func(a *manifest.Op) bool { return !a.Branches() && shares(a, op) }):
 		o.turnsGone(op, added)
 	case !certain(op) || deciding[op.Op]:
-		o.reportf(o.at, Care, "op.conditional", "%s is gone: it depends on which runs came there", title(op))
+		o.reportf(o.at, Care, "op.conditional", "%s was removed: the effect depends on which runs executed it", title(op))
 	case in.conditional || within(added, op):
-		o.reportf(o.at, Care, "op.conditional", "%s is no longer called where not every run comes", title(op))
+		o.reportf(o.at, Care, "op.conditional", "%s is no longer called in code that only some runs execute", title(op))
 	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return alike(op, a) }):
-		o.reportf(o.at, Breaks, "op.swapped", "%s is called in another order", title(op))
+		o.reportf(o.at, Breaks, "op.swapped", "the order of the calls of %s changed", title(op))
 	case slices.ContainsFunc(added, func(a *manifest.Op) bool { return a.Branches() && holds(a, op) }):
-		o.reportf(o.at, Breaks, "branch.wrapped", "%s is called in a branch now, so its key is another one", title(op))
+		o.reportf(o.at, Breaks, "branch.wrapped", "%s is now called in a branch, so its key is different", title(op))
 	default:
 		o.reportf(o.at, Breaks, "op.removed", "%s is no longer called", title(op))
 	}
@@ -214,10 +214,10 @@ func (o *orders) gone(op *manifest.Op, added []*manifest.Op, in block) {
 // depends on whether an added block contains operations of the loop.
 func (o *orders) turnsGone(op *manifest.Op, added []*manifest.Op) {
 	if slices.ContainsFunc(added, func(a *manifest.Op) bool { return shares(a, op) }) {
-		o.reportf(o.at, Breaks, "branch.wrapped", "what was called in a loop is called in branches now, so their keys are others")
+		o.reportf(o.at, Breaks, "branch.wrapped", "the calls in a loop are now in branches, so their keys are different")
 		return
 	}
-	o.reportf(o.at, Breaks, "op.removed", "what was called in a loop over %s is no longer called", short(strings.TrimPrefix(op.Text, "range ")))
+	o.reportf(o.at, Breaks, "op.removed", "the calls in a loop over %s were removed", short(strings.TrimPrefix(op.Text, "range ")))
 }
 
 // shares reports whether a and b are alike or contain operations that are alike.
@@ -244,22 +244,22 @@ func (o *orders) added(op *manifest.Op, gone []*manifest.Op, in block) {
 	case slices.Contains(o.waits, op):
 	case deciding[op.Op] && !maybe(op):
 		if !o.follows(op) && !o.anyFollows(op.Op, gone) {
-			o.decides(op, op.Position, "is new or another one")
+			o.decides(op, op.Position, "was added or changed")
 		}
 	case op.Op == "draw":
-		o.reportf(op.Position, Care, "draw", "a draw of random numbers is new: later ones give other numbers")
+		o.reportf(op.Position, Care, "draw", "a draw of random numbers was added: later draws return different numbers")
 	case turns(op) && certain(op) && !in.conditional && !in.last && !slices.ContainsFunc(gone, func(g *manifest.Op) bool { return shares(g, op) }):
-		o.reportf(op.Position, Breaks, "op.added", "what is called in a loop over %s is new in front of others", short(strings.TrimPrefix(op.Text, "range ")))
+		o.reportf(op.Position, Breaks, "op.added", "the calls in a loop over %s were added before others", short(strings.TrimPrefix(op.Text, "range ")))
 	case !certain(op) || deciding[op.Op]:
-		o.reportf(op.Position, Care, "op.quiet", "%s is new: it makes a record only once it matters", title(op))
+		o.reportf(op.Position, Care, "op.quiet", "%s was added: it writes a record only if it takes effect", title(op))
 	case in.conditional || within(gone, op):
-		o.reportf(op.Position, Care, "op.conditional", "%s is new where not every run comes", title(op))
+		o.reportf(op.Position, Care, "op.conditional", "%s was added in code that only some runs execute", title(op))
 	case in.last:
-		o.reportf(op.Position, Care, "op.last", "%s is new behind all others: runs that are not past the others fit", title(op))
+		o.reportf(op.Position, Care, "op.last", "%s was added after all others: runs that have not passed the others are compatible", title(op))
 	case slices.ContainsFunc(gone, func(g *manifest.Op) bool { return alike(op, g) }):
-		o.reportf(op.Position, Breaks, "op.swapped", "%s is called in another order", title(op))
+		o.reportf(op.Position, Breaks, "op.swapped", "the order of the calls of %s changed", title(op))
 	default:
-		o.reportf(op.Position, Breaks, "op.added", "%s is new in front of others", title(op))
+		o.reportf(op.Position, Breaks, "op.added", "%s was added before others", title(op))
 	}
 }
 
@@ -297,14 +297,14 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 	case old.Queue != now.Queue && (old.Queue == "" || now.Queue == ""):
 		o.reportf(now.Position, Safe, "options.queue", "%s: the queue of its context's options is %s and was %s", title(now), orNone(now.Queue), orNone(old.Queue))
 	case old.Queue != now.Queue:
-		o.reportf(now.Position, Care, "options.queue", "%s: the queue of its context's options is another one", title(now))
+		o.reportf(now.Position, Care, "options.queue", "%s: the queue of its context's options changed", title(now))
 	}
 	switch now.Op {
 	case "step", "child", "continue":
 		o.arguments(old, now, breaks)
 	case "select":
 		if !slices.Equal(old.Args, now.Args) {
-			o.reportf(now.Position, breaks, "select.cases", "Select has other cases")
+			o.reportf(now.Position, breaks, "select.cases", "the cases of Select changed")
 		}
 	case "hook":
 		o.values(old, now, breaks, "hook.token")
@@ -312,7 +312,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 		o.values(old, now, breaks, "value.set")
 	case "sleep":
 		if old.Text != now.Text {
-			o.reportf(now.Position, Care, "sleep.length", "how long it sleeps is computed in another way: a sleep of no time makes no record")
+			o.reportf(now.Position, Care, "sleep.length", "the computation of the sleep time changed: a sleep of zero duration writes no record")
 		}
 	case "version":
 		o.version(old, now)
@@ -333,7 +333,7 @@ func (o *orders) pair(old, now *manifest.Op, in block) {
 			o.text(old, now)
 		}
 		if !slices.Equal(old.Args, now.Args) && !o.follows(now) {
-			o.reportf(now.Position, Care, "arg.other", "%s has other arguments", title(now))
+			o.reportf(now.Position, Care, "arg.other", "the arguments of %s changed", title(now))
 		}
 	}
 	inner := block{conditional: in.conditional || !now.Branches() || now.Op == "map", last: true}
@@ -360,17 +360,17 @@ func (o *orders) items(old, now *manifest.Op) {
 		o.reportf(now.Position, Care, "map.items", "the items of a Map are %s and were %s", short(now.Text), short(old.Text))
 	}
 	if old.Limit != now.Limit {
-		o.reportf(now.Position, Care, "map.limit", "the limit of a Map is %s and was %s: it fits above the number of items", orNone(now.Limit), orNone(old.Limit))
+		o.reportf(now.Position, Care, "map.limit", "the limit of a Map is %s and was %s: it is compatible above the number of items", orNone(now.Limit), orNone(old.Limit))
 	}
 	if old.Name != now.Name {
-		o.reportf(now.Position, Care, "map.settled", "a failure of one item ends the others now, or does so no more")
+		o.reportf(now.Position, Care, "map.settled", "whether a failure of one item ends the others changed")
 	}
 }
 
 // values compares arguments by position.
 func (o *orders) values(old, now *manifest.Op, breaks Class, row string) {
 	if len(old.Args) != len(now.Args) {
-		o.reportf(now.Position, breaks, row, "%s has other arguments", title(now))
+		o.reportf(now.Position, breaks, row, "the arguments of %s changed", title(now))
 		return
 	}
 	for i := range now.Args {
@@ -461,9 +461,9 @@ func (o *orders) ways(old, now *manifest.Op) {
 	for v, way := range old.Ways {
 		switch {
 		case v >= len(now.Ways):
-			o.reportf(now.Position, Care, "version.way", "the way of version %d of the change %q is gone", v, now.Name)
+			o.reportf(now.Position, Care, "version.way", "the code of version %d of the change %q was removed", v, now.Name)
 		case !sameWay(asBefore(way, o.unknown), now.Ways[v]):
-			o.reportf(now.Position, Care, "version.way", "the way of version %d of the change %q is another one", v, now.Name)
+			o.reportf(now.Position, Care, "version.way", "the code of version %d of the change %q changed", v, now.Name)
 		}
 	}
 }

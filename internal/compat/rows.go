@@ -102,7 +102,7 @@ func wayOut(id string, class Class) string {
 	for _, r := range Rows {
 		if r.ID == id {
 			if class == Care && r.WayOut == "" {
-				return r.Reason + ": ask flowgen replay"
+				return r.Reason + ": check with flowgen replay"
 			}
 			return r.WayOut
 		}

@@ -161,9 +161,9 @@ func (d *differ) gone(path string, isParam bool, as role) {
 func (d *differ) added(path string, isParam bool, as role) {
 	switch {
 	case as == messages:
-		d.reportf(Care, "declared.type", "field %s is new, and empty in what was stored before", path)
+		d.reportf(Care, "declared.type", "field %s was added, and is empty in data that was stored before", path)
 	case as == arguments && !isParam:
-		d.reportf(Care, "field.added", "field %s is new: calls that were recorded fit while it is empty", path)
+		d.reportf(Care, "field.added", "field %s was added: recorded calls are compatible while it is empty", path)
 	}
 }
 
@@ -183,14 +183,14 @@ func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, a
 	a, b := old.kind(), now.kind()
 	switch {
 	case old.Custom != now.Custom:
-		d.retyped(Care, "type.custom", path, as, "stores itself in another way")
+		d.retyped(Care, "type.custom", path, as, "marshals itself in another way")
 	case old.Custom != "":
 	case a == "" && b == "":
 		if !bytes.Equal(oldData, nowData) {
-			d.retyped(Care, "type.float", path, as, "may be other JSON")
+			d.retyped(Care, "type.float", path, as, "may have different JSON")
 		}
 	case a == "" || b == "":
-		d.retyped(Care, "type.float", path, as, "may be other JSON")
+		d.retyped(Care, "type.float", path, as, "may have different JSON")
 	case a == "integer" && b == "number" || a == "number" && b == "integer":
 		d.retyped(Care, "type.float", path, as, "was "+a+" and is "+b+": whole numbers fit")
 	case a != b || old.Encoding != now.Encoding || (len(old.Quoted) > 0) != (len(now.Quoted) > 0):
@@ -200,11 +200,11 @@ func (d *differ) types(oldData, nowData json.RawMessage, path string, as role, a
 		}
 		d.retyped(class, "type.other", path, as, "was "+a+" and is "+b)
 	case old.Format != now.Format:
-		d.retyped(Care, "type.float", path, as, "was text of another form")
+		d.retyped(Care, "type.float", path, as, "was text of another format")
 	case a == "array":
 		d.types(old.Items, now.Items, path+"[]", as, false)
 	case a == "object" && (len(old.Values) > 0) != (len(now.Values) > 0):
-		d.retyped(Care, "type.float", path, as, "was a structure and is a map, or the other way round")
+		d.retyped(Care, "type.float", path, as, "changed between a structure and a map")
 	case a == "object" && len(old.Values) > 0:
 		d.types(old.Values, now.Values, path+"[]", as, false)
 	case a == "object":

@@ -44,7 +44,7 @@ func ifCalled(class Class, called bool) Class {
 func (c *comparer) stepGone(name string, called bool) {
 	at := c.now.place
 	if called || c.old.perhaps[name] {
-		c.reportf(at, ifCalled(Breaks, called), "step.gone", name, "no step has this stored name any more, and workflows called it")
+		c.reportf(at, ifCalled(Breaks, called), "step.gone", name, "no step has this stored name any more, but workflows called it")
 	}
 }
 

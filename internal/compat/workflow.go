@@ -43,7 +43,7 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 	switch {
 	case len(old.Result) == 0 && len(now.Result) == 0:
 	case len(old.Result) == 0 || len(now.Result) == 0:
-		c.reportf(now.Position, Care, "workflow.result", name, "it has a result now and had none, or the other way round")
+		c.reportf(now.Position, Care, "workflow.result", name, "a result was added or removed")
 	case c.old.called[name]:
 		d.types(old.Result, now.Result, "result", results, true)
 	default:
@@ -59,10 +59,10 @@ func (c *comparer) workflowTypes(name string, old, now *manifest.Workflow) {
 // options compares the options that affect existing runs of a workflow.
 func (c *comparer) options(name string, old, now *manifest.Workflow) {
 	if was, is := old.Policy["batch"], now.Policy["batch"]; (was == "") != (is == "") {
-		c.reportf(now.Position, Breaks, "workflow.batch", name, "its input is a list of the inputs of several starts now and was one, or the other way round")
+		c.reportf(now.Position, Breaks, "workflow.batch", name, "its input changed between a single input and a list of the inputs of several starts")
 	}
 	if was, is := children(old), children(now); is > was {
-		c.reportf(now.Position, Care, "workflow.children", name, "children= is %d and was %d: a run that was refused a child, and went on, has no record of it", is, was)
+		c.reportf(now.Position, Care, "workflow.children", name, "children= is %d and was %d: a run that continued after a refused child has no record of it", is, was)
 	}
 }
 

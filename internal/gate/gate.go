@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	scheme, _, _ := strings.Cut(cfg.URL, ":")
 	driver := cmp.Or(cfg.Driver, driverOf(scheme))
 	if driver == "" {
-		return nil, fmt.Errorf("no package is known that opens URLs of scheme %q: name it with -driver", scheme)
+		return nil, fmt.Errorf("no known package opens URLs of scheme %q: name it with -driver", scheme)
 	}
 	set, err := load.Load(ctx, dir, cfg.Patterns)
 	if err != nil {
@@ -118,7 +118,7 @@ func moduleOf(ctx context.Context, dir string) (root, path string, err error) {
 	}
 	file := strings.TrimSpace(string(out))
 	if file == "" || file == os.DevNull {
-		return "", "", fmt.Errorf("find the module of %s: it is in none", dir)
+		return "", "", fmt.Errorf("find the module of %s: the directory is in no module", dir)
 	}
 	cmd = exec.CommandContext(ctx, "go", "mod", "edit", "-json", file)
 	if out, err = cmd.Output(); err != nil {
