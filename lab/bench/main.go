@@ -19,18 +19,18 @@ import (
 	"github.com/flowgen/flowgen/lab/internal/harm"
 )
 
-const help = `bench measures flowgen, and harms it to see what it endures.
+const help = `bench measures the performance of flowgen and injects faults to test its durability.
 
 usage: bench COMMAND [flags]
 
-  admin    measure what operators ask a store, with many runs
-  chaos    harm a fleet of worker processes and check that nothing was lost
-  deploy   replace workers by others with changed code, and see what becomes of the runs
-  endure   deploy, restart, delete keys and repair for hours, and tell what was lost
-  limits   measure limits and schedules, each figure beside its budget
-  speed    measure what workflows cost: time, round trips, memory
+  admin    measure the queries of operators on a store with many runs
+  chaos    inject faults into a fleet of worker processes and check that nothing was lost
+  deploy   replace workers by workers with changed code and report the outcomes of the runs
+  endure   deploy, restart, delete keys and repair for hours, and report what was lost
+  limits   measure limits and schedules, and compare each figure with its budget
+  speed    measure the costs of workflows: time, round trips, memory
 
-bench COMMAND -help says more.
+For details use bench COMMAND -help.
 `
 
 const exitUsage = 2

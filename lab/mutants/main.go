@@ -43,9 +43,9 @@ import (
 	"time"
 )
 
-const usage = `mutants breaks the engine on purpose, one guard at a time, and shows for each that
-some test notices. The tree stays as it is. It ends with 1 if a mutant survives, hangs,
-does not compile or no longer fits the source.
+const usage = `mutants disables one guard of the engine at a time and checks that a test fails. It
+does not change the source tree. The exit code is 1 if a mutant survives, hangs, does
+not compile or no longer matches the source.
 
 usage: go run ./lab/mutants [flags]
 
@@ -82,13 +82,13 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
-	only := f.String("run", "", "try only the mutants whose id matches this `regexp`, for example F1/redis")
-	f.BoolVar(&o.list, "list", false, "print the mutants and try none")
-	f.BoolVar(&o.json, "json", false, "print a JSON object per mutant instead of a line")
-	f.StringVar(&o.write, "write", "", "write a page of the results into this `file`")
-	f.DurationVar(&o.limit, "limit", time.Minute, "how long the tests of one mutant may take, without compiling")
-	f.BoolVar(&o.verbose, "v", false, "print what the tests said also if they have noticed")
-	f.BoolVar(&o.all, "all", false, "look for tests that notice: run all of the package, without a baseline, and name those that fail")
+	only := f.String("run", "", "test only the mutants whose ID matches this `regexp`, for example F1/redis")
+	f.BoolVar(&o.list, "list", false, "list the mutants without testing them")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per mutant instead of a line")
+	f.StringVar(&o.write, "write", "", "write the results as a page to this `file`")
+	f.DurationVar(&o.limit, "limit", time.Minute, "time limit for the tests of one mutant, without compilation")
+	f.BoolVar(&o.verbose, "v", false, "also print the output of the tests that killed a mutant")
+	f.BoolVar(&o.all, "all", false, "run all tests of the package, without a baseline, and print those that fail")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -48,10 +48,10 @@ func main() {
 // continues that run. It prints the report.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("research", flag.ContinueOnError)
-	url := f.String("store", "sqlite:research.db", "`URL` of where the run is kept: memory:, sqlite:PATH or redis://HOST:PORT")
-	question := f.String("question", "Where is my towel?", "to answer; each is answered once")
-	strict := f.Bool("strict", true, "let a reviewer look at the report")
-	after := f.Int64("crash-after", 0, "kill this process once it has written `N` events; 0: never")
+	url := f.String("store", "sqlite:research.db", "`URL` of the store: memory:, sqlite:PATH or redis://HOST:PORT")
+	question := f.String("question", "Where is my towel?", "question to answer; each is answered once")
+	strict := f.Bool("strict", true, "have a reviewer check the report")
+	after := f.Int64("crash-after", 0, "kill this process after it has written `N` events; 0: never")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {

@@ -68,14 +68,14 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("tour", flag.ContinueOnError)
 	f.SetOutput(out)
-	f.StringVar(&o.store, "store", "memory:", "memory:, sqlite:PATH, redis://…, or redis for a server of its own")
-	f.BoolVar(&o.chaos, "chaos", false, "kill workers at random (not in memory)")
-	f.Uint64Var(&o.seed, "seed", 1, "of the chaos")
-	f.BoolVar(&o.json, "json", false, "print a JSON object per row")
-	f.BoolVar(&o.verbose, "v", false, "print what the workers log")
-	f.IntVar(&o.messages, "messages", 10_000, "to the run that continues as new every 100 messages; a multiple of 400")
-	f.IntVar(&o.kills, "kills", 10, "with -chaos: how often a worker is killed at least")
-	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "for all of it")
+	f.StringVar(&o.store, "store", "memory:", "URL of the store: memory:, sqlite:PATH or redis://…, or redis, which starts a server")
+	f.BoolVar(&o.chaos, "chaos", false, "kill workers at random (not with memory:)")
+	f.Uint64Var(&o.seed, "seed", 1, "random seed of -chaos")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per row")
+	f.BoolVar(&o.verbose, "v", false, "print the logs of the workers")
+	f.IntVar(&o.messages, "messages", 10_000, "number of messages to the run that continues as new every 100 messages; a multiple of 400")
+	f.IntVar(&o.kills, "kills", 10, "with -chaos: minimum number of times that a worker is killed")
+	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "time limit of the tour")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -44,9 +44,9 @@ type options struct {
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, f := &options{}, flag.NewFlagSet("admin", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.store, "store", "redis,sqlite", "what is measured, one after the other: redis, which starts a server without persistence, sqlite, which makes a file in a temporary directory, memory")
-	f.IntVar(&o.runs, "runs", 100_000, "how many `RUNS` the store is filled with")
-	f.IntVar(&o.times, "times", 100, "how many `TIMES` each question is asked")
+	f.StringVar(&o.store, "store", "redis,sqlite", "comma-separated stores to measure: redis, which starts a server without persistence, sqlite, which creates a file in a temporary directory, memory")
+	f.IntVar(&o.runs, "runs", 100_000, "number of `RUNS` in the store")
+	f.IntVar(&o.times, "times", 100, "number of `TIMES` that each query is executed")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per figure")
 	f.BoolVar(&o.check, "check", true, "exit with 1 if a budget is missed")
 	err := f.Parse(args)
@@ -54,7 +54,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitMeasured
 	case err == nil && (f.NArg() > 0 || o.runs < 1 || o.times < 1 || slices.ContainsFunc(strings.Split(o.store, ","), unknown)):
-		err = errors.New("want -store redis, sqlite or memory, with commas between them, and -runs and -times of at least 1")
+		err = errors.New("want -store with redis, sqlite or memory, separated by commas, and -runs and -times of at least 1")
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "bench admin: %v: see -help\n", err)

@@ -188,9 +188,9 @@ func TestMain_RefusesWrongFlags(t *testing.T) {
 		"not a flag":             {"redis"},
 		"not defined":            {"-walk"},
 		"lives in one process":   {"-store", "memory:"},
-		"has started":            {"-store", "sqlite:x", "-restart-server"},
-		"-failovers 1 needs":     {"-failovers", "1"},
-		"-limits needs":          {"-limits", "-restart-server", "-appendfsync", "everysec"},
+		"this program started":   {"-store", "sqlite:x", "-restart-server"},
+		"-failovers 1: want":     {"-failovers", "1"},
+		"-limits requires":       {"-limits", "-restart-server", "-appendfsync", "everysec"},
 		"exists":                 {"-store", "sqlite:" + file},
 		"is not empty":           {"-dir", filepath.Dir(file)},
 	} {

@@ -29,78 +29,79 @@ type options struct {
 }
 
 const usage = "usage: bench chaos [-store redis] [-runs 5000] [-workers 4] [-seconds 40] [-seed N] [-restart-server] …\n" +
-	"bench chaos -help says more\n"
+	"for details use bench chaos -help\n"
 
-const help = `bench chaos harms a fleet of worker processes and checks that every promise was kept.
+const help = `bench chaos injects faults into a fleet of worker processes and checks every guarantee.
 
-It starts runs, sends messages to them and cancels some, while their workers are
-killed (SIGKILL), suspended for longer than their claims last (SIGSTOP, SIGCONT),
-stopped (SIGTERM) and started again. Then it leaves the fleet alone until every run
-has ended, and compares what was asked for, what the store holds, and what the
-steps have written down themselves, each in a file of its worker:
+It starts runs, sends messages to them and cancels some of them, while their workers
+are killed (SIGKILL), suspended for longer than their claims last (SIGSTOP, SIGCONT),
+stopped (SIGTERM) and restarted. It then waits without faults until every run has
+ended, and compares its requests, the data of the store, and the records that the
+steps wrote to a file of their worker:
 
-  - every run has ended, as it must, with the result that its input demands
-  - every message was received once, and in the order of its sender
-  - no step was executed after its completion was committed, none after the end
-    of its run, none without a record of its start, and no attempt twice. (When a
-    worker is suspended between its last look at its lease and the first
-    instruction of a step, nobody can keep the step from beginning when it wakes.
-    Such ones are counted apart; more than one in ten stalls are violations)
-  - no log has a hole, a duplicate, or two owners at a time; what the store keeps
-    beside the logs says what they say
+  - every run ended with the status and result that its input requires
+  - every message was received exactly once, in the order of its sender
+  - no step was executed after its completion was committed, after the end of its
+    run, or without a record of its start, and no attempt was executed twice. (If a
+    worker is suspended between the last check of its lease and the first
+    instruction of a step, the step starts when the worker resumes. These steps are
+    counted separately; more than one in ten stalls is a violation)
+  - no log has a gap, a duplicate, or two owners at a time; the data that the store
+    keeps beside the logs agrees with them
   - two runs of one workflow id are never active at once
-  - with -limits: as the steps themselves say when they began and ended, what was
-    under way never used more of a limit than it had at that time, and in the end
-    nothing is held and nothing waits. An attempt counts until its fence was void,
-    or its worker was killed: a worker that was suspended for longer than its claims
-    last goes on with it when it wakes, but can commit nothing. When a capacity is
-    lowered what holds permits may finish: the lower number is judged by from the
-    moment when the store said for the first time that no more was held
+  - with -limits: according to the start and end times that the steps recorded, the
+    attempts in progress never exceeded a limit, and at the end no permit is held
+    and no run waits for one. An attempt counts until its fence was void or its
+    worker was killed: a worker that was suspended for longer than its claims last
+    continues the attempt when it resumes, but cannot commit. When a capacity is
+    lowered, attempts that hold permits may finish: the lower capacity applies
+    from the time at which the store first reported that no more was held
 
 usage: bench chaos [flags]
 
-  -store S           where the runs are kept (redis):
-                       redis            a redis-server that it starts itself
-                       redis-cluster    a cluster of three, likewise
-                       redis-sentinel   a master, a replica that every commit
-                                        waits for, and a Sentinel, likewise
+  -store S           store of the runs (redis):
+                       redis            start a redis-server
+                       redis-cluster    start a cluster of three servers
+                       redis-sentinel   start a master, a replica that every commit
+                                        waits for, and a Sentinel
                        sqlite:PATH      a file that does not exist yet
                        redis://…, redis+cluster://…, redis+sentinel://…
-                                        one that is there, under a prefix of its own
-                     memory: is refused: it does not outlive a process
+                                        a running server, with a separate key prefix
+                     memory: is not supported: it does not outlive a process
   -runs N            runs (5000)
   -workers N         worker processes (4)
-  -seconds N         for how long runs are started and workers harmed (40)
-  -seed N            what chance depends on; 0: another one each time (0). It is
-                     printed. The same seed harms in the same order; the machine
-                     decides what that meets
-  -every D           time between two harms, on average (500ms)
-  -lease D           after how long a silent worker is taken for dead (1s)
-  -heartbeat D       how often workers report (200ms)
-  -restart-server    kill the servers, too, and start them again with their data
-  -failovers N       kill the master so often, and let the Sentinel promote the
-                     replica: -store redis-sentinel (0)
-  -limits            the steps use two limits, of which 3 and 5 may be under way,
-                     alone, together and in either order; a tenth of the runs hold
-                     limits from their first claim to their end, and some steps use
-                     one of four keys, of which 2 may be under way. Each second the
-                     capacity of one is changed; limits, keys and runs are paused
-  -nested=false      with -limits: steps of runs that hold a limit wait for no
-                     other one (true)
-  -appendfsync S     of the servers with -restart-server: always, everysec or no
-                     (always). Servers that are not restarted keep nothing
-  -wait D            how long the runs may take to end once nobody is harmed (2m)
-  -dir DIR           where logs and records go (a temporary directory)
-  -keep              keep them, and a list of what was found, also if all is well
+  -seconds N         how long runs are started and faults are injected (40)
+  -seed N            random seed; 0: a new one for each execution (0). It is printed.
+                     The same seed injects the same faults in the same order; which
+                     operations they hit depends on the timing
+  -every D           average time between two faults (500ms)
+  -lease D           time after which a silent worker is considered dead (1s)
+  -heartbeat D       interval at which workers renew their leases (200ms)
+  -restart-server    also kill the servers and restart them with their data
+  -failovers N       number of times to kill the master so that the Sentinel promotes
+                     the replica; requires -store redis-sentinel (0)
+  -limits            let steps use two limits with capacities 3 and 5, separately,
+                     together and in either order; a tenth of the runs hold limits
+                     from their first claim to their end, and some steps use one of
+                     four keys with capacity 2. Each second the capacity of one limit
+                     is changed; limits, keys and runs are paused
+  -nested=false      with -limits: steps of runs that hold a limit do not wait for
+                     another one (true)
+  -appendfsync S     appendfsync of the servers with -restart-server: always,
+                     everysec or no (always). Servers that are not restarted do not
+                     persist data
+  -wait D            time limit for the runs to end after the last fault (2m)
+  -dir DIR           directory of logs and records (a temporary directory)
+  -keep              keep the directory and a list of findings even on success
   -json              print one JSON object instead of the line below
 
-While it works it prints a line each second to standard error. The last line is
+It prints a progress line to standard error each second. The last line is
 
   runs N completed N lost 0 repeated-after-commit 0 broken-logs 0
 
-Exit code: 0 if all of the above holds; 1 if not, with an explanation of each
-violation, and the log of each run concerned in the directory; 2 if the flags are
-wrong or the experiment could not be made; 130 if it was interrupted.
+Exit code: 0 if no guarantee was violated; 1 otherwise, with an explanation of each
+violation and the log of each affected run in the directory; 2 if the flags are
+invalid or the experiment failed; 130 if it was interrupted.
 `
 
 // parse parses and validates the flags.
@@ -139,19 +140,19 @@ func (o *options) check() error {
 		}
 	}
 	if o.lease < 2*o.heartbeat {
-		return errors.New("-lease must be at least twice -heartbeat, or workers that are well are taken for dead")
+		return errors.New("-lease must be at least twice -heartbeat, otherwise live workers are considered dead")
 	}
 	if !slices.Contains([]string{"always", "everysec", "no"}, o.appendfsync) {
-		return fmt.Errorf("-appendfsync %s is none of always, everysec, no", o.appendfsync)
+		return fmt.Errorf("-appendfsync %s: want always, everysec or no", o.appendfsync)
 	}
 	if o.failovers < 0 || o.failovers > 0 && o.store != harm.Paired {
-		return fmt.Errorf("-failovers %d needs -store %s, and is not below zero", o.failovers, harm.Paired)
+		return fmt.Errorf("-failovers %d: want a number of at least zero, and -store %s", o.failovers, harm.Paired)
 	}
 	if o.limits && o.restartServer && o.appendfsync != "always" {
-		return errors.New("-limits needs -appendfsync always: while what a server has lost is done again it may be more than a limit allows")
+		return errors.New("-limits requires -appendfsync always: operations that are repeated after a data loss of the server may exceed a limit")
 	}
 	if o.restartServer && !harm.Own(o.store) {
-		return fmt.Errorf("-restart-server needs a server that this program has started: -store redis or redis-cluster, not %s", o.store)
+		return fmt.Errorf("-restart-server requires a server that this program started: -store redis or redis-cluster, not %s", o.store)
 	}
 	if err := harm.Check(o.store); err != nil {
 		return fmt.Errorf("-store %s: %w", o.store, err)

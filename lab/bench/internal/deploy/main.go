@@ -39,11 +39,11 @@ var Worker = harm.Role{Name: "deploy-worker", Work: func(args *flag.FlagSet) fun
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("deploy", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	runs := flags.Int("runs", 500, "how many runs each deploy meets")
-	step := flags.Duration("step", 2*time.Second, "how long a step takes")
-	pace := flags.Duration("pace", 3*time.Second, "how long the deploy waits between its steps")
-	only := flags.String("only", "", "play only the deploys that this regular expression matches, for example redis/rolling")
-	kills := flags.Bool("kill", false, "also play each deploy with workers that are killed")
+	runs := flags.Int("runs", 500, "number of open runs at each deployment")
+	step := flags.Duration("step", 2*time.Second, "duration of a step")
+	pace := flags.Duration("pace", 3*time.Second, "time between the steps of a deployment")
+	only := flags.String("only", "", "execute only the deployments that match this regular expression, for example redis/rolling")
+	kills := flags.Bool("kill", false, "also execute each deployment with workers that are killed")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return harm.ExitSound

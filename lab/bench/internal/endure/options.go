@@ -22,30 +22,30 @@ type options struct {
 }
 
 const usage = "usage: bench endure [-duration 1h] [-workers 3] [-rate 2] [-deploy 20s] [-bounce 1m] [-damage 1000] …\n" +
-	"bench endure -help says more\n"
+	"for details use bench endure -help\n"
 
-const help = `bench endure keeps a fleet going on a Redis server of its own, while one worker after
-the other is replaced by one of the next build, the server is killed and started
-again with its data (appendfsync always), keys are deleted at random, and fsck
-repairs the store at an interval. Workers are stopped with SIGTERM, each third one
-with SIGKILL; the code of each second build differs, behind workflow.Version.
+const help = `bench endure operates a fleet on its own Redis server, while it replaces one worker after
+the other by a worker of the next build, kills the server and restarts it with its
+data (appendfsync always), deletes random keys, and repairs the store with fsck at an
+interval. It stops workers with SIGTERM, and every third one with SIGKILL; the code
+of every second build differs, using workflow.Version.
 
-A run is excused if a key of its own, or of its child, was deleted. All others must
-complete with the right result. In the end it prints what was lost, for how long a
-run that is not excused stood still, and how many lines were logged.
+A run is excused if one of its keys or a key of its child was deleted. All others
+must complete with the correct result. At the end it prints the lost runs, how long
+runs that are not excused made no progress, and the number of log lines.
 
 usage: bench endure [flags]
 
-  -duration D   for how long runs are started and harm is done (1h)
+  -duration D   how long runs are started and faults are injected (1h)
   -workers N    worker processes (3)
   -rate F       runs started per second, each with a child (2)
   -deploy D     time between two replacements of a worker; 0: none (20s)
   -bounce D     time between two kills of the server; 0: none (1m)
   -damage N     one key in N is deleted at random; 0: none (1000)
   -upkeep D     time between two repairs; 0: none (15s)
-  -wait D       how long the runs may take to end once the harm is over (3m)
-  -seed N       what chance depends on; 0: another one each time (0)
-  -dir DIR      where logs go (a temporary directory, which is kept)
+  -wait D       time limit for the runs to end after the last fault (3m)
+  -seed N       random seed; 0: a new one for each execution (0)
+  -dir DIR      directory of the logs (a temporary directory, which is kept)
   -json         print one JSON object instead of the lines below
 
 The last lines are
@@ -54,8 +54,8 @@ The last lines are
   standstill of runs that are not excused: median D, p99 D, longest D
   lines of log per minute: N, of level ERROR N
 
-Exit code: 0 if nothing was lost; 1 if something was, with an explanation; 2 if the
-flags are wrong or the experiment could not be made; 130 if it was interrupted.
+Exit code: 0 if nothing was lost; 1 otherwise, with an explanation; 2 if the flags
+are invalid or the experiment failed; 130 if it was interrupted.
 `
 
 // parse parses and validates the flags.

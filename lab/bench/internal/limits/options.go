@@ -33,19 +33,19 @@ func parse(args []string) (*options, error) {
 	o := &options{flags: flag.NewFlagSet("limits", flag.ContinueOnError)}
 	f := o.flags
 	f.SetOutput(io.Discard)
-	f.StringVar(&o.store, "store", "redis", "what is measured: redis, which starts servers without persistence, sqlite:`PATH` (files are made beside PATH and removed), or memory:")
+	f.StringVar(&o.store, "store", "redis", "store to measure: redis, which starts servers without persistence, sqlite:`PATH` (files are created beside PATH and removed), or memory:")
 	names := f.String("row", "", "comma-separated `NAMES` of rows; empty: all")
-	f.IntVar(&o.keys, "keys", 10_000, "`KEYS` of the limits of keys and spread")
-	f.IntVar(&o.rounds, "rounds", 5, "measure keys and spread so often, in turns with what they are compared to, and print medians")
-	f.IntVar(&o.waiting, "waiting", 1_000_000, "how many `RUNS` of one tenant wait; each takes about 2 KB of the server")
-	f.Float64Var(&o.seconds, "seconds", 10, "for how many `SECONDS` rates are watched")
-	f.IntVar(&o.steps, "steps", 1000, "`STEPS` of pools and handoff")
-	f.DurationVar(&o.nap, "nap", 20*time.Millisecond, "how long a step of pools takes")
-	f.IntVar(&o.ticks, "ticks", 10_000, "how many `TICKS` of schedules are watched")
-	f.IntVar(&o.clocks, "schedules", 200, "how many `SCHEDULES` they are of: each has a tick about every second")
-	f.IntVar(&o.workers, "workers", 8, "how many `WORKERS` there are, each with connections of its own, all in this process")
+	f.IntVar(&o.keys, "keys", 10_000, "number of `KEYS` of the limits in keys and spread")
+	f.IntVar(&o.rounds, "rounds", 5, "number of `ROUNDS` of keys and spread, alternating with the programs that they are compared with; medians are printed")
+	f.IntVar(&o.waiting, "waiting", 1_000_000, "number of `RUNS` of one tenant that wait; each takes about 2 KB on the server")
+	f.Float64Var(&o.seconds, "seconds", 10, "number of `SECONDS` for which rates are measured")
+	f.IntVar(&o.steps, "steps", 1000, "number of `STEPS` of pools and handoff")
+	f.DurationVar(&o.nap, "nap", 20*time.Millisecond, "duration of a step of pools")
+	f.IntVar(&o.ticks, "ticks", 10_000, "number of `TICKS` of schedules that are measured")
+	f.IntVar(&o.clocks, "schedules", 200, "number of `SCHEDULES`; each has a tick about every second")
+	f.IntVar(&o.workers, "workers", 8, "number of `WORKERS`, all in this process, each with its own connections")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per figure")
-	f.BoolVar(&o.progress, "progress", true, "say on standard error what is going on")
+	f.BoolVar(&o.progress, "progress", true, "report progress on standard error")
 	f.BoolVar(&o.check, "check", false, "exit with 1 if a budget is missed")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -77,15 +77,15 @@ func (o *options) kind() string {
 
 // help prints the flags and the rows.
 func (o *options) help(w io.Writer) {
-	fmt.Fprint(w, "Limits measures flow control: limits and schedules, each figure with its budget, and beside\n"+
-		"it what the same program does in the same run without limits.\n\nusage: go run ./lab/bench limits [flags]\n\n")
+	fmt.Fprint(w, "Limits measures flow control: limits and schedules. It prints each figure with its budget and\n"+
+		"the figure of the same program without limits in the same execution.\n\nusage: go run ./lab/bench limits [flags]\n\n")
 	o.flags.SetOutput(w)
 	o.flags.PrintDefaults()
 	fmt.Fprint(w, "\nrows:\n")
 	for _, r := range rows {
 		fmt.Fprintf(w, "  %-9s %s\n", r.name, r.about)
 	}
-	fmt.Fprint(w, "\nBudgets are for Redis and a machine that does nothing else. The figures are explained in docs/internals/performance.md.\n")
+	fmt.Fprint(w, "\nBudgets are for Redis on an otherwise idle machine. The figures are explained in docs/internals/performance.md.\n")
 }
 
 // pick returns the rows with the given names.
@@ -129,12 +129,12 @@ func (r *row) lacks(o *options) string {
 
 // rows contains all rows in the order in which they are measured.
 var rows = []*row{
-	{name: "keys", about: "claims and runs that use a limit with many keys, against those without keys and without limits", measure: keys},
-	{name: "fair", about: "claims over many fair keys, against those without keys; many runs of one key wait", measure: fair},
-	{name: "spread", about: "a limit with a home for each key, on a Redis Cluster of three nodes against one node", redis: true, measure: spread},
-	{name: "waiting", about: "many runs of one tenant wait: another's first run, bytes, List", measure: waiting},
+	{name: "keys", about: "claims and runs that use a limit with many keys, compared with no keys and no limits", measure: keys},
+	{name: "fair", about: "claims over many fairness keys, compared with no keys; many runs of one key wait", measure: fair},
+	{name: "spread", about: "a limit with a partition for each key, on a Redis Cluster of three nodes compared with one node", redis: true, measure: spread},
+	{name: "waiting", about: "many runs of one tenant wait: the first run of another tenant, bytes, List", measure: waiting},
 	{name: "rates", about: "rates of 100 and 1,000 steps a second, over several workers", measure: rates},
 	{name: "pools", about: "pools of 3 and 5, and steps that use both", measure: pools},
-	{name: "handoff", about: "from a permit that is given back to the next attempt", measure: handoff},
-	{name: "ticks", about: "how late schedules start runs", measure: ticks},
+	{name: "handoff", about: "time from the return of a permit to the next attempt", measure: handoff},
+	{name: "ticks", about: "delay with which schedules start runs", measure: ticks},
 }

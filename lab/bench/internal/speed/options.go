@@ -51,21 +51,21 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f := flag.NewFlagSet("speed", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() { help(f) }
-	f.StringVar(&o.store, "store", "memory:", "what is measured: memory:, sqlite:`PATH` (files are made beside PATH and removed), "+
-		"redis://HOST:PORT (keys are made under a prefix of their own and removed), or redis, which starts a redis-server without persistence")
-	names := f.String("workload", "", "comma-separated `NAMES` of workloads; empty or all: all")
+	f.StringVar(&o.store, "store", "memory:", "store to measure: memory:, sqlite:`PATH` (files are created beside PATH and removed), "+
+		"redis://HOST:PORT (keys are created with a separate prefix and removed), or redis, which starts a redis-server without persistence")
+	names := f.String("workload", "", "comma-separated `NAMES` of workloads; empty or all: all workloads")
 	f.IntVar(&o.count, "count", 1, "measure each workload `N` times and print the medians")
-	f.IntVar(&o.size.runs, "runs", 0, "number of `RUNS`; 0: the workload's own, see below")
-	f.IntVar(&o.size.steps, "steps", 0, "`STEPS` of each run; 0: the workload's own, see below")
-	f.IntVar(&o.batch, "batch", 100, "how many runs the client starts in one call")
-	f.IntVar(&o.inflight, "inflight", 256, "how many runs chain lets be under way at once; beyond 256, which the worker works on at once, they wait to be claimed")
-	f.DurationVar(&o.limit, "limit", 100*time.Millisecond, "`TIME` for which the limit is measured between rounds; 0: not at all")
+	f.IntVar(&o.size.runs, "runs", 0, "number of `RUNS`; 0: the default of the workload, see below")
+	f.IntVar(&o.size.steps, "steps", 0, "number of `STEPS` of each run; 0: the default of the workload, see below")
+	f.IntVar(&o.batch, "batch", 100, "number of runs that the client starts in one call")
+	f.IntVar(&o.inflight, "inflight", 256, "number of concurrent runs of chain; the worker executes up to 256 at once, and the others wait to be claimed")
+	f.DurationVar(&o.limit, "limit", 100*time.Millisecond, "`TIME` for which the limit is measured between rounds; 0: do not measure it")
 	f.DurationVar(&o.wake, "wake", 0, "`TIME` after the first start at which sleepers wake; 0: estimated from the warm-up")
-	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which costs the server something at each commit, instead of looking when they have ended")
+	f.BoolVar(&o.follow, "follow", false, "let the client wait for the results of long and fanout with Result, which adds server load at each commit, instead of reading the end times")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per line")
 	f.BoolVar(&o.table, "table", false, "print the rows of a Markdown table, as in docs/internals/performance.md")
-	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "say on standard error what is going on (default: if that is a terminal)")
-	f.StringVar(&o.plot, "plot", "", "measure how costs grow with the number of runs and of steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
+	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "report progress on standard error (default: true if it is a terminal)")
+	f.StringVar(&o.plot, "plot", "", "measure the growth of costs with the number of runs and steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to `FILE`")
 	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to `FILE`")
 	f.StringVar(&o.trace, "trace", "", "write an execution trace to `FILE`")
@@ -76,7 +76,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q: see -help", f.Arg(0))
 	}
 	if o.json && o.table {
-		return nil, errors.New("-json and -table exclude each other: choose one")
+		return nil, errors.New("-json and -table are mutually exclusive")
 	}
 	if o.count < 1 || o.batch < 1 || o.inflight < 1 || o.size.runs < 0 || o.size.steps < 0 || o.limit < 0 || o.wake < 0 {
 		return nil, fmt.Errorf("-count, -batch and -inflight must be at least 1, and no size or time may be negative: see -help")
@@ -89,7 +89,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 // help prints the flags and the workloads with their sizes.
 func help(f *flag.FlagSet) {
 	w := f.Output()
-	fmt.Fprint(w, "Speed measures how fast runs get on, on any store.\n\nusage: go run ./lab/bench speed [flags]\n\n")
+	fmt.Fprint(w, "Speed measures the throughput and latency of runs on a store.\n\nusage: go run ./lab/bench speed [flags]\n\n")
 	f.PrintDefaults()
 	fmt.Fprint(w, "\nworkloads:\n")
 	for _, l := range workloads {
@@ -115,7 +115,7 @@ func pick(names string) ([]*workload, error) {
 			for _, w := range workloads {
 				known = append(known, w.name)
 			}
-			return nil, fmt.Errorf("no workload is called %q: there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("no workload is named %q: the workloads are %s", name, strings.Join(known, ", "))
 		}
 		all = append(all, w)
 	}

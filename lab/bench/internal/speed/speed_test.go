@@ -151,10 +151,10 @@ func TestSpeed_ExplainsWhatIsWrongWithItsArguments(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"-workload", "chian"}, 2, "there are chain, latency"},
+		{[]string{"-workload", "chian"}, 2, "the workloads are chain, latency"},
 		{[]string{"-count", "0"}, 2, "at least 1"},
 		{[]string{"surplus"}, 2, "surplus"},
-		{[]string{"-json", "-table"}, 2, "exclude each other"},
+		{[]string{"-json", "-table"}, 2, "mutually exclusive"},
 		{[]string{"-store", "redis+cluster://localhost"}, 1, "use memory:"},
 		{[]string{"-store", "sqlite:somewhere/"}, 1, "name a file"},
 		{[]string{"-store", "redis://127.0.0.1:1"}, 1, "reach the server"},

@@ -34,13 +34,13 @@ type workload struct {
 // workloads contains all workloads in the order in which they are measured.
 var workloads = []*workload{
 	{
-		name: "chain", about: "runs of sequential steps that do nothing, 100 bytes in and out", unit: "step",
+		name: "chain", about: "runs of sequential empty steps, 100 bytes in and out", unit: "step",
 		latency: "from the start of a run to its end, -inflight runs at once",
 		size:    size{20_000, 3}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { sequence.Register(r) },
 		begin: func() course { return &chain{} },
 	},
 	{
-		name: "latency", about: "runs of one step, one after the other, each waited for", unit: "step",
+		name: "latency", about: "runs of one step, each started after the previous one ends", unit: "step",
 		latency: "from the call of Start to the return of Result",
 		size:    size{2_000, 1}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { sequence.Register(r) },
 		begin: func() course { return &latency{} },
@@ -52,7 +52,7 @@ var workloads = []*workload{
 		begin: func() course { return &long{} },
 	},
 	{
-		name: "fanout", about: "one run of many steps at once, again and again", unit: "step",
+		name: "fanout", about: "one run of many concurrent steps, repeatedly", unit: "step",
 		latency: "of a run",
 		size:    size{5, 10_000}, register: func(r workflow.Registrar, _ *stage) { parallel.Register(r) },
 		begin: func() course { return &fanout{} },
@@ -64,13 +64,13 @@ var workloads = []*workload{
 		begin: func() course { return &sleepers{} },
 	},
 	{
-		name: "children", about: "runs that start others all at once and wait for them", unit: "child",
+		name: "children", about: "runs that start child runs concurrently and wait for them", unit: "child",
 		latency: "from the start of a run to its end, children included",
 		size:    size{500, 10}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { family.Register(r) },
 		begin: func() course { return &children{} },
 	},
 	{
-		name: "messages", about: "messages to runs that wait for them, a round for each run", unit: "message",
+		name: "messages", about: "messages to runs that wait for them, one round for each run", unit: "message",
 		latency: "of a call of Send",
 		size:    size{1_000, 10}, rounds: 10, register: func(r workflow.Registrar, _ *stage) { inbox.Register(r) },
 		begin: func() course { return &messages{} },
@@ -81,7 +81,7 @@ var workloads = []*workload{
 		size:    size{runs: 20_000}, rounds: 10, alone: true, begin: func() course { return &starts{} },
 	},
 	{
-		name: "replay", about: "runs with a long log, that a message wakes on a worker that does not remember them", unit: "replayed event",
+		name: "replay", about: "runs with a long log that a message wakes on a worker that has not cached them", unit: "replayed event",
 		latency: "from the call of Send to the answer of the commit that takes the message",
 		size:    size{10, 3_332}, parked: 1, register: func(r workflow.Registrar, _ *stage) { inbox.Register(r) },
 		begin: func() course { return &replay{} },
