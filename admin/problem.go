@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -187,7 +188,7 @@ func problemOfRequest(err error) *Problem {
 		return NewProblem(CodeInput, input.What, input.Fix)
 	case isLag:
 		return NewProblem(CodeLag, err.Error(), fmt.Sprintf("read on from %d", lag.Next))
-	case errors.As(err, new(*workflow.InvalidError)), errors.As(err, new(*workflow.ScheduleError)):
+	case errors.As(err, new(*workflow.InvalidError)), errors.As(err, new(*schedule.Error)):
 		return is(CodeInput)
 	}
 	return nil

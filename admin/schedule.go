@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -18,7 +19,7 @@ import (
 // previous run is active.
 type Timing struct {
 	// When is a cron expression with the name of a time zone, such as "30 2 * * * Europe/Zurich",
-	// or an interval, such as "every 10m". See [workflow.Schedule].
+	// or an interval, such as "every 10m". See [schedule.Spec].
 	When      string `json:"when"`
 	Overlap   string `json:"overlap,omitempty"`   // one of [Overlaps]; empty means skip
 	CatchUpMs int64  `json:"catchUpMs,omitempty"` // maximum delay with which a run is started for a tick; 0 means a year, which is the maximum
@@ -123,7 +124,7 @@ const ticksShown = 10
 // Overlaps returns the policies for a tick that is due while a run of the schedule is active.
 func Overlaps() []string {
 	var all []string
-	for _, o := range []workflow.Overlap{workflow.OverlapSkip, workflow.OverlapReplace, workflow.OverlapQueue, workflow.OverlapLatest, workflow.OverlapAllow} {
+	for _, o := range []schedule.Overlap{schedule.Skip, schedule.Replace, schedule.Queue, schedule.Latest, schedule.Allow} {
 		all = append(all, string(o))
 	}
 	return all
@@ -148,7 +149,7 @@ var scheduleVerbs = []scheduleVerb{
 		return s.Trigger(ctx, name)
 	}},
 	{"backfill", true, func(ctx context.Context, s *ops.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
-		return "", s.Backfill(ctx, name, workflow.Backfill{From: a.Fill.From, To: a.Fill.To, Overlap: workflow.Overlap(a.Fill.Overlap)})
+		return "", s.Backfill(ctx, name, schedule.Backfill{From: a.Fill.From, To: a.Fill.To, Overlap: schedule.Overlap(a.Fill.Overlap)})
 	}},
 	{"update", true, func(ctx context.Context, s *ops.Schedules, name string, a *ScheduleAction) (workflow.RunID, error) {
 		to, err := a.Timing.schedule()
@@ -188,25 +189,25 @@ func (a *ScheduleAction) check() (*scheduleVerb, error) {
 }
 
 // schedule converts the timing to a schedule of package workflow, which validates the other fields.
-func (t *Timing) schedule() (workflow.Schedule, error) {
+func (t *Timing) schedule() (schedule.Spec, error) {
 	for what, ms := range map[string]int64{"catch-up": t.CatchUpMs, "jitter": t.JitterMs} {
 		if ms < 0 || ms > maxDelay {
-			return workflow.Schedule{}, &InputError{What: fmt.Sprintf("a %s of %d ms", what, ms), Fix: "give milliseconds, or nothing"}
+			return schedule.Spec{}, &InputError{What: fmt.Sprintf("a %s of %d ms", what, ms), Fix: "give milliseconds, or nothing"}
 		}
 	}
-	return workflow.Schedule{
-		When: t.When, Overlap: workflow.Overlap(t.Overlap),
+	return schedule.Spec{
+		When: t.When, Overlap: schedule.Overlap(t.Overlap),
 		CatchUp: time.Duration(t.CatchUpMs) * time.Millisecond, Jitter: time.Duration(t.JitterMs) * time.Millisecond,
 	}, nil
 }
 
-func timingOf(s *workflow.Schedule) Timing {
+func timingOf(s *schedule.Spec) Timing {
 	return Timing{When: s.When, Overlap: string(s.Overlap), CatchUpMs: s.CatchUp.Milliseconds(), JitterMs: s.Jitter.Milliseconds()}
 }
 
-func scheduleOf(i *workflow.ScheduleInfo) Schedule {
+func scheduleOf(i *schedule.Info) Schedule {
 	s := Schedule{
-		Name: i.Name, Timing: timingOf(&i.Schedule), Workflow: i.Workflow, Queue: i.Queue, Paused: i.Paused, Note: i.Note, Next: utc(i.Next),
+		Name: i.Name, Timing: timingOf(&i.Spec), Workflow: i.Workflow, Queue: i.Queue, Paused: i.Paused, Note: i.Note, Next: utc(i.Next),
 		Problem: i.Problem, Started: i.Started, Skipped: i.Skipped, Missed: i.Missed, Run: string(i.Run), Unserved: i.Unserved,
 	}
 	for _, b := range i.Backfills {
@@ -264,7 +265,7 @@ func (s *Service) Schedule(ctx context.Context, name string) (Schedule, error) {
 	got := scheduleOf(&info)
 	for at := info.Next; !at.IsZero() && len(got.Ticks) < ticksShown; {
 		got.Ticks = append(got.Ticks, at.UTC())
-		if at, err = info.Schedule.Next(at); err != nil { // for example, the time zone is unknown on this machine
+		if at, err = info.Spec.Next(at); err != nil { // for example, the time zone is unknown on this machine
 			got.Problem = err.Error()
 			break
 		}

@@ -52,6 +52,7 @@ var rules = []rule{
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
+	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},
 	{packages: "runtime/internal/engine", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/localstart", module: []string{"runtime/event", "runtime/store"}, external: none},
@@ -115,7 +116,7 @@ var rules = []rule{
 // layers.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
-	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "internal/cron", "internal/jsonschema", "internal/recent"}
+	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "runtime/schedule", "internal/cron", "internal/jsonschema", "internal/recent"}
 	for _, lower := range order[:slices.Index(order, name)] {
 		under = append(under, "runtime/"+lower)
 	}

@@ -7,23 +7,24 @@ import (
 
 	"github.com/flowgen/flowgen/lab/tour/flows"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // schedules creates a schedule, changes it, and counts the runs of each tick.
 func schedules(t *tour) (string, error) {
 	name, s := t.id("bell"), ops.New(t.client).Schedules()
-	plan := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
+	plan := schedule.Spec{When: "every 1s", Overlap: schedule.Allow}
 	if err := flows.Ring.Schedule(t.ctx, t.client, name, plan, "bell"); err != nil {
 		return "", err
 	}
-	shows := func(what string, holds func(workflow.ScheduleInfo) bool) error {
+	shows := func(what string, holds func(schedule.Info) bool) error {
 		return t.eventually("the schedule has "+what, func() (bool, error) {
 			info, err := s.Get(t.ctx, name)
 			return err == nil && holds(info), err
 		})
 	}
-	if err := shows("two ticks", func(i workflow.ScheduleInfo) bool { return i.Started >= 2 }); err != nil {
+	if err := shows("two ticks", func(i schedule.Info) bool { return i.Started >= 2 }); err != nil {
 		return "", err
 	}
 	if err := s.Pause(t.ctx, name, "the tour shows something else"); err != nil {
@@ -48,8 +49,8 @@ func schedules(t *tour) (string, error) {
 		return "", err
 	}
 	past := time.Date(2020, time.February, 29, 0, 0, 0, 0, time.UTC)
-	err = errors.Join(s.Backfill(t.ctx, name, workflow.Backfill{From: past, To: past.Add(20 * time.Second)}), s.Resume(t.ctx, name))
-	if err := errors.Join(err, shows("20 ticks of the past", func(i workflow.ScheduleInfo) bool { return i.Started >= 23 })); err != nil {
+	err = errors.Join(s.Backfill(t.ctx, name, schedule.Backfill{From: past, To: past.Add(20 * time.Second)}), s.Resume(t.ctx, name))
+	if err := errors.Join(err, shows("20 ticks of the past", func(i schedule.Info) bool { return i.Started >= 23 })); err != nil {
 		return "", err
 	}
 	if err := s.Delete(t.ctx, name); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -23,19 +24,19 @@ var ErrScheduleNotFound = engine.ErrScheduleNotFound
 // call, even if no worker executes it for a long time. It may not apply to a tick that is due at
 // the time of the call.
 //
-// Errors: ErrScheduleNotFound; or a *[workflow.ScheduleError] for an invalid request.
+// Errors: ErrScheduleNotFound; or a *[schedule.Error] for an invalid request.
 type Schedules struct{ c *Client }
 
 // Schedules returns an object that reads and changes the schedules of the store.
 func (c *Client) Schedules() *Schedules { return &Schedules{c} }
 
-type order = engine.ScheduleOrder[workflow.Schedule, workflow.Backfill]
+type order = engine.ScheduleOrder[schedule.Spec, schedule.Backfill]
 
 // The topics and values through which this package and the run of a schedule communicate.
 var (
 	scheduleRuns   = scheduleDefinition()
 	scheduleOrders = workflow.NewTopic[order](event.ScheduleRun)
-	scheduleShown  = workflow.NewValue[workflow.ScheduleInfo](event.ScheduleRun)
+	scheduleShown  = workflow.NewValue[schedule.Info](event.ScheduleRun)
 )
 
 // scheduleDefinition returns the definition of the runs of schedules. Handles from this definition
@@ -46,17 +47,17 @@ func scheduleDefinition() (d workflow.Definition[workflow.None, workflow.None]) 
 }
 
 // Get returns a schedule.
-func (s *Schedules) Get(ctx context.Context, name string) (workflow.ScheduleInfo, error) {
+func (s *Schedules) Get(ctx context.Context, name string) (schedule.Info, error) {
 	r, err := s.c.inner.FindSchedule(ctx, name)
 	if err != nil {
-		return workflow.ScheduleInfo{}, err
+		return schedule.Info{}, err
 	}
 	return s.info(ctx, &r)
 }
 
 // info returns the published state of a schedule. If the schedule has not published a state, it
 // returns the initial state.
-func (s *Schedules) info(ctx context.Context, r *store.Record) (workflow.ScheduleInfo, error) {
+func (s *Schedules) info(ctx context.Context, r *store.Record) (schedule.Info, error) {
 	info, there, err := scheduleShown.Get(ctx, s.c.client.Run(r.Run))
 	if err == nil && !there {
 		info, err = s.initial(ctx, r.Run)
@@ -71,26 +72,26 @@ func (s *Schedules) info(ctx context.Context, r *store.Record) (workflow.Schedul
 
 // initial returns the state that the input of a schedule's run contains. The input has the fields
 // of the published state. Only the definition of the schedule is in a separate field.
-func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (workflow.ScheduleInfo, error) {
+func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (schedule.Info, error) {
 	events, err := s.c.client.Run(run).ReadEvents(ctx, 1, 1)
 	if err != nil {
-		return workflow.ScheduleInfo{}, err
+		return schedule.Info{}, err
 	}
 	var state struct {
-		workflow.ScheduleInfo
+		schedule.Info
 		Does struct {
-			workflow.Schedule
+			schedule.Spec
 			Workflow string `json:"workflow"`
 			Queue    string `json:"queue"`
 		} `json:"does"`
 	}
 	for i := range events {
 		if err := engine.DecodePayload("input of run ", string(run), events[i].Payload, &state); err != nil {
-			return workflow.ScheduleInfo{}, err
+			return schedule.Info{}, err
 		}
 	}
-	info := state.ScheduleInfo
-	info.Schedule, info.Workflow, info.Queue = state.Does.Schedule, state.Does.Workflow, state.Does.Queue
+	info := state.Info
+	info.Spec, info.Workflow, info.Queue = state.Does.Spec, state.Does.Workflow, state.Does.Queue
 	if info.Paused {
 		info.Next = time.Time{}
 	}
@@ -99,10 +100,10 @@ func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (workflow.S
 
 // List returns the schedules, in no particular order. If an error occurs, it is in the last pair.
 // The error matches workflow.ErrNotSupported if the store cannot be searched.
-func (s *Schedules) List(ctx context.Context) iter.Seq2[workflow.ScheduleInfo, error] {
-	return func(yield func(workflow.ScheduleInfo, error) bool) {
+func (s *Schedules) List(ctx context.Context) iter.Seq2[schedule.Info, error] {
+	return func(yield func(schedule.Info, error) bool) {
 		for run, err := range s.c.client.List(ctx, workflow.Filter{Workflow: event.ScheduleRun, Statuses: open}) {
-			var info workflow.ScheduleInfo
+			var info schedule.Info
 			var l store.Loaded
 			if err == nil {
 				l, err = s.c.load(ctx, store.Load{Run: run.ID, Limit: -1})
@@ -146,17 +147,17 @@ func (s *Schedules) now() time.Time { return s.c.store.Clock().Now() }
 
 // Update replaces the times and policies of the schedule. It keeps the workflow and its input. To
 // change these, call [workflow.Definition.Schedule].
-func (s *Schedules) Update(ctx context.Context, name string, to workflow.Schedule) error {
+func (s *Schedules) Update(ctx context.Context, name string, to schedule.Spec) error {
 	if problem := s.problem(to); problem != "" {
-		return &workflow.ScheduleError{Name: name, Problem: problem}
+		return &schedule.Error{Name: name, Problem: problem}
 	}
 	return s.order(ctx, name, order{At: s.now(), Change: &to})
 }
 
 // problem describes why a schedule is not valid. It is empty if the schedule is valid.
-func (s *Schedules) problem(of workflow.Schedule) string {
+func (s *Schedules) problem(of schedule.Spec) string {
 	_, err := of.Next(s.now())
-	if bad, ok := errors.AsType[*workflow.ScheduleError](err); ok {
+	if bad, ok := errors.AsType[*schedule.Error](err); ok {
 		return bad.Problem
 	}
 	return ""
@@ -208,7 +209,7 @@ func (s *Schedules) awaitStart(ctx context.Context, name string, run workflow.Ru
 			return
 		}
 		info, err := s.info(ctx, &r)
-		if err != nil || slices.ContainsFunc(info.Recent, func(t workflow.ScheduleStart) bool { return t.Run == run && t.Skipped != "" }) {
+		if err != nil || slices.ContainsFunc(info.Recent, func(t schedule.Start) bool { return t.Run == run && t.Skipped != "" }) {
 			return
 		}
 		// The log of the schedule grows when the schedule processes the request, and when the run
@@ -220,9 +221,9 @@ func (s *Schedules) awaitStart(ctx context.Context, name string, run workflow.Ru
 }
 
 // Backfill starts runs for ticks in the past.
-func (s *Schedules) Backfill(ctx context.Context, name string, b workflow.Backfill) error {
+func (s *Schedules) Backfill(ctx context.Context, name string, b schedule.Backfill) error {
 	now := s.now()
-	problem := s.problem(workflow.Schedule{When: "every 1h", Overlap: b.Overlap})
+	problem := s.problem(schedule.Spec{When: "every 1h", Overlap: b.Overlap})
 	switch {
 	case problem != "":
 	case b.From.IsZero() || !b.From.Before(b.To):
@@ -231,7 +232,7 @@ func (s *Schedules) Backfill(ctx context.Context, name string, b workflow.Backfi
 		problem = fmt.Sprintf("a backfill from %v is about the future, which needs none", b.From)
 	}
 	if problem != "" {
-		return &workflow.ScheduleError{Name: name, Problem: problem}
+		return &schedule.Error{Name: name, Problem: problem}
 	}
 	if b.To.After(now) {
 		b.To = now

@@ -54,7 +54,7 @@ type WorkflowPolicy struct {
 	Timeout   time.Duration // of a run; 0: none
 	Retention time.Duration // of a run that has ended; 0: the store's default
 	Children  int           // maximum number of open children of a run; 0: ten
-	Schedule  string        // see workflow.Schedule.When; empty: no schedule
+	Schedule  string        // see schedule.Spec.When; empty: no schedule
 
 	// Singleton returns a key. At most one active run has that key. If Singleton is nil, the number
 	// of active runs is not limited. Active determines what a start does if a run with the key is

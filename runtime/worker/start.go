@@ -13,9 +13,9 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // declareAgain is the delay before a worker retries a failed declaration of schedules.
@@ -27,7 +27,7 @@ const declareAgain = 5 * time.Second
 func (w *Worker) declare(ctx context.Context, began time.Time) {
 	for {
 		err := w.loop.client.Declare(ctx, w.code, began)
-		bad, refused := errors.AsType[*workflow.ScheduleError](err)
+		bad, refused := errors.AsType[*schedule.Error](err)
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, store.ErrClosed):
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -263,34 +264,13 @@ func ExampleClient_List() {
 	// Output: flows.review plan
 }
 
-// At the change to summer time, the schedule fires at the moment of the change instead of the
-// skipped time.
-func ExampleSchedule_Next() {
-	nightly := workflow.Schedule{When: "30 2 * * * Europe/Zurich"}
-	tick := time.Date(2027, time.March, 27, 12, 0, 0, 0, time.UTC)
-	for range 2 {
-		var err error
-		if tick, err = nightly.Next(tick); err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(tick)
-	}
-	_, err := workflow.Schedule{When: "0 0 31 2 *"}.Next(tick)
-	fmt.Println(err)
-	// Output:
-	// 2027-03-28 03:00:00 +0200 CEST
-	// 2027-03-29 02:30:00 +0200 CEST
-	// schedule "": "0 0 31 2 *": no year has such a day: change the day or the month
-}
-
 // A schedule starts a run for each tick and for each trigger.
 func ExampleDefinition_Schedule() {
 	client, stop := serve()
 	defer stop()
 	ctx := context.Background()
 
-	yearly := workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}
+	yearly := schedule.Spec{When: "0 0 1 1 * Europe/Zurich"}
 	if err := flows.Rent.Schedule(ctx, client, "new-year", yearly, "m1"); err != nil {
 		fmt.Println(err)
 		return

@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/schedule"
 )
 
 // ScheduleRuns is the definition of the runs of schedules. Tests use it in workers that they stop.
@@ -28,7 +29,7 @@ func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
 }
 
 // ScheduleInput returns the input of a schedule's run.
-func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s Schedule, in In) (scheduleState, error) {
+func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s schedule.Spec, in In) (scheduleState, error) {
 	does, err := d.def().scheduled(c, name, s, in, nil)
 	return scheduleState{Name: name, Does: does}, err
 }
@@ -42,7 +43,7 @@ func Missed(s scheduleState, next time.Time) scheduleState {
 // PausedFrom is an option that starts the run of a schedule with a pause that begins at the given
 // time.
 func PausedFrom(at time.Time) StartOption {
-	return WithMessage(scheduleOrders, scheduleOrder{ScheduleOrder: engine.ScheduleOrder[Schedule, Backfill]{At: at, Pause: true}})
+	return WithMessage(scheduleOrders, scheduleOrder{ScheduleOrder: engine.ScheduleOrder[schedule.Spec, schedule.Backfill]{At: at, Pause: true}})
 }
 
 // Unread replaces the expression of a schedule with an expression that this machine cannot parse.

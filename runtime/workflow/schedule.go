@@ -9,149 +9,47 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/internal/cron"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Schedule determines the ticks at which runs of a workflow start. It also determines what happens
-// to a tick if the run of an earlier tick is active. [Definition.Schedule] gives the schedule a
-// name and makes it durable.
-type Schedule struct {
-	// When is a cron expression with an optional time zone, or an interval:
-	//
-	//	30 2 * * * Europe/Zurich
-	//	every 10m
-	//
-	// The five fields are minute, hour, day of the month, month and day of the week. If both days
-	// are restricted, a day that matches one of them is sufficient. The default zone is UTC. When
-	// the clock of the zone changes, a skipped time fires at the moment of the change, and a
-	// repeated time fires the first time. If the hour is * or */n, every existing hour fires.
-	// Intervals are counted from 1 January 1970, so that the ticks do not depend on the time at
-	// which the schedule was created.
-	When string `json:"when"`
-	// Overlap determines what happens to a tick while a run of the schedule is active. Empty means
-	// OverlapSkip.
-	Overlap Overlap `json:"overlap,omitempty"`
-	// CatchUp is the maximum delay of a tick, without jitter, if no worker was running at its time.
-	// 0 means one year, which is also the maximum. The minimum is 10 s. OverlapAllow and
-	// OverlapQueue start all missed ticks whose delay does not exceed CatchUp. The other policies
-	// start only the newest one. Ticks with a longer delay are not started, and are counted as
-	// missed.
-	CatchUp time.Duration `json:"catchUp,omitempty"`
-	// Jitter is the exclusive maximum of the additional delay of each tick. A tick of a schedule
-	// always has the same delay. Jitter spreads the starts of schedules that fire at the same
-	// minute. Ticks start in order, so a tick waits for earlier ones.
-	Jitter time.Duration `json:"jitter,omitempty"`
-}
-
-// Overlap determines what happens to a tick while a run that the schedule has started is active.
-type Overlap string
-
-// The overlap policies.
-const (
-	// OverlapSkip skips the tick. It is the default.
-	OverlapSkip Overlap = "skip"
-	// OverlapReplace cancels the active run, and starts the new run when the active one has ended.
-	OverlapReplace Overlap = "replace"
-	// OverlapQueue starts the new run when all earlier runs have ended.
-	OverlapQueue Overlap = "queue"
-	// OverlapLatest starts the new run when the active run has ended, and cancels the runs that
-	// wait for it.
-	OverlapLatest Overlap = "latest"
-	// OverlapAllow starts the new run in parallel with the other runs.
-	OverlapAllow Overlap = "allow"
-)
-
-// overlaps contains all policies, for error texts.
-var overlaps = []Overlap{OverlapSkip, OverlapReplace, OverlapQueue, OverlapLatest, OverlapAllow}
+// timing computes the ticks of a schedule.
+type timing struct{ schedule.Spec }
 
 // each reports whether every due tick starts a run. Otherwise only the newest due tick does.
-func (o Overlap) each() bool { return o == OverlapAllow || o == OverlapQueue }
+func (s *timing) each() bool {
+	return s.Overlap == schedule.Allow || s.Overlap == schedule.Queue
+}
 
-// policy returns the policy for the workflow ID that the runs of a schedule share. Runs that may
-// overlap have no workflow ID.
-func (o Overlap) policy() ActivePolicy {
+// overlapPolicy returns the policy for the workflow ID that the runs of a schedule share. Runs that
+// may overlap have no workflow ID.
+func overlapPolicy(o schedule.Overlap) ActivePolicy {
 	switch o {
-	case OverlapReplace:
+	case schedule.Replace:
 		return CancelActive
-	case OverlapQueue:
+	case schedule.Queue:
 		return QueueActive
-	case OverlapLatest:
+	case schedule.Latest:
 		return LatestActive
 	}
 	return FailActive
 }
 
-// The minimum and maximum of Schedule.CatchUp.
-const (
-	maxCatchUp = 365 * 24 * time.Hour
-	minCatchUp = 10 * time.Second
-)
-
-// ScheduleError describes why a schedule is not valid, and how to fix it.
-type ScheduleError struct {
-	Name    string // name of the schedule
-	Problem string
-}
-
-// Error returns a text that contains the schedule and the problem.
-func (e *ScheduleError) Error() string { return fmt.Sprintf("schedule %q: %s", e.Name, e.Problem) }
-
-// Next returns the first tick after the given time, in the zone of the schedule, without jitter.
-// The error is a *ScheduleError if the schedule is not valid.
-func (s Schedule) Next(after time.Time) (time.Time, error) {
-	if err := s.check(""); err != nil {
-		return time.Time{}, err
-	}
-	ticks, err := cron.Parse(s.When)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return ticks.Next(after), nil
-}
-
-// check returns a *ScheduleError if the schedule is not valid.
-func (s Schedule) check(name string) error {
-	_, err := cron.Parse(s.When)
-	if bad, ok := errors.AsType[*cron.Error](err); ok {
-		return &ScheduleError{Name: name, Problem: fmt.Sprintf("%q: %s", bad.Text, bad.Problem)}
-	}
-	return s.checkWays(name)
-}
-
-// checkWays checks the parts of a schedule that do not depend on the machine. It does not check the
-// time zone, because some machines may not have it.
-func (s Schedule) checkWays(name string) error {
-	problem := ""
-	switch {
-	case s.Overlap != "" && !slices.Contains(overlaps, s.Overlap):
-		problem = fmt.Sprintf("overlap %q is not known: want one of %q", s.Overlap, overlaps)
-	case s.CatchUp != 0 && (s.CatchUp < minCatchUp || s.CatchUp > maxCatchUp):
-		problem = fmt.Sprintf("a catch-up of %v is not possible: want %v to %v, or 0 for the most", s.CatchUp, minCatchUp, maxCatchUp)
-	case s.Jitter < 0:
-		problem = fmt.Sprintf("a jitter of %v is not possible: want 0 or more", s.Jitter)
-	}
-	if problem == "" {
-		return nil
-	}
-	return &ScheduleError{Name: name, Problem: problem}
-}
-
-// checkSchedule returns a *ScheduleError if name is not a valid name of a schedule.
+// checkSchedule returns a *schedule.Error if name is not a valid name of a schedule.
 func checkSchedule(name string) error {
 	switch {
 	case name == "" || len(name) > maxName:
-		return &ScheduleError{Name: name, Problem: fmt.Sprintf("the name has %d bytes: want 1 to %d", len(name), maxName)}
+		return &schedule.Error{Name: name, Problem: fmt.Sprintf("the name has %d bytes: want 1 to %d", len(name), maxName)}
 	case store.CheckName("name", name) != nil:
-		return &ScheduleError{Name: name, Problem: "the name is not UTF-8, or holds a zero byte"}
+		return &schedule.Error{Name: name, Problem: "the name is not UTF-8, or holds a zero byte"}
 	case event.TicksRunID(strings.TrimSuffix(name, "/run")) == event.ScheduleRunID(name):
-		return &ScheduleError{Name: name, Problem: "the name ends in /run, which the workflow ids of the runs of schedules end in"}
+		return &schedule.Error{Name: name, Problem: "the name ends in /run, which the workflow ids of the runs of schedules end in"}
 	}
 	return nil
 }
@@ -184,10 +82,10 @@ func Tick(ctx Context) (time.Time, bool) {
 //
 // The options apply to the started runs: queue, tags, priority, WithStartBy, timeout and retention.
 //
-// Errors: a *[ScheduleError]; a *[PayloadError]; an *[InvalidError] if a store would not accept the
+// Errors: a *[schedule.Error]; a *[PayloadError]; an *[InvalidError] if a store would not accept the
 // runs; or an error that matches ErrWrongWorkflow if another workflow uses the workflow ID. After
 // any other error, repeat the call.
-func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s Schedule, in In, opts ...RunOption) error {
+func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s schedule.Spec, in In, opts ...RunOption) error {
 	set, err := d.def().scheduled(c, name, s, in, opts)
 	if err != nil {
 		return err
@@ -196,8 +94,8 @@ func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name strin
 }
 
 // scheduled returns the stored definition of a schedule.
-func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts []RunOption) (*scheduled, error) {
-	if err := errors.Join(checkSchedule(name), s.check(name)); err != nil {
+func (d *definition) scheduled(c *Client, name string, s schedule.Spec, in any, opts []RunOption) (*scheduled, error) {
+	if err := errors.Join(checkSchedule(name), s.Check(name)); err != nil {
 		return nil, err
 	}
 	o := d.options()
@@ -219,7 +117,7 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 		problem = "WithDelay and WithStartAt: the schedule decides when the runs begin: leave them out"
 	}
 	if problem != "" {
-		return nil, &ScheduleError{Name: name, Problem: problem}
+		return nil, &schedule.Error{Name: name, Problem: problem}
 	}
 	input, err := d.input(c, in)
 	if err != nil {
@@ -230,13 +128,13 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 		return nil, err
 	}
 	does := &scheduled{
-		Schedule: s, Workflow: d.name, Queue: o.queue, Input: input, Priority: o.priority, StartWithin: o.begin,
+		timing: timing{s}, Workflow: d.name, Queue: o.queue, Input: input, Priority: o.priority, StartWithin: o.begin,
 		Timeout: o.timeout, Retention: o.retention, Tags: o.tags, Fair: fair, Share: share,
 	}
 	if d.uses != nil {
 		uses, home, err := permits.Merge(d.uses(in))
 		if err != nil {
-			return nil, &ScheduleError{Name: name, Problem: err.Error()}
+			return nil, &schedule.Error{Name: name, Problem: err.Error()}
 		}
 		does.Uses = uses
 		if len(permits.Fleet(uses)) > 0 {
@@ -253,9 +151,9 @@ func (d *definition) scheduled(c *Client, name string, s Schedule, in any, opts 
 func (s *scheduled) check(name string) error {
 	switch {
 	case event.Reserved(s.Workflow):
-		return &ScheduleError{Name: name, Problem: "the workflow " + s.Workflow + " is the runtime's own: no schedule starts it"}
+		return &schedule.Error{Name: name, Problem: "the workflow " + s.Workflow + " is the runtime's own: no schedule starts it"}
 	case s.Queue == "":
-		return &ScheduleError{Name: name, Problem: "its runs have no queue"}
+		return &schedule.Error{Name: name, Problem: "its runs have no queue"}
 	}
 	spec := s.spec(name, tickID(time.Unix(0, 1)), s.Overlap)
 	c := store.Create{
@@ -270,7 +168,7 @@ func (s *scheduled) check(name string) error {
 
 // scheduled is the stored form of a schedule and of the runs that it starts.
 type scheduled struct {
-	Schedule
+	timing
 	Workflow    string            `json:"workflow"`
 	Queue       string            `json:"queue"`
 	Input       json.RawMessage   `json:"input,omitempty"`
@@ -294,7 +192,7 @@ func (s *scheduled) same(other *scheduled) bool {
 }
 
 // spec returns the Spec of the run for a tick.
-func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
+func (s *scheduled) spec(name, tick string, overlap schedule.Overlap) *event.Spec {
 	tags := map[string]string{}
 	maps.Copy(tags, s.Tags)
 	tags[TagSchedule], tags[TagTick] = name, tick
@@ -305,7 +203,7 @@ func (s *scheduled) spec(name, tick string, overlap Overlap) *event.Spec {
 	if len(s.Uses) > 0 {
 		spec.Uses, spec.Whole, spec.PermitSlot = s.Uses, len(permits.Fleet(s.Uses)) > 0, s.PermitSlot
 	}
-	if overlap != OverlapAllow {
+	if overlap != schedule.Allow {
 		spec.WorkflowID = event.TicksRunID(name)
 	}
 	return spec
@@ -333,7 +231,7 @@ const (
 //
 // The caller records the plan. Machines and releases have different rules of time zones, so a
 // replay must not compute the ticks.
-func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
+func (s *timing) plan(name string, next, until time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
 		return tickPlan{Next: next, Problem: err.Error()}
@@ -345,7 +243,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		switch {
 		case late(next):
 			p.Late++
-		case s.Overlap.each():
+		case s.each():
 			p.Start = append(p.Start, next)
 		default:
 			p.Passed += len(p.Start)
@@ -353,7 +251,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 		}
 		next = ticks.Next(next)
 	}
-	if p.Next = next; isDue() && !s.Overlap.each() {
+	if p.Next = next; isDue() && !s.each() {
 		p.Passed += len(p.Start)
 		p.Start = nil
 	}
@@ -364,7 +262,7 @@ func (s *Schedule) plan(name string, next, until time.Time) tickPlan {
 // for consecutive ticks. A tick starts when it and all earlier ticks are due, and an earlier tick
 // may have a longer jitter delay. Ticks that are older than Jitter are due before any later tick,
 // so they are not examined.
-func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(tick time.Time) bool {
+func (s *timing) late(name string, ticks *cron.Ticks, oldest time.Time) func(tick time.Time) bool {
 	inTime := false // one of the earlier ticks is in time
 	looked := false // the ticks before the first one were examined
 	return func(tick time.Time) bool {
@@ -381,11 +279,11 @@ func (s *Schedule) late(name string, ticks *cron.Ticks, oldest time.Time) func(t
 	}
 }
 
-func (s *Schedule) catchUp() time.Duration { return cmp.Or(s.CatchUp, maxCatchUp) }
+func (s *timing) catchUp() time.Duration { return cmp.Or(s.CatchUp, schedule.MaxCatchUp) }
 
 // due returns the time at which a tick is started. The logs of schedules contain it as the due time
 // of a timer. Therefore it must not change for a tick for which a schedule waits.
-func (s *Schedule) due(name string, tick time.Time) time.Time {
+func (s *timing) due(name string, tick time.Time) time.Time {
 	if s.Jitter <= 0 {
 		return tick
 	}
@@ -397,7 +295,7 @@ func (s *Schedule) due(name string, tick time.Time) time.Time {
 }
 
 // first returns a plan with the first tick after a time.
-func (s *Schedule) first(after time.Time) tickPlan {
+func (s *timing) first(after time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
 		return tickPlan{Problem: err.Error()}
@@ -406,7 +304,7 @@ func (s *Schedule) first(after time.Time) tickPlan {
 }
 
 // dueAfter returns a plan with the first tick from next on that is due after the time after.
-func (s *Schedule) dueAfter(name string, next, after time.Time) tickPlan {
+func (s *timing) dueAfter(name string, next, after time.Time) tickPlan {
 	if oldest := after.Add(-s.Jitter); next.IsZero() || !next.After(oldest) {
 		next = oldest // all ticks up to oldest are due before after
 	} else {
@@ -420,7 +318,7 @@ func (s *Schedule) dueAfter(name string, next, after time.Time) tickPlan {
 }
 
 // backfill returns a plan that starts the first ticks of a range.
-func (s *Schedule) backfill(from, to time.Time) tickPlan {
+func (s *timing) backfill(from, to time.Time) tickPlan {
 	ticks, err := cron.Parse(s.When)
 	if err != nil {
 		return tickPlan{Problem: err.Error()}

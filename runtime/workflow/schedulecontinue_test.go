@@ -8,6 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -31,7 +32,7 @@ func (r *releases) work(wants, n int, continues bool) workflow.RunID {
 	before := workflow.WantStarts(wants)
 	r.Work(worker.Config{}, flowtest.As(released, func(_ workflow.Context, in string) (string, error) { return in, nil }))
 	to := r.from.AddDate(0, 0, n)
-	if err := ops.New(r.Client).Schedules().Backfill(r.Ctx, "daily", workflow.Backfill{From: r.from, To: to}); err != nil {
+	if err := ops.New(r.Client).Schedules().Backfill(r.Ctx, "daily", schedule.Backfill{From: r.from, To: to}); err != nil {
 		r.T.Fatal(err)
 	}
 	r.from, r.started = to, r.started+n
@@ -44,7 +45,7 @@ func (r *releases) work(wants, n int, continues bool) workflow.RunID {
 	return r.info().Run
 }
 
-func (r *releases) info() workflow.ScheduleInfo {
+func (r *releases) info() schedule.Info {
 	r.T.Helper()
 	info, err := ops.New(r.Client).Schedules().Get(r.Ctx, "daily")
 	if err != nil {
@@ -56,7 +57,7 @@ func (r *releases) info() workflow.ScheduleInfo {
 func newReleases(t *testing.T) *releases {
 	t.Helper()
 	r := &releases{World: flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{}), from: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)}
-	if err := released.Schedule(r.Ctx, r.Client, "daily", workflow.Schedule{When: "every 24h", Overlap: workflow.OverlapAllow}, "in"); err != nil {
+	if err := released.Schedule(r.Ctx, r.Client, "daily", schedule.Spec{When: "every 24h", Overlap: schedule.Allow}, "in"); err != nil {
 		t.Fatal(err)
 	}
 	return r

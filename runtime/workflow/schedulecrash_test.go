@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
@@ -58,10 +59,10 @@ func setupSchedule(e *workflowtest.Env) {
 	do(215*time.Minute, func(ctx context.Context) error { return s.Resume(ctx, "hourly") })
 	do(220*time.Minute, func(ctx context.Context) error {
 		from := workflowtest.Epoch.Add(-3 * time.Hour)
-		return s.Backfill(ctx, "hourly", workflow.Backfill{From: from, To: from.Add(4 * time.Hour), Overlap: workflow.OverlapAllow})
+		return s.Backfill(ctx, "hourly", schedule.Backfill{From: from, To: from.Add(4 * time.Hour), Overlap: schedule.Allow})
 	})
 	do(225*time.Minute, func(ctx context.Context) error {
-		return s.Update(ctx, "hourly", workflow.Schedule{When: "*/30 * * * *", Overlap: workflow.OverlapReplace})
+		return s.Update(ctx, "hourly", schedule.Spec{When: "*/30 * * * *", Overlap: schedule.Replace})
 	})
 	do(290*time.Minute, func(ctx context.Context) error { return s.Delete(ctx, "hourly") })
 }
@@ -80,7 +81,7 @@ func ticksOf(e *workflowtest.Env) any {
 
 func TestPOOL6_AScheduleSurvivesEveryCrash(t *testing.T) {
 	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
-	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *"}, "in")
+	in, err := workflow.ScheduleInput(c, hourly, "hourly", schedule.Spec{When: "0 * * * *"}, "in")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestPOOL6_AScheduleSurvivesEveryCrash(t *testing.T) {
 
 func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
-	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}, "in")
+	in, err := workflow.ScheduleInput(c, hourly, "hourly", schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow}, "in")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 		shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
 		e.At(10*time.Minute, func(ctx context.Context) {
 			from := workflowtest.Epoch.Add(-hours * time.Hour)
-			if err := ops.New(e.Client()).Schedules().Backfill(ctx, "hourly", workflow.Backfill{From: from, To: workflowtest.Epoch}); err != nil {
+			if err := ops.New(e.Client()).Schedules().Backfill(ctx, "hourly", schedule.Backfill{From: from, To: workflowtest.Epoch}); err != nil {
 				panic(err)
 			}
 		})
@@ -133,7 +134,7 @@ func TestPOOL6_AScheduleSurvivesCrashesWhileItContinuesAsNew(t *testing.T) {
 // run of the schedule continues as new before it has started all ticks that precede the order.
 func TestPOOL6_AScheduleKeepsAnOrderForItsNextRunWhateverCrashes(t *testing.T) {
 	c := workflow.NewClient(memstore.New(), workflow.ClientConfig{})
-	in, err := workflow.ScheduleInput(c, hourly, "hourly", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}, "in")
+	in, err := workflow.ScheduleInput(c, hourly, "hourly", schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow}, "in")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 	noted := &notes{TB: t}
 	e := workflowtest.New(noted)
 	shim.BindWorkflow(e, hourly, func(_ workflow.Context, in string) (string, error) { return in, nil })
-	in, err := workflow.ScheduleInput(e.Client(), hourly, "hourly", workflow.Schedule{When: "0 * * * *"}, "in")
+	in, err := workflow.ScheduleInput(e.Client(), hourly, "hourly", schedule.Spec{When: "0 * * * *"}, "in")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestPOOL6_AScheduleThatKnowsNoTickSaysSoAndGoesOnAfterAnUpdate(t *testing.T
 	if err != nil || info.Problem == "" || !info.Next.IsZero() || info.Started != 0 {
 		t.Errorf("without a zone: got %+v, %v", info, err)
 	}
-	if err := s.Update(e.Context(), "hourly", workflow.Schedule{When: "0 * * * *"}); err != nil {
+	if err := s.Update(e.Context(), "hourly", schedule.Spec{When: "0 * * * *"}); err != nil {
 		t.Fatal(err)
 	}
 	e.Advance(2 * time.Hour)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/schedule"
 )
 
 // This model explores all interleavings of three processes: a schedule S, the store P that keeps
@@ -107,7 +108,7 @@ func (s *scheduleModel) over() bool {
 }
 
 // steps calls do for each possible next step.
-func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fault bool, next scheduleModel)) {
+func (s scheduleModel) steps(c *timing, b modelBugs, do func(label string, fault bool, next scheduleModel)) {
 	try := func(label string, fault bool, f func(n *scheduleModel)) {
 		n := s
 		f(&n)
@@ -131,12 +132,12 @@ func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fau
 			known := n.started[k] > 0 && modelID(b, k, n.p.life) == modelID(b, k, n.by[k])
 			switch {
 			case known || n.refused[k]:
-			case c.Overlap != OverlapAllow && n.active != 0 && !b.lookAtLog:
+			case c.Overlap != schedule.Allow && n.active != 0 && !b.lookAtLog:
 				n.refused[k] = true
 			default:
 				n.started[k]++
 				n.by[k] = n.p.life
-				n.two = n.two || c.Overlap != OverlapAllow && n.active != 0
+				n.two = n.two || c.Overlap != schedule.Allow && n.active != 0
 				n.active = k + 1
 			}
 		}
@@ -156,7 +157,7 @@ func (s scheduleModel) steps(c *Schedule, b modelBugs, do func(label string, fau
 }
 
 // decide applies the plan that S computes.
-func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, func(*scheduleModel))) {
+func (s *scheduleModel) decide(c *timing, b modelBugs, try func(string, bool, func(*scheduleModel))) {
 	until := modelBegin.Add(time.Duration(s.now) * time.Minute)
 	if b.ownClock {
 		until = until.Add(time.Minute)
@@ -189,7 +190,7 @@ func (s *scheduleModel) decide(c *Schedule, b modelBugs, try func(string, bool, 
 // exploreSchedules visits all states, breadth first. It returns the number of states. found is the
 // shortest path to a state that violates a promise, or from which the end cannot be reached without
 // faults. It is empty if there is no such state.
-func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
+func exploreSchedules(c *timing, b modelBugs) (states int, found string) {
 	type edge struct {
 		from  int
 		label string
@@ -244,10 +245,10 @@ func exploreSchedules(c *Schedule, b modelBugs) (states int, found string) {
 }
 
 func TestModel_OfSchedulesKeepsItsPromisesInEveryState(t *testing.T) {
-	for _, c := range []*Schedule{
-		{When: "every 1m", Overlap: OverlapAllow},
-		{When: "every 1m", Overlap: OverlapSkip},
-		{When: "every 1m", Overlap: OverlapAllow, CatchUp: 90 * time.Second},
+	for _, c := range []*timing{
+		{schedule.Spec{When: "every 1m", Overlap: schedule.Allow}},
+		{schedule.Spec{When: "every 1m", Overlap: schedule.Skip}},
+		{schedule.Spec{When: "every 1m", Overlap: schedule.Allow, CatchUp: 90 * time.Second}},
 	} {
 		states, found := exploreSchedules(c, modelBugs{})
 		if found != "" {
@@ -262,16 +263,16 @@ func TestModel_OfSchedulesKeepsItsPromisesInEveryState(t *testing.T) {
 
 func TestModel_OfSchedulesFindsEachMistake(t *testing.T) {
 	for name, tt := range map[string]struct {
-		overlap Overlap
+		overlap schedule.Overlap
 		b       modelBugs
 		want    string
 	}{
-		"the id of a tick is one of the run": {OverlapAllow, modelBugs{idOfRun: true}, "has two runs"},
-		"a tick is taken before it is sent":  {OverlapAllow, modelBugs{advanceFirst: true}, "was passed"},
-		"a worker has a clock of its own":    {OverlapAllow, modelBugs{ownClock: true}, "before its time"},
-		"overlap is decided by the log":      {OverlapSkip, modelBugs{lookAtLog: true}, "two runs are active at once"},
+		"the id of a tick is one of the run": {schedule.Allow, modelBugs{idOfRun: true}, "has two runs"},
+		"a tick is taken before it is sent":  {schedule.Allow, modelBugs{advanceFirst: true}, "was passed"},
+		"a worker has a clock of its own":    {schedule.Allow, modelBugs{ownClock: true}, "before its time"},
+		"overlap is decided by the log":      {schedule.Skip, modelBugs{lookAtLog: true}, "two runs are active at once"},
 	} {
-		if _, found := exploreSchedules(&Schedule{When: "every 1m", Overlap: tt.overlap}, tt.b); !strings.Contains(found, tt.want) {
+		if _, found := exploreSchedules(&timing{schedule.Spec{When: "every 1m", Overlap: tt.overlap}}, tt.b); !strings.Contains(found, tt.want) {
 			t.Errorf("%s: found %q, want %q", name, found, tt.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/cron"
+	"github.com/flowgen/flowgen/runtime/schedule"
 )
 
 // decided accumulates the decisions of several plans.
@@ -18,7 +19,7 @@ type decided struct {
 }
 
 // decide calls plan until no tick is due at the time until. It returns the next tick.
-func (d *decided) decide(s *Schedule, name string, next, until time.Time) time.Time {
+func (d *decided) decide(s *timing, name string, next, until time.Time) time.Time {
 	for !next.IsZero() && !s.due(name, next).After(until) {
 		p := s.plan(name, next, until)
 		d.start = append(d.start, p.Start...)
@@ -35,11 +36,12 @@ func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 	begin := time.Date(2027, 3, 27, 0, 0, 0, 0, time.UTC)
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 1))
+		overlaps := []schedule.Overlap{schedule.Skip, schedule.Replace, schedule.Queue, schedule.Latest, schedule.Allow}
 		pick := func(of ...time.Duration) time.Duration { return of[random.IntN(len(of))] }
-		s := &Schedule{
+		s := &timing{schedule.Spec{
 			When:    []string{"every 10s", "* * * * *", "*/20 2 * * * Europe/Zurich", "15 * * * * Europe/Zurich"}[random.IntN(4)],
 			Overlap: overlaps[random.IntN(len(overlaps))], CatchUp: pick(0, 10*time.Second, time.Hour), Jitter: pick(0, 30*time.Second, 2*time.Hour),
-		}
+		}}
 		t.Run(fmt.Sprintf("%d %+v", seed, *s), func(t *testing.T) {
 			ticks, err := cron.Parse(s.When)
 			if err != nil {
@@ -66,7 +68,7 @@ func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 					switch {
 					case late:
 						want.late++
-					case !s.Overlap.each() && len(want.start) > 0:
+					case !s.each() && len(want.start) > 0:
 						want.passed++
 						want.start[0] = oracle
 					default:
@@ -82,7 +84,7 @@ func TestPlan_DecidesAboutEachTickOnceWheneverItIsAsked(t *testing.T) {
 }
 
 func TestPlan_OfTheNewestTickLooksAtNoMoreThanItMay(t *testing.T) {
-	s := &Schedule{When: "every 1s"}
+	s := &timing{schedule.Spec{When: "every 1s"}}
 	next := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	until := next.Add(7 * time.Hour)
 	p := s.plan("n", next, until)
@@ -97,7 +99,7 @@ func TestPlan_OfTheNewestTickLooksAtNoMoreThanItMay(t *testing.T) {
 }
 
 func TestBackfill_GivesEachTickOfARangeOnce(t *testing.T) {
-	s := &Schedule{When: "every 1m"}
+	s := &timing{schedule.Spec{When: "every 1m"}}
 	from := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	to := from.Add(121 * time.Minute)
 	var all []time.Time

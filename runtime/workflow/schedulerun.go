@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -20,7 +21,7 @@ var (
 	// scheduleOrders is the topic of orders to a schedule. scheduleShown is the value that contains
 	// its published state.
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
-	scheduleShown  = NewValue[ScheduleInfo](event.ScheduleRun)
+	scheduleShown  = NewValue[schedule.Info](event.ScheduleRun)
 
 	scheduleCode = bound(schedules.d, runSchedule, "the code of schedules")
 )
@@ -30,23 +31,23 @@ type scheduleState struct {
 	Name string     `json:"name"`
 	Does *scheduled `json:"does"`
 	// Next is the first tick without a decision. It is zero if none is known.
-	Next      time.Time       `json:"next,omitzero"`
-	Begun     bool            `json:"begun,omitempty"`
-	Paused    bool            `json:"paused,omitempty"`
-	Note      string          `json:"note,omitempty"`
-	Problem   string          `json:"problem,omitempty"`
-	Backfills []Backfill      `json:"backfills,omitempty"` // unfinished parts of backfills
-	Started   int             `json:"started,omitempty"`
-	Skipped   int             `json:"skipped,omitempty"`
-	Missed    int             `json:"missed,omitempty"`
-	Recent    []ScheduleStart `json:"recent,omitempty"`
-	Declared  *declaration    `json:"declared,omitempty"` // last declaration that was applied
+	Next      time.Time           `json:"next,omitzero"`
+	Begun     bool                `json:"begun,omitempty"`
+	Paused    bool                `json:"paused,omitempty"`
+	Note      string              `json:"note,omitempty"`
+	Problem   string              `json:"problem,omitempty"`
+	Backfills []schedule.Backfill `json:"backfills,omitempty"` // unfinished parts of backfills
+	Started   int                 `json:"started,omitempty"`
+	Skipped   int                 `json:"skipped,omitempty"`
+	Missed    int                 `json:"missed,omitempty"`
+	Recent    []schedule.Start    `json:"recent,omitempty"`
+	Declared  *declaration        `json:"declared,omitempty"` // last declaration that was applied
 }
 
 // info returns the state that the schedule publishes.
-func (s *scheduleState) info(run RunID) ScheduleInfo {
-	info := ScheduleInfo{
-		Name: s.Name, Schedule: s.Does.Schedule, Workflow: s.Does.Workflow, Queue: s.Does.Queue, Paused: s.Paused, Note: s.Note,
+func (s *scheduleState) info(run RunID) schedule.Info {
+	info := schedule.Info{
+		Name: s.Name, Spec: s.Does.Spec, Workflow: s.Does.Workflow, Queue: s.Does.Queue, Paused: s.Paused, Note: s.Note,
 		Next: s.Next, Problem: s.Problem, Backfills: s.Backfills, Started: s.Started, Skipped: s.Skipped, Missed: s.Missed, Recent: s.Recent, Run: run,
 	}
 	if s.Paused {
@@ -58,7 +59,7 @@ func (s *scheduleState) info(run RunID) ScheduleInfo {
 // scheduleOrder is a request to a schedule, from an operator or from the code that declares the
 // schedule.
 type scheduleOrder struct {
-	engine.ScheduleOrder[Schedule, Backfill]
+	engine.ScheduleOrder[schedule.Spec, schedule.Backfill]
 	Set     *scheduled   `json:"set,omitempty"`
 	Declare *declaration `json:"declare,omitempty"`
 }
@@ -312,20 +313,20 @@ func (o *scheduleOrder) check(name string) error {
 		if does == nil {
 			continue
 		}
-		if err := errors.Join(does.checkWays(name), does.check(name)); err != nil {
+		if err := errors.Join(does.CheckOptions(name), does.check(name)); err != nil {
 			return err
 		}
 	}
 	if o.Change != nil {
-		if err := o.Change.checkWays(name); err != nil {
+		if err := o.Change.CheckOptions(name); err != nil {
 			return err
 		}
 	}
 	if b := o.Backfill; b != nil {
 		if !b.From.Before(b.To) {
-			return &ScheduleError{Name: name, Problem: "a backfill without ticks"}
+			return &schedule.Error{Name: name, Problem: "a backfill without ticks"}
 		}
-		return (Schedule{Overlap: b.Overlap}).checkWays(name)
+		return (schedule.Spec{Overlap: b.Overlap}).CheckOptions(name)
 	}
 	return nil
 }
@@ -391,13 +392,13 @@ func (r *scheduling) become(does *scheduled, at time.Time) error {
 }
 
 // start requests the run of a tick. It does not wait. The method wait receives the response.
-func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
+func (r *scheduling) start(overlap schedule.Overlap, tick time.Time, id string) {
 	does, b := r.state.Does, r.ctx.branch()
 	if b.Gate(r.ctx.s); r.ctx.Err() != nil {
 		return
 	}
 	asked := event.Event{
-		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(overlap.policy()),
+		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(overlapPolicy(overlap)),
 		Next: event.TickRunID(r.state.Name, id, tick), Spec: does.spec(r.state.Name, id, overlap),
 	}
 	op := b.Start(r.ctx.s, asked, func(recorded []byte) string {
@@ -409,7 +410,7 @@ func (r *scheduling) start(overlap Overlap, tick time.Time, id string) {
 	r.open = append(r.open, &startCase{op})
 	r.starts++
 	r.state.Started++
-	r.state.Recent = append(r.state.Recent, ScheduleStart{Tick: tick, Run: op.Next})
+	r.state.Recent = append(r.state.Recent, schedule.Start{Tick: tick, Run: op.Next})
 	if n := len(r.state.Recent); n > recentStarts {
 		r.state.Recent = r.state.Recent[n-recentStarts:]
 	}

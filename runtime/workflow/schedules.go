@@ -8,51 +8,9 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// ScheduleInfo is the state of a schedule as last published by its run.
-type ScheduleInfo struct {
-	Name string `json:"name"`
-	Schedule
-	Workflow string `json:"workflow"` // stored name of the workflow that the schedule starts
-	Queue    string `json:"queue"`    // queue of the started runs
-	Paused   bool   `json:"paused,omitempty"`
-	Note     string `json:"note,omitempty"` // reason of the pause
-	// Next is the next tick, without jitter. It is zero if the schedule is paused or if there is no
-	// next tick.
-	Next time.Time `json:"next,omitzero"`
-	// Problem is the reason why no tick can be computed, for example a time zone that the worker
-	// does not have.
-	Problem string `json:"problem,omitempty"`
-	// Backfills are the backfills that are not finished.
-	Backfills []Backfill `json:"backfills,omitempty"`
-	Started   int        `json:"started,omitempty"` // number of started runs
-	// Skipped is the number of ticks that found another run active, or that were skipped for a
-	// newer tick. Missed is the number of ticks that were later than CatchUp.
-	Skipped int             `json:"skipped,omitempty"`
-	Missed  int             `json:"missed,omitempty"`
-	Recent  []ScheduleStart `json:"recent,omitempty"` // the last ten starts, oldest first
-	Run     RunID           `json:"run"`              // run of the workflow "flowgen.schedule"
-	// Unserved reports that no live worker executes the schedule, see [RunInfo].
-	Unserved bool `json:"-"`
-}
-
-// ScheduleStart is a run that a schedule has started or has tried to start.
-type ScheduleStart struct {
-	Tick    time.Time `json:"tick"`
-	Run     RunID     `json:"run"`
-	Skipped string    `json:"skipped,omitempty"` // reason why the run was not started; empty: it was started
-}
-
-// Backfill is a range of past ticks that the schedule starts as if they were due, oldest first. It
-// uses the definition of the schedule at the time of the start. A tick whose run exists is not
-// started again.
-type Backfill struct {
-	From    time.Time `json:"from"`              // first tick
-	To      time.Time `json:"to"`                // exclusive end of the range
-	Overlap Overlap   `json:"overlap,omitempty"` // empty: the policy of the schedule
-}
 
 // findSchedule returns the record of the run of a schedule.
 func (c *Client) findSchedule(ctx context.Context, name string) (store.Record, error) {
@@ -186,7 +144,7 @@ func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 		return o.Set
 	case o.Change != nil:
 		does := *s.Does
-		does.Schedule = *o.Change
+		does.Spec = *o.Change
 		return &does
 	}
 	return nil
@@ -219,7 +177,7 @@ func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time
 
 // declareSchedule creates the schedule of a workflow, or sends the declaration to it.
 func (c *Client) declareSchedule(ctx context.Context, d *definition, began time.Time) error {
-	does, err := d.scheduled(c, d.name, Schedule{When: d.schedule}, None{}, nil)
+	does, err := d.scheduled(c, d.name, schedule.Spec{When: d.schedule}, None{}, nil)
 	if err != nil {
 		return err
 	}

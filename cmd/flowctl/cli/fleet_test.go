@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -24,7 +25,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 		s.wants(0, nil, nil, "schedules", "create", name, "shop.order", "--when", "30 2 * * * Europe/Zurich", "--overlap", "queue", "--catch-up", "1h", "-i", `{"what":"good"}`, "--tag", "by=clock")
 	}
 	s.work(func(ctx context.Context, c *workflow.Client) {
-		until := func(name string, fits func(workflow.ScheduleInfo) bool) {
+		until := func(name string, fits func(schedule.Info) bool) {
 			t.Helper()
 			for info, err := ops.New(c).Schedules().Get(ctx, name); !fits(info); info, err = ops.New(c).Schedules().Get(ctx, name) {
 				if err != nil {
@@ -57,7 +58,7 @@ func TestOPS1_SchedulesAreMadeShownAndControlled(t *testing.T) {
 			t.Errorf("trigger has printed %q: %v", triggered.stdout, err)
 		}
 		s.wants(0, nil, nil, "schedules", "pause", hostile, "--reason", "holidays")
-		until(hostile, func(i workflow.ScheduleInfo) bool { return i.Paused })
+		until(hostile, func(i schedule.Info) bool { return i.Paused })
 	})
 	s.wants(0, []string{"NAME", "nightly", "paused", "holidays", "30 2 * * * Europe/Zurich", hostileWord}, nil, "schedules")
 	s.wants(0, []string{"nightly", "queue", "1h0m0s", "runs started   1", "next", "TICK"}, nil, "schedules", "show", "nightly")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -42,9 +43,9 @@ func report(ctx workflow.Context, region string) error {
 // ReportEach creates a schedule for each region, with the region as input.
 func ReportEach(ctx context.Context, client *workflow.Client, regions []string) error {
 	for _, region := range regions {
-		err := Report.Schedule(ctx, client, "report-"+region, workflow.Schedule{
+		err := Report.Schedule(ctx, client, "report-"+region, schedule.Spec{
 			When:    "0 7 * * mon-fri Europe/Zurich",
-			Overlap: workflow.OverlapReplace,
+			Overlap: schedule.Replace,
 			CatchUp: 12 * time.Hour,   // A report of the day before yesterday is not needed.
 			Jitter:  10 * time.Minute, // The reports of all regions must not start at the same time.
 		}, region, workflow.WithPriority(-1))
@@ -68,7 +69,7 @@ func Migrate(ctx context.Context, client *workflow.Client, migrate func() error)
 	if err := s.Resume(ctx, name); err != nil {
 		return err
 	}
-	return s.Backfill(ctx, name, workflow.Backfill{From: begun, To: time.Now(), Overlap: workflow.OverlapAllow})
+	return s.Backfill(ctx, name, schedule.Backfill{From: begun, To: time.Now(), Overlap: schedule.Allow})
 }
 
 // Show prints the state of the schedules.

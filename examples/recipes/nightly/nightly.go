@@ -13,6 +13,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -46,8 +47,8 @@ func (b *Books) closeNight(ctx context.Context, night time.Time) error { return 
 // OverlapSkip, which is the default, only one report would be started, for the newest night. Nights
 // that are more than two weeks ago are omitted.
 func Declare(ctx context.Context, client *workflow.Client, when string) error {
-	return Report.Schedule(ctx, client, "nightly", workflow.Schedule{
-		When: when, Overlap: workflow.OverlapQueue, CatchUp: 14 * 24 * time.Hour,
+	return Report.Schedule(ctx, client, "nightly", schedule.Spec{
+		When: when, Overlap: schedule.Queue, CatchUp: 14 * 24 * time.Hour,
 	}, workflow.None{})
 }
 

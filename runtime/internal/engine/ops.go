@@ -53,7 +53,7 @@ var ErrScheduleNotFound = errors.New("ops: schedule not found")
 
 // ScheduleOrder is the stored form of an operator's request to a schedule. It takes effect at the
 // time of the request by the store's clock: ticks that were due before that time are processed
-// first. S is workflow.Schedule, and B is workflow.Backfill.
+// first. S is schedule.Spec, and B is schedule.Backfill.
 type ScheduleOrder[S, B any] struct {
 	At       time.Time `json:"at"`
 	Change   *S        `json:"change,omitempty"`

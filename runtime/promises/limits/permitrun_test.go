@@ -15,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -321,7 +322,7 @@ func TestPOOL6_TheRunsOfAScheduleTakeTheirPermits(t *testing.T) {
 			time.Sleep(time.Millisecond) // makes concurrent attempts overlap
 			return n, nil
 		}))
-		if err := named.Schedule(w.Ctx, w.Client, "limited", workflow.Schedule{When: "every 1h", Overlap: workflow.OverlapAllow}, 1); err != nil {
+		if err := named.Schedule(w.Ctx, w.Client, "limited", schedule.Spec{When: "every 1h", Overlap: schedule.Allow}, 1); err != nil {
 			t.Fatal(err)
 		}
 		for range 6 {

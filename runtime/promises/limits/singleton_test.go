@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -136,8 +137,8 @@ func TestPOOL7_ASingletonHasNoOtherID(t *testing.T) {
 			t.Errorf("%s: got %v, want an *InvalidError with the fix", name, err)
 		}
 	}
-	err := skips.Schedule(w.Ctx, w.Client, "alone", workflow.Schedule{When: "every 1h"}, 1)
-	if _, ok := errors.AsType[*workflow.ScheduleError](err); !ok {
+	err := skips.Schedule(w.Ctx, w.Client, "alone", schedule.Spec{When: "every 1h"}, 1)
+	if _, ok := errors.AsType[*schedule.Error](err); !ok {
 		t.Errorf("a schedule: got %v", err)
 	}
 }

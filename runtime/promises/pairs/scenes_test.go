@@ -8,6 +8,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -436,7 +437,7 @@ var ofTheRuntime = []scene{
 func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		s.call(c, "the schedule", func() error {
-			err := plain.Schedule(s.Ctx, s.Client, c.key, workflow.Schedule{When: "every 8000h"}, work{Do: "message", Key: c.key})
+			err := plain.Schedule(s.Ctx, s.Client, c.key, schedule.Spec{When: "every 8000h"}, work{Do: "message", Key: c.key})
 			if err == nil {
 				err = and(s, c)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/ops"
-	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/schedule"
 )
 
 // scheduleStates contains the states of schedules. The functions bring a schedule into the state.
@@ -29,7 +29,7 @@ func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
 			t.Run(state+" "+verb, func(t *testing.T) {
 				s := onMemory(t)
 				const name = "nightly"
-				err := plain.Schedule(s.Ctx, s.Client, name, workflow.Schedule{When: "every 1h", Overlap: workflow.OverlapAllow}, work{Do: "complete", Key: "tick"})
+				err := plain.Schedule(s.Ctx, s.Client, name, schedule.Spec{When: "every 1h", Overlap: schedule.Allow}, work{Do: "complete", Key: "tick"})
 				if err == nil {
 					s.pass(10 * time.Minute)
 					err = bring(s, name)
@@ -57,7 +57,7 @@ func (s *stage) scheduleBreaks(name, state, verb string) string {
 	case "update":
 		a.Timing = &admin.Timing{When: "every 2h"}
 	case "backfill":
-		a.Fill = &admin.Backfill{From: now.Add(-3 * time.Hour), To: now.Add(-time.Minute), Overlap: string(workflow.OverlapAllow)}
+		a.Fill = &admin.Backfill{From: now.Add(-3 * time.Hour), To: now.Add(-time.Minute), Overlap: string(schedule.Allow)}
 	}
 	_, err := s.service.ActOnSchedule(s.Ctx, name, a)
 	if state == "deleted" {
@@ -69,7 +69,7 @@ func (s *stage) scheduleBreaks(name, state, verb string) string {
 	if err != nil {
 		return fmt.Sprintf("it is refused: %v", err)
 	}
-	var info workflow.ScheduleInfo
+	var info schedule.Info
 	shows := func() bool {
 		var err error
 		info, err = ops.New(s.Client).Schedules().Get(s.Ctx, name)

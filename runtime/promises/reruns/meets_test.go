@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -24,7 +25,7 @@ func TestRUN17_ATickOfAScheduleThatFailsIsTriedAgain(t *testing.T) {
 			n, err := order(ctx, n)
 			return fmt.Sprintf("%d of %s", n, tick.UTC().Format(time.RFC3339)), err
 		}))...)
-		flowtest.Order(t, ticks.Schedule(w.Ctx, w.Client, "daily", workflow.Schedule{When: "0 0 * * *"}, 1))
+		flowtest.Order(t, ticks.Schedule(w.Ctx, w.Client, "daily", schedule.Spec{When: "0 0 * * *"}, 1))
 		schedules := ops.New(w.Client).Schedules()
 		var due time.Time
 		w.Eventually("the schedule waits for its tick", func() bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -90,7 +91,7 @@ func TestRUN6_RunsOfTheRuntimeTakeNoCommandAndNameWhatToAddress(t *testing.T) {
 			info, err := token(released.ID()).Info(w.Ctx)
 			return err == nil && !info.EndedAt.IsZero()
 		})
-		if err := flowtest.Holds.Schedule(w.Ctx, w.Client, "yearly", workflow.Schedule{When: "0 0 1 1 *"}, "x"); err != nil {
+		if err := flowtest.Holds.Schedule(w.Ctx, w.Client, "yearly", schedule.Spec{When: "0 0 1 1 *"}, "x"); err != nil {
 			t.Fatal(err)
 		}
 		many := flowtest.Start(w, bulk, 1, workflow.WithID("bulk-7")) // no worker has the code of this run

@@ -20,6 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -82,11 +83,11 @@ func TestPOOL6_EachTickOfAClockChangeStartsOnceThoughAWorkerDies(t *testing.T) {
 				for range 3 {
 					f.work()
 				}
-				schedule(w, workflow.Schedule{When: tt.when, Overlap: workflow.OverlapAllow})
-				await(w, "it has begun", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
+				setNightly(w, schedule.Spec{When: tt.when, Overlap: schedule.Allow})
+				await(w, "it has begun", func(i schedule.Info) bool { return !i.Next.IsZero() })
 				for i, text := range tt.want {
 					tick := at(t, text)
-					info := await(w, "the next tick is known", func(i workflow.ScheduleInfo) bool { return i.Next.Equal(tick) })
+					info := await(w, "the next tick is known", func(i schedule.Info) bool { return i.Next.Equal(tick) })
 					if got := info.Next.Format(time.RFC3339); got != text {
 						t.Fatalf("tick %d: got %s, want %s", i, got, text)
 					}
@@ -213,22 +214,22 @@ func TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	for _, tt := range []struct {
 		name                     string
-		s                        workflow.Schedule
+		s                        schedule.Spec
 		ticks                    []string // hours whose ticks are started after six hours without a worker
 		started, skipped, missed int
 	}{
-		{"each if they may overlap", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow},
+		{"each if they may overlap", schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow},
 			[]string{"01", "02", "03", "04", "05", "06"}, 6, 0, 0},
-		{"the newest if not", workflow.Schedule{When: "0 * * * *"}, []string{"06"}, 1, 5, 0},
-		{"none that is too late", workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, CatchUp: 100 * time.Minute},
+		{"the newest if not", schedule.Spec{When: "0 * * * *"}, []string{"06"}, 1, 5, 0},
+		{"none that is too late", schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow, CatchUp: 100 * time.Minute},
 			[]string{"05", "06"}, 2, 0, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
-				schedule(w, tt.s)
+				setNightly(w, tt.s)
 				passTo(w, begin.Add(6*time.Hour))
 				w.Work(worker.Config{}, nightly)
-				info := await(w, "it has caught up", func(i workflow.ScheduleInfo) bool {
+				info := await(w, "it has caught up", func(i schedule.Info) bool {
 					return i.Started == tt.started && i.Next.After(begin.Add(6*time.Hour))
 				})
 				if info.Skipped != tt.skipped || info.Missed != tt.missed {
@@ -254,13 +255,13 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
 		s := ops.New(w.Client).Schedules()
-		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
+		setNightly(w, schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow})
 		passTo(w, begin.Add(2*time.Hour)) // 01:00 and 02:00 are due
 		call(t, s.Pause(w.Ctx, "nightly", ""))
 		passTo(w, begin.Add(5*time.Hour)) // 03:00 to 05:00 are skipped
 		call(t, s.Resume(w.Ctx, "nightly"))
 		passTo(w, begin.Add(7*time.Hour)) // 06:00 and 07:00 are due
-		call(t, s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 */10 * * *", Overlap: workflow.OverlapAllow}))
+		call(t, s.Update(w.Ctx, "nightly", schedule.Spec{When: "0 */10 * * *", Overlap: schedule.Allow}))
 		passTo(w, begin.Add(10*time.Hour)) // 10:00 is due
 		w.Work(worker.Config{}, nightly)
 		want := map[string]int{}
@@ -272,7 +273,7 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 		if diff := cmp.Diff(want, started(w, Nightly.Name())); diff != "" {
 			t.Errorf("runs by tick (-want +got):\n%s", diff)
 		}
-		await(w, "the next tick is that of the new one", func(i workflow.ScheduleInfo) bool { return i.Next.Equal(at(t, "2027-01-01T20:00:00Z")) })
+		await(w, "the next tick is that of the new one", func(i schedule.Info) bool { return i.Next.Equal(at(t, "2027-01-01T20:00:00Z")) })
 	})
 }
 
@@ -280,30 +281,30 @@ func TestPOOL6_AnOrderCountsFromWhenItWasGiven(t *testing.T) {
 // before it, even if more ticks were missed than one run of the schedule starts.
 func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:00:00Z")
-	seconds := workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}
-	hourly := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow}
+	seconds := schedule.Spec{When: "every 1s", Overlap: schedule.Allow}
+	hourly := schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow}
 	for name, tt := range map[string]struct {
 		give func(w *flowtest.World, s *ops.Schedules) error
-		done func(i workflow.ScheduleInfo) bool
+		done func(i schedule.Info) bool
 	}{
 		"a pause": {
 			func(w *flowtest.World, s *ops.Schedules) error { return s.Pause(w.Ctx, "nightly", "stocktaking") },
-			func(i workflow.ScheduleInfo) bool { return i.Paused },
+			func(i schedule.Info) bool { return i.Paused },
 		},
 		"an update": {
 			func(w *flowtest.World, s *ops.Schedules) error { return s.Update(w.Ctx, "nightly", hourly) },
-			func(i workflow.ScheduleInfo) bool { return i.Next.Equal(begin.Add(time.Hour)) },
+			func(i schedule.Info) bool { return i.Next.Equal(begin.Add(time.Hour)) },
 		},
 		"an update after a pause that has ended": {
 			func(w *flowtest.World, s *ops.Schedules) error {
 				return errors.Join(s.Pause(w.Ctx, "nightly", ""), s.Resume(w.Ctx, "nightly"), s.Update(w.Ctx, "nightly", hourly))
 			},
-			func(i workflow.ScheduleInfo) bool { return i.Next.Equal(begin.Add(time.Hour)) },
+			func(i schedule.Info) bool { return i.Next.Equal(begin.Add(time.Hour)) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
-				schedule(w, seconds)
+				setNightly(w, seconds)
 				passTo(w, begin.Add(230*time.Second))
 				call(t, tt.give(w, ops.New(w.Client).Schedules()))
 				passTo(w, begin.Add(300*time.Second))
@@ -334,7 +335,7 @@ func TestPOOL6_AnOrderLosesNoneOfTheTicksBeforeIt(t *testing.T) {
 func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 	onTime(t, at(t, "2027-01-01T00:30:00Z"), func(t *testing.T, w *flowtest.World) {
 		s := ops.New(w.Client).Schedules()
-		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow})
+		setNightly(w, schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow})
 		const orders = 9_000
 		for range orders / 2 {
 			call(t, s.Pause(w.Ctx, "nightly", ""))
@@ -342,7 +343,7 @@ func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 		}
 		call(t, s.Pause(w.Ctx, "nightly", "the last one"))
 		w.Work(worker.Config{}, nightly)
-		await(w, "all are obeyed", func(i workflow.ScheduleInfo) bool { return i.Note == "the last one" })
+		await(w, "all are obeyed", func(i schedule.Info) bool { return i.Note == "the last one" })
 		runs := 0
 		for _, err := range w.Client.List(w.Ctx, workflow.Filter{Workflow: event.ScheduleRun}) {
 			call(t, err)
@@ -358,7 +359,7 @@ func TestPOOL6_AScheduleObeysWhateverManyOrdersWaitForIt(t *testing.T) {
 // during the pause. A tick that jitter delays until after the pause is started.
 func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
 	begin := at(t, "2027-01-01T00:30:00Z")
-	jittered := workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 50 * time.Minute}
+	jittered := schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow, Jitter: 50 * time.Minute}
 	for name, tt := range map[string]struct {
 		pause, resume time.Duration // relative to the due time of the first tick, which jitter delays
 		want          []string
@@ -369,7 +370,7 @@ func TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onTime(t, begin, func(t *testing.T, w *flowtest.World) {
 				s := ops.New(w.Client).Schedules()
-				schedule(w, jittered)
+				setNightly(w, jittered)
 				stop := w.Work(worker.Config{}, nightly).Stop
 				var due time.Time
 				eventually(w, "the schedule sleeps", func() bool {
@@ -406,7 +407,7 @@ func TestPOOL6_JitterDelaysATickAlwaysByTheSame(t *testing.T) {
 	onTime(t, begin, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
 		// The delay by jitter does not count for CatchUp.
-		schedule(w, workflow.Schedule{When: "0 * * * *", Overlap: workflow.OverlapAllow, Jitter: 30 * time.Minute, CatchUp: 10 * time.Minute})
+		setNightly(w, schedule.Spec{When: "0 * * * *", Overlap: schedule.Allow, Jitter: 30 * time.Minute, CatchUp: 10 * time.Minute})
 		delays := map[time.Duration]bool{}
 		for hour := 1; hour <= 3; hour++ {
 			tick := at(t, "2027-01-01T00:00:00Z").Add(time.Duration(hour) * time.Hour)

@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -22,13 +23,13 @@ func declares(when string) flowtest.Binding {
 }
 
 // whenIs waits until the schedule has the expression when.
-func whenIs(w *flowtest.World, when string) workflow.ScheduleInfo {
+func whenIs(w *flowtest.World, when string) schedule.Info {
 	w.T.Helper()
 	eventually(w, "the schedule exists", func() bool {
 		_, err := ops.New(w.Client).Schedules().Get(w.Ctx, "nightly")
 		return err == nil
 	})
-	return await(w, "it fires at "+when, func(i workflow.ScheduleInfo) bool { return i.When == when })
+	return await(w, "it fires at "+when, func(i schedule.Info) bool { return i.When == when })
 }
 
 // heard waits until the schedule has received n commands.
@@ -47,7 +48,7 @@ func TestPOOL6_WorkersCreateWhatTheirDirectivesDeclareOnce(t *testing.T) {
 		if info.Workflow != "nightly" || info.Overlap != "" {
 			t.Errorf("got %+v", info)
 		}
-		await(w, "two ticks", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 2 })
+		await(w, "two ticks", func(i schedule.Info) bool { return i.Started+i.Skipped >= 2 })
 		n := 0
 		for _, err := range ops.New(w.Client).Schedules().List(w.Ctx) {
 			call(t, err)
@@ -81,7 +82,7 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 		}
 		heard(w, 2)
 
-		call(t, ops.New(w.Client).Schedules().Update(w.Ctx, "nightly", workflow.Schedule{When: "0 3 * * *"})) // changes the schedule manually
+		call(t, ops.New(w.Client).Schedules().Update(w.Ctx, "nightly", schedule.Spec{When: "0 3 * * *"})) // changes the schedule manually
 		whenIs(w, "0 3 * * *")
 		call(t, ops.New(w.Client).Schedules().Pause(w.Ctx, "nightly", ""))
 		began("0 2 * * *") // declares the same expression again
@@ -97,7 +98,7 @@ func TestPOOL6_TheDeclarationOfTheWorkerThatBeganLastHolds(t *testing.T) {
 		w.StopWorkers()
 		w.Work(worker.Config{}, declares("")) // without the directive, the schedule remains
 		call(t, ops.New(w.Client).Schedules().Resume(w.Ctx, "nightly"))
-		await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
+		await(w, "it goes on", func(i schedule.Info) bool { return !i.Next.IsZero() })
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/worker"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // TestPOOL6_AScheduleRefusesOrdersThatNoClientGives proves that a schedule refuses commands that no
@@ -19,9 +19,9 @@ import (
 func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
-		schedule(w, workflow.Schedule{When: "0 0 1 1 *"})
+		setNightly(w, schedule.Spec{When: "0 0 1 1 *"})
 		trigger(w)
-		before := await(w, "the trigger", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
+		before := await(w, "the trigger", func(i schedule.Info) bool { return i.Started == 1 })
 		for _, order := range []string{
 			`"set":{"when":"every 1s","workflow":"flowgen.bulk","queue":"flowgen.admin","input":{"w":{}}}`,
 			`"set":{"when":"every 1s","workflow":"test.nightly","queue":""}`,
@@ -35,7 +35,7 @@ func TestPOOL6_AScheduleRefusesOrdersThatNoClientGives(t *testing.T) {
 		}
 		_, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly") // a valid command after the forged ones
 		call(t, err)
-		after := await(w, "the next trigger", func(i workflow.ScheduleInfo) bool { return i.Started == 2 })
+		after := await(w, "the next trigger", func(i schedule.Info) bool { return i.Started == 2 })
 		if len(w.Lines("schedule refuses what it is asked for")) != 7 {
 			t.Errorf("refused: got %d orders, want 7", len(w.Lines("schedule refuses what it is asked for")))
 		}

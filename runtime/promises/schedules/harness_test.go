@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -38,7 +39,7 @@ type clock struct {
 
 func (c clock) Now() time.Time { return c.Clock.Now().Add(c.by) }
 
-func schedule(w *flowtest.World, s workflow.Schedule) {
+func setNightly(w *flowtest.World, s schedule.Spec) {
 	w.T.Helper()
 	if err := Nightly.Schedule(w.Ctx, w.Client, "nightly", s, "in"); err != nil {
 		w.T.Fatal(err)
@@ -51,7 +52,7 @@ func own(w *flowtest.World) *workflow.Handle {
 	return w.Client.Run(get(w, "nightly").Run)
 }
 
-func get(w *flowtest.World, name string) workflow.ScheduleInfo {
+func get(w *flowtest.World, name string) schedule.Info {
 	w.T.Helper()
 	info, err := ops.New(w.Client).Schedules().Get(w.Ctx, name)
 	if err != nil {
@@ -84,7 +85,7 @@ func eventually(w *flowtest.World, what string, cond func() bool) {
 
 // await waits until the published state of the schedule nightly satisfies a condition, and returns
 // the state.
-func await(w *flowtest.World, what string, shows func(workflow.ScheduleInfo) bool) (info workflow.ScheduleInfo) {
+func await(w *flowtest.World, what string, shows func(schedule.Info) bool) (info schedule.Info) {
 	w.T.Helper()
 	defer func() {
 		if w.T.Failed() {
@@ -104,7 +105,7 @@ func trigger(w *flowtest.World) {
 	w.T.Helper()
 	run, err := ops.New(w.Client).Schedules().Trigger(w.Ctx, "nightly")
 	call(w.T, err)
-	await(w, "the trigger is obeyed", func(i workflow.ScheduleInfo) bool { return i.Started == 1 })
+	await(w, "the trigger is obeyed", func(i schedule.Info) bool { return i.Started == 1 })
 	eventually(w, "the triggered run exists", func() bool {
 		_, err := w.Client.Run(run).Info(w.Ctx)
 		return err == nil

@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -24,8 +25,8 @@ func TestPOOL6_EveryWorkerTogetherStartEachTickOnce(t *testing.T) {
 		for range 3 {
 			w.Work(worker.Config{}, nightly)
 		}
-		schedule(w, workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow})
-		info := await(w, "three ticks", func(i workflow.ScheduleInfo) bool { return i.Started >= 3 })
+		setNightly(w, schedule.Spec{When: "every 1s", Overlap: schedule.Allow})
+		info := await(w, "three ticks", func(i schedule.Info) bool { return i.Started >= 3 })
 		for _, s := range info.Recent {
 			ran(w, s.Tick)
 		}
@@ -49,31 +50,31 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
 		s := ops.New(w.Client).Schedules()
-		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"})
-		schedule(w, workflow.Schedule{When: "0 0 1 1 * Europe/Zurich"}) // the same schedule again has no effect
+		setNightly(w, schedule.Spec{When: "0 0 1 1 * Europe/Zurich"})
+		setNightly(w, schedule.Spec{When: "0 0 1 1 * Europe/Zurich"}) // the same schedule again has no effect
 
 		call(t, s.Pause(w.Ctx, "nightly", "stocktaking"))
-		if info := await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused }); info.Note != "stocktaking" || !info.Next.IsZero() {
+		if info := await(w, "it is paused", func(i schedule.Info) bool { return i.Paused }); info.Note != "stocktaking" || !info.Next.IsZero() {
 			t.Errorf("paused: got %+v", info)
 		}
 		trigger(w) // a trigger works during a pause
 		call(t, s.Resume(w.Ctx, "nightly"))
-		info := await(w, "it goes on", func(i workflow.ScheduleInfo) bool { return !i.Paused })
+		info := await(w, "it goes on", func(i schedule.Info) bool { return !i.Paused })
 		if got := info.Next; got.Month() != time.January || got.Day() != 1 || got.Hour() != 0 || !got.After(time.Now()) {
 			t.Errorf("next tick: got %v", got)
 		}
 
-		call(t, s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 12 * * *", Overlap: workflow.OverlapAllow, Jitter: time.Minute}))
-		info = await(w, "it is another one", func(i workflow.ScheduleInfo) bool { return i.When == "0 12 * * *" })
+		call(t, s.Update(w.Ctx, "nightly", schedule.Spec{When: "0 12 * * *", Overlap: schedule.Allow, Jitter: time.Minute}))
+		info = await(w, "it is another one", func(i schedule.Info) bool { return i.When == "0 12 * * *" })
 		if info.Next.Hour() != 12 || info.Workflow != Nightly.Name() || info.Jitter != time.Minute {
 			t.Errorf("after the update: got %+v", info)
 		}
 
 		noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		for range 2 { // in the second round, each tick already has a run
-			call(t, s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: noon, To: noon.AddDate(0, 0, 120)}))
+			call(t, s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: noon, To: noon.AddDate(0, 0, 120)}))
 		}
-		await(w, "the backfills are done", func(i workflow.ScheduleInfo) bool { return i.Started == 1+2*120 && len(i.Backfills) == 0 })
+		await(w, "the backfills are done", func(i schedule.Info) bool { return i.Started == 1+2*120 && len(i.Backfills) == 0 })
 		for day := range 120 {
 			ran(w, noon.AddDate(0, 0, day))
 		}
@@ -93,7 +94,7 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 		if _, err := s.Get(w.Ctx, "nightly"); !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Errorf("Get after Delete: got %v", err)
 		}
-		schedule(w, workflow.Schedule{When: "every 24h"}) // the name of the deleted schedule is free
+		setNightly(w, schedule.Spec{When: "every 24h"}) // the name of the deleted schedule is free
 		if info := get(w, "nightly"); info.When != "every 24h" || info.Started != 0 {
 			t.Errorf("a new one: got %+v", info)
 		}
@@ -107,18 +108,18 @@ func TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore(t *testing.T) {
 func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		old := w.Work(worker.Config{}, nightly)
-		never := workflow.Schedule{When: "0 0 1 1 *", Overlap: workflow.OverlapAllow}
-		schedule(w, never)
+		never := schedule.Spec{When: "0 0 1 1 *", Overlap: schedule.Allow}
+		setNightly(w, never)
 		first := get(w, "nightly").Run
 		call(t, Nightly.Schedule(w.Ctx, w.Client, "nightly", never, "in", workflow.WithQueue("moved")))
 		call(t, ops.New(w.Client).Schedules().Pause(w.Ctx, "nightly", "stays"))
-		info := await(w, "it is another run", func(i workflow.ScheduleInfo) bool { return i.Run != first })
+		info := await(w, "it is another run", func(i schedule.Info) bool { return i.Run != first })
 		old.Stop()
 		if run, err := w.Client.Run(info.Run).Info(w.Ctx); err != nil || run.Queue != "moved" || run.Workflow != event.ScheduleRun {
 			t.Errorf("got a run on queue %q, %v", run.Queue, err)
 		}
 		w.Work(worker.Config{Queues: []string{"moved"}}, nightly)
-		info = await(w, "it is paused", func(i workflow.ScheduleInfo) bool { return i.Paused })
+		info = await(w, "it is paused", func(i schedule.Info) bool { return i.Paused })
 		if info.Queue != "moved" || info.Note != "stays" {
 			t.Errorf("got %+v", info)
 		}
@@ -131,11 +132,11 @@ func TestPOOL6_AScheduleFollowsItsWorkflowToAnotherQueue(t *testing.T) {
 func TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
-		schedule(w, workflow.Schedule{When: "every 24h", Overlap: workflow.OverlapAllow})
+		setNightly(w, schedule.Spec{When: "every 24h", Overlap: schedule.Allow})
 		first := own(w)
 		from := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-		call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 350)}))
-		info := await(w, "all are started", func(i workflow.ScheduleInfo) bool { return i.Started == 350 })
+		call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", schedule.Backfill{From: from, To: from.AddDate(0, 0, 350)}))
+		info := await(w, "all are started", func(i schedule.Info) bool { return i.Started == 350 })
 		ran(w, from.AddDate(0, 0, 349))
 		if got := len(started(w, Nightly.Name())); got != 350 {
 			t.Errorf("runs: got %d, want 350", got)
@@ -156,8 +157,8 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, stays)
 		s := ops.New(w.Client).Schedules()
-		begin := func(name string, o workflow.Overlap) (first, second *workflow.Run[string]) {
-			call(t, Stays.Schedule(w.Ctx, w.Client, name, workflow.Schedule{When: "0 0 1 1 *", Overlap: o}, ""))
+		begin := func(name string, o schedule.Overlap) (first, second *workflow.Run[string]) {
+			call(t, Stays.Schedule(w.Ctx, w.Client, name, schedule.Spec{When: "0 0 1 1 *", Overlap: o}, ""))
 			var runs []*workflow.Run[string]
 			for range 2 {
 				id, err := s.Trigger(w.Ctx, name)
@@ -172,7 +173,7 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 			return runs[0], runs[1]
 		}
 
-		first, second := begin("skips", workflow.OverlapSkip)
+		first, second := begin("skips", schedule.Skip)
 		if _, err := second.Info(w.Ctx); !errors.Is(err, workflow.ErrRunNotFound) {
 			t.Errorf("the second run of one that skips: got %v", err)
 		}
@@ -182,14 +183,14 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 		call(t, leave.Send(w.Ctx, first, "left"))
 		flowtest.Result(w, first)
 
-		first, second = begin("replaces", workflow.OverlapReplace)
+		first, second = begin("replaces", schedule.Replace)
 		if err := flowtest.Failure(w, first); !errors.Is(err, workflow.ErrCanceled) {
 			t.Errorf("the first run of one that replaces: got %v", err)
 		}
 		call(t, leave.Send(w.Ctx, second, "left"))
 		flowtest.Result(w, second)
 
-		first, second = begin("queues", workflow.OverlapQueue)
+		first, second = begin("queues", schedule.Queue)
 		third, err := s.Trigger(w.Ctx, "queues")
 		call(t, err)
 		eventually(w, "the third is in line", func() bool {
@@ -201,7 +202,7 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 			flowtest.Result(w, run)
 		}
 
-		first, second = begin("latest", workflow.OverlapLatest)
+		first, second = begin("latest", schedule.Latest)
 		third, err = s.Trigger(w.Ctx, "latest")
 		call(t, err)
 		eventually(w, "the third waits", func() bool {
@@ -216,7 +217,7 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 			t.Errorf("the second run of one that keeps the latest: got %v", err)
 		}
 
-		first, second = begin("allows", workflow.OverlapAllow)
+		first, second = begin("allows", schedule.Allow)
 		for _, run := range []*workflow.Run[string]{first, second} {
 			call(t, leave.Send(w.Ctx, run, "left"))
 			flowtest.Result(w, run)
@@ -229,31 +230,31 @@ func TestPOOL6_OverlapDecidesWhatATickDoesThatFindsARun(t *testing.T) {
 func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	s := ops.New(w.Client).Schedules()
-	schedule(w, workflow.Schedule{When: "every 1h"})
+	setNightly(w, schedule.Spec{When: "every 1h"})
 	long := make([]byte, 201)
 	for name, err := range map[string]error{
-		`no year has such a day`:                   Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "0 0 31 2 *"}, ""),
-		`4 fields: want 5`:                         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "0 0 1 *"}),
-		`overlap "queued" is not known`:            s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Overlap: "queued"}),
-		`a catch-up of 1s is not possible`:         s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", CatchUp: time.Second}),
-		`a jitter of -1s is not possible`:          s.Update(w.Ctx, "nightly", workflow.Schedule{When: "every 1h", Jitter: -time.Second}),
-		`has 0 bytes`:                              Nightly.Schedule(w.Ctx, w.Client, "", workflow.Schedule{When: "every 1h"}, ""),
-		`the name ends in /run`:                    Nightly.Schedule(w.Ctx, w.Client, "nightly/run", workflow.Schedule{When: "every 1h"}, ""),
-		`has 201 bytes`:                            Nightly.Schedule(w.Ctx, w.Client, string(long), workflow.Schedule{When: "every 1h"}, ""),
-		`WithID: the runs have a workflow id`:      Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithID("x")),
-		`the schedule decides when the runs begin`: Nightly.Schedule(w.Ctx, w.Client, "x", workflow.Schedule{When: "every 1h"}, "", workflow.WithDelay(1)),
-		`has no ticks: To is the first`:            s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Unix(2, 0), To: time.Unix(1, 0)}),
-		`is about the future, which needs none`:    s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Now().Add(time.Hour), To: time.Now().Add(2 * time.Hour)}),
-		`overlap "q" is not known: want one of ["`: s.Backfill(w.Ctx, "nightly", workflow.Backfill{From: time.Unix(1, 0), To: time.Unix(2, 0), Overlap: "q"}),
+		`no year has such a day`:                   Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "0 0 31 2 *"}, ""),
+		`4 fields: want 5`:                         s.Update(w.Ctx, "nightly", schedule.Spec{When: "0 0 1 *"}),
+		`overlap "queued" is not known`:            s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", Overlap: "queued"}),
+		`a catch-up of 1s is not possible`:         s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", CatchUp: time.Second}),
+		`a jitter of -1s is not possible`:          s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", Jitter: -time.Second}),
+		`has 0 bytes`:                              Nightly.Schedule(w.Ctx, w.Client, "", schedule.Spec{When: "every 1h"}, ""),
+		`the name ends in /run`:                    Nightly.Schedule(w.Ctx, w.Client, "nightly/run", schedule.Spec{When: "every 1h"}, ""),
+		`has 201 bytes`:                            Nightly.Schedule(w.Ctx, w.Client, string(long), schedule.Spec{When: "every 1h"}, ""),
+		`WithID: the runs have a workflow id`:      Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "every 1h"}, "", workflow.WithID("x")),
+		`the schedule decides when the runs begin`: Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "every 1h"}, "", workflow.WithDelay(1)),
+		`has no ticks: To is the first`:            s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Unix(2, 0), To: time.Unix(1, 0)}),
+		`is about the future, which needs none`:    s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Now().Add(time.Hour), To: time.Now().Add(2 * time.Hour)}),
+		`overlap "q" is not known: want one of ["`: s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Unix(1, 0), To: time.Unix(2, 0), Overlap: "q"}),
 	} {
-		bad, ok := errors.AsType[*workflow.ScheduleError](err)
+		bad, ok := errors.AsType[*schedule.Error](err)
 		if !ok || !contains(bad.Problem, name) {
 			t.Errorf("got %v, want a *ScheduleError with %q", err, name)
 		}
 	}
 	for what, err := range map[string]error{
 		"pause": s.Pause(w.Ctx, "other", ""), "resume": s.Resume(w.Ctx, "other"), "delete": s.Delete(w.Ctx, "other"),
-		"update": s.Update(w.Ctx, "other", workflow.Schedule{When: "every 1h"}),
+		"update": s.Update(w.Ctx, "other", schedule.Spec{When: "every 1h"}),
 	} {
 		if !errors.Is(err, ops.ErrScheduleNotFound) {
 			t.Errorf("%s of a schedule that is not there: got %v", what, err)
@@ -267,7 +268,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	if _, err := Doubling.Start(w.Ctx, w.Client, 1, workflow.WithID(event.ScheduleRunID("taken"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := Nightly.Schedule(w.Ctx, w.Client, "taken", workflow.Schedule{When: "every 1h"}, ""); !errors.Is(err, workflow.ErrWrongWorkflow) {
+	if err := Nightly.Schedule(w.Ctx, w.Client, "taken", schedule.Spec{When: "every 1h"}, ""); !errors.Is(err, workflow.ErrWrongWorkflow) {
 		t.Errorf("a workflow id that is taken: got %v", err)
 	}
 	if err := s.Pause(w.Ctx, "taken", ""); !errors.Is(err, ops.ErrScheduleNotFound) {
@@ -280,7 +281,7 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 func TestPOOL6_AScheduleThatNobodyServesIsShownWithOneWarning(t *testing.T) {
 	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Echoes)
-		if err := Nightly.Schedule(w.Ctx, w.Client, "nightly", workflow.Schedule{When: "every 1h"}, "in", workflow.WithQueue("forgotten")); err != nil {
+		if err := Nightly.Schedule(w.Ctx, w.Client, "nightly", schedule.Spec{When: "every 1h"}, "in", workflow.WithQueue("forgotten")); err != nil {
 			t.Fatal(err)
 		}
 		const message = "a run waits for a worker, and none serves it"
@@ -328,8 +329,8 @@ func TestPOOL6_TicksStartOnceWhileWorkersDieOfTheirRuns(t *testing.T) {
 				}),
 			}
 		})
-		call(t, dies.Schedule(w.Ctx, w.Client, "nightly", workflow.Schedule{When: "every 1s", Overlap: workflow.OverlapAllow}, ""))
-		info := await(w, "three ticks", func(i workflow.ScheduleInfo) bool { return i.Started >= 3 })
+		call(t, dies.Schedule(w.Ctx, w.Client, "nightly", schedule.Spec{When: "every 1s", Overlap: schedule.Allow}, ""))
+		info := await(w, "three ticks", func(i schedule.Info) bool { return i.Started >= 3 })
 		for _, s := range info.Recent[:3] {
 			eventually(w, "the run of the tick exists", func() bool {
 				_, err := w.Client.Run(s.Run).Info(w.Ctx)
@@ -358,10 +359,10 @@ func TestPOOL6_AScheduleThatHasForgottenItsTicksStartsNoneAgain(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, nightly)
 		from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		for round, overlap := range []workflow.Overlap{workflow.OverlapAllow, workflow.OverlapSkip, workflow.OverlapReplace} {
-			schedule(w, workflow.Schedule{When: "0 12 * * *", Overlap: overlap})
-			call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", workflow.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
-			info := await(w, "the ticks are done", func(i workflow.ScheduleInfo) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
+		for round, overlap := range []schedule.Overlap{schedule.Allow, schedule.Skip, schedule.Replace} {
+			setNightly(w, schedule.Spec{When: "0 12 * * *", Overlap: overlap})
+			call(t, ops.New(w.Client).Schedules().Backfill(w.Ctx, "nightly", schedule.Backfill{From: from, To: from.AddDate(0, 0, 20)}))
+			info := await(w, "the ticks are done", func(i schedule.Info) bool { return i.Started+i.Skipped >= 20 && len(i.Backfills) == 0 })
 			if info.Skipped != 0 { // the run that a tick already has does not overlap with itself
 				t.Errorf("round %d: %d ticks were skipped", round, info.Skipped)
 			}
@@ -395,6 +396,6 @@ func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
 	if !errors.Is(err, ops.ErrScheduleNotFound) || !contains(err.Error(), string(run.ID())+" has failed") {
 		t.Errorf("Get: got %v", err)
 	}
-	schedule(w, workflow.Schedule{When: "every 1h"})
-	await(w, "it is there again", func(i workflow.ScheduleInfo) bool { return !i.Next.IsZero() })
+	setNightly(w, schedule.Spec{When: "every 1h"})
+	await(w, "it is there again", func(i schedule.Info) bool { return !i.Next.IsZero() })
 }

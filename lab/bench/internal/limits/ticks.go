@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/limits/flows"
+	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -69,7 +70,7 @@ func ticks(ctx context.Context, s *session) ([]Figure, error) {
 	late, err := onTime(ctx, s, s.ticks, func(ctx context.Context, c *crew) error {
 		for i := range s.clocks {
 			// The intervals differ, so that the ticks of the schedules do not coincide.
-			plan := workflow.Schedule{When: "every " + (time.Second + time.Duration(i)*time.Millisecond).String(), Overlap: workflow.OverlapAllow}
+			plan := schedule.Spec{When: "every " + (time.Second + time.Duration(i)*time.Millisecond).String(), Overlap: schedule.Allow}
 			name := fmt.Sprintf("clock-%d", i)
 			if err := flows.Chime.Schedule(ctx, c.client, name, plan, name); err != nil {
 				return err
