@@ -446,6 +446,7 @@ func init() {
 		e.waitMost, e.obeys = cmp.Or(sleeps, e.waitMost), cmp.Or(obeys, e.obeys)
 	}
 	engine.Kill = func(w any) { w.(*Worker).killed.Store(true) }
+	engine.Slots = func(w any) int { return w.(*Worker).steps.slots.taken() }
 }
 
 // instrument implements [engine.Instrument].

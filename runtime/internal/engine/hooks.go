@@ -19,6 +19,8 @@ var (
 	// Hasten changes two bounds of a *worker.Worker that has not been started: the sleep of its
 	// claim loop, and how long a stop waits for canceled user code. A bound of 0 means no change.
 	Hasten func(worker any, sleeps, obeys time.Duration)
+	// Slots returns how many slots for steps of a *worker.Worker are taken.
+	Slots func(worker any) int
 )
 
 // TestHooks configures a worker for a test kit, in addition to its Config.

@@ -23,7 +23,8 @@ import (
 )
 
 // Between is a store that passes every call to the function Around. Around may execute the call
-// never, once or twice, now or later, and may return any answer. Between counts the calls.
+// never, once or twice, now or later, and may return any answer. Between counts the calls. The
+// workers of a [World] use their stores through a Between that checks them; see ledger.
 type Between struct {
 	store.Store
 	// Around handles a call. req is the argument of the call. do executes the call and stores its
@@ -31,6 +32,8 @@ type Between struct {
 	Around func(ctx context.Context, op string, req any, do func() error) error
 	// Answers may change the answers of a Commit. It may be nil.
 	Answers func(commits []store.Commit, results []store.Committed)
+
+	ledger *ledger // checks the worker that uses the store; nil if there is none
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -79,7 +82,9 @@ func (s *Between) Count(ops ...string) int {
 
 // Create calls Around with op "create".
 func (s *Between) Create(ctx context.Context, runs []store.Create) (got []store.Created, err error) {
+	answered := s.ledger.creates(runs)
 	err = s.pass(ctx, "create", runs, func() error { got, err = s.Store.Create(ctx, runs); return err })
+	answered(got, err)
 	return got, err
 }
 
@@ -111,6 +116,7 @@ func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, 
 	if err != nil {
 		got = store.Claimed{}
 	}
+	s.ledger.claims(got)
 	return got, err
 }
 
@@ -122,13 +128,16 @@ func (s *Between) Due(ctx context.Context, partition, limit int) (next time.Time
 
 // Commit calls Around with op "commit". If Around returns an error, Commit returns no answers.
 func (s *Between) Commit(ctx context.Context, commits []store.Commit) (got []store.Committed, err error) {
+	answered := s.ledger.commits(commits)
 	err = s.pass(ctx, "commit", commits, func() error { got, err = s.Store.Commit(ctx, commits); return err })
 	if err != nil {
+		answered(nil, err)
 		return nil, err
 	}
 	if s.Answers != nil {
 		s.Answers(commits, got)
 	}
+	answered(got, nil)
 	return got, nil
 }
 
@@ -145,7 +154,9 @@ func (s *Between) Deliver(ctx context.Context, d store.Deliver) (run event.RunID
 
 // Load calls Around with op "load".
 func (s *Between) Load(ctx context.Context, runs []store.Load) (got []store.Loaded, err error) {
+	answered := s.ledger.reads(runs)
 	err = s.pass(ctx, "load", runs, func() error { got, err = s.Store.Load(ctx, runs); return err })
+	answered(got, err)
 	return got, err
 }
 
@@ -193,7 +204,7 @@ func (w *World) Check() []fsck.Finding {
 func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *Running {
 	w.T.Helper()
 	other := *w
-	other.Client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.Logs, nil))})
+	other.Client = workflow.NewClient(&Between{Store: st, ledger: w.ledger}, workflow.ClientConfig{Logger: w.logger(slog.LevelInfo)})
 	w.T.Cleanup(func() { _ = other.Client.Close() })
 	r := other.Work(cfg, bindings...)
 	r.Client = other.Client

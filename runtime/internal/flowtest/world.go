@@ -57,16 +57,21 @@ type World struct {
 	Near   bool             // whether the client's runs are local starts, executed by workers of this process
 
 	workers []*Running
+	ledger  *ledger
 }
 
 // NewWorld returns a world with a client of the store. Both are closed at the end of the test.
 func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	t.Helper()
 	logs := &LogBuffer{}
-	cfg.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	w := &World{T: t, Ctx: ctx, Store: st, Client: workflow.NewClient(st, cfg), Logs: logs, Near: *Near}
+	w := &World{T: t, Ctx: ctx, Store: st, Logs: logs, Near: *Near, ledger: newLedger()}
+	cfg.Logger = w.logger(slog.LevelDebug)
+	w.Client = workflow.NewClient(&Between{Store: st, ledger: w.ledger}, cfg)
 	t.Cleanup(func() {
+		for _, text := range w.ledger.violations() {
+			t.Error(text)
+		}
 		w.explain()
 		cancel()
 		if err := errors.Join(w.Client.Close(), st.Close()); err != nil {
@@ -77,6 +82,11 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 		}
 	})
 	return w
+}
+
+// logger returns a logger for a client of the world.
+func (w *World) logger(level slog.Level) *slog.Logger {
+	return slog.New(watchedLog{slog.NewTextHandler(w.Logs, &slog.HandlerOptions{Level: level}), w.ledger})
 }
 
 // explain logs the runs that have not ended, if the test has failed.
@@ -167,6 +177,7 @@ func ObeysWithin(d time.Duration) Binding {
 type Running struct {
 	*worker.Worker
 	t      *testing.T
+	ledger *ledger
 	Client *workflow.Client // the client of the worker
 	Halt   context.CancelFunc
 	Done   chan error
@@ -186,7 +197,7 @@ func (w *World) Work(cfg worker.Config, bindings ...Binding) *Running {
 		cfg.Heartbeat, cfg.ClaimExpiry = 20_000*time.Hour, 80_000*time.Hour
 	}
 	cfg.NoLocalStart = cfg.NoLocalStart || !w.Near
-	r := &Running{Worker: worker.New(w.Client, cfg), t: w.T, Client: w.Client, Done: make(chan error, 1)}
+	r := &Running{Worker: worker.New(w.Client, cfg), t: w.T, ledger: w.ledger, Client: w.Client, Done: make(chan error, 1)}
 	for _, b := range bindings {
 		b(r)
 	}
@@ -207,6 +218,7 @@ func (r *Running) Stop() {
 			if err != nil {
 				r.t.Errorf("Run returned %v", err)
 			}
+			r.ledger.checkSlots(r.Worker)
 		case <-time.After(Patience):
 			r.t.Error("the worker did not stop")
 		}
@@ -256,7 +268,10 @@ type StepOf[A, R any] struct {
 // AStep declares a step for a test.
 func AStep[A, R any](name string, p shim.Policy) StepOf[A, R] {
 	return StepOf[A, R]{shim.NewStep("test."+name, p, func(f func(context.Context, A) (R, error)) shim.Handler {
-		return shim.Handle(func(ctx context.Context, a StepArgs[A]) (R, error) { return f(ctx, a.In) })
+		return shim.Handle(func(ctx context.Context, a StepArgs[A]) (R, error) {
+			defer begins(ctx)()
+			return f(ctx, a.In)
+		})
 	})}
 }
 
