@@ -186,7 +186,9 @@ func (l *ledger) commits(commits []store.Commit) func([]store.Committed, error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range commits {
-		l.sends(grant{commits[i].Run, commits[i].Fence}, &commits[i])
+		if c := &commits[i]; !onlyStatus(c) {
+			l.sends(grant{c.Run, c.Fence}, c)
+		}
 	}
 	return func(got []store.Committed, err error) {
 		l.mu.Lock()
@@ -197,9 +199,11 @@ func (l *ledger) commits(commits []store.Commit) func([]store.Committed, error) 
 				answer = got[i]
 			}
 			c := &commits[i]
+			if onlyStatus(c) {
+				continue
+			}
 			h := l.held[grant{c.Run, c.Fence}]
-			h.asking = false
-			if store.Unknown(answer.Err) {
+			if h.asking = false; store.Unknown(answer.Err) {
 				continue
 			}
 			h.sent = nil
@@ -209,6 +213,12 @@ func (l *ledger) commits(commits []store.Commit) func([]store.Committed, error) 
 			}
 		}
 	}
+}
+
+// onlyStatus reports whether a commit changes nothing except the status. The watchdog of a worker
+// sends such a commit beside those of the run loop.
+func onlyStatus(c *store.Commit) bool {
+	return c.Frame == nil && c.Effect == store.EffectNone && c.Exempt == store.ExemptUnchanged && !c.Closing && c.Consume == 0 && len(c.Publish) == 0
 }
 
 // sends checks a commit that is being sent.
