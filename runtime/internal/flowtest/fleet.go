@@ -66,7 +66,7 @@ func (f *Fleet) Stop() {
 
 // live runs one worker until it ends, and reports whether the worker was killed.
 func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
-	m := &Mortal{w: f.w, name: name, st: &Between{Store: f.w.Store, ledger: f.w.ledger}}
+	m := &Mortal{w: f.w, name: name, st: &Between{Store: f.w.Store, ledger: f.w.ledger.another()}}
 	m.lives, m.end = context.WithCancel(context.Background())
 	m.st.Around = func(_ context.Context, _ string, _ any, do func() error) error {
 		if m.dead.Load() {
@@ -74,7 +74,7 @@ func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 		}
 		return do()
 	}
-	m.client = workflow.NewClient(m.st, workflow.ClientConfig{Logger: f.w.logger(slog.LevelInfo)})
+	m.client = workflow.NewClient(m.st, workflow.ClientConfig{Logger: f.w.logger(slog.LevelInfo, m.st.ledger)})
 	cfg := f.cfg
 	cfg.Name, cfg.NoLocalStart, cfg.BaseContext = name, true, func() context.Context { return m.lives }
 	m.worker = worker.New(m.client, cfg)

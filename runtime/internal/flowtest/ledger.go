@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 )
 
-// A ledger checks the workers of a test against the answers that they got from the store:
+// A ledger checks the workers of one client against the answers that they got from the store:
 //
 //   - P1: no attempt begins, no attempt gets the token of a hook, and no line about a failure is
 //     logged before the event that causes it is confirmed.
@@ -36,7 +36,7 @@ type ledger struct {
 	durable map[fact]int
 	shown   map[fact]int // log lines
 	running int          // attempts of steps of StepOf that have not returned
-	wrong   []string
+	found   *Seen[string]
 }
 
 // grant identifies a claim of a run.
@@ -58,6 +58,7 @@ type fact struct {
 // holding is the state of a run under one claim, as the answers of the store imply it.
 type holding struct {
 	known    bool // whether the answer that granted the claim is known
+	epoch    uint64
 	seq      uint64
 	last     event.CommitID
 	sent     *store.Commit // the commit without an answer; nil if there is none
@@ -68,23 +69,23 @@ type holding struct {
 	applied  int // number of entries of items up to the last one with an event in the log
 }
 
-func newLedger() *ledger {
+// newLedger returns a ledger that adds violations to found.
+func newLedger(found *Seen[string]) *ledger {
 	return &ledger{
 		held: map[grant]*holding{}, current: map[event.RunID]*holding{}, ids: map[event.CommitID]bool{},
-		durable: map[fact]int{}, shown: map[fact]int{},
+		durable: map[fact]int{}, shown: map[fact]int{}, found: found,
 	}
 }
 
-// violations returns the violations found so far.
-func (l *ledger) violations() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.wrong
+// another returns a ledger for another client of the same test.
+func (l *ledger) another() *ledger {
+	if l == nil {
+		return nil
+	}
+	return newLedger(l.found)
 }
 
-func (l *ledger) complain(format string, args ...any) {
-	l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
-}
+func (l *ledger) complain(format string, args ...any) { l.found.Add(fmt.Sprintf(format, args...)) }
 
 // claims records runs that a claim has returned.
 func (l *ledger) claims(c store.Claimed) {
@@ -99,8 +100,11 @@ func (l *ledger) claims(c store.Claimed) {
 // granted does the work of claims. The caller must hold the lock.
 func (l *ledger) granted(c store.Claimed) {
 	for _, r := range c.Runs {
-		h := &holding{known: true, seq: r.Seq, last: r.Last}
-		l.held[grant{r.Run, r.Fence}], l.current[r.Run] = h, h
+		h := &holding{known: true, epoch: r.Fence.Epoch, seq: r.Seq, last: r.Last}
+		l.held[grant{r.Run, r.Fence}] = h
+		if before := l.current[r.Run]; before == nil || before.epoch <= h.epoch { // answers may arrive in another order
+			l.current[r.Run] = h
+		}
 		if r.Loaded != nil && r.Loaded.Err == nil {
 			h.read(r.Loaded.Inbox)
 		}

@@ -204,7 +204,8 @@ func (w *World) Check() []fsck.Finding {
 func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *Running {
 	w.T.Helper()
 	other := *w
-	other.Client = workflow.NewClient(&Between{Store: st, ledger: w.ledger}, workflow.ClientConfig{Logger: w.logger(slog.LevelInfo)})
+	other.ledger = w.ledger.another()
+	other.Client = workflow.NewClient(&Between{Store: st, ledger: other.ledger}, workflow.ClientConfig{Logger: w.logger(slog.LevelInfo, other.ledger)})
 	w.T.Cleanup(func() { _ = other.Client.Close() })
 	r := other.Work(cfg, bindings...)
 	r.Client = other.Client

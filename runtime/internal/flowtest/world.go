@@ -65,11 +65,11 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	t.Helper()
 	logs := &LogBuffer{}
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	w := &World{T: t, Ctx: ctx, Store: st, Logs: logs, Near: *Near, ledger: newLedger()}
-	cfg.Logger = w.logger(slog.LevelDebug)
+	w := &World{T: t, Ctx: ctx, Store: st, Logs: logs, Near: *Near, ledger: newLedger(&Seen[string]{})}
+	cfg.Logger = w.logger(slog.LevelDebug, w.ledger)
 	w.Client = workflow.NewClient(&Between{Store: st, ledger: w.ledger}, cfg)
 	t.Cleanup(func() {
-		for _, text := range w.ledger.violations() {
+		for _, text := range w.ledger.found.Get() {
 			t.Error(text)
 		}
 		w.explain()
@@ -84,9 +84,9 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	return w
 }
 
-// logger returns a logger for a client of the world.
-func (w *World) logger(level slog.Level) *slog.Logger {
-	return slog.New(watchedLog{slog.NewTextHandler(w.Logs, &slog.HandlerOptions{Level: level}), w.ledger})
+// logger returns a logger for the client that l checks.
+func (w *World) logger(level slog.Level, l *ledger) *slog.Logger {
+	return slog.New(watchedLog{slog.NewTextHandler(w.Logs, &slog.HandlerOptions{Level: level}), l})
 }
 
 // explain logs the runs that have not ended, if the test has failed.
