@@ -32,7 +32,7 @@ var scheduleMutants = []Mutant{
 	scheduled("engine/schedule/delayed", "a pause takes a tick that is due after it", "workflow/schedulerun.go",
 		"return r.state.Does.dueAfter(r.state.Name, r.state.Next, at)", "return r.state.Does.first(at)", "TestPOOL6_APauseTakesOnlyTheTicksThatAreDueInIt/before_it"),
 	scheduled("engine/schedule/newest", "each missed tick starts where runs may not overlap", "workflow/schedule.go",
-		"case s.Overlap.each():", "case true:", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/the_newest_if_not"),
+		"case s.each():", "case true:", "TestPOOL6_TicksThatNobodyStartedInTimeAreCaughtUp/the_newest_if_not"),
 	scheduled("engine/schedule/began", "the declaration that comes last holds", "workflow/schedules.go",
 		"d != nil && other.Since.Before(d.Since)", "false", "TestPOOL6_ALateDeclarationOfAnOlderWorkerChangesNothing"),
 	scheduled("engine/schedule/declared", "a declaration takes back what was changed by hand", "workflow/schedules.go",
