@@ -201,7 +201,7 @@ func (s *Service) resumeHook(ctx context.Context, token string, m Message) (Sent
 		}
 	}
 	if !json.Valid(m.Payload) {
-		return Sent{}, &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the hook has it, such as true or {"approved":true}`}
+		return Sent{}, &InputError{What: "the payload is not JSON", Fix: `give JSON as the type of the hook has it, such as true or {"approved":true}`}
 	}
 	if err := checkReason("a payload of a hook", m.Reason, false); err != nil {
 		return Sent{}, err

@@ -85,7 +85,7 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	case event.ReservedID(s.ID):
 		return p, &InputError{What: "workflow ids that begin with schedule:, hook:, bulk- or idem: are the runtime's own", Fix: "give another id"}
 	case len(s.Input) > 0 && !json.Valid(s.Input):
-		return p, &InputError{What: "the input is no JSON", Fix: `give an object of the parameters by their names, such as {"order":"o-17"}`}
+		return p, &InputError{What: "the input is not JSON", Fix: `give an object of the parameters by their names, such as {"order":"o-17"}`}
 	case s.Policy != "" && !isActive:
 		return p, checkOneOf("policy", s.Policy, Policies())
 	case s.Finished != "" && !isFinished:

@@ -120,7 +120,7 @@ func (m *Message) check(what, name string) error {
 	case name == "":
 		return &InputError{What: "the name of the " + what + " is empty", Fix: "name it as its declaration does"}
 	case !json.Valid(m.Payload):
-		return &InputError{What: "the payload is no JSON", Fix: `give JSON as the type of the ` + what + ` has it, such as true or {"approved":true}`}
+		return &InputError{What: "the payload is not JSON", Fix: `give JSON as the type of the ` + what + ` has it, such as true or {"approved":true}`}
 	}
 	return checkReason("a message to "+name, m.Reason, false)
 }

@@ -275,7 +275,7 @@ func TestSTORE4_TheDoctorRecognisesOtherFormats(t *testing.T) {
 	}{
 		"another number": {":format", "flowgen 1 4", symptom{"format", store.SeverityFail, "has 4 partitions", "partitions=4"}},
 		"newer":          {":format", "flowgen 9 16", symptom{"format", store.SeverityFail, "format version 9", "newer release"}},
-		"older":          {":format", "flowgen 0 16", symptom{"format", store.SeverityFail, "format version 0", "another place"}},
+		"older":          {":format", "flowgen 0 16", symptom{"format", store.SeverityFail, "format version 0", "another store"}},
 		"foreign":        {":format", "hello", symptom{"format", store.SeverityFail, "not a flowgen store", "another prefix"}},
 		"ours":           {":format", "flowgen 1 16", symptom{check: "format", found: "flowgen 1 16"}},
 		"new":            {":other", "x", symptom{check: "format", found: "no store has used prefix"}},

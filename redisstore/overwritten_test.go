@@ -45,7 +45,7 @@ func (l *noted) Write(b []byte) (int, error) {
 
 // aside matches lines that depend on the speed of the machine. For example, a heartbeat may arrive
 // before the answer to a claim.
-var aside = regexp.MustCompile(`level=INFO|msg="the store is not set up|msg="giving back a run that was claimed without an answer`)
+var aside = regexp.MustCompile(`level=INFO|msg="the store is not set up|msg="releasing a run that was claimed without an answer`)
 
 // with returns the log lines of level Warn and above that contain text.
 func (l *noted) with(text string) []string {

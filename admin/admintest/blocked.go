@@ -92,7 +92,7 @@ func saysWhatBlocks(s *Scene) {
 		s.Errorf("why it is blocked: %s", r.Blocked)
 	}
 	seen, err := s.Direct.As(admin.Principal{Name: "eve", Role: admin.RoleViewer}).Run(s.ctx(), ref)
-	if err != nil || seen.Mismatch == nil || seen.Mismatch.Diff != "" || strings.Contains(seen.Blocked, "a new old") || !strings.Contains(seen.Blocked, "goes on by itself") {
+	if err != nil || seen.Mismatch == nil || seen.Mismatch.Diff != "" || strings.Contains(seen.Blocked, "a new old") || !strings.Contains(seen.Blocked, "continues by itself") {
 		s.Errorf("a viewer sees %+v, %v: want where, and no payload", seen, err)
 	}
 	if r.Mismatch.Diff == "" {

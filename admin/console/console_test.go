@@ -128,7 +128,7 @@ func TestOPS2_ActsOnSeveralAndSaysWhichWereRefused(t *testing.T) {
 func TestOPS2_StartsARunAndKeepsWhatWasTyped(t *testing.T) {
 	s := newSite(t, console.Config{})
 	text := s.post("start", url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":`}, "id": {"order-9"}}, 400)
-	has(t, text, "the input is no JSON", `value="order-9"`)
+	has(t, text, "the input is not JSON", `value="order-9"`)
 	has(t, s.post("start", url.Values{"workflow": {admintest.Workflow}, "input": {`{"what":"good"}`}, "id": {"order-9"}, "tags": {"region=eu"}}, 200), "order-9", "region")
 }
 
@@ -318,7 +318,7 @@ func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Blocked("order-1")
 	page := s.get("runs/"+run, 200)
-	has(t, page, "The log has", "The code asks for", "step_created admintest.label", "<del>-", "<ins>&#43;", "a new old", "blocked.go:", "/flows/runs/"+run+"/event/", "goes on by itself once a worker with fitting code serves it")
+	has(t, page, "The log has", "The code asks for", "step_created admintest.label", "<del>-", "<ins>&#43;", "a new old", "blocked.go:", "/flows/runs/"+run+"/event/", "goes on by itself once a worker with matching code serves it")
 	has(t, s.get("runs?q=status:blocked", 200), run)
 	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
 }

@@ -152,7 +152,7 @@ func TestOPS2_StartDrawsAFormFromTheSchema(t *testing.T) {
 		"workflow": {"shop.order"}, "as": {"form"}, "in:/order/customer": {"ada <b>"}, "in:/order/cents": {"12,00"}, "in:/order/express": {"true"}, "in:/order/address/city": {"Bern"}, "in:/order/lines~1β": {`["a"`},
 	}
 	page = s.post("start", form, 400)
-	has(t, page, "is no JSON", `value="ada &lt;b&gt;"`, `aria-invalid="true"`)
+	has(t, page, "is not JSON", `value="ada &lt;b&gt;"`, `aria-invalid="true"`)
 	form.Set("in:/order/lines~1β", `["a"]`)
 	page = s.post("start", form, 422)
 	has(t, page, `value="12,00"`, `id="p-in:/order/cents">is string, want integer`)

@@ -128,7 +128,7 @@ func whyOf(r *admin.Run) *why {
 			w.Title = "Blocked"
 		}
 		w.Text = r.Blocked
-		w.Frees = "It goes on by itself once a worker with fitting code serves it. Nothing of it is lost. Terminate ends it without its code."
+		w.Frees = "It goes on by itself once a worker with matching code serves it. Nothing of it is lost. Terminate ends it without its code."
 	case r.Status == "failed":
 		w.Title = "Failed"
 		w.Frees = "Retry goes on in a new run where this one has failed: what is done already is not done again."

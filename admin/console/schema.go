@@ -190,7 +190,7 @@ func typedInput(fields []field) (admin.Payload, []admin.Fault) {
 		var value any = text
 		switch {
 		case f.Kind == "json" && !json.Valid([]byte(text)):
-			faults = append(faults, admin.Fault{Pointer: at, Problem: "is no JSON"})
+			faults = append(faults, admin.Fault{Pointer: at, Problem: "is not JSON"})
 			continue
 		case f.Kind == "json", f.Kind == "select", f.Kind == "number" && isNumber(text):
 			value = json.RawMessage(text)

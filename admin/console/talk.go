@@ -253,7 +253,7 @@ func send(q *request) (string, *view, error) {
 func messageOf(form url.Values) (admin.Message, error) {
 	payload := strings.TrimSpace(form.Get("payload"))
 	if !json.Valid([]byte(payload)) {
-		return admin.Message{}, &admin.InputError{What: "what was typed is no JSON", Fix: `write text with quotes, as "yes"; numbers, true and {"approved":true} as they are`}
+		return admin.Message{}, &admin.InputError{What: "what was typed is not JSON", Fix: `write text with quotes, as "yes"; numbers, true and {"approved":true} as they are`}
 	}
 	return admin.Message{Payload: admin.Payload(payload), Reason: because(form), Key: form.Get("key")}, nil
 }

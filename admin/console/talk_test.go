@@ -23,7 +23,7 @@ func TestOPS2_TalkShowsMessagesValuesAndQuestionsAndSendsThem(t *testing.T) {
 	page := s.get("runs/"+run+"/talk", 200)
 	has(t, page, "progress", "&#34;wait&#34;", "it waits for", "/runs/"+run+"/send?topic=verdict", "/runs/"+run+"/ask")
 	has(t, s.get("runs/"+run+"/send?topic=verdict", 200), `value="verdict"`, "flowctl send "+run)
-	has(t, s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {"yes"}, "key": {"k"}}, 400), "what was typed is no JSON", ">yes<")
+	has(t, s.post("runs/"+run+"/send", url.Values{"topic": {"verdict"}, "payload": {"yes"}, "key": {"k"}}, 400), "what was typed is not JSON", ">yes<")
 	has(t, s.post("runs/"+run+"/ask", url.Values{"name": {"set limit/β"}, "payload": {"21"}, "key": {"a"}}, 200), "Answer to set limit/β", "42")
 	has(t, s.post("runs/"+run+"/ask", url.Values{"name": {"set limit/β"}, "payload": {"-1"}, "key": {"b"}}, 422), "a limit is not negative")
 	form := url.Values{"topic": {"verdict"}, "payload": {`{"ok":"<b>\u202e"}`}, "key": {"k2"}}
@@ -102,7 +102,7 @@ func TestOPS2_HooksAreListedAndTakePayloads(t *testing.T) {
 	}
 	typed := hiddenOf(s.get(form, 200))
 	typed.Set("payload", "no json")
-	has(t, s.post(form, typed, 400), "what was typed is no JSON", ">no json<")
+	has(t, s.post(form, typed, 400), "what was typed is not JSON", ">no json<")
 	typed.Set("payload", `{"name":"eve <b>"}`)
 	has(t, s.post(form, typed, 200), "The message is durable")
 	for !strings.Contains(page, "&#34;eve &lt;b&gt;&#34;") {

@@ -105,7 +105,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	hasNot(t, s.get("runs", 200), "Night")
 	other.get(gone, 404)
 	sent.Set("key", "another")
-	has(t, other.post(gone, sent, 404), "there is no view of that name")
+	has(t, other.post(gone, sent, 404), "no view has this name")
 	journal := s.get("journal", 200)
 	has(t, journal, "save-view", "all look at these", "delete-view", "nobody looks at these", `view:Night &lt;b&gt;\u202e`)
 	hasNot(t, journal, "\u202e")
@@ -127,7 +127,7 @@ func TestOPS2_ManySharedViewsStandInAMenu(t *testing.T) {
 	has(t, menu, "view 08<", "view 98<")
 	form := hiddenOf(s.get("views/save?q=failing", 200))
 	form["name"], form["filter"] = []string{"one more"}, []string{"failing"}
-	has(t, s.post("views/save?q=failing", form, 409), "there are 100 views", "delete one that is not used")
+	has(t, s.post("views/save?q=failing", form, 409), "the limit of 100 views is reached", "delete one that is not used")
 }
 
 // TestOPS2_SharedViewsAreForTheirRoles proves that shared views and their forms are offered only to

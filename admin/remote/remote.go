@@ -94,7 +94,7 @@ func (s *Service) send(ctx context.Context, c call) (*http.Response, error) {
 		}
 		b, err := json.Marshal(c.body)
 		if err != nil {
-			return nil, &admin.InputError{What: "the request is no JSON: " + err.Error(), Fix: "give payloads as JSON"}
+			return nil, &admin.InputError{What: "the request is not JSON: " + err.Error(), Fix: "give payloads as JSON"}
 		}
 		body = bytes.NewReader(b)
 	}

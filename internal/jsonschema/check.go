@@ -34,7 +34,7 @@ func Check(schema, value []byte) []Fault {
 	}
 	v, err := decode(value)
 	if err != nil {
-		return []Fault{{Problem: "is no JSON: " + err.Error()}}
+		return []Fault{{Problem: "is not JSON: " + err.Error()}}
 	}
 	c := &checker{}
 	c.defs, _ = s["$defs"].(object)

@@ -149,7 +149,7 @@ func TestCheck_NamesThePlaceOfEachFault(t *testing.T) {
 		{`{"CENTS":2,` + strings.Replace(good, `"cents":1,`, "", 1) + `}`, ""},
 		{`[]`, " is array, want object"},
 		{`null`, " is null, want object"},
-		{`{`, " is no JSON: unexpected EOF"},
+		{`{`, " is not JSON: unexpected EOF"},
 		{`{` + good + `,"x":1}`, "/x is not known"},
 		{strings.Replace(`{`+good+`}`, `"id":"",`, "", 1), "/id is missing"},
 		{`{` + good + `,"cents":"1"}`, "/cents is string, want integer"},

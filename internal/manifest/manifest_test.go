@@ -103,7 +103,7 @@ func TestVER4_AManifestIsReadAsItWasWritten(t *testing.T) {
 	for path, m := range manifests(t, filepath.Join("..", ".."), "./examples/guide/...") {
 		text := m.Encode()
 		if !json.Valid(text) {
-			t.Fatalf("%s is no JSON: %s", path, text)
+			t.Fatalf("%s is not JSON: %s", path, text)
 		}
 		back, err := manifest.Decode(text)
 		if err != nil {

@@ -229,7 +229,7 @@ func TestVER1_RunWhoseCodeChangedIsBlockedAndCompletesWhenItIsPutBack(t *testing
 		"event 3 of its log is step_created survival.first (key two/survival.first#1)",
 		"asks for step_created survival.second (key two/survival.second#1)",
 		filepath.Join("internal", "survival", "flows_test.go") + ":",
-		"Put the old order of operations back",
+		"Restore the old order of operations",
 	} {
 		if !strings.Contains(info.Blocked, want) {
 			t.Errorf("the reason lacks %q:\n%s", want, info.Blocked)

@@ -125,7 +125,7 @@ var workerMutants = []Mutant{
 		"if t.inflight == nil && (t.alive()", "if (t.alive()", "TestW3_ARunHasOneCommitInFlight"),
 
 	working("W4/worker/fenced", "a run that is fenced goes on as if nothing had been applied", "handle.go",
-		"t.log.Warn(\"lost a run: its claim is gone\", \"run\", t.id)\n\t\tt.lose(nil)", "t.inbox.refused++",
+		"t.log.Warn(\"lost a run: its claim has ended\", \"run\", t.id)\n\t\tt.lose(nil)", "t.inbox.refused++",
 		"TestREC1_RefusedCommitsLoseNeitherTheRunNorTheSlots"),
 	working("W4/worker/conflict", "a run with a conflict goes on with what it has in memory", "handle.go",
 		"t.log.Warn(\"lost a race for a run: reading it again\", \"run\", t.id, \"error\", conflict)\n\t\tt.lose(&t.fence)", "_ = conflict\n\t\tt.inbox.refused++",

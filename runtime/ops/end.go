@@ -67,7 +67,7 @@ func (c *Client) Delete(ctx context.Context, run workflow.RunID) error {
 	return c.inner.ExplainUnserved(ctx, run, &workflow.StatusError{Run: open.Run, Verb: "delete", Status: open.Status, Fix: notEnded})
 }
 
-const notEnded = "it has not ended: cancel it and wait for its end, for which some worker has to run; once it has begun, one that serves its workflow and queue"
+const notEnded = "it has not ended: cancel it and wait for its end, which needs a running worker, and after the run has begun a worker that serves its workflow and queue"
 
 // DeleteMany deletes all runs that match the filter and have ended, and returns the number of
 // deleted runs. It skips runs that have not ended. It deletes each run as [Client.Delete] does. The

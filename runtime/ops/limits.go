@@ -116,7 +116,7 @@ func (l Limits) limiter() (store.Limiter, error) {
 func (l Limits) set(ctx context.Context, which limitPart, s store.SetLimit) error {
 	if which.local {
 		return fmt.Errorf("set limit %s: %w", which.id, &store.InvalidError{
-			What: "limit", Value: which.id.Name, Reason: "is each worker's own: say how much one has in worker.Config.Capacity",
+			What: "limit", Value: which.id.Name, Reason: "is local to each worker: set its capacity in worker.Config.Capacity",
 		})
 	}
 	limiter, err := l.limiter()

@@ -227,9 +227,9 @@ func (s *Schedules) Backfill(ctx context.Context, name string, b schedule.Backfi
 	switch {
 	case problem != "":
 	case b.From.IsZero() || !b.From.Before(b.To):
-		problem = fmt.Sprintf("a backfill from %v to %v has no ticks: To is the first time that is not meant", b.From, b.To)
+		problem = fmt.Sprintf("a backfill from %v to %v has no ticks: To is exclusive, and must be after From", b.From, b.To)
 	case b.From.After(now):
-		problem = fmt.Sprintf("a backfill from %v is about the future, which needs none", b.From)
+		problem = fmt.Sprintf("a backfill from %v is in the future: a backfill is for past ticks", b.From)
 	}
 	if problem != "" {
 		return &schedule.Error{Name: name, Problem: problem}

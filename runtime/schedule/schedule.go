@@ -107,7 +107,7 @@ func (s Spec) CheckOptions(name string) error {
 	case s.Overlap != "" && !slices.Contains(overlaps, s.Overlap):
 		problem = fmt.Sprintf("overlap %q is not known: want one of %q", s.Overlap, overlaps)
 	case s.CatchUp != 0 && (s.CatchUp < minCatchUp || s.CatchUp > MaxCatchUp):
-		problem = fmt.Sprintf("a catch-up of %v is not possible: want %v to %v, or 0 for the most", s.CatchUp, minCatchUp, MaxCatchUp)
+		problem = fmt.Sprintf("a catch-up of %v is not possible: want %v to %v, or 0 for the maximum", s.CatchUp, minCatchUp, MaxCatchUp)
 	case s.Jitter < 0:
 		problem = fmt.Sprintf("a jitter of %v is not possible: want 0 or more", s.Jitter)
 	}

@@ -101,8 +101,8 @@ type noHooks struct{}
 
 // OpenHook returns a fatal error, because another attempt would run the same code.
 func (noHooks) OpenHook(_ context.Context, h attempt.Hook) (string, error) {
-	return "", step.Fatal(&workflow.InvalidError{What: "hook", Value: h.Name, Reason: "would finish a step of a machine from outside, and say nothing of the next step: " +
-		"return what an await… method of the machine returns, and let others send to its topic"})
+	return "", step.Fatal(&workflow.InvalidError{What: "hook", Value: h.Name, Reason: "would finish a step of a machine from outside, and return nothing about the next step: " +
+		"return what an await… method of the machine returns, and have other code send to its topic"})
 }
 
 // MachineStep is a step of a machine of type M whose result has type R.

@@ -104,7 +104,7 @@ type TransitionsError struct {
 
 // Error returns a text that contains the machine, the maximum and the next step.
 func (e *TransitionsError) Error() string {
-	return fmt.Sprintf("machine %s has begun %d steps, as many as it may, and would go on to step %s: look for steps that lead to each other for ever, "+
+	return fmt.Sprintf("machine %s has begun %d steps, its maximum, and its next step would be %s: look for steps that lead to each other for ever, "+
 		"or raise max= on its //flow:machine", e.Machine, e.Max, e.Next)
 }
 

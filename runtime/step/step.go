@@ -43,7 +43,7 @@ func current(ctx context.Context, what string) *attempt.Attempt {
 	a := attempt.From(ctx)
 	if a == nil {
 		panic("step: " + what + " was called outside of a step: pass the context that the step function got, " +
-			"or ask step.Current first")
+			"or check step.Current first")
 	}
 	return a
 }

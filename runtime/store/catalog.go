@@ -136,7 +136,7 @@ func CheckCatalog(workflow string, v *CatalogVersion) error {
 			return tooLong(what, string(schema), MaxCatalogSchema)
 		}
 		if len(schema) > 0 && !json.Valid(schema) {
-			return &InvalidError{What: what, Value: string(schema), Reason: "is no JSON"}
+			return &InvalidError{What: what, Value: string(schema), Reason: "is not JSON"}
 		}
 	}
 	return v.Graph.Check()

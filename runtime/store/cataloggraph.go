@@ -72,7 +72,7 @@ func (g *CatalogGraph) Check() error {
 		return nil
 	}
 	if g.TooMany < 0 || (g.TooMany == 0) == (len(g.Nodes) == 0) {
-		return &InvalidError{What: "graph", Value: fmt.Sprint(g.TooMany), Reason: "has either nodes, or too many of them"}
+		return &InvalidError{What: "graph", Value: fmt.Sprint(g.TooMany), Reason: "needs either nodes or TooMany"}
 	}
 	known := make(map[string]bool, len(g.Nodes))
 	for i := range g.Nodes {
@@ -89,7 +89,7 @@ func (g *CatalogGraph) Check() error {
 			}
 		}
 		if known[n.ID] {
-			return &InvalidError{What: "node of a graph", Value: n.ID, Reason: "is there twice"}
+			return &InvalidError{What: "node of a graph", Value: n.ID, Reason: "exists twice"}
 		}
 		known[n.ID] = true
 	}

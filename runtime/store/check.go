@@ -129,13 +129,13 @@ func (c *Create) checkCollect() error {
 	case c.WorkflowID != "":
 		return wrong("is given beside a workflow id")
 	case c.Owner != nil || c.Delay > 0 || !c.At.IsZero():
-		return wrong("is given to a run that has an owner, or a time to begin")
+		return wrong("is given to a run that has an owner, or a start time")
 	case c.CreatedBy != "" || !c.Deadline.IsZero():
 		return wrong("is given to a run that another run starts")
 	case len(c.Items) != 1:
 		return wrong(fmt.Sprintf("comes with %d items, want the one of this start", len(c.Items)))
 	case g.Quiet < 0 || g.Most < 0 || g.Quiet == 0 && g.Most == 0 || g.Full < 0 || g.Full > 0 && !g.Keep:
-		return wrong("does not say when the run may begin")
+		return wrong("has no time at which the run may begin")
 	}
 	return nil
 }

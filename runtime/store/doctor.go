@@ -92,7 +92,7 @@ func (s Severity) String() string {
 // MarshalText returns the severity as a word.
 func (s Severity) MarshalText() ([]byte, error) {
 	if int(s) >= len(severities) {
-		return nil, fmt.Errorf("encode severity %d: there is none", uint8(s))
+		return nil, fmt.Errorf("encode severity %d: unknown severity", uint8(s))
 	}
 	return []byte(s.String()), nil
 }
@@ -101,7 +101,7 @@ func (s Severity) MarshalText() ([]byte, error) {
 func (s *Severity) UnmarshalText(text []byte) error {
 	n := slices.Index(severities, string(text))
 	if n < 0 {
-		return fmt.Errorf("decode severity %q: there is none", text)
+		return fmt.Errorf("decode severity %q: unknown severity", text)
 	}
 	*s = Severity(n)
 	return nil

@@ -79,7 +79,7 @@ type EntryQuery struct {
 var (
 	ErrEntryChanged  = errors.New("the entry was changed")
 	ErrEntryNotFound = errors.New("there is no such entry")
-	ErrEntriesFull   = errors.New("there are as many entries as there may be")
+	ErrEntriesFull   = errors.New("the maximum number of entries is reached")
 )
 
 // Check returns an *InvalidError if some stores cannot keep the space, the key or the value. It

@@ -23,7 +23,7 @@ var (
 	// items.
 	ErrUnread = errors.New("inbox holds items that the commit does not consume")
 	// ErrExpired means that the session has ended.
-	ErrExpired = errors.New("session expired: its runs may belong to others")
+	ErrExpired = errors.New("session expired: its runs may be owned by other workers")
 	// ErrOwned means that a session owns the run.
 	ErrOwned = errors.New("run is owned by a worker")
 	// ErrNotClaimable means that the run waits for the preceding run of its workflow ID, for its
@@ -44,9 +44,9 @@ var (
 	// a fairness key.
 	ErrNoLimits = errors.New("the store keeps no limits")
 	// ErrViewNotFound means that the store has no view with the given name.
-	ErrViewNotFound = errors.New("there is no view of that name")
+	ErrViewNotFound = errors.New("no view has this name")
 	// ErrViewsFull means that the store has the maximum number of views, [MaxViews].
-	ErrViewsFull = fmt.Errorf("there are %d views: that is the limit", MaxViews)
+	ErrViewsFull = fmt.Errorf("the limit of %d views is reached", MaxViews)
 	// ErrForeign means that the opened database or file is not a store of this kind.
 	ErrForeign = errors.New("not a flowgen store")
 )
@@ -101,7 +101,7 @@ type DamagedError struct {
 
 // Error returns the run, the frame if known, and the cause.
 func (e *DamagedError) Error() string {
-	what := "what is stored"
+	what := "the stored data"
 	if e.Frame > 0 {
 		what = fmt.Sprintf("frame %d of the log", e.Frame)
 	}
@@ -126,7 +126,7 @@ type TooLargeError struct {
 
 // Error returns the run and the size of the request.
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("write to run %s: %d bytes are more than the store takes: %v", e.Run, e.Bytes, e.Err)
+	return fmt.Sprintf("write to run %s: %d bytes exceed the limit of the store: %v", e.Run, e.Bytes, e.Err)
 }
 
 // Unwrap returns the error of the database.
@@ -215,7 +215,7 @@ func (e *VersionError) Fix() string {
 	if e.Got > e.Known {
 		return "use a newer release of flowgen"
 	}
-	return "use the release that wrote it, or another place"
+	return "use the release that wrote it, or another store"
 }
 
 // MissingError reports that [OpenExisting] found no store.
@@ -231,7 +231,7 @@ func (e *MissingError) Error() string { return e.What + " does not exist: " + e.
 
 // Fix returns the action that the operator must take.
 func (e *MissingError) Fix() string {
-	return "look at the URL; the first program that works with a store makes it"
+	return "check the URL; the first program that opens a store for writing creates it"
 }
 
 // ReadOnlyError reports that a change was refused because the store can only be read.
@@ -250,7 +250,7 @@ func (e *ReadOnlyError) Error() string {
 
 // Fix returns the action that the operator must take.
 func (e *ReadOnlyError) Fix() string {
-	return "do it in the store that the runs come from, or import them into another one: flowctl import FILE --into URL"
+	return "write to the store that the runs come from, or import them into another one: flowctl import FILE --into URL"
 }
 
 // LimitError reports that a run can never get its permits, because its weight exceeds the capacity
@@ -264,7 +264,7 @@ type LimitError struct {
 
 // Error returns the limit, the weight and the capacity.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("a weight of %d can never be held of limit %s, which is %d at once: raise the limit, or use less of it", e.Weight, e.Limit, e.AtOnce)
+	return fmt.Sprintf("a weight of %d exceeds limit %s, which is %d at once: raise the limit, or use less of it", e.Weight, e.Limit, e.AtOnce)
 }
 
 // StartRefusedError reports that a limit refuses a start instead of making the run wait.

@@ -83,13 +83,13 @@ const (
 
 // refusals contains the problem and the fix for each reason.
 var refusals = map[ImportRefusal][2]string{
-	ImportOpen:    {"it has not ended", "end it in the store that has it, as by flowctl terminate, and export it again; once that is imported, flowctl resume-new goes on with it in a new run"},
-	ImportGoesOn:  {"it is in the store, and has not ended", "leave it out: a run is executed in one store"},
-	ImportOther:   {"another run of its id is in the store", "leave it out, or import it into another store"},
-	ImportHidden:  {"it was deleted from the store", "import it once it is purged there, which is no sooner than two minutes after its end"},
-	ImportNoChain: {"the first run of its chain is not in the store", "import that before it: an export of flowctl has whole chains"},
-	ImportEnds:    {"its chain ends with another run", "leave it out, or import it into another store"},
-	ImportRound:   {"it is below itself, or continues as a run before it", "leave it out: no store has written this"},
+	ImportOpen:    {"it has not ended", "end it in its store, for example with flowctl terminate, and export it again; after the import, flowctl resume-new continues it in a new run"},
+	ImportGoesOn:  {"it is in the store, and has not ended", "exclude it: a run is executed in one store"},
+	ImportOther:   {"another run of its id is in the store", "exclude it, or import it into another store"},
+	ImportHidden:  {"it was deleted from the store", "import it after it is purged there, at the earliest two minutes after its end"},
+	ImportNoChain: {"the first run of its chain is not in the store", "import that run first: an export of flowctl contains whole chains"},
+	ImportEnds:    {"its chain ends with another run", "exclude it, or import it into another store"},
+	ImportRound:   {"it is its own descendant, or continues as an earlier run of its chain", "exclude it: no store writes such a run"},
 }
 
 // Error returns the run, the reason and the fix.
@@ -147,7 +147,7 @@ func (m *Import) Check() error {
 	}
 	for what, run := range map[string]event.RunID{"parent": m.Record.Parent, "root": m.Record.Root, "next run": m.Record.Next, "rerun": m.Record.Rerun} {
 		if _, err := event.ParseRunID(string(run)); run != "" && err != nil {
-			return &InvalidError{What: what, Value: string(run), Reason: "is no id of a run"}
+			return &InvalidError{What: what, Value: string(run), Reason: "is not the id of a run"}
 		}
 	}
 	if rec := &m.Record; rec.Run == rec.Parent || rec.Run == rec.Root || rec.Run == rec.Next || rec.Run == rec.Rerun || rec.Next != "" && rec.Next == rec.Chain {
@@ -230,7 +230,7 @@ func (m *Import) checkRecord(log *event.LogState) error {
 	}
 	for what, at := range map[string]time.Time{"creation": rec.CreatedAt, "end": rec.EndedAt} {
 		if at.IsZero() || !event.Instant(at).Equal(at) {
-			return m.differs("its record says that its %s was at %v", what, at)
+			return m.differs("the time of its %s in its record is %v", what, at)
 		}
 	}
 	return nil
@@ -243,7 +243,7 @@ func (m *Import) checkFailureGroup() error {
 	case group == "":
 		return nil
 	case m.Record.Status != event.StatusFailed:
-		return m.differs("it is %s, and in a failure group", m.Record.Status)
+		return m.differs("it is %s, but in a failure group", m.Record.Status)
 	default:
 		return CheckGroup(group)
 	}
@@ -256,22 +256,22 @@ func (m *Import) checkRerun() error {
 	case rec.Rerun == "":
 		return nil
 	case rec.Status != event.StatusFailed && rec.Status != event.StatusCanceled:
-		return m.differs("it is %s, and was retried", rec.Status)
+		return m.differs("it is %s, but was retried", rec.Status)
 	case rec.Group != "":
-		return m.differs("it was retried, and is in group %q", rec.Group)
+		return m.differs("it was retried, but is in group %q", rec.Group)
 	}
 	return nil
 }
 
 func (m *Import) checkStreams() error {
 	if len(m.Streams) > 0 && m.Record.Chain != m.Record.Run {
-		return m.differs("it brings streams, and is not the first run of its chain")
+		return m.differs("it has streams, but is not the first run of its chain")
 	}
 	names := map[string]bool{}
 	for i := range m.Streams {
 		s := &m.Streams[i]
 		if err := CheckStreamName(s.Name); err != nil {
-			return &InvalidError{What: "name of a stream", Value: s.Name[:min(len(s.Name), 100)], Reason: "is no name"}
+			return &InvalidError{What: "name of a stream", Value: s.Name[:min(len(s.Name), 100)], Reason: "is not a valid name"}
 		}
 		if names[s.Name] || s.Last > math.MaxInt64 || uint64(len(s.Chunks)) > s.Last {
 			return m.differs("stream %q comes twice, or has %d chunks up to chunk %d", s.Name, len(s.Chunks), s.Last)

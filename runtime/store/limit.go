@@ -180,7 +180,7 @@ func (s *SetLimit) Check() error {
 		return err
 	}
 	if s.Default && s.Key != "" {
-		return &InvalidError{What: "key of a limit", Value: s.Key, Reason: "is given to a default, which is for all keys"}
+		return &InvalidError{What: "key of a limit", Value: s.Key, Reason: "is given to a default, which applies to all keys"}
 	}
 	for what, n := range map[string]int{"limit at once": s.Config.AtOnce, "rate": s.Config.Rate, "burst": s.Config.Burst, "waiting weights": s.Config.Waiting} {
 		if n < 0 || n > MaxWeight {
@@ -254,7 +254,7 @@ func CheckUses(uses []Use) error {
 			return &InvalidError{What: "limit", Value: u.String(), Reason: "is used twice, or not in order: see MergeUses"}
 		}
 		if u.Nested != uses[0].Nested {
-			return &InvalidError{What: "limit", Value: u.String(), Reason: "is nested where another limit of the run is not, or not where that is"}
+			return &InvalidError{What: "limit", Value: u.String(), Reason: "is nested, but another limit of the run is not, or the reverse"}
 		}
 	}
 	return nil

@@ -67,5 +67,5 @@ type NotEndedError struct {
 
 // Error returns the run, its status and the fix.
 func (e *NotEndedError) Error() string {
-	return fmt.Sprintf("run %s is %s and has not ended: cancel it and wait for its end, for which some worker has to run; once it has begun, one that serves its workflow and queue", e.Run, e.Status)
+	return fmt.Sprintf("run %s is %s and has not ended: cancel it and wait for its end, which needs a running worker, and after the run has begun a worker that serves its workflow and queue", e.Run, e.Status)
 }

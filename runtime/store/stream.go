@@ -104,14 +104,14 @@ func (c *Commit) CheckPublish() error {
 		p := &c.Publish[i]
 		err := p.check()
 		if err == nil && (p.Writer != "" || p.Nth != 0) {
-			err = fmt.Errorf("a commit is known by its CommitID, and names no writer")
+			err = fmt.Errorf("a commit is identified by its CommitID, and must not name a writer")
 		}
 		if err != nil {
 			return fmt.Errorf("publish to stream %q of run %s: %w", p.Stream, c.Run, err)
 		}
 	}
 	if len(c.Publish) > 0 && c.Frame == nil && c.Consume == 0 {
-		return fmt.Errorf("publish to streams of run %s: a commit that publishes has a frame, or consumes items: it could not be recognized if it is repeated", c.Run)
+		return fmt.Errorf("publish to streams of run %s: a commit that publishes must have a frame or consume items: otherwise a repetition could not be recognized", c.Run)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (p *Publication) check() error {
 		return err
 	}
 	if p.Keep < 0 {
-		return fmt.Errorf("%d chunks cannot be kept", p.Keep)
+		return fmt.Errorf("%d chunks cannot be stored", p.Keep)
 	}
 	return nil
 }

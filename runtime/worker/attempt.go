@@ -235,7 +235,7 @@ func (a *attempt) finish(f func()) {
 func (a *attempt) abandon(cause *attemptTimeoutError) {
 	s := a.steps
 	a.finish(func() {
-		s.log.Error("a step ignores its context: it is left behind and goes on running", "run", a.info.Run, "step", a.info.Step,
+		s.log.Error("a step ignores its context: the worker abandons it, and its code is still running", "run", a.info.Run, "step", a.info.Step,
 			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(a.info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, s.cfg.Grace)
 		a.outcome = failed(err, event.CodeTimeout)

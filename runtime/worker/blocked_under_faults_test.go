@@ -40,7 +40,7 @@ func TestVER1_BlockedRunWhoseStepsEndItHasEnded(t *testing.T) {
 		}))
 	run := flowtest.Start(w, flowtest.AttackOnce, 4)
 	w.Await("the step", busy.arrived)
-	w.Eventually("the run cannot go on", func() bool { return w.Logs.Count("run cannot go on here") == 1 })
+	w.Eventually("the run cannot go on", func() bool { return w.Logs.Count("run cannot continue on this worker") == 1 })
 	busy.open()
 	if got := flowtest.Result(w, run); got != 8 {
 		t.Errorf("result: got %d, want 8", got)

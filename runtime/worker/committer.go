@@ -257,7 +257,7 @@ func (m *committer) create(batch []*commit, requests []store.Create) []store.Cre
 var (
 	errWithdrawn  = errors.New("its client has created it")
 	errNotKnown   = errors.New("it is not known whether it was created")
-	errNotCreated = errors.New("it was not created, or is not ours")
+	errNotCreated = errors.New("it was not created, or is not owned by this worker")
 )
 
 // answerStart sends the outcome of a start to the client, and returns the corresponding answer to a

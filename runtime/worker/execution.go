@@ -111,7 +111,7 @@ func outOfTime(f *event.LogState, now time.Time) *event.Failure {
 	case tooLate(f, now):
 		return notStarted(f)
 	case f.Spec.Timeout > 0 && !now.Before(f.CreatedAt.Add(f.Spec.Timeout)):
-		return &event.Failure{Code: event.CodeTimeout, Message: fmt.Sprintf("its time of %v was over before a worker had begun with it", f.Spec.Timeout)}
+		return &event.Failure{Code: event.CodeTimeout, Message: fmt.Sprintf("its run timeout of %v ended before a worker began it", f.Spec.Timeout)}
 	}
 	return nil
 }
@@ -171,12 +171,12 @@ func (x *execution) limitLog(size logSize) {
 	switch {
 	case f.Limit == nil && (f.Seq >= uint64(events) || size.bytes >= bytes):
 		x.apply(event.Event{Type: event.CancelRequested, By: x.cfg.Name, Failure: &event.Failure{
-			Code: event.CodeLogLimit, Message: fmt.Sprintf("its log has %d events and %d bytes, and may have %d events and %d bytes "+
+			Code: event.CodeLogLimit, Message: fmt.Sprintf("its log has %d events and %d bytes, the limit is %d events and %d bytes "+
 				"(MaxLogEvents and MaxLogBytes of worker.Config): let its code continue as new before that, with workflow.ContinueAsNew", f.Seq, size.bytes, events, bytes),
 		}})
 	case f.Limit != nil && (f.Seq >= f.Limited+uint64(events/5) || size.limited > 0 && size.bytes >= size.limited+bytes/5):
 		failure := *f.Limit
-		failure.Message += fmt.Sprintf("; it was asked to end at event %d, and had not at event %d: it was ended without its code, and nothing more of it was undone", f.Limited, f.Seq)
+		failure.Message += fmt.Sprintf("; its cancellation was requested at event %d, and it had not ended at event %d: it was ended without its code, and no further compensations were executed", f.Limited, f.Seq)
 		x.end(event.Event{Type: event.RunFailed, Failure: &failure})
 	}
 }

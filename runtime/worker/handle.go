@@ -383,7 +383,7 @@ func (t *runLoop) onCommitted(c *commit) {
 		t.stepping.starts, t.stepping.cancels = append(c.starts, t.stepping.starts...), append(c.cancels, t.stepping.cancels...)
 		t.stepping.opened = append(c.opened, t.stepping.opened...)
 	case errors.Is(answer.Err, store.ErrFenced):
-		t.log.Warn("lost a run: its claim is gone", "run", t.id)
+		t.log.Warn("lost a run: its claim has ended", "run", t.id)
 		t.lose(nil)
 	case isConflict:
 		t.log.Warn("lost a race for a run: reading it again", "run", t.id, "error", conflict)

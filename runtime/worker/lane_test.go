@@ -283,7 +283,7 @@ func TestSTEP11_ACommitThatNoStoreTakesBlocksItsRunAlone(t *testing.T) {
 	}
 	for _, run := range bad {
 		info, err := run.Info(w.Ctx)
-		if err != nil || !flowtest.ContainsAll(info.Blocked, string(run.ID()), "more than the store takes", "step_created", "bytes") {
+		if err != nil || !flowtest.ContainsAll(info.Blocked, string(run.ID()), "exceed the limit of the store", "step_created", "bytes") {
 			t.Errorf("it is blocked because of %q, %v: want the run, the reason, the event and the size", info.Blocked, err)
 		}
 	}

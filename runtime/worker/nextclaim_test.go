@@ -182,7 +182,7 @@ func TestREC5_WhatIsHandedOnWithoutAnAnswerIsGivenBack(t *testing.T) {
 		if n := f.most.Load(); n != 1 {
 			t.Errorf("%d runs were in their step at once, want 1", n)
 		}
-		if n := len(w.Lines("giving back a run that was claimed without an answer")); n != 3 {
+		if n := len(w.Lines("releasing a run that was claimed without an answer")); n != 3 {
 			t.Errorf("the log tells of %d runs that were given back, want 3", n)
 		}
 	})
@@ -200,7 +200,7 @@ func TestREC5_WhatIsHandedOnIsNotGivenBackBeforeTheAnswerComes(t *testing.T) {
 	if _, handed := st.tally(); len(handed) < 2 {
 		t.Errorf("commits have handed on %v, want 2 runs at least", handed)
 	}
-	if all := w.Lines("giving back a run that was claimed without an answer"); len(all) > 0 {
+	if all := w.Lines("releasing a run that was claimed without an answer"); len(all) > 0 {
 		t.Errorf("the worker has given back what it was about to hear of: %v", all)
 	}
 }

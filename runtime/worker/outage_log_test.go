@@ -127,7 +127,7 @@ func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 1))
 	do("ACL", "SETUSER", "worker", "resetpass", ">other")
 	do("CLIENT", "KILL", "USER", "worker")
-	tries := func() int { return len(w.Lines("store fails: trying again")) }
+	tries := func() int { return len(w.Lines("store fails: retrying")) }
 	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 requests with the same cause
 	do("ACL", "SETUSER", "worker", "resetpass", ">secret")
 	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2))

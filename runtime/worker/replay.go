@@ -135,7 +135,7 @@ func poisonFailure(f *event.LogState, recoveries int) *event.Failure {
 	if f.Run == event.StatePending {
 		b.WriteString("; its code never reached a durable operation")
 	}
-	b.WriteString(": look for what ends the process, such as os.Exit, memory or a fatal error")
+	b.WriteString(": find what ends the process, such as os.Exit, exhausted memory or a fatal error")
 	return &event.Failure{Code: event.CodePoisoned, Message: b.String()}
 }
 

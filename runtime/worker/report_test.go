@@ -214,7 +214,7 @@ func TestLog_ARunThatNobodyServesIsALineOfEachRoute(t *testing.T) {
 		flowtest.Start(w, forgotten, "c", workflow.WithQueue("elsewhere"))
 		flowtest.Start(w, flowtest.Echo, "later", workflow.WithDelay(100*time.Hour))
 		w.Work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Echoes)
-		const message = "a run waits for a worker, and none serves it"
+		const message = "a run waits for a worker, but no worker serves it"
 		for range 8 {
 			if lines := w.Lines(message); len(lines) == 0 {
 				w.Clock.Advance(time.Minute)

@@ -108,7 +108,7 @@ func (t *runLoop) block(err error) {
 	t.blocked = err
 	t.stepping.interrupted = nil
 	if len(t.stepping.attempts) > 0 { // the outcomes of these attempts may end the run
-		t.log.Warn("run cannot go on here: it will be blocked when its steps have ended", "run", t.id, "workflow", t.route.Workflow, "error", err)
+		t.log.Warn("run cannot continue on this worker: it will be blocked when its steps have ended", "run", t.id, "workflow", t.route.Workflow, "error", err)
 	}
 }
 

@@ -341,7 +341,7 @@ func (r *runs) setAside(run event.RunID, workflow string, why error) {
 	}
 	a.delay = min(max(2*a.delay, asideFirst), asideMost)
 	a.until = r.clock.Now().Add(a.delay)
-	r.log.Error("run is set aside: not even that it is blocked can be written", "run", run, "workflow", workflow, "again", a.delay, "error", why)
+	r.log.Error("run is set aside: its blocked state cannot be written", "run", run, "workflow", workflow, "again", a.delay, "error", why)
 }
 
 // isAside reports whether a run is set aside. The caller must hold the lock.

@@ -30,7 +30,7 @@ func TestREC10_AWorkerThatIsStartedWhileTheServerIsDownWorksOnceItIsThere(t *tes
 			w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
 			w.TakesLong()
 			r := w.Work(worker.Config{Heartbeat: 50 * time.Millisecond, ClaimExpiry: time.Hour}, flowtest.Echoes)
-			fails := func() []string { return w.Lines("store fails: trying again") }
+			fails := func() []string { return w.Lines("store fails: retrying") }
 			w.Eventually("the worker says that it cannot reach the store", func() bool { return len(fails()) >= 2 })
 			server.Restart(t)
 			if got := flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x")); got != "x" {

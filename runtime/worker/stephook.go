@@ -197,7 +197,7 @@ func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
 			return
 		}
 		if err := checkResult(spec, e.Payload); err != nil {
-			out = failed(fmt.Errorf("it was finished from outside with what is no result of it: %w", err), event.CodeError)
+			out = failed(fmt.Errorf("it was completed from outside with a value that is not a valid result: %w", err), event.CodeError)
 			return
 		}
 		out = outcome{payload: e.Payload}

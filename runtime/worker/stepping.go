@@ -67,8 +67,8 @@ type unknownStepError struct {
 
 // Error names the missing step and how to fix the error.
 func (e *unknownStepError) Error() string {
-	return fmt.Sprintf("run %s of %s calls step %s, which this worker does not know: call the generated Register of its package before Run; "+
-		"the run is blocked until a worker comes that knows it", e.Run, e.Workflow, e.Step)
+	return fmt.Sprintf("run %s of %s calls step %s, which is not registered on this worker: call the generated Register of its package before Run; "+
+		"the run is blocked until a worker starts that registers it", e.Run, e.Workflow, e.Step)
 }
 
 // start begins attempts while slots are free: first of interrupted steps, then of steps whose
@@ -329,7 +329,7 @@ func outOfTotal(total time.Duration, f *event.Failure) *event.Failure {
 	cause.Stack = ""
 	return &event.Failure{
 		Code: f.Code, Stack: f.Stack, Causes: []*event.Failure{&cause},
-		Message: failure.Cut(fmt.Sprintf("its total time of %v leaves none for another attempt: %s", total, f.Message), failure.MaxText),
+		Message: failure.Cut(fmt.Sprintf("its total timeout of %v leaves no time for another attempt: %s", total, f.Message), failure.MaxText),
 	}
 }
 

@@ -30,7 +30,7 @@ func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
 	w.Await("the code", stuck.arrived)
 	w.AdvanceUntil("the worker to stop", r.Halted())
-	w.OneLine("left behind: a run's code does not return", "run="+string(run.ID()), "workflow=test.attack.once")
+	w.OneLine("abandoned: a run's code does not return", "run="+string(run.ID()), "workflow=test.attack.once")
 	stuck.open()
 	w.Await("the code to be unwound", unwound)
 	w.Work(worker.Config{}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))

@@ -80,7 +80,7 @@ func (w *watchdog) check() {
 		kept := time.Since(time.Unix(0, since))
 		if kept >= w.cfg.BlockedAfter && !e.reported {
 			e.reported = true
-			w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs go on without this executor")
+			w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs continue without this executor")
 		}
 		if e.reported {
 			w.tellBegun(e.run.Load())
@@ -154,7 +154,7 @@ func stacks(match func(string) bool) string {
 		}
 	}
 	if len(found) == 0 {
-		return "not found: it has gone on meanwhile"
+		return "not found: the code has continued in the meantime"
 	}
 	return strings.Join(found, "\n\n")
 }

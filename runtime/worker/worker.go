@@ -52,13 +52,13 @@ type Worker struct {
 // configuration is out of range.
 func New(c *workflow.Client, cfg Config) *Worker {
 	if c == nil {
-		panic("worker: New: the client is nil: make one with workflow.NewClient")
+		panic("worker: New: the client is nil: create one with workflow.NewClient")
 	}
 	client, registry := engine.ClientOf(c), &workflow.Registry{}
 	s, logger := client.Store(), client.Logger()
 	cfg = cfg.withDefaults(logger)
 	if cfg.ClaimExpiry < 2*cfg.Heartbeat {
-		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a worker that is well would be taken for dead", cfg.ClaimExpiry, cfg.Heartbeat))
+		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a healthy worker would be considered dead", cfg.ClaimExpiry, cfg.Heartbeat))
 	}
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	e := &env{
@@ -112,7 +112,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 func (w *Worker) run(ctx context.Context) error {
 	if w.ran.Swap(true) {
-		return errors.New("worker: Run was called twice: make a new worker")
+		return errors.New("worker: Run was called twice: create a new worker")
 	}
 	w.code.Seal()
 	w.routes = w.servedRoutes()
@@ -312,8 +312,8 @@ func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.stor
 // first ten; the audit trail of every restored run records the restore.
 func (e *env) logRestored(partition int, runs []event.RunID) {
 	if len(runs) > 0 {
-		e.log.Warn("runs were put back that no worker would have found: the store has lost keys", "worker", e.cfg.Name, "partition", partition,
-			"count", len(runs), "runs", runs[:min(len(runs), 10)], "fix", "execute flowctl doctor, and flowctl fsck for what else is lost")
+		e.log.Warn("runs that no worker would have found were made ready again: the store has lost keys", "worker", e.cfg.Name, "partition", partition,
+			"count", len(runs), "runs", runs[:min(len(runs), 10)], "fix", "run flowctl doctor, and flowctl fsck to find other losses")
 	}
 }
 
@@ -434,7 +434,7 @@ func (w *Worker) awaitExecutors() {
 		select {
 		case <-e.done: // select chose one of two ready channels
 		default:
-			w.watchdog.reportStuck(e, "left behind: a run's code does not return")
+			w.watchdog.reportStuck(e, "abandoned: a run's code does not return")
 		}
 	}
 }

@@ -290,7 +290,7 @@ func (a *asking) lookBack(ctx context.Context, refusable bool) error {
 		return err // the refusal may have been published during the search
 	}
 	a.found = &effects.Answer{ID: a.id, Refused: true, Failure: &event.Failure{
-		Code: event.CodeRefused, Message: "the validation did, and why is not kept any more",
+		Code: event.CodeRefused, Message: "the validation refused it, and its reason is no longer stored",
 	}}
 	return nil
 }

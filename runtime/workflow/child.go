@@ -125,7 +125,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	switch {
 	case o.err != nil:
 	case d.collect != nil:
-		o.err = fmt.Errorf("start child %s: its starts share a run, which would have several parents: start it from a step", d.name)
+		o.err = fmt.Errorf("start child %s: its starts share a run, which would then have several parents: start it from a step", d.name)
 	case o.policy.Active == CancelActive || o.policy.Active == LatestActive:
 		o.err = fmt.Errorf("start child %s: a child cannot cancel other runs of its workflow id %q: use FailActive or QueueActive, or start it from a step", d.name, o.workflowID)
 	case o.policy.Active == QueueActive && o.workflowID == ctx.branch().Spec().WorkflowID:

@@ -49,7 +49,7 @@ func (h *Handle) Release(ctx context.Context, opts ...CommandOption) error {
 		return err
 	}
 	if spec.Hold == 0 && !status.Terminal() {
-		return &StatusError{Run: id, Verb: verb, Status: status, Fix: "it was not started with WithHold, and begins by itself"}
+		return &StatusError{Run: id, Verb: verb, Status: status, Fix: "it was not started with WithHold, and begins without a release"}
 	}
 	return h.order(ctx, verb, event.RunReleased, opts)
 }
@@ -76,7 +76,7 @@ func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
 	}
 	l, err := h.c.load(ctx, store.Load{Run: run, Inbox: true})
 	if state := readable(l.Frames); err == nil && (state.Ending() || asksToEnd(l.Inbox)) && l.Record.QueueState != store.StateEnded {
-		return fmt.Errorf("pause: %w", &StatusError{Run: run, Verb: "pause", Status: l.Record.Status, Fix: "it was asked to end, and its code cleans up: wait for its end, or terminate it"})
+		return fmt.Errorf("pause: %w", &StatusError{Run: run, Verb: "pause", Status: l.Record.Status, Fix: "cancellation was requested, and its code cleans up: wait for its end, or terminate it"})
 	}
 	if err := h.order(ctx, "pause", event.RunPaused, opts); err != nil {
 		return err
@@ -298,7 +298,7 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 			return fmt.Errorf("run %s: %w", run, err)
 		}
 		if err := c.pause(ctx, delay); err != nil {
-			return fmt.Errorf("run %s: it was asked to end, and has not yet: %w", run, err)
+			return fmt.Errorf("run %s: cancellation was requested, but it has not ended: %w", run, err)
 		}
 	}
 }

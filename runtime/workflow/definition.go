@@ -250,7 +250,7 @@ func (d *definition) identify(o *runOptions, in any) {
 	switch {
 	case d.singleton == nil || o.err != nil:
 	case o.workflowID != "" || o.policy != IDPolicy{}:
-		o.err = &InvalidError{What: "workflow id", Value: o.workflowID, Reason: "is given to a singleton, whose id is that of its directive: leave out WithID and WithIDPolicy"}
+		o.err = &InvalidError{What: "workflow id", Value: o.workflowID, Reason: "is given to a singleton, whose id is set by its directive: remove WithID and WithIDPolicy"}
 	default:
 		o.workflowID, o.policy.Active = d.name+":"+d.singleton(in), d.active
 	}
@@ -267,7 +267,7 @@ func (d *definition) startOptions(in any, opts []StartOption) runOptions {
 	d.rank(&o, in, 0)
 	d.refuseApart(&o)
 	if o.err == nil && o.hold > 0 && (o.delay > 0 || !o.at.IsZero()) {
-		o.err = errors.New("WithHold: a run that is held begins when it is released, and not by WithDelay or WithStartAt")
+		o.err = errors.New("WithHold: a run on hold begins when it is released: remove WithDelay and WithStartAt")
 	}
 	return o
 }
@@ -379,7 +379,7 @@ func (d *definition) refuseApart(o *runOptions) {
 		refused = "WithMessage"
 	}
 	if refused != "" {
-		o.err = fmt.Errorf("%s: starts of workflow %s share a run, which begins as the directive declares: leave it out", refused, d.name)
+		o.err = fmt.Errorf("%s: starts of workflow %s share a run, which begins as the directive declares: remove the option", refused, d.name)
 	}
 }
 

@@ -152,7 +152,7 @@ func (e *InternalRunError) Fix() string {
 	case e.Of != "":
 		return fmt.Sprintf("address run %s, to which it belongs", e.Of)
 	}
-	return "address what has started it"
+	return "address the run that has started it"
 }
 
 // refuseInternal returns an *InternalRunError if the run is internal to the runtime.

@@ -66,7 +66,7 @@ type InputDiffersError struct {
 func (e *InputDiffersError) Error() string {
 	what := "was started with another input"
 	if e.Unknown {
-		what = "continues a deleted run, whose input is not known"
+		what = "continues a deleted run, whose input is unknown"
 	}
 	return fmt.Sprintf("workflow id %q: the active run %s %s: use another workflow id, or start again when the run has ended", e.WorkflowID, e.Run, what)
 }
@@ -406,8 +406,8 @@ type LagError struct {
 // continue.
 func (e *LagError) Error() string {
 	if e.Next < e.Wanted {
-		return fmt.Sprintf("stream %s of run %s ends in front of chunk %d, which was there: the store has lost writes; read on with chunk %d",
+		return fmt.Sprintf("stream %s of run %s ends before chunk %d, which existed: the store has lost writes; continue with chunk %d",
 			e.Stream, e.Run, e.Wanted-1, e.Next)
 	}
-	return fmt.Sprintf("chunk %d of stream %s of run %s is not kept any more: read on with chunk %d", e.Wanted, e.Stream, e.Run, e.Next)
+	return fmt.Sprintf("chunk %d of stream %s of run %s is no longer stored: continue with chunk %d", e.Wanted, e.Stream, e.Run, e.Next)
 }

@@ -401,7 +401,7 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 
 // goesRound returns the error for a chain of runs that contains a cycle.
 func goesRound(run RunID) error {
-	return &EventError{Run: run, Err: fmt.Errorf("it continues as a run before it: %w", event.ErrCorrupt)}
+	return &EventError{Run: run, Err: fmt.Errorf("it continues as an earlier run of its chain: %w", event.ErrCorrupt)}
 }
 
 // stillBlocked returns err. If the deadline of ctx has passed and the run is blocked or no worker

@@ -127,10 +127,10 @@ func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
 		opt(&o)
 	}
 	if o.own {
-		return attempt.Hook{}, badToken(o.token, "is of the program's own, and an attempt of a step has one that the runtime makes")
+		return attempt.Hook{}, badToken(o.token, "is set by the program, but the runtime sets the token of a hook that an attempt of a step opens")
 	}
 	if o.respond != nil {
-		return attempt.Hook{}, &InvalidError{What: "option RespondWith of hook " + h.name, Value: o.respond.String(), Reason: "is for hooks that the code of a workflow opens: what a step has opened is not answered"}
+		return attempt.Hook{}, &InvalidError{What: "option RespondWith of hook " + h.name, Value: o.respond.String(), Reason: "is for hooks that the code of a workflow opens: hooks that a step has opened are not answered"}
 	}
 	meta, err := h.meta(&o)
 	return attempt.Hook{Name: h.name, Shape: h.shape(), Meta: meta}, err

@@ -109,14 +109,14 @@ func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
 		}
 	}
 	if len(o.keep) > 0 && !request {
-		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: strings.Join(o.keep, ", "), Reason: "is for hooks of workflow.HookRequest: others take the body alone"}
+		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: strings.Join(o.keep, ", "), Reason: "is for hooks of workflow.HookRequest: other hooks receive only the body"}
 	}
 	if len(o.keep) > maxHeaders {
 		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprint(len(o.keep)), Reason: fmt.Sprintf("lists more than %d headers", maxHeaders)}
 	}
 	for _, name := range o.keep {
 		if !headerName(name) || strings.EqualFold(name, "Cookie") {
-			return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprintf("%.100q", name), Reason: "is no header that a hook can take: names have letters, digits, - and _"}
+			return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprintf("%.100q", name), Reason: "is not a valid header name: names have letters, digits, - and _"}
 		}
 	}
 	return w, nil
@@ -143,7 +143,7 @@ func (w hookWeb) payload(l *limits, hook string, r *HookRequest) ([]byte, error)
 		return nil, err
 	}
 	if err := validJSON(body); err != nil {
-		return nil, &PayloadError{What: what, Err: fmt.Errorf("the body is no JSON, and the hook takes nothing else: declare it as a hook of workflow.HookRequest: %w", err)}
+		return nil, &PayloadError{What: what, Err: fmt.Errorf("the body is not JSON, and the hook accepts only JSON: declare it as a hook of workflow.HookRequest: %w", err)}
 	}
 	return body, nil
 }
@@ -254,12 +254,12 @@ func (r *HookResponse) check(hook string) error {
 		return &InvalidError{What: "answer of hook " + hook, Value: value, Reason: why}
 	}
 	if r.Status != 0 && (r.Status < 200 || r.Status > 599) {
-		return bad(fmt.Sprint(r.Status), "is no status from 200 to 599")
+		return bad(fmt.Sprint(r.Status), "is not a status from 200 to 599")
 	}
 	for name, value := range r.Header {
 		switch {
 		case !headerName(name) || !answerHeader(name):
-			return bad(fmt.Sprintf("%.100q", name), "is no header that a hook answers with: use Content-Type, Content-Language, Location, Retry-After, or one that begins with X-")
+			return bad(fmt.Sprintf("%.100q", name), "is not a header that a hook can answer with: use Content-Type, Content-Language, Location, Retry-After, or one that begins with X-")
 		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
 			return bad(fmt.Sprintf("%.100q", value), "has control characters, which header "+name+" cannot have")
 		}

@@ -169,7 +169,7 @@ func WithRunTimeout(d time.Duration) RunOption {
 func WithRetention(d time.Duration) RunOption {
 	return func(r *runOptions) {
 		if d <= 0 {
-			r.err = fmt.Errorf("WithRetention(%v): the duration must be positive: runs that need not be kept can be deleted", d)
+			r.err = fmt.Errorf("WithRetention(%v): the duration must be positive: delete the runs that need not be kept", d)
 		}
 		r.retention = d
 	}

@@ -30,7 +30,7 @@ type StatusError struct {
 func (e *StatusError) Error() string {
 	undone := ""
 	if len(e.Undone) > 0 {
-		undone = " and has undone what it did (" + strings.Join(e.Undone, "; ") + ")"
+		undone = " and has undone its steps (" + strings.Join(e.Undone, "; ") + ")"
 	}
 	return fmt.Sprintf("%s run %s: it is %s%s: %s", e.Verb, e.Run, e.Status, undone, e.Fix)
 }
@@ -82,7 +82,7 @@ func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, erro
 		return nil, err
 	}
 	if first.Payload, known = event.InputOf(old.log); !known {
-		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "it shares its input with other starts, and has none before a worker has claimed it"}
+		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "it shares its input with other starts, and has no input until a worker has claimed it"}
 	}
 	id := old.keyed(opts)
 	if id == "" {
@@ -209,9 +209,9 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		case asked.item != "" && old.log[0].Item == asked.item: // a concurrent request with the same key has made the run
 			return nil, h.c.Run(old.record.Run), nil
 		case old.last.Type != end:
-			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for one that was cancelled"}
+			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for a run that was cancelled"}
 		case chain.Closed(old.record.Run):
-			return nil, nil, fmt.Errorf("%s: run %s is a rerun of itself: delete it, it was imported so", verb, old.record.Run)
+			return nil, nil, fmt.Errorf("%s: run %s is recorded as a rerun of itself: delete it; it was imported in this state", verb, old.record.Run)
 		}
 		if first {
 			asked.item = retryItem(old.record.Run, o.sends)
@@ -553,7 +553,7 @@ type KeyConflictError struct {
 
 // Error returns a text that contains the runs and the fix.
 func (e *KeyConflictError) Error() string {
-	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which has made run %s: use another key", e.Verb, e.Run, e.New)
+	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which created run %s: use another key", e.Verb, e.Run, e.New)
 }
 
 // sameRerun returns a *KeyConflictError if a different request has made the existing run with the

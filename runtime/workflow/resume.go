@@ -31,7 +31,7 @@ func checkToken(token string) error {
 	case token == "" || len(token) > maxName:
 		return badToken(token, fmt.Sprintf("has %d bytes, want 1 to %d", len(token), maxName))
 	case strings.HasPrefix(token, event.PrefixRun+"_"):
-		return badToken(token, "begins like a run id, as tokens do that the runtime makes")
+		return badToken(token, "begins like a run id, which is reserved for tokens that the runtime makes")
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func runOf(token string) (run RunID, made bool, err error) {
 	id, secret, _ := strings.Cut(token, tokenMark)
 	run, err = event.ParseRunID(id)
 	if err != nil || len(secret) != secretSize {
-		return "", true, badToken(id, "begins like a token that the runtime has made, and is none")
+		return "", true, badToken(id, "begins like a token that the runtime has made, but is not one")
 	}
 	return run, true, nil
 }
@@ -168,7 +168,7 @@ func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID
 	e.Token = h.token
 	switch {
 	case e.Failure != nil && h.state.Step == nil:
-		return &InvalidError{What: "hook", Value: h.state.Name, Reason: "was opened by the code of a workflow, and takes payloads only: only what a step has opened can fail"}
+		return &InvalidError{What: "hook", Value: h.state.Name, Reason: "was opened by the code of a workflow, and takes payloads only: only a hook that a step has opened can fail"}
 	case e.Failure == nil:
 		if err := shape.Check(h.state.Shape, e.Payload); err != nil {
 			return &PayloadError{What: "payload of hook " + h.state.Name, Err: err}
@@ -273,7 +273,7 @@ func (c *Client) FailHook(ctx context.Context, token string, err error, opts ...
 
 func (c *Client) failHook(ctx context.Context, name, token string, why error, opts []SendOption) error {
 	if why == nil {
-		return &InvalidError{What: "error", Value: "<nil>", Reason: "lets nothing fail"}
+		return &InvalidError{What: "error", Value: "<nil>", Reason: "must not be empty"}
 	}
 	e := &event.Event{Type: event.HookReceived, Failure: failure.Encode(why, event.CodeError)}
 	var hint effects.RetryHint
@@ -314,7 +314,7 @@ func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *even
 	case errors.Is(err, ErrRunNotFound):
 		return fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
 	case err != nil:
-		return fmt.Errorf("look which outcome was accepted: %w", err)
+		return fmt.Errorf("find the outcome that was accepted: %w", err)
 	case first == nil || first.Type == event.HookMissed:
 		return fmt.Errorf("attempt %d of a step of run %s is over: %w", h.state.Step.Attempt, run, ErrHookDisposed)
 	case sameOutcome(first.Key, e.Key):

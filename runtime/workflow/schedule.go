@@ -106,15 +106,15 @@ func (d *definition) scheduled(c *Client, name string, s schedule.Spec, in any, 
 	problem := ""
 	switch {
 	case d.singleton != nil:
-		problem = "the workflow is a singleton, and the runs of a schedule have a workflow id of that: Overlap decides what a tick does that finds an active run"
+		problem = "the workflow is a singleton, but the runs of a schedule have the workflow id of the schedule: use Overlap for ticks that find an active run"
 	case d.collect != nil:
-		problem = "starts of the workflow share a run: let the schedule start one that starts it from a step"
+		problem = "starts of the workflow share a run: schedule a workflow that starts this one from a step"
 	case o.err != nil:
 		problem = o.err.Error()
 	case o.workflowID != "" || o.policy != IDPolicy{}:
-		problem = "WithID: the runs have a workflow id of the schedule: leave it out"
+		problem = "WithID: the runs have the workflow id of the schedule: remove the option"
 	case o.delay != 0 || !o.at.IsZero():
-		problem = "WithDelay and WithStartAt: the schedule decides when the runs begin: leave them out"
+		problem = "WithDelay and WithStartAt: the schedule decides when the runs begin: remove the options"
 	}
 	if problem != "" {
 		return nil, &schedule.Error{Name: name, Problem: problem}

@@ -145,7 +145,7 @@ func (r *scheduling) turn() error {
 	for !r.full() {
 		o, e, err := scheduleOrders.tryReceive(r.ctx)
 		if err != nil {
-			Logger(r.ctx).Error("schedule cannot read what it is asked for", "schedule", r.state.Name, "error", err)
+			Logger(r.ctx).Error("schedule cannot read an order", "schedule", r.state.Name, "error", err)
 			continue
 		}
 		if e == nil {
@@ -188,7 +188,7 @@ func (r *scheduling) wait() error {
 		r.answered(won)
 	case *ReceiveCase[scheduleOrder]:
 		if err != nil {
-			Logger(r.ctx).Error("schedule cannot read what it is asked for", "schedule", r.state.Name, "error", err)
+			Logger(r.ctx).Error("schedule cannot read an order", "schedule", r.state.Name, "error", err)
 			return nil
 		}
 		o := won.Value()
@@ -236,7 +236,7 @@ func (r *scheduling) took(p *tickPlan) {
 	case p.Problem != "":
 		Logger(r.ctx).Warn("schedule has no tick on this machine: checked again in an hour", "schedule", r.state.Name, "problem", p.Problem)
 	case p.Next.IsZero():
-		Logger(r.ctx).Warn("schedule never fires again", "schedule", r.state.Name, "when", r.state.Does.When)
+		Logger(r.ctx).Warn("schedule has no further ticks", "schedule", r.state.Name, "when", r.state.Does.When)
 	}
 	if p.Late > 0 {
 		Logger(r.ctx).Warn("schedule has lost ticks: they are older than its catch-up", "schedule", r.state.Name, "ticks", p.Late)
@@ -324,7 +324,7 @@ func (o *scheduleOrder) check(name string) error {
 	}
 	if b := o.Backfill; b != nil {
 		if !b.From.Before(b.To) {
-			return &schedule.Error{Name: name, Problem: "a backfill without ticks"}
+			return &schedule.Error{Name: name, Problem: "a backfill has no ticks"}
 		}
 		return (schedule.Spec{Overlap: b.Overlap}).CheckOptions(name)
 	}
@@ -343,7 +343,7 @@ func (d *declaration) does() *scheduled {
 // of another release that continues the schedule would drop unknown fields of the state.
 func (r *scheduling) obey(o *scheduleOrder, asked *event.Event) error {
 	if bad := o.check(r.state.Name); bad != nil {
-		Logger(r.ctx).Error("schedule refuses what it is asked for", "schedule", r.state.Name, "error", bad)
+		Logger(r.ctx).Error("schedule refuses an order", "schedule", r.state.Name, "error", bad)
 		return nil
 	}
 	at := o.At

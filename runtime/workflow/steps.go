@@ -304,7 +304,7 @@ func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 			return &replay.Ending{Type: event.RunFailed, Failure: op.Failure}
 		case won == 2:
 			return &replay.Ending{Type: event.RunFailed, Failure: &event.Failure{
-				Code: event.CodeNotStarted, Message: fmt.Sprintf("it did not get its permits within %v", spec.StartWithin),
+				Code: event.CodeNotStarted, Message: fmt.Sprintf("it did not receive its permits within %v", spec.StartWithin),
 			}}
 		case message.Item == grant(op.Next): // ignore messages of other senders
 			return nil

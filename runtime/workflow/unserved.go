@@ -35,7 +35,7 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 		return err
 	}
 	route := l.Record.Route
-	return fmt.Errorf("%w: %w: %s: none serves workflow %q on queue %q: start one that registers it and has the queue in worker.Config.Queues",
+	return fmt.Errorf("%w: %w: %s: no worker serves workflow %q on queue %q: start one that registers it and has the queue in worker.Config.Queues",
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }
 

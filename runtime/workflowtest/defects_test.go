@@ -231,7 +231,7 @@ var defects = map[string]defect{
 		},
 	},
 	"changed order of steps": { // the code has no version marker for the change
-		says: []string{"Replay", "does not fit this code", "defects.work", "(- recorded, + asked for)", "_test.go:", "Put the old order of operations back"},
+		says: []string{"Replay", "does not fit this code", "defects.work", "(- recorded, + asked for)", "_test.go:", "Restore the old order of operations"},
 		found: func(t testing.TB, mended bool) {
 			old := func(ctx workflow.Context, _ string) (string, error) { return steps(ctx, "a", "b") }
 			replayed(t, old, func(ctx workflow.Context, _ string) (string, error) {
@@ -373,7 +373,7 @@ var defects = map[string]defect{
 		},
 	},
 	"two branches that wait for each other": {
-		says: []string{"can never go on", "branch flow/go#1 waits for branch flow/go#2", "branch flow/go#2 waits for branch flow/go#1"},
+		says: []string{"can never continue", "branch flow/go#1 waits for branch flow/go#2", "branch flow/go#2 waits for branch flow/go#1"},
 		found: func(t testing.TB, mended bool) {
 			d := flow("defects.flow")
 			env := workflowtest.New(t)
@@ -394,7 +394,7 @@ var defects = map[string]defect{
 		},
 	},
 	"branches that wait for each other in one of two orders": {
-		says: []string{"does not work with every order", "can never go on", "branch flow/go#3 waits for branch flow/go#3"},
+		says: []string{"does not work with every order", "can never continue", "branch flow/go#3 waits for branch flow/go#3"},
 		found: func(t testing.TB, mended bool) {
 			d := flow("defects.flow")
 			workflowtest.Interleave(t, d, "in", func(env *workflowtest.Env) {

@@ -94,7 +94,7 @@ func TestTEST2_FailuresOfStandInsSayWhatToDo(t *testing.T) {
 		"a step that nobody knows": {func(t testing.TB) {
 			_, run := start(t, callWork, func(*workflowtest.Env) {})
 			_, _ = run.Result(context.Background())
-		}, "calls step defects.work, which this worker does not know"},
+		}, "calls step defects.work, which is not registered on this worker"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

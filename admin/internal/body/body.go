@@ -120,7 +120,7 @@ func check(body []byte, fields []string, anyValue bool) error {
 			return nil
 		}
 		if err != nil {
-			return bad("is no JSON: "+err.Error(), "send one JSON object")
+			return bad("is not JSON: "+err.Error(), "send one JSON object")
 		}
 		if len(open) == 0 && (!first || !anyValue && token != json.Delim('{')) {
 			return bad("is more than one JSON object, or none", "send one JSON object")

@@ -100,7 +100,7 @@ func TestOPS1_AnImportMakesTheRunsThere(t *testing.T) {
 	into := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "new.db"), runs: s.runs}
 	for _, want := range []string{"2 runs imported, 0 already present, 2 refused.", "0 runs imported, 2 already present, 2 refused."} {
 		g := flowctl(t, "import", file, "--into", into.url)
-		if g.code != 5 || !strings.Contains(g.stdout, want) || strings.Count(g.stderr, "it has not ended: end it in the store that has it") != 2 {
+		if g.code != 5 || !strings.Contains(g.stdout, want) || strings.Count(g.stderr, "it has not ended: end it in its store") != 2 {
 			t.Fatalf("import: exit code %d\n%s%s, want %q", g.code, g.stdout, g.stderr, want)
 		}
 	}

@@ -90,7 +90,7 @@ func TestOPS1_HooksAreListedAndResumed(t *testing.T) {
 	s.wants(0, []string{`"run"`, run}, nil, "hooks", "resume", "front/door", "-i", "3", "--key", "k", "--json")
 	s.wants(0, nil, nil, "hooks", "resume", "front/door", "-i", "4", "--key", "k")
 	s.wants(2, nil, []string{"want int"}, "hooks", "resume", "front/door", "-i", `"three"`)
-	s.wants(2, nil, []string{"no JSON"}, "hooks", "resume", "front/door", "-i", "{")
+	s.wants(2, nil, []string{"not JSON"}, "hooks", "resume", "front/door", "-i", "{")
 	s.wants(2, nil, []string{"leave out workflow"}, "hooks", run, "--limit", "3")
 	s.wants(3, nil, []string{"hook not found"}, "hooks", "resume", "back/door", "-i", "1")
 	s.wants(3, nil, nil, "hooks", "id:nobody")

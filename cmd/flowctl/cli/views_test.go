@@ -41,7 +41,7 @@ func TestOPS2_FlowctlListsSavesAndDeletesSharedViews(t *testing.T) {
 		s.wants(0, []string{"save-view", "view:failures", "all want it"}, nil, "journal", "-o", "wide")
 		s.wants(0, []string{"No violations"}, nil, "fsck")
 		s.wants(0, []string{`"verb": "delete"`}, nil, "views", "delete", hostile, "--json")
-		s.wants(3, nil, []string{"there is no view of that name"}, "views", "delete", hostile)
+		s.wants(3, nil, []string{"no view has this name"}, "views", "delete", hostile)
 		s.wants(0, nil, nil, "views", "delete", "failures")
 		s.wants(2, nil, []string{"asleep"}, "views", "save", "a", "status:asleep")
 		s.wants(2, nil, []string{"is empty", "give a name"}, "views", "save", "", "status:failed")

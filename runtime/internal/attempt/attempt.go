@@ -90,7 +90,7 @@ type PendingError struct{ Token string }
 
 // Error returns a text for callers that do not handle the error.
 func (e *PendingError) Error() string {
-	return "the outcome is left to whoever has the token of the hook that this attempt has opened"
+	return "the holder of the token of the hook that this attempt has opened reports the outcome"
 }
 
 type key struct{}

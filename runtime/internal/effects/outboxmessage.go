@@ -96,7 +96,7 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	}
 	spec := f.Events[0].Spec
 	if spec == nil {
-		return store.Create{}, fmt.Errorf("start of run %s: its log does not say what it is: %w", o.To, event.ErrCorrupt)
+		return store.Create{}, fmt.Errorf("start of run %s: its log does not describe it: %w", o.To, event.ErrCorrupt)
 	}
 	c := store.Create{
 		Run: o.To, WorkflowID: spec.WorkflowID, Active: p.Start.Active, Finished: p.Start.Finished,

@@ -307,7 +307,7 @@ func (w *World) OneOutage(causes int, tries int64) {
 	if n := len(w.Lines("store works again")); n != 1 {
 		w.T.Errorf("the store works again %d times", n)
 	}
-	begun := w.Lines("store fails: trying again")
+	begun := w.Lines("store fails: retrying")
 	if most := causes * bits.Len64(uint64(tries)); len(begun) < 1 || len(begun) > most {
 		w.T.Errorf("%d lines say that the store fails, want at most %d for %d tries and %d causes:\n%s", len(begun), most, tries, causes, strings.Join(begun, ""))
 	}

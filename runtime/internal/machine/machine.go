@@ -110,5 +110,5 @@ func (e *RemovedError) Error() string {
 	}
 	return fmt.Sprintf("run %s does not fit this code: %s %s, which machine %s does not have: it was removed or renamed while this run was under way. "+
 		"If it has another name now, keep the stored one: write name=%s on its //flow:step. If it was removed, put it back until no such run is left; "+
-		"the run is blocked until a worker with fitting code comes, and then goes on by itself", e.Run, from, e.Step, e.Machine, e.Step)
+		"the run is blocked until a worker with matching code starts, and then continues by itself", e.Run, from, e.Step, e.Machine, e.Step)
 }

@@ -133,7 +133,7 @@ func (l *Log) fail(what string, err error, partitions []int) {
 	}
 	l.causes[cause]++
 	if n := l.causes[cause]; n&(n-1) == 0 { // log at powers of two
-		l.logger.Error("store fails: trying again", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
+		l.logger.Error("store fails: retrying", "what", what, "error", err, "tries", n, "for", now.Sub(l.began).Round(time.Millisecond))
 	}
 }
 
@@ -285,7 +285,7 @@ func (s *watched) Commit(ctx context.Context, commits []store.Commit) ([]store.C
 
 func (s *watched) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
 	err := s.Store.Release(ctx, run, fence)
-	s.log.Note(ctx, "give back a run", err, s.partition(run))
+	s.log.Note(ctx, "release a run", err, s.partition(run))
 	return err
 }
 
@@ -338,6 +338,6 @@ func LogDamage(logger *slog.Logger, t store.DamageTeller, who slog.Attr) {
 		return
 	}
 	for _, d := range t.Damage() {
-		logger.Error("something in the store is damaged: it is set aside until it is repaired", who, "run", d.Run, "error", d.Err) //nolint:sloglint // who is of either kind
+		logger.Error("data in the store is damaged: it is set aside until it is repaired", who, "run", d.Run, "error", d.Err) //nolint:sloglint // who is of either kind
 	}
 }

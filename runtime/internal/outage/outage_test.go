@@ -63,10 +63,10 @@ func TestLog_TellsOfAnOutageAtPowersOfTwoAndWhenItIsOver(t *testing.T) {
 		l.Note(ctx, "claim", nil, 0)
 	})
 	want(t, got,
-		`level=ERROR msg="store fails: trying again" error="claim: dial tcp: connection refused" tries=1 for=0s`,
-		`level=ERROR msg="store fails: trying again" error=EOF tries=2 for=0s`,
-		`level=ERROR msg="store fails: trying again" error=EOF tries=4 for=1s`,
-		`level=ERROR msg="store fails: trying again" error=EOF tries=8 for=3s`,
+		`level=ERROR msg="store fails: retrying" error="claim: dial tcp: connection refused" tries=1 for=0s`,
+		`level=ERROR msg="store fails: retrying" error=EOF tries=2 for=0s`,
+		`level=ERROR msg="store fails: retrying" error=EOF tries=4 for=1s`,
+		`level=ERROR msg="store fails: retrying" error=EOF tries=8 for=3s`,
 		`level=WARN msg="store works again" failed=5s tries=10`)
 }
 
@@ -106,10 +106,10 @@ func TestLog_AnOutageIsNotOverWhileSomethingFails(t *testing.T) {
 		l.Note(ctx, "heartbeat", nil, 7)
 	})
 	want(t, got,
-		`level=ERROR msg="store fails: trying again" error="dial tcp: connection refused" tries=1 for=0s`,
+		`level=ERROR msg="store fails: retrying" error="dial tcp: connection refused" tries=1 for=0s`,
 		`level=WARN msg="store works again" failed=1m40s tries=1`,
-		`level=ERROR msg="store fails: trying again" error="dial tcp: connection refused" tries=1 for=0s`,
-		`level=ERROR msg="store fails: trying again" error="dial tcp: connection refused" tries=2 for=500ms`,
+		`level=ERROR msg="store fails: retrying" error="dial tcp: connection refused" tries=1 for=0s`,
+		`level=ERROR msg="store fails: retrying" error="dial tcp: connection refused" tries=2 for=500ms`,
 		`level=WARN msg="store works again" failed=500ms tries=2`)
 }
 
@@ -141,5 +141,5 @@ func TestLog_TellsOnceOfAStoreThatNeitherAnswersNorFails(t *testing.T) {
 		`level=WARN msg="store does not answer: waiting" for=10s`,
 		`level=WARN msg="store answers again" silent=1m1s`,
 		`level=WARN msg="store does not answer: waiting" for=10s`,
-		`level=ERROR msg="store fails: trying again" error=EOF tries=1 for=0s`)
+		`level=ERROR msg="store fails: retrying" error=EOF tries=1 for=0s`)
 }

@@ -125,7 +125,7 @@ func Merge(uses []Use) ([]event.Use, uint16, error) {
 		case fleet == nil:
 			fleet = &uses[i]
 		case u.Slot != fleet.Slot:
-			return nil, 0, &Error{fmt.Sprintf("a run cannot use %s and %s: limits that are spread by their keys are kept apart, declare them without Spread", name(*fleet), name(u))}
+			return nil, 0, &Error{fmt.Sprintf("a run cannot use %s and %s: limits that are spread by their keys are in different partitions: declare them without Spread", name(*fleet), name(u))}
 		}
 	}
 	if fleet == nil {

@@ -147,7 +147,7 @@ func (r *Run) answer(h *Handler, e *event.Event) {
 	}).opened = h.opened
 }
 
-const waitsForAnswers = "the answers to what was asked"
+const waitsForAnswers = "the answers to the questions"
 
 // CloseAsks makes later asks wait for a call of [Branch.Handle], or for the run as which this run
 // continues. It blocks until all accepted asks are answered.

@@ -70,16 +70,16 @@ func (b *Branch) refuse() {
 	}
 	switch {
 	case r.current == nil && r.pure != "":
-		panic(&MisuseError{"workflow: a durable operation was called inside of " + r.pure + ": it computes a verdict and may not wait"})
+		panic(&MisuseError{"workflow: a durable operation was called inside of " + r.pure + ": it computes a verdict and must not wait"})
 	case r.current == nil && r.dying:
-		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was put aside"})
+		panic(&MisuseError{"workflow: a durable operation was called after its run had ended or was set aside"})
 	case r.current == nil:
-		panic(&MisuseError{"workflow: a durable operation was called from outside of the workflow's code, perhaps by that of another run"})
+		panic(&MisuseError{"workflow: a durable operation was called from outside of the workflow's code, perhaps from the code of another run"})
 	case r.dying || r.err != nil || r.current.failed != nil:
 		r.current.co.exit()
 	case r.pure != "":
 		panic(&MisuseError{fmt.Sprintf("workflow: a durable operation was called inside of %s: "+
-			"its function computes a value and may not wait", r.pure)})
+			"its function computes a value and must not wait", r.pure)})
 	default:
 		panic(&MisuseError{fmt.Sprintf("workflow: branch %s uses the context of branch %s: "+
 			"use the context that workflow.Go passes to the function", r.current.path, b.path)})

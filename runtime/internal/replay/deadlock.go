@@ -63,7 +63,7 @@ const maxWaits, toldWaits = 100, 10
 // Error lists the wait of each branch with its position.
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
-	b.WriteString("the run can never go on: each of its branches waits for another one")
+	b.WriteString("the run can never continue: each of its branches waits for another one")
 	for i, w := range e.Waits[:min(len(e.Waits), toldWaits)] {
 		sep := "; "
 		if i == 0 {
@@ -276,7 +276,7 @@ func (w *awaits) describe(what string, branches []string) string {
 	case w.selects && len(w.cases) == 0:
 		return "the end of a detached context that nothing ends"
 	case w.promise != nil || w.selects:
-		return what + ", which no branch of this run makes"
+		return what + ", which no branch of this run publishes"
 	}
 	return what
 }

@@ -55,29 +55,29 @@ func (e *MismatchError) Error() string {
 	}
 	if e.Renamed != nil {
 		fmt.Fprintf(&b, "\nA name was changed while this run was under way: %s. %s; "+
-			"the run is blocked until a worker with fitting code comes, and then goes on by itself.", e.Renamed, e.Renamed.Fix(e.directive()))
+			"the run is blocked until a worker with matching code starts, and then continues by itself.", e.Renamed, e.Renamed.Fix(e.directive()))
 		return b.String()
 	}
-	b.WriteString("\n" + e.why() + "; the run is blocked until a worker with fitting code comes, and then goes on by itself.")
+	b.WriteString("\n" + e.why() + "; the run is blocked until a worker with matching code starts, and then continues by itself.")
 	return b.String()
 }
 
 // why describes the possible causes, the most likely first, and the fix.
 func (e *MismatchError) why() string {
 	const (
-		changed = "Put the old order of operations back, for such runs only by asking workflow.Version, or start a new workflow name for the new code"
-		unsound = "time.Now, the order of a map, a global variable, the environment, a goroutine or a channel: take workflow.Now, Rand or Record, sort the keys, and put what else it asks into a step"
+		changed = "Restore the old order of operations, for such runs only with workflow.Version, or use a new workflow name for the new code"
+		unsound = "time.Now, the order of a map, a global variable, the environment, a goroutine or a channel: take workflow.Now, Rand or Record, sort the keys, and put any other such input into a step"
 	)
 	switch {
 	case e.Build == "" || e.Here == "":
-		return "Either the workflow's code was changed while this run was under way, or it decides by something that a replay does not repeat, such as " +
+		return "Either the workflow's code was changed while this run was under way, or it depends on something that a replay does not repeat, such as " +
 			unsound + ". If it was changed: " + changed
 	case e.Build == e.Here:
-		return "The same program has recorded this, so the workflow's code was not changed: it decides by something that a replay does not repeat, such as " + unsound +
+		return "The same program has recorded this, so the workflow's code was not changed: it depends on something that a replay does not repeat, such as " + unsound +
 			". If its code depends on a setting that was changed: " + changed
 	}
 	return "Another program has recorded this: most likely the workflow's code was changed while this run was under way. " + changed +
-		". If it was not changed, it decides by something that a replay does not repeat, such as " + unsound
+		". If it was not changed, it depends on something that a replay does not repeat, such as " + unsound
 }
 
 // directive returns the directive of the requested operation's function.

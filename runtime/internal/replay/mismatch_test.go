@@ -32,7 +32,7 @@ func recorded(t *testing.T) *host {
 	return h
 }
 
-const theFix = "Put the old order of operations back, for such runs only by asking workflow.Version, or start a new workflow name for the new code; the run is blocked until a worker with fitting code comes"
+const theFix = "Restore the old order of operations, for such runs only with workflow.Version, or use a new workflow name for the new code; the run is blocked until a worker with matching code starts"
 
 func TestMismatch_NamesRecordedAskedPositionSeqAndFix(t *testing.T) {
 	h := recorded(t)

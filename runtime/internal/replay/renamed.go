@@ -100,7 +100,7 @@ func (r *Renaming) String() string {
 	if r.Path != "" {
 		where = " in " + r.Path
 	}
-	return fmt.Sprintf("it was stored with %s%s, which today's code does not know, and without %s, which it asks for",
+	return fmt.Sprintf("it was stored with %s%s, which the current code does not have, and without %s, which it requires",
 		quoted(r.Unknown), where, quoted(r.Missing))
 }
 
@@ -137,7 +137,7 @@ type RenamedError struct {
 // Error names the value, the renamed names and how to fix the error.
 func (e *RenamedError) Error() string {
 	return fmt.Sprintf("run %s does not fit this code: the %s lost a name: %s. %s; "+
-		"the run is blocked until a worker with fitting code comes, and then goes on by itself",
+		"the run is blocked until a worker with matching code starts, and then continues by itself",
 		e.Run, e.What, &e.Renaming, e.Fix(e.Directive))
 }
 

@@ -132,7 +132,7 @@ func (r *Run) Blocked() []string {
 	var all []string
 	for n := r.branches.first; n != nil; n = n.next {
 		b := n.item
-		what := "nothing: it can go on"
+		what := "nothing: it can continue"
 		if b.waitsFor != "" {
 			what = b.waitsFor + b.waitsForKey
 			if at := r.where(b); at != "" {

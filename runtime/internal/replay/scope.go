@@ -233,8 +233,8 @@ func (b *Branch) heed(s *Scope) {
 			return
 		}
 	} else {
-		asked.Failure.Message = fmt.Sprintf("branch %s has begun %d operations since its context ended (%v), and waited for nothing: "+
-			"return once an operation returns the error of the context, or use workflow.Detached for what must be done all the same", b.path, b.ignored, s.Err())
+		asked.Failure.Message = fmt.Sprintf("branch %s has begun %d operations since its context ended (%v) without waiting: "+
+			"return once an operation returns the error of the context, or use workflow.Detached for work that must be done nevertheless", b.path, b.ignored, s.Err())
 	}
 	rec := r.command(&asked, nil)
 	b.Fail(rec.Failure)

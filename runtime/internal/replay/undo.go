@@ -33,7 +33,7 @@ type windingUp struct {
 func (b *Branch) Compensate(code func(b *Branch, s *Scope) *event.Failure) *Undo {
 	b.enter()
 	if b.run.windup.undo != nil {
-		panic(&MisuseError{"workflow: Compensate was called by what undoes (" + b.run.windup.undo.key + "): that is not undone itself"})
+		panic(&MisuseError{"workflow: Compensate was called by a compensation (" + b.run.windup.undo.key + "): compensations are not compensated"})
 	}
 	u := &Undo{run: b.run, key: b.Key("undo"), code: code}
 	b.run.undos.push(&u.place, u)
@@ -50,9 +50,9 @@ func (u *Undo) Withdraw() {
 	case r.dying || r.err != nil:
 		return
 	case r.current == nil:
-		panic(&MisuseError{"workflow: the function that withdraws a compensation was called from outside of the workflow's code"})
+		panic(&MisuseError{"workflow: the function that removes a compensation was called from outside of the workflow's code"})
 	case r.pure != "":
-		panic(&MisuseError{"workflow: a compensation was withdrawn inside of " + r.pure})
+		panic(&MisuseError{"workflow: a compensation was removed inside of " + r.pure})
 	}
 	u.place.remove()
 }

@@ -19,7 +19,7 @@ type VersionError struct {
 // Error names the change, the versions and how to fix the error.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("run %s does not fit this code: it follows version %d of change %q, and the code knows versions %d to %d: "+
-		"let this worker's code have that version, too, or let the run end on a worker that has it; it goes on there by itself",
+		"support that version in this worker's code, or let the run end on a worker that supports it; it continues there by itself",
 		e.Run, e.Recorded, e.Change, e.Min, e.Max)
 }
 

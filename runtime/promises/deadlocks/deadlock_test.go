@@ -81,7 +81,7 @@ func TestFLOW17_ARunThatCanNeverGoOnFailsAtOnceAndNamesWhoWaitsForWhom(t *testin
 				dead := found(t, flowtest.Failure(w, run))
 				r.Stop()
 				want := &workflow.DeadlockError{}
-				text := "the run can never go on: each of its branches waits for another one"
+				text := "the run can never continue: each of its branches waits for another one"
 				for i, wait := range s.waits {
 					wait.Position = place(t, wait.Position)
 					want.Waits = append(want.Waits, wait)
@@ -101,7 +101,7 @@ func TestFLOW17_ARunThatCanNeverGoOnFailsAtOnceAndNamesWhoWaitsForWhom(t *testin
 				for _, line := range w.Lines("run failed") {
 					if strings.Contains(line, string(run.ID())) {
 						lines++
-						if !flowtest.ContainsAll(line, "code=deadlock", "can never go on", s.waits[0].Branch) {
+						if !flowtest.ContainsAll(line, "code=deadlock", "can never continue", s.waits[0].Branch) {
 							t.Errorf("the log says %s", line)
 						}
 					}
@@ -312,7 +312,7 @@ func TestFLOW17_ACompensationThatCanNeverGoOnIsNotUndoneAndTheOthersRun(t *testi
 		}))...)
 		run := flowtest.Start(w, flow, 0)
 		err := flowtest.Failure(w, run)
-		if err.Code != "error" || err.Reason != "no seat" || len(err.Undone) != 1 || len(err.NotUndone) != 1 || !strings.Contains(err.NotUndone[0], "can never go on: ") {
+		if err.Code != "error" || err.Reason != "no seat" || len(err.Undone) != 1 || len(err.NotUndone) != 1 || !strings.Contains(err.NotUndone[0], "can never continue: ") {
 			t.Errorf("got %v (%s), undone %q, not undone %q", err, err.Code, err.Undone, err.NotUndone)
 		}
 		if diff := cmp.Diff([]string{"undo"}, asked(w.Log(run))); diff != "" {

@@ -93,7 +93,7 @@ var shapes = map[string]shape{
 			return foreign.Get(ctx) // wait nobody
 		},
 		waits: []workflow.BranchWait{
-			{Branch: "ring", For: "branch holder/go#1, which no branch of this run makes", Position: "wait nobody", Knot: true},
+			{Branch: "ring", For: "branch holder/go#1, which no branch of this run publishes", Position: "wait nobody", Knot: true},
 		},
 		// The future is created after another branch has begun to wait for it.
 		alive: func(ctx workflow.Context, _ int) (string, error) {

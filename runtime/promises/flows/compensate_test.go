@@ -201,7 +201,7 @@ func TestFLOW11_PanicsOfBranchesAndOfUndosKeepNobodyFromBeingUndone(t *testing.T
 		t.Errorf("undone (-want +got):\n%s", diff)
 	}
 	if err.Code != event.CodePanic || !flowtest.ContainsAll(err.Reason, "of a branch") || len(err.NotUndone) != 3 ||
-		!flowtest.ContainsAll(err.NotUndone[0], "Compensate was called by what undoes") ||
+		!flowtest.ContainsAll(err.NotUndone[0], "Compensate was called by a compensation") ||
 		!flowtest.ContainsAll(err.NotUndone[1], "second") || !flowtest.ContainsAll(err.NotUndone[2], "first") {
 		t.Errorf("got %v", err)
 	}

@@ -128,7 +128,7 @@ func TestFLOW1_ADurableCallFromTheWrongPlaceFailsTheRunWithTheFix(t *testing.T) 
 		return 0, err
 	}))
 	for where, want := range map[string][]string{
-		"record": {"inside of workflow.Record", "may not wait"},
+		"record": {"inside of workflow.Record", "must not wait"},
 		"branch": {"wrong/go#1", "uses the context of branch wrong", "workflow.Go passes"},
 	} {
 		if err := flowtest.Failure(w, flowtest.Start(w, wrong, where)); err.Code != event.CodePanic || !flowtest.ContainsAll(err.Reason, want...) {

@@ -32,7 +32,7 @@ func TestPOOL4_WhatCanNeverBeginIsShownWithOneWarning(t *testing.T) {
 		},
 		"a queue that nobody serves": {
 			func(w *flowtest.World) *workflow.Run[int] { return flowtest.Start(w, forgotten, 1) },
-			"a run waits for a worker, and none serves it",
+			"a run waits for a worker, but no worker serves it",
 			func(info *workflow.RunInfo) bool { return info.Unserved && len(info.Waits) == 0 },
 		},
 	} {

@@ -133,7 +133,7 @@ func TestPOOL7_ASingletonHasNoOtherID(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	for name, opt := range map[string]workflow.RunOption{"WithID": workflow.WithID("x"), "WithIDPolicy": workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.FailActive})} {
 		_, err := skips.Start(w.Ctx, w.Client, 1, opt)
-		if invalid, ok := errors.AsType[*workflow.InvalidError](err); !ok || !flowtest.ContainsAll(invalid.Error(), "leave out") {
+		if invalid, ok := errors.AsType[*workflow.InvalidError](err); !ok || !flowtest.ContainsAll(invalid.Error(), "remove") {
 			t.Errorf("%s: got %v, want an *InvalidError with the fix", name, err)
 		}
 	}

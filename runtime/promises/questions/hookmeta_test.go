@@ -137,7 +137,7 @@ func TestFLOW18_WhatCannotBeKeptIsRefusedWithATypedErrorBeforeAnythingIsOpened(t
 		"label of hook paid":                    {Labels: map[string]string{"\xff": "v"}},
 		"label k of hook paid":                  {Labels: map[string]string{"k": "\xff"}},
 		"label k of hook paid is too long":      {Labels: map[string]string{"k": long}},
-		"form of hook paid is no JSON":          {Form: json.RawMessage(`{"type":`)},
+		"form of hook paid is not JSON":         {Form: json.RawMessage(`{"type":`)},
 		"form of hook paid is not UTF-8":        {Form: json.RawMessage("\"\xff\"")},
 		"form of hook paid has half a pair":     {Form: json.RawMessage(`"\ud800"`)},
 		"all metadata of hook paid is too long": {Form: json.RawMessage(`"` + strings.Repeat("x", engine.MaxHookMeta-5) + `"`)},

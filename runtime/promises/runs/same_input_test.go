@@ -138,7 +138,7 @@ func TestRUN2_StartsThatShareARunHaveNoInputToCompare(t *testing.T) {
 			t.Errorf("got created %v, same input %v, want %v and false", run.Created(), run.SameInput(), want)
 		}
 	}
-	if _, err := shared.Start(w.Ctx, w.Client, "x", workflow.WithSameInput()); err == nil || !flowtest.ContainsAll(err.Error(), "WithSameInput", "leave it out") {
+	if _, err := shared.Start(w.Ctx, w.Client, "x", workflow.WithSameInput()); err == nil || !flowtest.ContainsAll(err.Error(), "WithSameInput", "remove the option") {
 		t.Errorf("got %v, want a refusal of the option", err)
 	}
 }

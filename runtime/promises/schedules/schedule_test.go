@@ -233,19 +233,19 @@ func TestPOOL6_ABadScheduleIsRefusedWithTheFix(t *testing.T) {
 	setNightly(w, schedule.Spec{When: "every 1h"})
 	long := make([]byte, 201)
 	for name, err := range map[string]error{
-		`no year has such a day`:                   Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "0 0 31 2 *"}, ""),
-		`4 fields: want 5`:                         s.Update(w.Ctx, "nightly", schedule.Spec{When: "0 0 1 *"}),
-		`overlap "queued" is not known`:            s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", Overlap: "queued"}),
-		`a catch-up of 1s is not possible`:         s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", CatchUp: time.Second}),
-		`a jitter of -1s is not possible`:          s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", Jitter: -time.Second}),
-		`has 0 bytes`:                              Nightly.Schedule(w.Ctx, w.Client, "", schedule.Spec{When: "every 1h"}, ""),
-		`the name ends in /run`:                    Nightly.Schedule(w.Ctx, w.Client, "nightly/run", schedule.Spec{When: "every 1h"}, ""),
-		`has 201 bytes`:                            Nightly.Schedule(w.Ctx, w.Client, string(long), schedule.Spec{When: "every 1h"}, ""),
-		`WithID: the runs have a workflow id`:      Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "every 1h"}, "", workflow.WithID("x")),
-		`the schedule decides when the runs begin`: Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "every 1h"}, "", workflow.WithDelay(1)),
-		`has no ticks: To is the first`:            s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Unix(2, 0), To: time.Unix(1, 0)}),
-		`is about the future, which needs none`:    s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Now().Add(time.Hour), To: time.Now().Add(2 * time.Hour)}),
-		`overlap "q" is not known: want one of ["`: s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Unix(1, 0), To: time.Unix(2, 0), Overlap: "q"}),
+		`no year has such a day`:                         Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "0 0 31 2 *"}, ""),
+		`4 fields: want 5`:                               s.Update(w.Ctx, "nightly", schedule.Spec{When: "0 0 1 *"}),
+		`overlap "queued" is not known`:                  s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", Overlap: "queued"}),
+		`a catch-up of 1s is not possible`:               s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", CatchUp: time.Second}),
+		`a jitter of -1s is not possible`:                s.Update(w.Ctx, "nightly", schedule.Spec{When: "every 1h", Jitter: -time.Second}),
+		`has 0 bytes`:                                    Nightly.Schedule(w.Ctx, w.Client, "", schedule.Spec{When: "every 1h"}, ""),
+		`the name ends in /run`:                          Nightly.Schedule(w.Ctx, w.Client, "nightly/run", schedule.Spec{When: "every 1h"}, ""),
+		`has 201 bytes`:                                  Nightly.Schedule(w.Ctx, w.Client, string(long), schedule.Spec{When: "every 1h"}, ""),
+		`WithID: the runs have the workflow id`:          Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "every 1h"}, "", workflow.WithID("x")),
+		`the schedule decides when the runs begin`:       Nightly.Schedule(w.Ctx, w.Client, "x", schedule.Spec{When: "every 1h"}, "", workflow.WithDelay(1)),
+		`has no ticks: To is exclusive`:                  s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Unix(2, 0), To: time.Unix(1, 0)}),
+		`is in the future: a backfill is for past ticks`: s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Now().Add(time.Hour), To: time.Now().Add(2 * time.Hour)}),
+		`overlap "q" is not known: want one of ["`:       s.Backfill(w.Ctx, "nightly", schedule.Backfill{From: time.Unix(1, 0), To: time.Unix(2, 0), Overlap: "q"}),
 	} {
 		bad, ok := errors.AsType[*schedule.Error](err)
 		if !ok || !contains(bad.Problem, name) {
@@ -284,7 +284,7 @@ func TestPOOL6_AScheduleThatNobodyServesIsShownWithOneWarning(t *testing.T) {
 		if err := Nightly.Schedule(w.Ctx, w.Client, "nightly", schedule.Spec{When: "every 1h"}, "in", workflow.WithQueue("forgotten")); err != nil {
 			t.Fatal(err)
 		}
-		const message = "a run waits for a worker, and none serves it"
+		const message = "a run waits for a worker, but no worker serves it"
 		passes := func() {
 			w.Clock.Advance(time.Minute)
 			flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "time passes"))

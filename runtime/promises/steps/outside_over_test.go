@@ -36,7 +36,7 @@ func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
 	}{
 		"retried, and completed":        {policy: shim.Policy{Timeout: time.Hour}, attempts: 1},
 		"the last attempt":              {policy: shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 2}}, attempts: 2, code: event.CodeTimeout, text: "timeout of 1h"},
-		"the total time":                {policy: shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 9, Total: 90 * time.Minute}}, attempts: 2, code: event.CodeTimeout, text: "total time of 1h30m"},
+		"the total time":                {policy: shim.Policy{Timeout: time.Hour, Retry: workflow.RetryPolicy{Attempts: 9, Total: 90 * time.Minute}}, attempts: 2, code: event.CodeTimeout, text: "total timeout of 1h30m"},
 		"a step that is not idempotent": {policy: shim.Policy{Timeout: time.Hour, NonIdempotent: true}, attempts: 1, code: event.CodeTimeout, text: "it was not finished from outside"},
 		"the default of ten minutes":    {policy: shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}}, attempts: 1, code: event.CodeTimeout, text: "timeout of 10m"},
 	} {

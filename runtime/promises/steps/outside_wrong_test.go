@@ -203,7 +203,7 @@ func TestSTEP13_WhatIsNoResultOfTheStepIsAFailedAttempt(t *testing.T) {
 			t.Errorf("got %d, want 5", got)
 		}
 		for _, e := range flowtest.Filter(w.Log(run), event.StepRetrying) {
-			if e.Failure.Code != event.CodeError || !flowtest.ContainsAll(e.Failure.Message, "no result of it") {
+			if e.Failure.Code != event.CodeError || !flowtest.ContainsAll(e.Failure.Message, "not a valid result") {
 				t.Errorf("attempt %d failed with %+v", e.Attempt, e.Failure)
 			}
 		}

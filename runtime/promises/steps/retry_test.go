@@ -86,7 +86,7 @@ func TestSTEP4_PoliciesDecideWhenAnAttemptIsRepeated(t *testing.T) {
 // has passed contains this reason and the error of the last attempt. The workflow and the outcome
 // of the run contain the same error.
 func TestSTEP4_AnErrorOfTheTotalTimeSaysHowLongItWas(t *testing.T) {
-	const total = "its total time of 35s leaves none for another attempt: "
+	const total = "its total timeout of 35s leaves no time for another attempt: "
 	for name, tt := range map[string]struct {
 		do   func() error
 		code string

@@ -80,7 +80,7 @@ func recognise(ctx context.Context, db *sql.DB) (*dialect, error) {
 		return sqlite, nil
 	}
 	if err := db.QueryRowContext(ctx, "SELECT version()").Scan(&version); err != nil {
-		return nil, fmt.Errorf("ask the database for its version: %w", err)
+		return nil, fmt.Errorf("read the version of the database: %w", err)
 	}
 	if !strings.HasPrefix(version, "PostgreSQL ") {
 		return nil, step.Fatal(fmt.Errorf("the database is %q: sqlstep works with PostgreSQL and SQLite", version))
@@ -125,7 +125,7 @@ func Forget(ctx context.Context, db *sql.DB, olderThan time.Duration) (int64, er
 	}
 	r, err := db.ExecContext(ctx, d.forget, int64(olderThan/time.Second))
 	if err != nil {
-		return 0, fmt.Errorf("forget steps: %w", err)
+		return 0, fmt.Errorf("delete old steps: %w", err)
 	}
 	return r.RowsAffected()
 }

@@ -142,7 +142,7 @@ func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) err
 	}
 	for next := s.First; next <= s.Last; {
 		if len(page.Chunks) == 0 || page.Chunks[0].Index != next {
-			return fmt.Errorf("chunk %d was dropped while the stream was read: export the run again, or once it has ended", next)
+			return fmt.Errorf("chunk %d was dropped while the stream was read: export the run again, or after it has ended", next)
 		}
 		for _, c := range page.Chunks {
 			if c.Index > s.Last {

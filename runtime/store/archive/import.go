@@ -46,7 +46,7 @@ type Imported struct {
 func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.SessionID, tell func(Imported)) error {
 	importer, ok := store.As[store.Importer](to)
 	if !ok {
-		return errors.New("import runs: this kind of store cannot take in runs: use one in SQLite or Redis")
+		return errors.New("import runs: this kind of store cannot import runs: use one in SQLite or Redis")
 	}
 	if _, _, err := Check(r); err != nil {
 		return err
@@ -142,11 +142,11 @@ func leadsTo(ctx context.Context, in store.Store, from, run event.RunID, to func
 		got, err := in.Load(ctx, []store.Load{{Run: at, Limit: -1}})
 		switch {
 		case err != nil:
-			return false, fmt.Errorf("look at run %s: %w", at, err)
+			return false, fmt.Errorf("read run %s: %w", at, err)
 		case errors.Is(got[0].Err, store.ErrRunNotFound):
 			return false, nil
 		case got[0].Err != nil:
-			return false, fmt.Errorf("look at run %s: %w", at, got[0].Err)
+			return false, fmt.Errorf("read run %s: %w", at, got[0].Err)
 		}
 		at = to(&got[0].Record)
 	}

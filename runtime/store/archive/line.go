@@ -237,13 +237,13 @@ func (s *sum) seal(body []byte) []byte {
 	return append(body, sumAfter+"\n"...)
 }
 
-var errSum = errors.New("its sum is not that of the line and of those before it: it was changed, or lines are missing or in another order")
+var errSum = errors.New("its checksum does not match the line and those before it: it was changed, or lines are missing or in another order")
 
 // open checks the sum of a line without the newline, and returns the line without the sum.
 func (s *sum) open(sealed []byte) (body []byte, err error) {
 	at := len(sealed) - sumSize
 	if at < 2 || !bytes.HasPrefix(sealed[at:], []byte(sumBefore)) || !bytes.HasSuffix(sealed, []byte(sumAfter)) {
-		return nil, errors.New("it does not end with a sum")
+		return nil, errors.New("it does not end with a checksum")
 	}
 	body = append(bytes.Clone(sealed[:at]), '}')
 	want := s.next(body)

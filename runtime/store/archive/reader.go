@@ -145,11 +145,11 @@ func (r *Reader) take(l *line, got *Line) (err error) {
 		return err
 	case l.Kind == KindEnd && !open && r.streams == 0:
 		if l.Counts == nil || *l.Counts != r.counts {
-			return fmt.Errorf("it says that there are %+v, and there were %+v", l.Counts, r.counts)
+			return fmt.Errorf("it contains the counts %+v, but the export has %+v", l.Counts, r.counts)
 		}
 		return nil
 	}
-	return fmt.Errorf("a line of kind %q has no place here: want frames %d to %d, chunks %d to %d and %d streams before", l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams)
+	return fmt.Errorf("a line of kind %q is not allowed here: want frames %d to %d, chunks %d to %d and %d streams before", l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams)
 }
 
 // body checks the number and the body of a frame or chunk, and decodes it.

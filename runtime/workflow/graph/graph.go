@@ -157,7 +157,7 @@ func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(wor
 
 func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Dependency) *node {
 	if g.begun {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q is added to a graph that has begun: build another graph in a node", id)})
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q is added to a graph that has started: build another graph in a node", id)})
 	}
 	n := &node{id: id, typ: typ, at: at, state: nodeWaits}
 	for i, d := range needs {
@@ -193,8 +193,8 @@ func (x *Node[T]) SkipOnFailure() *Node[T] {
 // depends on this node, or after Run. For a node that may be skipped, use Pointer.
 func (x *Node[T]) Value() T {
 	if x.n.state != nodeDone {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q %s and has no value: ask for it in a node that needs this one, or after Run, "+
-			"and take what may be skipped by Pointer", x.n.id, x.n.state)})
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q %s and has no value: read it in a node that needs this one, or after Run, "+
+			"and read results of nodes that may be skipped with Pointer", x.n.id, x.n.state)})
 	}
 	return x.result
 }
@@ -242,7 +242,7 @@ func (x *NodeRef[T]) Value() T {
 	had := n.value()
 	v, ok := had.(T)
 	if !ok && had != nil {
-		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: the result of node %q is %T, and was asked for as %v", x.d.id, had, x.d.typ)})
+		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: the result of node %q is %T, and was requested as %v", x.d.id, had, x.d.typ)})
 	}
 	return v
 }
@@ -268,7 +268,7 @@ func (x *NodeRef[T]) Maybe() Dependency {
 // have begun have ended.
 func (g *Graph) Run(ctx workflow.Context) error {
 	if g.begun {
-		panic(&replay.MisuseError{Text: "graph: a graph is run twice: build another one"})
+		panic(&replay.MisuseError{Text: "graph: Run is called twice on a graph: build another graph"})
 	}
 	if err := g.check(); err != nil {
 		return err
@@ -410,9 +410,9 @@ func (f *Fault) String() string {
 	case Duplicate:
 		return fmt.Sprintf("two nodes have the id %q: give one of them another", f.Node)
 	case Unknown:
-		return fmt.Sprintf("node %q needs %q, which there is not", f.Node, f.Need)
+		return fmt.Sprintf("node %q needs %q, which does not exist", f.Node, f.Need)
 	case Foreign:
-		return fmt.Sprintf("node %q needs %q of another graph: take its value after the Run of that", f.Node, f.Need)
+		return fmt.Sprintf("node %q needs %q of another graph: read its value after the Run of that graph", f.Node, f.Need)
 	case WrongType:
 		return fmt.Sprintf("node %q takes the result of %q as %s: it is %s", f.Node, f.Need, f.Wants, f.Has)
 	case Cycle:

@@ -203,7 +203,7 @@ func (l *Lease) Renew(ctx context.Context, expired store.SessionID) error {
 		return nil // another goroutine has renewed the session
 	}
 	if expired != "" {
-		l.Log.Warn("worker session expired: its runs may belong to others", "session", expired)
+		l.Log.Warn("worker session expired: its runs may be owned by other workers", "session", expired)
 	}
 	l.mu.Lock()
 	l.over = true // Runs that a claim under the expired session returns later are not adopted.
@@ -248,7 +248,7 @@ func (l *Lease) reconcile(id store.SessionID) {
 	for _, o := range owned {
 		known[o.Run] = o.Fence
 		if !here[o.Run] && !l.Owner.Knows(o.Run) {
-			l.Log.Warn("giving back a run that was claimed without an answer", "run", o.Run)
+			l.Log.Warn("releasing a run that was claimed without an answer", "run", o.Run)
 			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // if the release is fenced, another worker owns the run
 		}
 	}

@@ -292,7 +292,7 @@ func (r *Relay) mark(ctx context.Context, marks []store.Mark) error {
 	for _, m := range stuck {
 		o := &store.Outgoing{Send: store.Send{ID: m.ID}, From: m.From}
 		if r.holds.fail(o, most) {
-			r.Log.Error("a record of the outbox cannot be moved on: it is set aside", "from", m.From, "record", m.ID, "error", failed)
+			r.Log.Error("a record of the outbox cannot be advanced: it is set aside", "from", m.From, "record", m.ID, "error", failed)
 		}
 	}
 	return nil
