@@ -287,7 +287,7 @@ func CheckReason(verb, reason string, journal bool) error {
 		return err
 	}
 	if reason != "" && !journal {
-		return &InputError{What: verb + " takes no reason here: only a journal has a place for it, and none is kept", Fix: "leave it out"}
+		return &InputError{What: verb + " takes no reason here: reasons are stored in a journal, and the store has none", Fix: "leave it out"}
 	}
 	return nil
 }

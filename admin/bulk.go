@@ -146,7 +146,7 @@ type BulkPage struct {
 }
 
 // errNoFilter is returned for a request that has no filter and does not set All.
-var errNoFilter = &InputError{What: "a bulk action without a filter would be about all runs", Fix: "give a filter, or say all"}
+var errNoFilter = &InputError{What: "a bulk action without a filter would act on all runs", Fix: "give a filter, or all"}
 
 // isZero reports whether a filter selects all runs.
 func (f Filter) isZero() bool {
@@ -170,7 +170,7 @@ func (r *BulkRequest) check() (*verb, error) {
 	case !r.All && f.isZero():
 		return nil, errNoFilter
 	case f.Cursor != "" || f.Limit != 0 || f.Budget != 0 || f.Oldest:
-		return nil, &InputError{What: "the filter has a cursor, a limit, a budget or an order", Fix: "leave it out: a bulk action takes all that match"}
+		return nil, &InputError{What: "the filter has a cursor, a limit, a budget or an order", Fix: "remove it: a bulk action acts on all runs that match"}
 	case v.name == "fork" && r.Action.Step == "":
 		return nil, errNoStep
 	}
@@ -202,14 +202,14 @@ func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 	case b.MaxFailures < 0:
 		return o, &InputError{What: fmt.Sprintf("%d failures at most", b.MaxFailures), Fix: "give 1 or more"}
 	case now.Sub(p.At) > PreviewLasts:
-		return o, NewProblem(CodePrecondition, fmt.Sprintf("the preview is of %s", p.At.Format(time.RFC3339)), "ask for a new one: it is good for "+PreviewLasts.String())
+		return o, NewProblem(CodePrecondition, fmt.Sprintf("the preview is of %s", p.At.Format(time.RFC3339)), "request a new one: it is valid for "+PreviewLasts.String())
 	}
 	count := 0
 	if err := s.survey(ctx, p.Filter, func(*workflow.RunInfo) { count++ }); err != nil {
 		return o, err
 	}
 	if off(count, p.Count) {
-		return o, NewProblem(CodePrecondition, fmt.Sprintf("%d runs match, where %d were expected", count, p.Count), "look at a new preview")
+		return o, NewProblem(CodePrecondition, fmt.Sprintf("%d runs match, where %d were expected", count, p.Count), "request a new preview")
 	}
 	o = bulkOrder{Filter: p.Filter, Action: p.Action, Total: count, Rate: cmp.Or(b.Rate, DefaultBulkRate), MaxFailures: cmp.Or(b.MaxFailures, DefaultBulkFailures), By: Principal{Role: RoleAdmin}}
 	if b.By != nil {
@@ -223,11 +223,11 @@ func (s *Service) order(ctx context.Context, b NewBulk) (bulkOrder, error) {
 func (b *NewBulk) preview() (*preview, error) {
 	switch {
 	case b.Token != "" && (b.Expect != nil || b.All || !b.Filter.isZero() || b.Action != Action{}):
-		return nil, &InputError{What: "a token is given, and what it fixes as well", Fix: "give the token alone, with rate and maxFailures"}
+		return nil, &InputError{What: "a token is given together with values that it fixes", Fix: "give the token alone, with rate and maxFailures"}
 	case b.Token != "":
 		return readPreview(b.Token)
 	case b.Expect == nil || *b.Expect < 0:
-		return nil, &InputError{What: "it is not said how many runs there should be", Fix: "give the token of a preview, or expect"}
+		return nil, &InputError{What: "the expected number of runs is missing", Fix: "give the token of a preview, or expect"}
 	}
 	p := &preview{Filter: b.Filter, All: b.All, Action: b.Action, Count: *b.Expect}
 	if _, err := (&BulkRequest{Filter: b.Filter, All: b.All, Action: b.Action}).check(); err != nil {
@@ -275,7 +275,7 @@ func (s *Service) startBulk(ctx context.Context, b NewBulk) (Bulk, error) {
 			return Bulk{}, err
 		}
 		if f.Tags[ownerTag] != t.Filter.Tags[ownerTag] {
-			return Bulk{}, &NotAllowedError{What: "the preview is about the runs of all owners", Fix: "ask for a preview with this token"}
+			return Bulk{}, &NotAllowedError{What: "the preview covers the runs of all owners", Fix: "request a preview with this token"}
 		}
 	}
 	if b.Key != "" && !s.local {
@@ -342,7 +342,7 @@ func sameJSON(a, b any) bool {
 // findBulk returns the newest run of a bulk action and its state.
 func (s *Service) findBulk(ctx context.Context, id string) (*workflow.Handle, workflow.RunInfo, error) {
 	if !strings.HasPrefix(id, bulkID) {
-		return nil, workflow.RunInfo{}, &InputError{What: fmt.Sprintf("%q is no id of a bulk action", id), Fix: "take it from the list of bulk actions"}
+		return nil, workflow.RunInfo{}, &InputError{What: fmt.Sprintf("%q is not the id of a bulk action", id), Fix: "take it from the list of bulk actions"}
 	}
 	info, err := s.client.RunByID(id).Info(ctx)
 	if err == nil && info.Workflow != BulkRuns.Name() {

@@ -32,7 +32,7 @@ func (p *preview) token() (string, error) {
 }
 
 func readPreview(token string) (*preview, error) {
-	bad := &InputError{What: "the token is that of no preview", Fix: "take it as a preview has given it"}
+	bad := &InputError{What: "the token is not that of a preview", Fix: "use the token of a preview unchanged"}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) < previewSum {
 		return nil, bad

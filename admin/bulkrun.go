@@ -125,7 +125,7 @@ func (o *bulkOrder) genuine(run workflow.Identity) error {
 	owner := o.By.Owner
 	switch {
 	case !strings.HasPrefix(o.ID, bulkID) || run.WorkflowID != o.ID || run.Parent != "" || ticked:
-		return fmt.Errorf("bulk action %q: run %s was not started as one: its order counts for nothing", o.ID, run.ID)
+		return fmt.Errorf("bulk action %q: run %s was not started as one: its order is ignored", o.ID, run.ID)
 	case owner != "" && (run.Tags[ownerTag] != owner || o.Filter.Tags[ownerTag] != owner):
 		return fmt.Errorf("bulk action %q: its filter selects runs of other owners than %s", o.ID, owner)
 	}

@@ -127,7 +127,7 @@ func (f *EventFilter) types() ([]event.Type, error) {
 		all = append(all, t)
 	}
 	if prefix, rest, _ := strings.Cut(f.Entity, "_"); f.Entity != "" && (len(prefix) != 4 || len(rest) != 26) {
-		return nil, &InputError{What: fmt.Sprintf("%q is no id of an entity", f.Entity), Fix: "take it from the entities of the run, as step_ and 26 characters"}
+		return nil, &InputError{What: fmt.Sprintf("%q is not the id of an entity", f.Entity), Fix: "use an id from the entities of the run: step_ and 26 characters"}
 	}
 	return all, nil
 }

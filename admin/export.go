@@ -34,11 +34,11 @@ func (r *ExportRequest) check() error {
 	f := &r.Filter
 	switch {
 	case f.Cursor != "" || f.Limit != 0 || f.Budget != 0 || f.Oldest:
-		return &InputError{What: "the filter has a cursor, a limit, a budget or an order", Fix: "leave it out: an export takes all that match"}
+		return &InputError{What: "the filter has a cursor, a limit, a budget or an order", Fix: "remove it: an export contains all runs that match"}
 	case len(r.Runs) == 0 && f.isZero() && !r.All:
-		return &InputError{What: "export of which runs?", Fix: "name runs, or give a filter; all means all"}
+		return &InputError{What: "export of which runs?", Fix: "name runs, give a filter, or use all"}
 	case len(r.Runs) > 0 && (!f.isZero() || r.All):
-		return &InputError{What: "runs are named, and a filter is given", Fix: "name runs, or give a filter"}
+		return &InputError{What: "both runs and a filter are given", Fix: "name runs, or give a filter"}
 	}
 	_, err := f.filter()
 	return err
@@ -105,7 +105,7 @@ func (s *Service) exported(ctx context.Context, r *ExportRequest) iter.Seq2[even
 	return func(yield func(event.RunID, error) bool) {
 		lister, ok := store.As[store.Lister](s.client.Store())
 		if !ok {
-			yield("", NewProblem(CodeUnsupported, "this kind of store cannot list runs", "leave out that those below are wanted, and name them"))
+			yield("", NewProblem(CodeUnsupported, "this kind of store cannot list runs", "do not request the runs below, and name them"))
 			return
 		}
 		for root, err := range roots {
@@ -180,7 +180,7 @@ func CopyExport(w io.Writer, from io.Reader, told func(n ExportCount)) (ExportCo
 		}
 	}
 	if bad, ok := errors.AsType[*archive.LineError](err); ok {
-		return ExportCount{}, NewProblem(CodeFailed, fmt.Sprintf("what was exported was cut off or damaged on its way: %v", bad), "export the runs again")
+		return ExportCount{}, NewProblem(CodeFailed, fmt.Sprintf("the export was cut off or damaged in transit: %v", bad), "export the runs again")
 	}
 	return ExportCount{}, fmt.Errorf("read the export: %w", err)
 }

@@ -82,7 +82,7 @@ func checkGroup(group string) error {
 	if group == "" || store.CheckGroup(group) == nil {
 		return nil
 	}
-	return &InputError{What: fmt.Sprintf("%q is no id of a group", group), Fix: "take it from a list of failures, as f1-9c0e11a2b3d4"}
+	return &InputError{What: fmt.Sprintf("%q is not the id of a group", group), Fix: "take it from a list of failures, as f1-9c0e11a2b3d4"}
 }
 
 // Failures returns a page of failure groups. The groups contain runs that have failed, that retry a

@@ -70,7 +70,7 @@ func (f *Filter) filter() (workflow.Filter, error) {
 		got.Statuses = append(got.Statuses, workflow.Status(s))
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return got, &InputError{What: "since is not before until", Fix: "exchange them"}
+		return got, &InputError{What: "since is not before until", Fix: "swap them"}
 	}
 	_, _, badCursor := (&store.Query{Cursor: f.Cursor}).After()
 	if err := checkPage("runs", f.Limit, f.Budget, badCursor); err != nil {
@@ -84,7 +84,7 @@ func (f *Filter) filter() (workflow.Filter, error) {
 			continue
 		}
 		if _, err := event.ParseRunID(id); err != nil {
-			return got, &InputError{What: fmt.Sprintf("%s: %q is no id of a run", name, id), Fix: "take the id from a list: a workflow id does not name a run for ever"}
+			return got, &InputError{What: fmt.Sprintf("%s: %q is not the id of a run", name, id), Fix: "use the id from a list: a workflow id does not identify one run permanently"}
 		}
 	}
 	return got, nil
@@ -95,11 +95,11 @@ func (f *Filter) filter() (workflow.Filter, error) {
 func checkPage(what string, limit, budget int, badCursor error) error {
 	switch {
 	case limit < 0 || limit > maxLimit:
-		return &InputError{What: fmt.Sprintf("a page of %d %s", limit, what), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", maxLimit)}
+		return &InputError{What: fmt.Sprintf("a page of %d %s", limit, what), Fix: fmt.Sprintf("request 1 to %d, and the next page by its cursor", maxLimit)}
 	case budget < 0:
-		return &InputError{What: fmt.Sprintf("a budget of %d %s", budget, what), Fix: "say how many " + what + " may be looked at, or nothing"}
+		return &InputError{What: fmt.Sprintf("a budget of %d %s", budget, what), Fix: "give how many " + what + " may be examined, or nothing"}
 	case badCursor != nil:
-		return &InputError{What: "the cursor is that of no page", Fix: "take it from the page before, or leave it out"}
+		return &InputError{What: "the cursor is not that of a page", Fix: "use the one of the previous page, or none"}
 	}
 	return nil
 }
@@ -222,5 +222,5 @@ func ParseTime(name, s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, &InputError{What: fmt.Sprintf("%s %q is no time", name, s), Fix: "write 2026-11-24, 2026-11-24T08:00:00Z, or how long ago, as 24h"}
+	return time.Time{}, &InputError{What: fmt.Sprintf("%s %q is not a time", name, s), Fix: "write 2026-11-24, 2026-11-24T08:00:00Z, or how long ago, as 24h"}
 }

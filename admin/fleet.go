@@ -192,7 +192,7 @@ func (s *Service) Depth(ctx context.Context, queue string) (Depth, error) {
 		return Depth{}, err
 	}
 	if queue == "" {
-		return Depth{}, &InputError{What: "the name of the queue is empty", Fix: "say which queue: flowctl queues lists them"}
+		return Depth{}, &InputError{What: "the name of the queue is empty", Fix: "name the queue: flowctl queues lists them"}
 	}
 	fleet, err := s.ops.Fleet(ctx)
 	if err != nil {

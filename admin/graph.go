@@ -227,7 +227,7 @@ func (s *Service) graph(ctx context.Context, ref, path string) (Graph, error) {
 // version of the build that executes the run, then the newest version. If there is none, it returns
 // nil and the reason.
 func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersion) (v *CatalogVersion, why string) {
-	why = "no build has said which node needs which, as when code builds the graph while it runs"
+	why = "no build has described the dependencies, for example because code builds the graph at run time"
 	var all []*CatalogVersion
 	for i := range known {
 		switch g := known[i].Graph; {
@@ -253,7 +253,7 @@ func fitting(r *Run, path, build string, seen []GraphSeen, known []CatalogVersio
 			return v, ""
 		}
 		if i == 0 {
-			why = fmt.Sprintf("the graph of build %s does not fit what this run has done: %s", v.Build, wrong)
+			why = fmt.Sprintf("the graph of build %s does not match the log of this run: %s", v.Build, wrong)
 		}
 	}
 	return nil, why

@@ -87,7 +87,7 @@ func (s *Service) hooks(ctx context.Context, f HookFilter) (HookPage, error) {
 	page := HookPage{Hooks: []Hook{}}
 	const most = 100
 	if f.Limit < 0 || f.Limit > most {
-		return page, &InputError{What: fmt.Sprintf("a page of the hooks of %d runs", f.Limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its cursor", most)}
+		return page, &InputError{What: fmt.Sprintf("a page of the hooks of %d runs", f.Limit), Fix: fmt.Sprintf("request 1 to %d, and the next page by its cursor", most)}
 	}
 	if f.Run != "" {
 		if f.Workflow != "" || len(f.Tags) > 0 || f.Cursor != "" || f.Limit != 0 {

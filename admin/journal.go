@@ -85,7 +85,7 @@ func (f *JournalFilter) query() (store.JournalQuery, error) {
 		q.Outcomes = append(q.Outcomes, o)
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return q, &InputError{What: "since is not before until", Fix: "exchange them"}
+		return q, &InputError{What: "since is not before until", Fix: "swap them"}
 	}
 	_, _, badCursor := q.Range()
 	return q, checkPage("entries", f.Limit, f.Budget, badCursor)

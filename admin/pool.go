@@ -279,7 +279,7 @@ func (s *Service) actOnPool(ctx context.Context, name string, a PoolAction) (Poo
 	case (a.Config != nil) != (a.Verb == "set"):
 		return PoolActed{}, &InputError{What: "set takes a configuration, and no other action does", Fix: "give all of it with set, and none with " + a.Verb}
 	case a.Config != nil && a.Config.AtOnce == 0 && a.Config.Rate == 0:
-		return PoolActed{}, &InputError{What: "a limit that bounds nothing", Fix: "give atOnce or rate; pause lets nothing begin, and reset takes back what was set"}
+		return PoolActed{}, &InputError{What: "a limit that bounds nothing", Fix: "give atOnce or rate; pause prevents starts, and reset removes the settings"}
 	case a.Config != nil && (a.Config.PerMs < 0 || a.Config.PerMs > maxDelay):
 		return PoolActed{}, &InputError{What: fmt.Sprintf("a rate by %d ms", a.Config.PerMs), Fix: "give milliseconds, or nothing: a second"}
 	}

@@ -95,7 +95,7 @@ func (s *Service) owned(f Filter) (Filter, error) {
 		return f, nil
 	}
 	if other, ok := f.Tags[ownerTag]; ok && other != s.who.Owner {
-		return f, &NotAllowedError{What: "the filter asks for runs of another owner", Fix: "leave the tag owner out: the token decides it"}
+		return f, &NotAllowedError{What: "the filter selects runs of another owner", Fix: "remove the tag owner: the token sets it"}
 	}
 	f.Tags = maps.Clone(f.Tags)
 	if f.Tags == nil {
@@ -112,7 +112,7 @@ func (s *Service) all(role Role, what, instead string) error {
 		return err
 	}
 	if s.who.Owner != "" {
-		return &NotAllowedError{What: "to " + what + " is about the runs of all owners", Fix: instead}
+		return &NotAllowedError{What: "to " + what + " covers the runs of all owners", Fix: instead}
 	}
 	return nil
 }

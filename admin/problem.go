@@ -65,17 +65,17 @@ var kinds = map[string]struct {
 	title        string
 	status, exit int
 }{
-	CodeInput:           {"The request makes no sense", http.StatusBadRequest, 2},
-	CodeNotFound:        {"There is nothing of that name", http.StatusNotFound, 3},
+	CodeInput:           {"The request is invalid", http.StatusBadRequest, 2},
+	CodeNotFound:        {"The name does not exist", http.StatusNotFound, 3},
 	CodeRefused:         {"The state does not allow it", http.StatusConflict, 4},
-	CodePrecondition:    {"What the request was made for has changed", http.StatusPreconditionFailed, 4},
-	CodeLag:             {"What comes next is not kept any more", http.StatusGone, 4},
-	CodeRejected:        {"The run has said no", http.StatusUnprocessableEntity, 4},
-	CodeUnauthenticated: {"It is not known who asks", http.StatusUnauthorized, 6},
+	CodePrecondition:    {"The state has changed since it was read", http.StatusPreconditionFailed, 4},
+	CodeLag:             {"The following data is no longer stored", http.StatusGone, 4},
+	CodeRejected:        {"The run has refused", http.StatusUnprocessableEntity, 4},
+	CodeUnauthenticated: {"The caller is not authenticated", http.StatusUnauthorized, 6},
 	CodeForbidden:       {"It is not allowed", http.StatusForbidden, 6},
-	CodeBusy:            {"Too much is asked for at once", http.StatusTooManyRequests, 1},
+	CodeBusy:            {"Too many requests at once", http.StatusTooManyRequests, 1},
 	CodeUnsupported:     {"The store cannot do this", http.StatusNotImplemented, 1},
-	CodeTimeout:         {"There was no answer in time", http.StatusGatewayTimeout, 124},
+	CodeTimeout:         {"No answer arrived in time", http.StatusGatewayTimeout, 124},
 	CodeInterrupted:     {"It was interrupted", http.StatusServiceUnavailable, 130},
 	CodeDamaged:         {"What is stored is damaged", http.StatusInternalServerError, 1},
 	CodeNewer:           {"A newer release has written it", http.StatusNotImplemented, 4},
@@ -102,7 +102,7 @@ func (p *Problem) Unreadable() bool {
 const newerFix = "use the release that wrote it, or a newer one: nothing is damaged"
 
 // damageFix is the fix for a log that cannot be read.
-const damageFix = "flowctl fsck shows what is wrong with the log and what a repair can do; what a repair cannot bring back is in a backup. What comes before the damage can be read"
+const damageFix = "flowctl fsck shows what is wrong with the log and what a repair can do; restore other losses from a backup. Data before the damage can be read"
 
 // ProblemOf converts an error to a problem. It returns nil for a nil error.
 func ProblemOf(err error) *Problem {
@@ -187,7 +187,7 @@ func problemOfRequest(err error) *Problem {
 	case isInput:
 		return NewProblem(CodeInput, input.What, input.Fix)
 	case isLag:
-		return NewProblem(CodeLag, err.Error(), fmt.Sprintf("read on from %d", lag.Next))
+		return NewProblem(CodeLag, err.Error(), fmt.Sprintf("continue from %d", lag.Next))
 	case errors.As(err, new(*workflow.InvalidError)), errors.As(err, new(*schedule.Error)):
 		return is(CodeInput)
 	}
@@ -199,12 +199,12 @@ var notFound = []struct {
 	err error
 	fix string
 }{
-	{workflow.ErrRunNotFound, "flowctl runs lists those that there are; one that has ended is deleted some time after"},
+	{workflow.ErrRunNotFound, "flowctl runs lists the existing ones; a run is deleted some time after its end"},
 	{workflow.ErrStepNotFound, "flowctl show RUN names its steps"},
 	{workflow.ErrHookNotFound, "flowctl hooks lists those that are open"},
-	{ops.ErrScheduleNotFound, "flowctl schedules lists those that there are"},
-	{ops.ErrLimitNotFound, "flowctl pools lists those that there are"},
-	{ops.ErrViewNotFound, "flowctl views lists those that there are"},
+	{ops.ErrScheduleNotFound, "flowctl schedules lists the existing ones"},
+	{ops.ErrLimitNotFound, "flowctl pools lists the existing ones"},
+	{ops.ErrViewNotFound, "flowctl views lists the existing ones"},
 }
 
 // refusals lists the errors of commands that a state does not allow, and advice on the
@@ -214,7 +214,7 @@ var refusals = []struct {
 	fix string
 }{
 	{workflow.ErrRunTerminal, "a run that has ended never changes: retry, fork or restart makes a new run of it"},
-	{workflow.ErrNotDebug, "only a run that was started for debugging executes single steps: start another one so"},
+	{workflow.ErrNotDebug, "only a run that was started with debugging executes single steps: start another run with it"},
 	{workflow.ErrWrongWorkflow, "flowctl show RUN names its workflow"},
 	{workflow.ErrHookDisposed, "flowctl hooks lists those that are open"},
 	{workflow.ErrHookAnswered, "flowctl hooks lists those that are open"},

@@ -183,7 +183,7 @@ func (a *ScheduleAction) check() (*scheduleVerb, error) {
 	case (a.Fill != nil) != (a.Verb == "backfill"):
 		return nil, &InputError{What: "backfill takes a range of ticks, and no other action does", Fix: "give from and to with backfill, and none with " + a.Verb}
 	case a.Key != "" && !scheduleVerbs[i].again:
-		return nil, NewProblem(CodeUnsupported, a.Verb+" is done each time that it is asked for: a store keeps no key for it", "leave the key out, and look at the schedule before asking again")
+		return nil, NewProblem(CodeUnsupported, a.Verb+" is executed for each request: it supports no idempotency key", "remove the key, and check the schedule before repeating the request")
 	}
 	return &scheduleVerbs[i], checkReason(a.Verb, a.Reason, a.Verb == verbPause)
 }

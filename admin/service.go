@@ -73,7 +73,7 @@ func (s *Service) handle(ref string) (*workflow.Handle, error) {
 	}
 	id, err := event.ParseRunID(ref)
 	if err != nil {
-		return nil, &InputError{What: fmt.Sprintf("%q is no id of a run", ref), Fix: "if it is a workflow id, name the run as id:" + ref}
+		return nil, &InputError{What: fmt.Sprintf("%q is not the id of a run", ref), Fix: "if it is a workflow id, name the run as id:" + ref}
 	}
 	return s.client.Run(id), nil
 }
@@ -384,7 +384,7 @@ func (s *Service) Events(ctx context.Context, ref string, from uint64, limit int
 // events is like [Service.Events], but does not check the rights of the principal.
 func (s *Service) events(ctx context.Context, ref string, from uint64, limit int) (EventPage, error) {
 	if limit < 0 || limit > maxLimit {
-		return EventPage{}, &InputError{What: fmt.Sprintf("a page of %d events", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}
+		return EventPage{}, &InputError{What: fmt.Sprintf("a page of %d events", limit), Fix: fmt.Sprintf("request 1 to %d, and the next page by its number", maxLimit)}
 	}
 	h, info, err := s.find(ctx, ref)
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	finished, isFinished := finishedPolicies[s.Finished]
 	switch {
 	case s.Workflow == "":
-		return p, &InputError{What: "it is not said which workflow", Fix: "give its stored name"}
+		return p, &InputError{What: "the name of the workflow is missing", Fix: "give its stored name"}
 	case event.Reserved(s.Workflow):
 		return p, &InputError{What: "names that begin with flowgen. are the runtime's own", Fix: "give the name of a workflow of yours"}
 	case event.ReservedID(s.ID):
@@ -95,7 +95,7 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 	case s.ID != "" && s.Key != "":
 		return p, &InputError{What: "an idempotency key beside a workflow id", Fix: "leave the key out: with the policies use and reject the id makes starts one"}
 	case s.DelayMs < 0 || s.DelayMs > maxDelay:
-		return p, &InputError{What: fmt.Sprintf("a delay of %d ms", s.DelayMs), Fix: "say how much later the run begins, or nothing"}
+		return p, &InputError{What: fmt.Sprintf("a delay of %d ms", s.DelayMs), Fix: "give the delay of the start, or nothing"}
 	case s.DelayMs > 0 && s.Hold:
 		return p, &InputError{What: "a delay of a run on hold", Fix: "leave out one of them: a run on hold begins when it is released"}
 	}
@@ -150,7 +150,7 @@ func (s *Service) start(ctx context.Context, in Start) (Started, error) {
 		return s.create(ctx, in)
 	}
 	if other, ok := in.Tags[ownerTag]; ok && other != s.who.Owner {
-		return Started{}, &NotAllowedError{What: "the start names another owner", Fix: "leave the tag owner out: the token decides it"}
+		return Started{}, &NotAllowedError{What: "the start names another owner", Fix: "remove the tag owner: the token sets it"}
 	}
 	if in.Policy != "" && in.Policy != "use" && in.Policy != "fail" {
 		return Started{}, &NotAllowedError{What: "the policy " + in.Policy + " could end the run of another owner", Fix: "use the policy use or fail"}

@@ -77,9 +77,9 @@ func (e *LagError) Error() string {
 		what = "stream " + e.Stream
 	}
 	if e.Next < e.Wanted {
-		return fmt.Sprintf("%s of run %s has no %d, after which it was to go on: it goes on with %d", what, e.Run, e.Wanted-1, e.Next)
+		return fmt.Sprintf("%s of run %s has no %d, after which it was to continue: it continues with %d", what, e.Run, e.Wanted-1, e.Next)
 	}
-	return fmt.Sprintf("%s of run %s does not keep %d any more: it goes on with %d", what, e.Run, e.Wanted, e.Next)
+	return fmt.Sprintf("%s of run %s no longer stores %d: it continues with %d", what, e.Run, e.Wanted, e.Next)
 }
 
 // defaultChunks is the default number of chunks per page.
@@ -123,7 +123,7 @@ func (s *Service) Stream(ctx context.Context, ref, name string, from uint64, lim
 		return ChunkPage{}, err
 	}
 	if limit < 0 || limit > maxLimit {
-		return ChunkPage{}, &InputError{What: fmt.Sprintf("a page of %d chunks", limit), Fix: fmt.Sprintf("ask for 1 to %d, and for the next page by its number", maxLimit)}
+		return ChunkPage{}, &InputError{What: fmt.Sprintf("a page of %d chunks", limit), Fix: fmt.Sprintf("request 1 to %d, and the next page by its number", maxLimit)}
 	}
 	if err := checkName("stream", name); err != nil {
 		return ChunkPage{}, err

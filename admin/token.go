@@ -78,9 +78,9 @@ func NewTokens(tokens []Token, now func() time.Time) (*Tokens, error) {
 		sum, err := hex.DecodeString(t.SHA256)
 		switch {
 		case t.Name == "":
-			return nil, bad("it has no name", "name whose it is")
+			return nil, bad("it has no name", "name its owner")
 		case err != nil || len(sum) != sha256.Size:
-			return nil, bad("its sha256 is none", "write the SHA-256 of the secret as 64 hex digits")
+			return nil, bad("its sha256 is not valid", "write the SHA-256 of the secret as 64 hex digits")
 		case !slices.Contains(Roles(), t.Role):
 			return nil, bad(fmt.Sprintf("there is no role %q", t.Role), fmt.Sprintf("use one of %v", Roles()))
 		case t.Expires.IsZero():
@@ -104,7 +104,7 @@ func ReadTokens(r io.Reader) ([]Token, error) {
 	err := dec.Decode(&all)
 	if err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more behind the array")
+			err = errors.New("the array is followed by more data")
 		}
 	}
 	if err != nil {

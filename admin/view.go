@@ -111,7 +111,7 @@ func (s *Service) deleteView(ctx context.Context, name string, why Because) (Vie
 		return ViewActed{}, err
 	}
 	if name == "" {
-		return ViewActed{}, &InputError{What: "the name of the view is empty", Fix: "say which view: flowctl views lists those that there are"}
+		return ViewActed{}, &InputError{What: "the name of the view is empty", Fix: "name the view: flowctl views lists the existing ones"}
 	}
 	if err := checkReason(verbDelete, why.Reason, false); err != nil {
 		return ViewActed{}, err

@@ -18,7 +18,7 @@ func (h *Handler) near(r *http.Request) error {
 		return nil
 	}
 	if why := loopback.Stranger(r); why != "" {
-		return admin.NewProblem(admin.CodeForbidden, why+", and it need not say who asks", "ask from the machine of the server by http://127.0.0.1, or set up the server with tokens")
+		return admin.NewProblem(admin.CodeForbidden, why+", and requests are not authenticated", "send it from the machine of the server to http://127.0.0.1, or set up the server with tokens")
 	}
 	return nil
 }

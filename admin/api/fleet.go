@@ -36,7 +36,7 @@ func actOnSchedule(q *request) error {
 	name, verb := q.path("name"), q.path("action")
 	done, err := q.service.ActOnSchedule(ctx, name, in.Action(verb, key))
 	if err != nil && ctx.Err() != nil && q.ctx().Err() == nil {
-		return admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("%s schedule %s: no worker has done it within %v, and the request may have been accepted", verb, name, route.MaxDelete), "start a worker of its queue, or look at the schedule later")
+		return admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("%s schedule %s: no worker has done it within %v, but the request may have been accepted", verb, name, route.MaxDelete), "start a worker of its queue, or check the schedule later")
 	}
 	return q.reply(http.StatusAccepted, done, err)
 }

@@ -118,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = h.foreign(r)
 	}
 	if err != nil {
-		fail(w, admin.NewProblem(admin.CodeForbidden, err.Error(), "ask from a page of the same origin, or from a program"))
+		fail(w, admin.NewProblem(admin.CodeForbidden, err.Error(), "send it from a page of the same origin, or from a program"))
 		return
 	}
 	if h.logs(w, r) {
@@ -146,7 +146,7 @@ func (h *Handler) known(w http.ResponseWriter, r *http.Request) error {
 		}
 		if allowed := h.methods(r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			p := admin.NewProblem(admin.CodeInput, r.Method+" is no method of this path", "use "+strings.Join(allowed, " or "))
+			p := admin.NewProblem(admin.CodeInput, r.Method+" is not a method of this path", "use "+strings.Join(allowed, " or "))
 			p.Status = http.StatusMethodNotAllowed
 			return p
 		}
@@ -201,7 +201,7 @@ func (h *Handler) share(req *request, who admin.Principal) error {
 	if req.route.Method == http.MethodPost {
 		if wait := h.shares.mutate(who.Name); wait > 0 {
 			req.w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			return admin.NewProblem(admin.CodeBusy, "more changes are asked for in a second than one principal may make", "try again after the time of Retry-After")
+			return admin.NewProblem(admin.CodeBusy, "the limit of changes per second of a principal is reached", "try again after the time of Retry-After")
 		}
 	}
 	if !req.holds() {
@@ -209,7 +209,7 @@ func (h *Handler) share(req *request, who admin.Principal) error {
 	}
 	if req.release = h.shares.streams.hold(who.Name, 1); req.release == nil {
 		req.w.Header().Set("Retry-After", "1")
-		return admin.NewProblem(admin.CodeBusy, "more requests are open than one principal may have", "end one of them")
+		return admin.NewProblem(admin.CodeBusy, "the limit of open requests of a principal is reached", "end one of them")
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func live(q *request) error {
 	release := q.h.shares.lists.hold(principalOf(q.r.Context()).Name, lists)
 	if release == nil {
 		q.w.Header().Set("Retry-After", "1")
-		return admin.NewProblem(admin.CodeBusy, "more lists are watched than one principal may watch", "ask for fewer, or end another live connection")
+		return admin.NewProblem(admin.CodeBusy, "the limit of watched lists of a principal is reached", "request fewer, or close another live connection")
 	}
 	defer release()
 	q.stream(pace, func(ctx context.Context) iter.Seq2[message, error] {
@@ -99,7 +99,7 @@ func live(q *request) error {
 func readTopics(text string) ([]topic, error) {
 	names := strings.Split(text, ",")
 	if len(names) > route.MaxTopics {
-		return nil, &admin.InputError{What: fmt.Sprintf("%d topics", len(names)), Fix: fmt.Sprintf("ask for up to %d by one connection", route.MaxTopics)}
+		return nil, &admin.InputError{What: fmt.Sprintf("%d topics", len(names)), Fix: fmt.Sprintf("request up to %d on one connection", route.MaxTopics)}
 	}
 	var topics []topic
 	for _, name := range names {
@@ -109,7 +109,7 @@ func readTopics(text string) ([]topic, error) {
 		case "run":
 			ref, err := url.QueryUnescape(rest)
 			if err != nil || ref == "" {
-				return nil, &admin.InputError{What: fmt.Sprintf("the topic %.80q names no run", name), Fix: "write run:ID, escaped as in a query"}
+				return nil, &admin.InputError{What: fmt.Sprintf("the topic %.80q does not name a run", name), Fix: "write run:ID, escaped as in a query"}
 			}
 			one.run = ref
 		case "list":

@@ -40,7 +40,7 @@ func (h *Handler) logged(w http.ResponseWriter, r *http.Request, at string) erro
 		return err
 	}
 	if in.Token == "" {
-		return &admin.InputError{What: "there is no token to log in with", Fix: `send {"token":"…"}`}
+		return &admin.InputError{What: "the request has no token to log in with", Fix: `send {"token":"…"}`}
 	}
 	p, err := h.cfg.Session.Login(w, r, in.Token)
 	return q.reply(route.Login.Status, route.LoggedIn{Name: p.Name, Role: p.Role, Owner: p.Owner}, err)

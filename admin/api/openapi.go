@@ -99,7 +99,7 @@ func (s *schemas) operation(r *route.Route) object {
 		header("Prefer", "wait=SECONDS, at most 60, as RFC 7240 has it")
 	}
 	if r.Stream {
-		header("Last-Event-ID", "the id of the last message that was got")
+		header("Last-Event-ID", "the id of the last message received")
 	}
 	op := object{"operationId": r.Name, "summary": r.About, "responses": s.responses(r)}
 	if op["description"] = "Needs the role " + string(r.Role) + "."; r.Role == "" {
@@ -123,7 +123,7 @@ func hookOperation() object {
 	whatever := object{"*/*": object{}}
 	responses := object{
 		"202":     object{"description": "The payload is durable.", "content": object{"application/json": object{"schema": object{"type": "object", "required": []string{"accepted"}, "properties": object{"accepted": object{"type": "boolean"}}}}}},
-		"default": object{"description": "What the workflow answers, if the hook was opened to answer and it does so in time.", "content": whatever},
+		"default": object{"description": "The answer of the workflow, if the hook was opened to answer and the answer arrives in time.", "content": whatever},
 	}
 	for _, status := range []int{
 		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
@@ -143,7 +143,7 @@ func hookOperation() object {
 }
 
 func (s *schemas) responses(r *route.Route) object {
-	about := "It has worked."
+	about := "Success."
 	content := object{}
 	switch {
 	case r.Out != nil:

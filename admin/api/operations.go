@@ -331,7 +331,7 @@ func ask(q *request) error {
 	defer cancel()
 	got, err := q.service.Ask(ctx, q.path("id"), q.path("name"), in)
 	if err != nil && ctx.Err() != nil && q.ctx().Err() == nil {
-		return admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("no answer within %v, and the question may have been accepted", wait), "ask again with the same Idempotency-Key: give one from the first time on")
+		return admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("no answer within %v, but the question may have been accepted", wait), "ask again with the same Idempotency-Key, which the first request must have, too")
 	}
 	return q.reply(http.StatusOK, got, err)
 }

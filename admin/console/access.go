@@ -44,7 +44,7 @@ func (h *Handler) who(r *http.Request) (admin.Principal, error) {
 		return h.identifier.Identify(r)
 	}
 	if why := loopback.Stranger(r); why != "" && !h.cfg.AllowUnauthenticated {
-		return admin.Principal{}, admin.NewProblem(admin.CodeForbidden, why+", and it need not say who asks", "open http://127.0.0.1 on the machine of the server, or give the console a Session")
+		return admin.Principal{}, admin.NewProblem(admin.CodeForbidden, why+", and requests are not authenticated", "open http://127.0.0.1 on the machine of the server, or give the console a Session")
 	}
 	return local, nil
 }

@@ -24,17 +24,17 @@ type verb struct {
 
 // verbs contains the texts for all actions. The keys are the names in flowctl and in the API.
 var verbs = map[string]verb{
-	"cancel":     {Name: "Cancel", Will: "Its code is asked to end, cleans up and undoes what it has registered for that. It ends as cancelled."},
-	"terminate":  {Name: "Terminate", Will: "It ends without its code: nothing is cleaned up or undone. Use it for runs that cannot go on, such as blocked ones.", Final: true},
-	"pause":      {Name: "Pause", Will: "It stands still from its next suspension point on. Steps that are under way end first; timers go on."},
-	"resume":     {Name: "Resume", Will: "It goes on from where it stands still."},
-	"step":       {Name: "Step", Will: "It does one durable operation, and stands still again."},
+	"cancel":     {Name: "Cancel", Will: "Cancellation is requested: its code cleans up and executes its compensations. It ends as cancelled."},
+	"terminate":  {Name: "Terminate", Will: "It ends without its code: nothing is cleaned up or undone. Use it for runs that cannot continue, such as blocked ones.", Final: true},
+	"pause":      {Name: "Pause", Will: "It pauses at its next suspension point. Steps in progress end first; timers continue."},
+	"resume":     {Name: "Resume", Will: "It continues from where it was paused."},
+	"step":       {Name: "Step", Will: "It executes one durable operation, and pauses again."},
 	"release":    {Name: "Release", Will: "It was started on hold, and begins now."},
-	"retry":      {Name: "Retry", Will: "A new run goes on where this one has failed: what is done already is taken over, and not done again.", Makes: true},
-	"resume-new": {Name: "Resume new", Will: "A new run goes on where this one was cancelled: what is done already is taken over, and not done again.", Makes: true},
-	"restart":    {Name: "Restart", Will: "A new run begins from the start, with the same input. What this one has done is done again.", Makes: true},
-	"fork":       {Name: "Fork", Will: "A new run takes over what this one did before the step, and does the step and all after it again.", Makes: true},
-	"delete":     {Name: "Delete", Will: "What is stored of it is removed: its log, its messages, its streams.", Final: true},
+	"retry":      {Name: "Retry", Will: "A new run continues where this one has failed: completed operations are taken over, and not repeated.", Makes: true},
+	"resume-new": {Name: "Resume new", Will: "A new run continues where this one was cancelled: completed operations are taken over, and not repeated.", Makes: true},
+	"restart":    {Name: "Restart", Will: "A new run begins from the start, with the same input. All operations are executed again.", Makes: true},
+	"fork":       {Name: "Fork", Will: "A new run takes over the operations before the step, and executes the step and everything after it again.", Makes: true},
+	"delete":     {Name: "Delete", Will: "Its data is removed: its log, its messages, its streams.", Final: true},
 }
 
 // actView is the form of an action.
@@ -72,8 +72,8 @@ func actLink(q *request, verb, run string) string {
 
 // The labels of the field for the reason. The label depends on where the reason is recorded.
 const (
-	whyInJournal = "Why? It is kept in the journal."
-	whyInLog     = "Why? It is kept in the log of the run, and in the journal."
+	whyInJournal = "Why? The reason is stored in the journal."
+	whyInLog     = "Why? The reason is stored in the log of the run, and in the journal."
 )
 
 func whyAsked(verb string) string {
@@ -249,15 +249,15 @@ func (q *request) answered(nav string, a *ask, do func(form url.Values) (to stri
 // notices contains the messages to show after a form was executed. The key is the query parameter
 // of the redirect.
 var notices = map[string]string{
-	"schedule-pause": "The schedule is paused: its ticks pass until it is resumed.", "schedule-resume": "The schedule goes on.",
-	"schedule-trigger": "A run is started as by a tick of now.", "schedule-backfill": "The ticks of that time are started by a worker.",
-	"schedule-delete": "The schedule is deleted. The runs that it has started go on.",
-	"pool-set":        "The limit holds as it was set now, for all workers.", "pool-reset": "The limit holds as the code declares it.",
-	"pool-pause": "Nothing more begins under this limit until it is resumed.", "pool-resume": "The limit lets work begin again.",
-	"bulk-start": "The bulk action is durable: it goes on without this page.", "bulk-stop": "It was asked to stop: it ends with the runs that it has begun with.",
-	"view-save":   "The view is saved: all who open the console of this store find it.",
-	"view-delete": "The view is deleted, for all.",
-	"sent":        "The message is durable: the run takes it when its code asks for it.",
+	"schedule-pause": "The schedule is paused: its ticks are skipped until it is resumed.", "schedule-resume": "The schedule continues.",
+	"schedule-trigger": "A run is started, as by a tick.", "schedule-backfill": "The ticks of that time are started by a worker.",
+	"schedule-delete": "The schedule is deleted. The runs that it has started continue.",
+	"pool-set":        "The limit applies as set, for all workers.", "pool-reset": "The limit applies as the code declares it.",
+	"pool-pause": "Nothing more begins under this limit until it is resumed.", "pool-resume": "Work can begin under the limit again.",
+	"bulk-start": "The bulk action is durable: it continues without this page.", "bulk-stop": "Its stop was requested: it ends after the runs that it has begun.",
+	"view-save":   "The view is saved: all users of the console of this store see it.",
+	"view-delete": "The view is deleted for all users.",
+	"sent":        "The message is durable: the run receives it when its code waits for it.",
 }
 
 // once ensures that a form that is submitted twice is executed once. For some actions the store

@@ -163,7 +163,7 @@ func newBulk(q *request) (string, *view, error) {
 	case err2 != nil:
 		err = err2
 	case expected == "" || typed != expected:
-		err = &admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not how many runs match", form.Get("count")), Fix: "look at the preview, and type the number of runs in it"}
+		err = &admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not the number of matching runs", form.Get("count")), Fix: "read the preview, and type its number of runs"}
 	}
 	if err == nil {
 		b := admin.NewBulk{Token: form.Get("token"), Rate: rate, MaxFailures: most, Key: form.Get("key")}
@@ -192,7 +192,7 @@ func whole(s, what string) (int, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
 	if err != nil {
-		return 0, &admin.InputError{What: what + " is no whole number", Fix: "write it as 100, or leave it out"}
+		return 0, &admin.InputError{What: what + " is not a whole number", Fix: "write it as 100, or leave it out"}
 	}
 	return int(n), nil
 }
@@ -201,7 +201,7 @@ func whole(s, what string) (int, error) {
 func stopForm(q *request) *ask {
 	id := q.path("id")
 	return &ask{
-		Title: "Stop", Will: "It acts on no more runs than those that it has begun with. What is done is not taken back.", Danger: true, Button: "Stop it", Fields: []field{whyField()},
+		Title: "Stop", Will: "It acts on no more runs than those that it has begun. Completed actions are not undone.", Danger: true, Button: "Stop it", Fields: []field{whyField()},
 		Command: q.h.command("bulk stop", id), Back: link(q.h.cfg.Prefix, "bulk", id),
 	}
 }

@@ -28,7 +28,7 @@ func TestOPS2_ABulkActionIsPreviewedAndConfirmedByItsNumber(t *testing.T) {
 	has(t, s.get(html.UnescapeString(group[1]), 200), "Retry 3 runs", "Type 3 to retry", "status:failed")
 	has(t, s.get("bulk/new?q=status:failed", 200), "Nothing is done yet")
 	hasNot(t, s.get("bulk/new?q=status:failed", 200), `name="token"`)
-	has(t, s.get("bulk/new?verb=retry", 400), "give a filter, or say all")
+	has(t, s.get("bulk/new?verb=retry", 400), "give a filter, or all")
 	has(t, s.get("bulk/new?verb=explode&q=status:failed", 400), "there is no action")
 	has(t, s.get("bulk/new?verb=retry&q=colour:red", 400), "a filter has no")
 	page := s.get("bulk/new?verb=retry&q=id:order-1", 200)
@@ -38,13 +38,13 @@ func TestOPS2_ABulkActionIsPreviewedAndConfirmedByItsNumber(t *testing.T) {
 	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed", 200))
 	for _, typed := range []string{"", "2", "four"} {
 		form.Set("count", typed)
-		has(t, s.post("bulk/new", form, 400), "which is not how many runs match", "Type 3 to retry")
+		has(t, s.post("bulk/new", form, 400), "which is not the number of matching runs", "Type 3 to retry")
 	}
 	form.Set("count", "3")
 	form.Set("rate", "many")
-	has(t, s.post("bulk/new", form, 400), "the rate is no whole number", `value="many"`)
+	has(t, s.post("bulk/new", form, 400), "the rate is not a whole number", `value="many"`)
 	form.Set("rate", "1,000")
-	has(t, s.post("bulk/new", form, 200), "Retry 3 runs", "it goes on without this page", "status:failed")
+	has(t, s.post("bulk/new", form, 200), "Retry 3 runs", "it continues without this page", "status:failed")
 	s.post("bulk/new", form, 200)
 	list, err := s.Direct.Bulks(s.Context(), admin.BulkFilter{})
 	if err != nil || len(list.Bulks) != 1 || list.Bulks[0].Rate != 1000 {
@@ -74,7 +74,7 @@ func TestOPS2_ABulkActionIsStopped(t *testing.T) {
 	if id == nil {
 		t.Fatalf("the page of a bulk action that runs offers no stop\n%s", mainOf(page))
 	}
-	has(t, s.post("bulk/"+id[1]+"/stop", hiddenOf(s.get("bulk/"+id[1]+"/stop", 200)), 200), "It was asked to stop")
+	has(t, s.post("bulk/"+id[1]+"/stop", hiddenOf(s.get("bulk/"+id[1]+"/stop", 200)), 200), "Its stop was requested")
 	b, err := s.Direct.Bulk(s.Context(), id[1])
 	if err != nil {
 		t.Fatal(err)

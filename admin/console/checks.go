@@ -75,7 +75,7 @@ func (q *request) plan(wrong error) (*view, error) {
 func repair(q *request) (string, *view, error) {
 	form := q.r.PostForm
 	if form.Get("expect") == "" || digits(form.Get("count")) != form.Get("expect") {
-		v, err := q.plan(&admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not how many repairs are planned", form.Get("count")), Fix: "read the plan, and type the number of repairs in it"})
+		v, err := q.plan(&admin.InputError{What: fmt.Sprintf("%.20q was typed, which is not the number of planned repairs", form.Get("count")), Fix: "read the plan, and type its number of repairs"})
 		return "", v, err
 	}
 	to, v, err := q.h.once.do(q.who.Name, form.Get("key"), "repair", func() (string, *view, error) {

@@ -295,7 +295,7 @@ func TestOPS2_ChecksSayWhatIsWrongAndRepairIt(t *testing.T) {
 	has(t, page, run, "planned", "Type 1 to make this repair", "flowctl fsck --repair")
 	form := hiddenOf(page)
 	form.Set("count", "2")
-	has(t, s.post("checks/repair", form, 400), "which is not how many repairs are planned", "planned")
+	has(t, s.post("checks/repair", form, 400), "which is not the number of planned repairs", "planned")
 	form.Set("count", "1")
 	has(t, s.post("checks/repair", form, 200), run, "repaired")
 	has(t, s.get("checks/plan", 200), "Nothing is wrong")
@@ -305,7 +305,7 @@ func TestOPS2_ChecksSayWhatIsWrongAndRepairIt(t *testing.T) {
 func TestOPS2_AuditShowsWhatOperatorsDidWithARun(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run, other := s.Start("wait", "order-1"), s.Start("wait", "order-2")
-	has(t, s.get("runs/"+run+"/audit", 200), "nobody has acted on it", "run created")
+	has(t, s.get("runs/"+run+"/audit", 200), "no action was taken", "run created")
 	s.post("act/cancel", url.Values{"run": {run}, "reason": {"ordered twice"}}, 200)
 	s.post("act/cancel", url.Values{"run": {other}, "reason": {"of the other one"}}, 200)
 	s.Until(run, "cancelled")
@@ -318,7 +318,7 @@ func TestOPS2_ABlockedRunShowsItsLogBesideItsCode(t *testing.T) {
 	s := newSite(t, console.Config{})
 	run := s.Blocked("order-1")
 	page := s.get("runs/"+run, 200)
-	has(t, page, "The log has", "The code asks for", "step_created admintest.label", "<del>-", "<ins>&#43;", "a new old", "blocked.go:", "/flows/runs/"+run+"/event/", "goes on by itself once a worker with matching code serves it")
+	has(t, page, "The log has", "The code asks for", "step_created admintest.label", "<del>-", "<ins>&#43;", "a new old", "blocked.go:", "/flows/runs/"+run+"/event/", "continues by itself once a worker with matching code serves it")
 	has(t, s.get("runs?q=status:blocked", 200), run)
 	has(t, s.get("failures", 200), "blocked", "log: step_created admintest.label")
 }
@@ -345,7 +345,7 @@ func TestOPS2_ListsAndRunsSayInWordsWhatIsTheMatter(t *testing.T) {
 	s.Until(paused, "waiting")
 	s.post("act/pause", url.Values{"run": {paused}, "reason": {"until <Monday>"}}, 200)
 	s.Until(paused, "paused")
-	has(t, s.get("runs/"+paused, 200), "</svg>Paused</h2>", "until &lt;Monday&gt;", "Resume lets it go on", "data-took>")
+	has(t, s.get("runs/"+paused, 200), "</svg>Paused</h2>", "until &lt;Monday&gt;", "Resume continues it", "data-took>")
 	run := s.Ended("bad", "order-4")
 	if page := s.get("runs/"+run+"/events", 200); strings.Count(page, `<td class="w mono">order/admintest.label#1</td>`) != 3 {
 		t.Errorf("the events of a step do not all say so\n%s", mainOf(page))
@@ -371,7 +371,7 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 		if path == "act/retry" {
 			ask += "?run=" + run
 		}
-		has(t, s.get(ask, 200), "Why? It", `name="reason"`, `data-flag="reason"`, "the journal")
+		has(t, s.get(ask, 200), "Why? The reason", `name="reason"`, `data-flag="reason"`, "the journal")
 		form.Set("reason", "because of "+path)
 		s.post(path, form, 200)
 	}
@@ -386,7 +386,7 @@ func TestOPS2_EachActionAsksWhy(t *testing.T) {
 	has(t, journal, "because of act/retry", "because of schedules/nightly/trigger", "because of schedules/nightly/pause", "because of "+html.EscapeString(pool)+"/pause", "because of "+html.EscapeString(pool)+"/set", "because of bulk")
 }
 
-const whyInJournal = "Why? It is kept in the journal."
+const whyInJournal = "Why? The reason is stored in the journal."
 
 // TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy proves that the options of a start are applied, and
 // that the form of a refused start keeps its input.
@@ -400,7 +400,7 @@ func TestOPS2_AStartHasItsDelayItsTagsAndItsPolicy(t *testing.T) {
 		return f
 	}
 	for _, wrong := range [][]string{{"delay", "-1"}, {"delay", "soon"}, {"tags", "=eu"}, {"tags", "region"}} {
-		has(t, s.post("start", form(wrong...), 400), "The request makes no sense", html.EscapeString(wrong[1]))
+		has(t, s.post("start", form(wrong...), 400), "The request is invalid", html.EscapeString(wrong[1]))
 	}
 	s.post("start", form("delay", "3600.5", "tags", `region=eu note="a b"`), 200)
 	page, err := s.Direct.Runs(t.Context(), admin.Filter{Tags: map[string]string{"region": "eu", "note": "a b"}})

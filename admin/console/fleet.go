@@ -112,11 +112,11 @@ func treeTab(q *request, v *runView) (any, error) {
 
 // scheduleVerbs contains the texts for the actions on schedules.
 var scheduleVerbs = map[string]verb{
-	"pause":    {Name: "Pause", Will: "Its ticks pass from now on, and are not made up for. Runs that it has started go on."},
+	"pause":    {Name: "Pause", Will: "Its ticks are skipped from now on, and are not made up for. Runs that it has started continue."},
 	"resume":   {Name: "Resume", Will: "Its next tick starts a run again."},
-	"trigger":  {Name: "Trigger", Will: "A run is started now, as by a tick. What the schedule says about a run that is active holds."},
+	"trigger":  {Name: "Trigger", Will: "A run is started now, as by a tick. The overlap policy of the schedule applies."},
 	"backfill": {Name: "Backfill", Will: "The ticks between two times in the past are started now, as if they were due. Ticks that have started a run before are not started again."},
-	"delete":   {Name: "Delete", Will: "It starts no more runs. Those that it has started go on.", Final: true},
+	"delete":   {Name: "Delete", Will: "It starts no more runs. Runs that it has started continue.", Final: true},
 }
 
 // scheduleView is a schedule with the actions that it accepts at present.
@@ -160,7 +160,7 @@ func scheduleForm(q *request) (*ask, error) {
 	why := field{Name: "reason", Label: whyInJournal, Flag: "reason"}
 	switch at {
 	case "pause":
-		why.Label = "Why? It is shown beside the schedule, and kept in the journal."
+		why.Label = "Why? The reason is shown beside the schedule, and stored in the journal."
 	case "backfill":
 		when := "a time as 2026-11-24T08:00, in UTC, or how long ago, as 48h"
 		a.Fields = []field{

@@ -85,7 +85,7 @@ func TestOPS2_AGraphWithoutAShapeIsDrawnAsItsLogHasIt(t *testing.T) {
 	s.Until(small, "completed")
 	s.Until(large, "completed")
 	part, rows, _ := s.graphOf(small)
-	has(t, part, "7 done", "Nodes stand in the order of time", "No ways between nodes are drawn: no build has said which node needs which", `class="col"`)
+	has(t, part, "7 done", "Nodes stand in the order of time", "No ways between nodes are drawn: no build has described the dependencies", `class="col"`)
 	hasNot(t, part, `class="way`, "says which node needs which", ">Needs<")
 	if len(rows) != 7 {
 		t.Errorf("the table has %q", rows)
@@ -126,13 +126,13 @@ func TestOPS2_AGraphOfAnotherBuildSaysSo(t *testing.T) {
 	has(t, part, "Build ", "next&lt;b&gt;", "executes this run, and what it has done fits that", `class="way taken"`)
 	describe("later", append([]store.CatalogNode{{ID: "audit"}, {ID: "pick", Needs: []string{"audit"}}}, graph[1:]...))
 	part, rows, _ := s.graphOf(ref)
-	has(t, part, "the graph of build later does not fit what this run has done: node &#34;pick&#34; has begun, and not &#34;audit&#34;")
+	has(t, part, "the graph of build later does not match the log of this run: node &#34;pick&#34; has begun, and not &#34;audit&#34;")
 	if hasNot(t, part, `class="way`); len(rows) != 2 {
 		t.Errorf("the table has %q", rows)
 	}
 	describe("silent", nil)
 	part, _, _ = s.graphOf(ref)
-	has(t, part, "No ways between nodes are drawn: no build has said which node needs which")
+	has(t, part, "No ways between nodes are drawn: no build has described the dependencies")
 }
 
 // TestOPS2_NodesOfHostileNamesAreShownAsTheyAre proves that a run that has not begun is drawn with

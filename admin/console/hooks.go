@@ -142,7 +142,7 @@ func hookForm(q *request) (*ask, admin.Hook, error) {
 	}
 	token := h.Token
 	a := &ask{
-		Title: "Send to " + cut(60, firstOf(h.Title, h.Name)), Will: firstOf(cut(500, h.Description), "The run that has opened the hook takes what is sent. Once it is sent it is durable."), Button: "Send",
+		Title: "Send to " + cut(60, firstOf(h.Title, h.Name)), Will: firstOf(cut(500, h.Description), "The run that has opened the hook receives the payload. Once it is sent it is durable."), Button: "Send",
 		Command: q.h.command("hooks resume", shell(token)), Back: link(q.h.cfg.Prefix, "inbox"), Fields: formOf(h.Form),
 	}
 	if a.Fields == nil {
@@ -187,7 +187,7 @@ func hookPayload(fields []field, form url.Values) (admin.Message, error) {
 	payload, faults := typedInput(fields)
 	if len(faults) > 0 {
 		blame(fields, faults)
-		return admin.Message{}, &admin.InputError{What: "the payload cannot be read", Fix: "mend what is marked"}
+		return admin.Message{}, &admin.InputError{What: "the payload cannot be read", Fix: "correct the marked fields"}
 	}
 	return admin.Message{Payload: payload, Reason: because(form), Key: form.Get("key")}, nil
 }

@@ -59,7 +59,7 @@ func (l *live) serve(w http.ResponseWriter, r *http.Request) {
 	key := feedKey{principalOf(r.Context()), r.URL.Query().Get("page")}
 	news, leave := l.join(key)
 	if news == nil {
-		http.Error(w, "more pages are open than one principal may look at", http.StatusTooManyRequests)
+		http.Error(w, "the limit of open pages of a principal is reached", http.StatusTooManyRequests)
 		return
 	}
 	defer leave()

@@ -188,7 +188,7 @@ func (h *Handler) form(do func(q *request) (string, *view, error)) http.Handler 
 		q := h.request(r, principalOf(r.Context()))
 		if wait := h.changes.Take(q.who.Name); wait > 0 { // checked before anything is written to the journal
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			h.fail(w, q, admin.NewProblem(admin.CodeBusy, "more changes are asked for in a second than one principal may make", "try again after the time of Retry-After"))
+			h.fail(w, q, admin.NewProblem(admin.CodeBusy, "the limit of changes per second of a principal is reached", "try again after the time of Retry-After"))
 			return
 		}
 		if err := body.Form(w, r, h.cfg.MaxBody, formTime); err != nil {

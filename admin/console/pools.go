@@ -12,10 +12,10 @@ import (
 
 // poolVerbs contains the texts for the actions on limits.
 var poolVerbs = map[string]verb{
-	"set":    {Name: "Set", Will: "The limit holds so at once, for all workers, instead of what their code declares. What holds permits now finishes first."},
-	"reset":  {Name: "Reset", Will: "What was set here no longer holds: the limit is as the code declares it."},
-	"pause":  {Name: "Pause", Will: "Nothing more begins under it. What holds permits now finishes."},
-	"resume": {Name: "Resume", Will: "What waits for it begins again, as it allows."},
+	"set":    {Name: "Set", Will: "The limit applies at once, for all workers, instead of the declaration in their code. Holders of permits finish first."},
+	"reset":  {Name: "Reset", Will: "The settings made here are removed: the limit applies as the code declares it."},
+	"pause":  {Name: "Pause", Will: "Nothing more begins under it. Holders of permits finish."},
+	"resume": {Name: "Resume", Will: "Waiting work begins again, as the limit allows."},
 }
 
 // bounds describes the configuration of a limit in a few words.
@@ -75,9 +75,9 @@ func poolForm(q *request) (*ask, error) {
 			refuse = "on"
 		}
 		a.Fields = []field{
-			{Name: "atOnce", Label: "At once", Kind: "number", Value: text(c.AtOnce), Flag: "-"}, {Name: "rate", Label: "So many may begin", Kind: "number", Value: text(c.Rate), Flag: "rate"},
-			{Name: "per", Label: "in this time", Value: per, Hint: "as 1m; empty: a second", Flag: "per"}, {Name: "burst", Label: "Of these so many at the same moment", Kind: "number", Value: text(c.Burst), Flag: "burst"},
-			{Name: "waiting", Label: "So many may wait", Kind: "number", Value: text(c.Waiting), Hint: "empty: any number", Flag: "waiting"}, {Name: "refuse", Label: "Refuse starts that would have to wait", Kind: "check", Value: refuse, Flag: "refuse"},
+			{Name: "atOnce", Label: "At once", Kind: "number", Value: text(c.AtOnce), Flag: "-"}, {Name: "rate", Label: "Starts per interval", Kind: "number", Value: text(c.Rate), Flag: "rate"},
+			{Name: "per", Label: "Interval", Value: per, Hint: "as 1m; empty: a second", Flag: "per"}, {Name: "burst", Label: "Burst", Kind: "number", Value: text(c.Burst), Flag: "burst"},
+			{Name: "waiting", Label: "Waiting, at most", Kind: "number", Value: text(c.Waiting), Hint: "empty: any number", Flag: "waiting"}, {Name: "refuse", Label: "Refuse starts that would have to wait", Kind: "check", Value: refuse, Flag: "refuse"},
 		}
 	}
 	a.Fields = append(a.Fields, field{Name: "reason", Label: whyInJournal, Flag: "reason"})
@@ -137,7 +137,7 @@ func poolConfig(form url.Values) (c admin.PoolConfig, err error) {
 	if per := oneLine(form.Get("per")); per != "" {
 		d, err := time.ParseDuration(per)
 		if err != nil {
-			return c, &admin.InputError{What: fmt.Sprintf("%.20q is no time", per), Fix: "write it as 1m or 500ms, or leave it out: a second"}
+			return c, &admin.InputError{What: fmt.Sprintf("%.20q is not a duration", per), Fix: "write it as 1m or 500ms, or leave it out: a second"}
 		}
 		c.PerMs = d.Milliseconds()
 	}

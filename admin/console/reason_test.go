@@ -89,7 +89,7 @@ func TestOPS2_FormsAskWhy(t *testing.T) {
 		"start":       {"start?workflow=" + url.QueryEscape(admintest.Workflow), url.Values{"input": {string(admintest.Input("good"))}}, 200},
 	} {
 		page := s.get(c.path, 200)
-		has(t, page, "Why? It is kept in the journal.", `name="reason"`)
+		has(t, page, "Why? The reason is stored in the journal.", `name="reason"`)
 		form := hiddenOf(page)
 		maps.Copy(form, c.typed)
 		if action == "start" {

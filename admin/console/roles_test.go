@@ -131,7 +131,7 @@ func TestOPS2_ABulkActionIsLiveUntilItEnds(t *testing.T) {
 	form := hiddenOf(s.get("bulk/new?verb=retry&q=status:failed+oldest", 200)) // a bulk action ignores the order
 	form.Del("expect")
 	form.Set("count", "")
-	has(t, s.post("bulk/new", form, 400), "which is not how many runs match")
+	has(t, s.post("bulk/new", form, 400), "which is not the number of matching runs")
 	if list, err := s.Direct.Bulks(s.Context(), admin.BulkFilter{}); err != nil || len(list.Bulks) != 0 {
 		t.Fatalf("a form without its number has started %+v, %v", list, err)
 	}

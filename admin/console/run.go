@@ -121,24 +121,24 @@ func whyOf(r *admin.Run) *why {
 		if r.Damaged == "" {
 			w.Title, w.Text = "A newer release has written its log", r.Newer
 		}
-		w.Frees = "Shown is what the store knows beside the log, and what of the log can be read."
+		w.Frees = "The page shows the other data of the store, and the readable part of the log."
 	case r.Status == "blocked":
-		w.Title = "Blocked: the code of the workers does not fit what this run has done"
+		w.Title = "Blocked: the code of the workers does not match the log of this run"
 		if r.Mismatch == nil {
 			w.Title = "Blocked"
 		}
 		w.Text = r.Blocked
-		w.Frees = "It goes on by itself once a worker with matching code serves it. Nothing of it is lost. Terminate ends it without its code."
+		w.Frees = "It continues by itself once a worker with matching code serves it. No data is lost. Terminate ends it without its code."
 	case r.Status == "failed":
 		w.Title = "Failed"
-		w.Frees = "Retry goes on in a new run where this one has failed: what is done already is not done again."
+		w.Frees = "Retry continues in a new run where this one has failed: completed operations are not repeated."
 	case r.Status == "cancelled" && r.Failure != nil:
 		w.Title = "Cancelled"
-		w.Frees = "Resume new goes on in a new run where this one was stopped."
+		w.Frees = "Resume new continues in a new run where this one was stopped."
 	case r.Unserved:
 		w.Kind = "blocked"
 		w.Title = "No worker serves it"
-		w.Text = "No worker that lives serves workflow " + r.Workflow + " on queue " + r.Queue + "."
+		w.Text = "No live worker serves workflow " + r.Workflow + " on queue " + r.Queue + "."
 		w.Frees = "Start a worker that registers this workflow and serves this queue."
 	case len(r.Retries) > 0:
 		w.Kind = "retrying"
@@ -147,10 +147,10 @@ func whyOf(r *admin.Run) *why {
 	case r.Status == "paused":
 		w.Text = r.PauseReason
 		w.Title = "Paused"
-		w.Frees = "Resume lets it go on."
+		w.Frees = "Resume continues it."
 	case r.Status == "held":
 		w.Title = "On hold: it was started to be released by an operator"
-		w.Frees = "Release lets it begin."
+		w.Frees = "Release starts it."
 	case len(r.WaitsFor) > 0:
 		first := &r.WaitsFor[0]
 		w.Kind, w.Since = "waiting", first.Since
@@ -161,7 +161,7 @@ func whyOf(r *admin.Run) *why {
 		w.Limits = r.WaitsFor
 		w.Frees = "It continues by itself once it is first in the limiter queue and there is free capacity."
 		if first.Paused {
-			w.Frees = "It goes on once the limit is resumed: see Queues."
+			w.Frees = "It continues once the limit is resumed: see Queues."
 		}
 	case (r.Status == "waiting" || r.Status == "sleeping") && len(r.Waits) > 0:
 		w.Title = "Waits for " + enumerate(r.Waits)

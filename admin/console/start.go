@@ -124,7 +124,7 @@ func (s *startView) turn(q *request, show string) {
 	}
 	if !fillIn(s.Fields, []byte(input)) {
 		s.Fields = nil
-		s.Problem = admin.ProblemOf(&admin.InputError{What: "the form has no place for all of this input", Fix: "start it as JSON, or take out what the schema does not know"})
+		s.Problem = admin.ProblemOf(&admin.InputError{What: "the form has no fields for all of this input", Fix: "start it as JSON, or remove fields that are not in the schema"})
 	}
 }
 
@@ -142,7 +142,7 @@ func start(q *request) (string, *view, error) {
 	}
 	asked, err := s.start()
 	if err == nil && len(faults) > 0 {
-		p := admin.NewProblem(admin.CodeInput, "the input cannot be read", "mend what is marked")
+		p := admin.NewProblem(admin.CodeInput, "the input cannot be read", "correct the marked fields")
 		p.Faults, err = faults, p
 	}
 	if err == nil {
@@ -172,7 +172,7 @@ func (s *startView) start() (admin.Start, error) {
 	if s.Delay != "" {
 		seconds, err := strconv.ParseFloat(s.Delay, 64)
 		if err != nil || seconds < 0 || seconds > 1e9 {
-			return a, &admin.InputError{What: "the delay is no number of seconds", Fix: "write as 90, or leave it out"}
+			return a, &admin.InputError{What: "the delay is not a number of seconds", Fix: "write as 90, or leave it out"}
 		}
 		a.DelayMs = int64(seconds * 1000)
 	}

@@ -211,7 +211,7 @@ func sortedKeys(m map[string]bool) []string {
 func sendForm(q *request) *ask {
 	run := q.path("id")
 	return &ask{
-		Title: "Send a message", Will: "The run takes it when its code asks for a message of this topic. Once it is sent it is durable.", Button: "Send",
+		Title: "Send a message", Will: "The run receives it when its code waits for a message of this topic. Once it is sent it is durable.", Button: "Send",
 		Fields: []field{
 			{Name: "topic", Label: "Topic", Value: q.query.Get("topic"), Required: true, Flag: "-", Options: q.known(run, "message_received", "wait_created")},
 			{Name: "payload", Label: "Message, as JSON", Kind: "json", Required: true, Flag: "-"}, whyField(),
@@ -264,7 +264,7 @@ func askForm(q *request) *ask {
 		Title: "Ask the run", Will: "Its code answers, or refuses. The question is durable once it is accepted; the answer appears here.", Button: "Ask",
 		Fields: []field{
 			{Name: "name", Label: "Question", Value: q.query.Get("name"), Required: true, Flag: "-", Options: q.known(run, "ask_received", "ask_accepted")},
-			{Name: "payload", Label: "What it is about, as JSON", Kind: "json", Required: true, Value: "null", Flag: "-"}, whyField(),
+			{Name: "payload", Label: "Payload of the question, as JSON", Kind: "json", Required: true, Value: "null", Flag: "-"}, whyField(),
 		},
 		Command: q.h.command("ask", run), Back: link(q.h.cfg.Prefix, "runs", run, "talk"),
 	}
@@ -297,7 +297,7 @@ func askRun(q *request) (string, *view, error) {
 			return "", &view{name: "answer", Title: "Answer", Nav: "runs", Data: answer}, nil
 		}
 		if ctx.Err() != nil && q.ctx().Err() == nil {
-			err = admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("no answer within %v, and the question may have been accepted", askPatience), "send the form again: it is the same question")
+			err = admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("no answer within %v, but the question may have been accepted", askPatience), "send the form again: it is the same question")
 			a.Key = form.Get("key")
 		}
 	}

@@ -116,7 +116,7 @@ func saveViewForm(q *request) (*ask, error) {
 	}
 	line := oneLine(q.query.Get("q"))
 	return &ask{
-		Title: "Save a view for all", Will: "All who open the console of this store find it above the list of runs. If there is one of that name, it is replaced.", Button: "Save",
+		Title: "Save a view for all", Will: "All users of the console of this store see it above the list of runs. An existing view of that name is replaced.", Button: "Save",
 		Command: q.h.command("views", "save"), Back: link(q.h.cfg.Prefix, "runs") + "?" + url.Values{"q": {line}}.Encode(),
 		Fields: []field{
 			{Name: "name", Label: "Name", Value: cut(admin.MaxViewName, q.query.Get("view")), Required: true, Hint: fmt.Sprintf("up to %d characters", admin.MaxViewName), Flag: "-"},

@@ -56,7 +56,7 @@ func TestOPS2_AViewIsSavedForAll(t *testing.T) {
 	has(t, page, ">+ Save for all</a>")
 	at := "views/save?" + url.Values{"q": {line}}.Encode()
 	form := s.get(at, 200)
-	has(t, form, `name="filter" value="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h"`, "flowctl --store orders views save", "Why? It is kept in the journal.")
+	has(t, form, `name="filter" value="status:failed tag:&#34;team=blue &lt;i&gt;&#34; since:24h"`, "flowctl --store orders views save", "Why? The reason is stored in the journal.")
 	sent := hiddenOf(form)
 	sent.Set("filter", line)
 	sent.Set("reason", "all look at these")

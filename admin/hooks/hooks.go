@@ -152,13 +152,13 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (workflow.HookRes
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		p := admin.NewProblem(admin.CodeInput, r.Method+" is no method of a hook", "use POST")
+		p := admin.NewProblem(admin.CodeInput, r.Method+" is not a method of a hook", "use POST")
 		p.Status = http.StatusMethodNotAllowed
 		return accepted, p
 	}
 	if wait := h.rate.Take(token); wait > 0 {
 		retryAfter(w, int(wait/time.Second)+1)
-		return accepted, admin.NewProblem(admin.CodeBusy, "more requests come with this token in a second than it may have", "send it again after the time of Retry-After, with the same Idempotency-Key")
+		return accepted, admin.NewProblem(admin.CodeBusy, "the limit of requests per second of this token is reached", "send it again after the time of Retry-After, with the same Idempotency-Key")
 	}
 	key, err := keyOf(r)
 	if err != nil {
@@ -171,7 +171,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request) (workflow.HookRes
 	back := h.bodies.Take(r, h.cfg.MaxBody)
 	if back == nil {
 		retryAfter(w, 1)
-		return accepted, admin.NewProblem(admin.CodeBusy, "too much is sent to hooks at once", "send it again after the time of Retry-After, with the same Idempotency-Key")
+		return accepted, admin.NewProblem(admin.CodeBusy, "the limit of concurrent requests to hooks is reached", "send it again after the time of Retry-After, with the same Idempotency-Key")
 	}
 	defer back()
 	request, err := h.read(w, r)

@@ -19,7 +19,7 @@ func NewCORS(origins ...string) (*CORS, error) {
 	check := http.NewCrossOriginProtection()
 	for _, origin := range origins {
 		if err := check.AddTrustedOrigin(origin); err != nil {
-			return nil, &admin.InputError{What: fmt.Sprintf("%q is no origin: %v", origin, err), Fix: "give each one as a browser sends it: https://app.example.com"}
+			return nil, &admin.InputError{What: fmt.Sprintf("%q is not an origin: %v", origin, err), Fix: "give each one as a browser sends it: https://app.example.com"}
 		}
 	}
 	if len(origins) == 0 {

@@ -88,7 +88,7 @@ func Still(by Identifier, r *http.Request, who admin.Principal) error {
 		return unknown
 	}
 	if who.Face = ""; err == nil && now != who {
-		return &admin.UnauthenticatedError{What: "the rights of the credential have changed: ask again"}
+		return &admin.UnauthenticatedError{What: "the rights of the credential have changed: repeat the request"}
 	}
 	return nil
 }

@@ -36,15 +36,15 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	bad := func(what, fix string) error { return &admin.InputError{What: what, Fix: fix} }
 	switch {
 	case cfg.Header == "" || strings.EqualFold(cfg.Header, "Authorization") || strings.EqualFold(cfg.Header, "Cookie") || strings.EqualFold(cfg.Header, cfg.RoleHeader):
-		return nil, bad(fmt.Sprintf("%q is no header of its own", cfg.Header), "name the one in which the proxy writes who asks, as X-Forwarded-User")
+		return nil, bad(fmt.Sprintf("%q is not a header reserved for the proxy", cfg.Header), "name the header in which the proxy passes the user, such as X-Forwarded-User")
 	case len(cfg.From) == 0:
-		return nil, bad("it is not said where the proxy is", "give its addresses, as 10.0.0.7/32")
+		return nil, bad("the addresses of the proxy are missing", "give its addresses, as 10.0.0.7/32")
 	case !slices.Contains(admin.Roles(), cfg.Role):
 		return nil, bad(fmt.Sprintf("there is no role %q", cfg.Role), fmt.Sprintf("use one of %v", admin.Roles()))
 	}
 	for _, from := range cfg.From {
 		if !from.IsValid() || from.Bits() == 0 {
-			return nil, bad(fmt.Sprintf("the addresses %v are those of everybody, or none", from), "list those of the proxy")
+			return nil, bad(fmt.Sprintf("the addresses %v cover all clients, or none", from), "list those of the proxy")
 		}
 	}
 	return &Proxy{cfg}, nil

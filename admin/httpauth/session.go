@@ -109,7 +109,7 @@ func (s *Session) Logout(w http.ResponseWriter, r *http.Request) error {
 }
 
 func foreign(err error) error {
-	return admin.NewProblem(admin.CodeForbidden, err.Error(), "ask from a page of the same origin")
+	return admin.NewProblem(admin.CodeForbidden, err.Error(), "send it from a page of the same origin")
 }
 
 func (s *Session) set(w http.ResponseWriter, r *http.Request, value string, age int) {
@@ -142,12 +142,12 @@ func (s *Session) Identify(r *http.Request) (admin.Principal, error) {
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(given[0].Value)
 	if err != nil || len(given) > 1 || len(sealed) < s.seal.NonceSize() {
-		return refuse("the cookie is none of this server")
+		return refuse("the cookie was not issued by this server")
 	}
 	nonce, body := sealed[:s.seal.NonceSize()], sealed[s.seal.NonceSize():]
 	plain, err := s.seal.Open(nil, nonce, body, []byte(name))
 	if err != nil || len(plain) < 8 {
-		return refuse("the cookie is none of this server")
+		return refuse("the cookie was not issued by this server")
 	}
 	if until := time.Unix(int64(binary.BigEndian.Uint64(plain)), 0); !s.cfg.Now().Before(until) {
 		return refuse("the login has ended")

@@ -82,7 +82,7 @@ func New(cfg Config) (*Authenticator, error) {
 	}
 	for _, alg := range cfg.Algorithms {
 		if !slices.Contains(asymmetric, alg) {
-			return nil, bad(fmt.Sprintf("tokens signed by %q could be made by anybody", alg), "use some of "+strings.Join(asymmetric, ", "))
+			return nil, bad(fmt.Sprintf("tokens signed by %q could be forged by any client", alg), "use some of "+strings.Join(asymmetric, ", "))
 		}
 	}
 	for _, role := range cfg.Roles {
@@ -98,11 +98,11 @@ func New(cfg Config) (*Authenticator, error) {
 	keys, err := url.Parse(cfg.JWKS)
 	switch {
 	case cfg.Issuer == "":
-		return nil, bad("it is not said whose tokens are accepted", "give the issuer, as the tokens have it in iss")
+		return nil, bad("the issuer of accepted tokens is missing", "give the issuer: the value of iss in the tokens")
 	case cfg.Audience == "":
-		return nil, bad("tokens for anybody would be accepted", "give the audience, as the tokens have it in aud")
+		return nil, bad("tokens for any audience would be accepted", "give the audience: the value of aud in the tokens")
 	case err != nil || keys.Host == "" || keys.Scheme != "https" && (keys.Scheme != "http" || !local(keys.Hostname())):
-		return nil, bad("the keys would come over the network as they are", "give the URL of the JWKS, by https")
+		return nil, bad("the keys would be sent unencrypted", "give an https URL of the JWKS")
 	}
 	cfg.RolesClaim = cmp.Or(cfg.RolesClaim, "roles")
 	cfg.Skew, cfg.Refresh, cfg.Keep = cmp.Or(cfg.Skew, time.Minute), cmp.Or(cfg.Refresh, 10*time.Minute), cmp.Or(cfg.Keep, time.Hour)
@@ -133,7 +133,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (ad
 		if a.cfg.Else != nil {
 			return a.cfg.Else.Authenticate(ctx, credential)
 		}
-		return refuse("the token is no JWT")
+		return refuse("the token is not a JWT")
 	}
 	if len(credential) > maxToken {
 		return refuse("the token is too long")

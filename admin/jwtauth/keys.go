@@ -46,7 +46,7 @@ func newKeys(cfg *Config) *keys {
 // awayError reports that a token could not be checked because the keys are unavailable.
 type awayError struct{ cause error }
 
-func (e *awayError) Error() string { return "ask for the keys of the issuer: " + e.cause.Error() }
+func (e *awayError) Error() string { return "read the keys of the issuer: " + e.cause.Error() }
 func (e *awayError) Unwrap() error { return e.cause }
 
 // awayKey is the context key of a variable for the error if the keys are unavailable. The error

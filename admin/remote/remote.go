@@ -52,13 +52,13 @@ type Service struct {
 func New(base string, cfg Config) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, &admin.InputError{What: "the URL of the server is none", Fix: "give one as https://flows.example.com, without a user and a query"}
+		return nil, &admin.InputError{What: "the URL of the server is not valid", Fix: "give one as https://flows.example.com, without a user and a query"}
 	}
 	if cfg.Token != "" && u.Scheme == "http" && !loopback.Host(u.Host) {
-		return nil, &admin.InputError{What: "a token would go over the network as it is", Fix: "use https"}
+		return nil, &admin.InputError{What: "a token would be sent unencrypted", Fix: "use https"}
 	}
 	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return nil, &admin.InputError{What: "the token has characters that no token has", Fix: "give it without spaces and line ends"}
+		return nil, &admin.InputError{What: "the token has characters that are not allowed in tokens", Fix: "give it without spaces and line ends"}
 	}
 	if cfg.Client == nil {
 		cfg.Client = http.DefaultClient

@@ -79,7 +79,7 @@ func (b *builder) integer(pos token.Pos, k *Key, wrong func(pos token.Pos, what,
 	basic, ok := tv.Type.Underlying().(*types.Basic)
 	switch {
 	case !ok || basic.Info()&types.IsInteger == 0:
-		wrong(pos, fmt.Sprintf("has type %s, which is no whole number", types.TypeString(tv.Type, types.RelativeTo(b.Types))), kind)
+		wrong(pos, fmt.Sprintf("has type %s, which is not a whole number", types.TypeString(tv.Type, types.RelativeTo(b.Types))), kind)
 	case tv.Value == nil && (basic.Kind() == types.Uint || basic.Kind() == types.Uint64 || basic.Kind() == types.Uintptr):
 		wrong(pos, fmt.Sprintf("has type %s, of which not all values are an int", types.TypeString(tv.Type, types.RelativeTo(b.Types))), "convert it, as in "+conversion)
 	default:

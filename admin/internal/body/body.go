@@ -61,7 +61,7 @@ func limited(w http.ResponseWriter, r *http.Request, most int64, within time.Dur
 		p.Status = http.StatusRequestEntityTooLarge
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		p := admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("the body did not come within %v", within), "send it at once")
+		p := admin.NewProblem(admin.CodeTimeout, fmt.Sprintf("the body did not arrive within %v", within), "send it at once")
 		p.Status = http.StatusRequestTimeout
 		return p
 	case err != nil:

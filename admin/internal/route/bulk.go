@@ -11,7 +11,7 @@ import (
 // The routes of bulk actions.
 var (
 	Preview = &Route{
-		Name: "previewBulk", About: "What a bulk action would do now.", Method: http.MethodPost, Path: "bulk/preview", Acts: "preview", Role: admin.RoleOperator,
+		Name: "previewBulk", About: "Preview a bulk action.", Method: http.MethodPost, Path: "bulk/preview", Acts: "preview", Role: admin.RoleOperator,
 		In: reflect.TypeFor[admin.BulkRequest](), Out: reflect.TypeFor[admin.BulkPreview](), Status: http.StatusOK, Problems: withBody,
 	}
 	StartBulk = &Route{
@@ -23,11 +23,11 @@ var (
 		Query: bulkParams, Out: reflect.TypeFor[admin.BulkPage](), Status: http.StatusOK,
 	}
 	Bulk = &Route{
-		Name: "getBulk", About: "A bulk action as it is now.", Method: http.MethodGet, Path: "bulk/{id}", Role: admin.RoleViewer,
+		Name: "getBulk", About: "The current state of a bulk action.", Method: http.MethodGet, Path: "bulk/{id}", Role: admin.RoleViewer,
 		Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusOK,
 	}
 	StopBulk = &Route{
-		Name: "stopBulk", About: "Let a bulk action act on no more runs.", Method: http.MethodPost, Path: "bulk/{id}/stop", Acts: "stop", Role: admin.RoleOperator,
+		Name: "stopBulk", About: "Stop a bulk action.", Method: http.MethodPost, Path: "bulk/{id}/stop", Acts: "stop", Role: admin.RoleOperator,
 		In: reflect.TypeFor[admin.Because](), Out: reflect.TypeFor[admin.Bulk](), Status: http.StatusAccepted, Problems: withBody,
 	}
 )

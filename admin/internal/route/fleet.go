@@ -97,7 +97,7 @@ var (
 		Out: reflect.TypeFor[admin.Schedule](), Status: http.StatusOK,
 	}
 	PutSchedule = &Route{
-		Name: "putSchedule", About: "Make a schedule, or replace what the one of its name does. Asking again does nothing more.", Method: http.MethodPost, Path: "schedules", Acts: "put",
+		Name: "putSchedule", About: "Make a schedule, or replace what the one of its name does. Repeating the request has no further effect.", Method: http.MethodPost, Path: "schedules", Acts: "put",
 		Role: admin.RoleOperator, In: reflect.TypeFor[admin.NewSchedule](), Out: reflect.TypeFor[admin.ScheduleActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	ActOnSchedule = &Route{
@@ -106,16 +106,16 @@ var (
 		In: reflect.TypeFor[ScheduleAct](), Out: reflect.TypeFor[admin.ScheduleActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	Catalog = &Route{
-		Name: "listCatalog", About: "What workers have said of their workflows when they started: queue, and schemas of input and result.", Method: http.MethodGet, Path: "catalog",
+		Name: "listCatalog", About: "The workflows that workers have described when they started: queue, and schemas of input and result.", Method: http.MethodGet, Path: "catalog",
 		Role: admin.RoleViewer, Out: reflect.TypeFor[admin.CatalogPage](), Status: http.StatusOK,
 		Query: []Param{{Name: "workflow", About: "its stored name", Type: "string"}, {Name: "after", About: "those whose names come after this one", Type: "string"}, limitParam},
 	}
 	Pools = &Route{
-		Name: "listPools", About: "The parts of limits for which most waits, then those of which most is in use.", Method: http.MethodGet, Path: "pools", Role: admin.RoleViewer,
+		Name: "listPools", About: "The parts of limits, by waiting weight, then by weight in use.", Method: http.MethodGet, Path: "pools", Role: admin.RoleViewer,
 		Query: []Param{{Name: "name", About: "of the limit", Type: "string"}, limitParam, {Name: "holders", About: "with runs that have permits", Type: "boolean"}}, Out: reflect.TypeFor[admin.PoolPage](), Status: http.StatusOK,
 	}
 	ActOnPool = &Route{
-		Name: "actOnPool", About: "Configure a limit at run time, or a part of it. Asking again does nothing more.", Method: http.MethodPost, Path: "pools/{name}/{action}", Role: admin.RoleOperator,
+		Name: "actOnPool", About: "Configure a limit at run time, or a part of it. Repeating the request has no further effect.", Method: http.MethodPost, Path: "pools/{name}/{action}", Role: admin.RoleOperator,
 		Verbs: admin.PoolActions, In: reflect.TypeFor[PoolAct](), Out: reflect.TypeFor[admin.PoolActed](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 )

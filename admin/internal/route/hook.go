@@ -17,7 +17,7 @@ var (
 		Name: "listHooks", About: "A page of open hooks, of one run or of all that have not ended. Tokens are for operators.", Method: http.MethodGet, Path: "hooks", Role: admin.RoleViewer,
 		Query: []Param{
 			{Name: "run", About: "that has opened them; any if it is not given", Type: "string"}, {Name: "workflow", About: "of the runs, if run is not given", Type: "string"},
-			{Name: "tag", About: "of the runs, if run is not given, as name=value; all of them", Type: "string", Many: true}, cursorParam, {Name: "limit", About: "how many runs are looked at; 20 if it is not given, at most 100", Type: "integer"},
+			{Name: "tag", About: "of the runs, if run is not given, as name=value; all of them", Type: "string", Many: true}, cursorParam, {Name: "limit", About: "how many runs are examined; 20 if it is not given, at most 100", Type: "integer"},
 		},
 		Out: reflect.TypeFor[admin.HookPage](), Status: http.StatusOK,
 	}
@@ -26,7 +26,7 @@ var (
 		Out: reflect.TypeFor[admin.Hook](), Status: http.StatusOK,
 	}
 	ResumeHook = &Route{
-		Name: "resumeHook", About: "Put a payload into the run that has opened a hook.", Method: http.MethodPost, Path: "hooks/{token}/resume", Role: admin.RoleOperator, Acts: "resume-hook",
+		Name: "resumeHook", About: "Deliver a payload to the run that has opened a hook.", Method: http.MethodPost, Path: "hooks/{token}/resume", Role: admin.RoleOperator, Acts: "resume-hook",
 		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Sent](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 )

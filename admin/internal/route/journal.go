@@ -11,7 +11,7 @@ import (
 
 // Journal is the route of the journal.
 var Journal = &Route{
-	Name: "readJournal", About: "A page of what operators have asked for, the newest entry first. Those with an owner have their own entries.", Method: http.MethodGet, Path: "journal",
+	Name: "readJournal", About: "A page of the requests of operators, the newest entry first. Those with an owner have their own entries.", Method: http.MethodGet, Path: "journal",
 	Role: admin.RoleOperator, Query: journalParams, Out: reflect.TypeFor[admin.JournalPage](), Status: http.StatusOK,
 }
 
@@ -44,7 +44,7 @@ var journalParams = []Param{
 	{Name: "until", About: "before", Type: "string", Form: "date-time"},
 	{Name: "cursor", About: "of the page before", Type: "string"},
 	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
-	{Name: "budget", About: "how many entries may be looked at; 20,000 if it is not given", Type: "integer"},
+	{Name: "budget", About: "how many entries may be examined; 20,000 if it is not given", Type: "integer"},
 }
 
 // JournalQuery encodes a filter of the journal as a query.

@@ -24,12 +24,12 @@ var filterParams = []Param{
 	{Name: "failing", About: "that are in any group of failures", Type: "boolean"},
 	{Name: "since", About: "created then or later", Type: "string", Form: "date-time"},
 	{Name: "until", About: "created before", Type: "string", Form: "date-time"},
-	{Name: "children", About: "take the runs that another one has started, too", Type: "boolean"},
-	{Name: "system", About: "take the runtime's own, too", Type: "boolean"},
+	{Name: "children", About: "include runs that another run has started", Type: "boolean"},
+	{Name: "system", About: "include the runtime's own runs", Type: "boolean"},
 	{Name: "oldest", About: "the oldest first", Type: "boolean"},
 	{Name: "cursor", About: "of the page before", Type: "string"},
 	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
-	{Name: "budget", About: "how many runs may be looked at; 20,000 if it is not given", Type: "integer"},
+	{Name: "budget", About: "how many runs may be examined; 20,000 if it is not given", Type: "integer"},
 }
 
 // tagName escapes the character that ends the name of a tag.
@@ -45,7 +45,7 @@ var failureParams = []Param{
 	{Name: "open", About: "there are runs in it now", Type: "boolean"},
 	{Name: "cursor", About: "of the page before", Type: "string"},
 	{Name: "limit", About: "of a page; 100 if it is not given, at most 1,000", Type: "integer"},
-	{Name: "budget", About: "how many groups may be looked at; 20,000 if it is not given", Type: "integer"},
+	{Name: "budget", About: "how many groups may be examined; 20,000 if it is not given", Type: "integer"},
 }
 
 // fleetParams are the query parameters for a FleetFilter.

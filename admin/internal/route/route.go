@@ -90,11 +90,11 @@ var (
 		Query: fleetParams, Out: reflect.TypeFor[admin.WorkerPage](), Status: http.StatusOK,
 	}
 	Queues = &Route{
-		Name: "listQueues", About: "A page of what there is to do on the queues, by queue and workflow.", Method: http.MethodGet, Path: "queues", Role: admin.RoleViewer,
+		Name: "listQueues", About: "A page of the work on the queues, by queue and workflow.", Method: http.MethodGet, Path: "queues", Role: admin.RoleViewer,
 		Query: fleetParams, Out: reflect.TypeFor[admin.QueuePage](), Status: http.StatusOK,
 	}
 	Depth = &Route{
-		Name: "getDepth", About: "How much there is to do on a queue, for what decides how many workers there should be.", Method: http.MethodGet, Path: "queues/{queue}/depth", Role: admin.RoleViewer,
+		Name: "getDepth", About: "The amount of work on a queue, for autoscalers of workers.", Method: http.MethodGet, Path: "queues/{queue}/depth", Role: admin.RoleViewer,
 		Out: reflect.TypeFor[admin.Depth](), Status: http.StatusOK,
 	}
 	Start = &Route{
@@ -102,7 +102,7 @@ var (
 		In: reflect.TypeFor[admin.Start](), Out: reflect.TypeFor[Started](), Status: http.StatusCreated, Other: http.StatusOK, Keyed: true, Waits: true, Problems: withBody,
 	}
 	Run = &Route{
-		Name: "getRun", About: "A run with its input and outcome, and why it does not go on.", Method: http.MethodGet, Path: "runs/{id}", Role: admin.RoleViewer,
+		Name: "getRun", About: "A run with its input and outcome, and why it does not continue.", Method: http.MethodGet, Path: "runs/{id}", Role: admin.RoleViewer,
 		Out: reflect.TypeFor[admin.Run](), Status: http.StatusOK,
 	}
 	Events = &Route{
@@ -119,7 +119,7 @@ var (
 		},
 	}
 	Inbox = &Route{
-		Name: "getInbox", About: "What was sent to a run that it has not taken yet, the first 100: messages, requests to cancel, results of children.", Method: http.MethodGet,
+		Name: "getInbox", About: "The items that a run has not received yet, the first 100: messages, requests to cancel, results of children.", Method: http.MethodGet,
 		Path: "runs/{id}/inbox", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.Inbox](), Status: http.StatusOK,
 	}
 	Graph = &Route{
@@ -141,11 +141,11 @@ var (
 		Verbs: admin.Actions, In: reflect.TypeFor[Act](), Out: reflect.TypeFor[admin.Acted](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	Send = &Route{
-		Name: "sendMessage", About: "Put a message of a topic into a run.", Method: http.MethodPost, Path: "runs/{id}/topics/{name}", Role: admin.RoleOperator, Acts: "send",
+		Name: "sendMessage", About: "Send a message of a topic to a run.", Method: http.MethodPost, Path: "runs/{id}/topics/{name}", Role: admin.RoleOperator, Acts: "send",
 		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Sent](), Status: http.StatusAccepted, Keyed: true, Problems: withBody,
 	}
 	Ask = &Route{
-		Name: "askRun", About: "Ask a run something, and wait for the answer.", Method: http.MethodPost, Path: "runs/{id}/asks/{name}", Role: admin.RoleOperator, Acts: "ask",
+		Name: "askRun", About: "Send a question to a run, and wait for the answer.", Method: http.MethodPost, Path: "runs/{id}/asks/{name}", Role: admin.RoleOperator, Acts: "ask",
 		In: reflect.TypeFor[admin.Message](), Out: reflect.TypeFor[admin.Answer](), Status: http.StatusOK, Keyed: true, Waits: true, Holds: true, Problems: withBody,
 	}
 	Value = &Route{
@@ -185,9 +185,9 @@ func (r *Route) URL(values ...string) (string, error) {
 		values = values[1:]
 		switch value {
 		case "":
-			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "say what it is"}
+			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is empty", Fix: "give its value"}
 		case "/":
-			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is a slash", Fix: "use the store itself: no path of the API can say it"}
+			return "", &admin.InputError{What: "the " + strings.Trim(part, "{}") + " in the path is a slash", Fix: "use the store itself: no path of the API can express it"}
 		case ".", "..": // HTTP clients remove these segments from a path unless they are escaped
 			parts[i] = strings.ReplaceAll(value, ".", "%2E")
 		default:
@@ -212,11 +212,11 @@ type LoggedIn struct {
 // The routes of logins. They are served before a request is authenticated.
 var (
 	Login = &Route{
-		Name: "logIn", About: "Log a browser in with a token: the answer sets a cookie. Only where the server has logins.", Method: http.MethodPost, Path: "login",
+		Name: "logIn", About: "Log a browser in with a token: the answer sets a cookie. Only on servers with logins.", Method: http.MethodPost, Path: "login",
 		In: reflect.TypeFor[LogIn](), Out: reflect.TypeFor[LoggedIn](), Status: http.StatusOK, Problems: withBody,
 	}
 	Logout = &Route{
-		Name: "logOut", About: "Take the cookie of a browser away. The token stays good. Only where the server has logins.", Method: http.MethodPost, Path: "logout", Status: http.StatusNoContent,
+		Name: "logOut", About: "Take the cookie of a browser away. The token remains valid. Only on servers with logins.", Method: http.MethodPost, Path: "logout", Status: http.StatusNoContent,
 	}
 )
 

@@ -10,11 +10,11 @@ import (
 // The routes of shared views.
 var (
 	Views = &Route{
-		Name: "listViews", About: "The views that all who look at the store share, by name: at most 100.", Method: http.MethodGet, Path: "views", Role: admin.RoleViewer,
+		Name: "listViews", About: "The shared views of the store, by name: at most 100.", Method: http.MethodGet, Path: "views", Role: admin.RoleViewer,
 		Out: reflect.TypeFor[admin.ViewList](), Status: http.StatusOK,
 	}
 	SaveView = &Route{
-		Name: "saveView", About: "Keep a filter of runs under a name, or replace what that name stands for. Asking again does nothing more.", Method: http.MethodPost, Path: "views/{name}", Acts: "save-view",
+		Name: "saveView", About: "Save a filter of runs under a name, or replace the filter of that name. Repeating the request has no further effect.", Method: http.MethodPost, Path: "views/{name}", Acts: "save-view",
 		Role: admin.RoleOperator, In: reflect.TypeFor[admin.NewView](), Out: reflect.TypeFor[admin.ViewActed](), Status: http.StatusOK, Keyed: true, Problems: withBody,
 	}
 	DeleteView = &Route{
@@ -28,15 +28,15 @@ var views = []*Route{Views, SaveView, DeleteView}
 // The routes for checks of the whole store.
 var (
 	Examine = &Route{
-		Name: "examineStore", About: "How the servers of the store are set up, and what is wrong with that.", Method: http.MethodGet, Path: "doctor", Role: admin.RoleOperator,
+		Name: "examineStore", About: "Configuration of the servers of the store, and its defects.", Method: http.MethodGet, Path: "doctor", Role: admin.RoleOperator,
 		Out: reflect.TypeFor[admin.Exam](), Status: http.StatusOK,
 	}
 	Check = &Route{
-		Name: "checkStore", About: "What is broken in the store, and what a repair would do. It reads everything.", Method: http.MethodGet, Path: "fsck", Role: admin.RoleOperator,
+		Name: "checkStore", About: "Damage of the store, and its planned repairs. The request reads everything.", Method: http.MethodGet, Path: "fsck", Role: admin.RoleOperator,
 		Out: reflect.TypeFor[admin.Checked](), Status: http.StatusOK, Holds: true,
 	}
 	Repair = &Route{
-		Name: "repairStore", About: "Repair what is broken in the store from the logs. It reads everything.", Method: http.MethodPost, Path: "repair", Role: admin.RoleAdmin, Acts: "repair",
+		Name: "repairStore", About: "Repair the damage of the store from the logs. The request reads everything.", Method: http.MethodPost, Path: "repair", Role: admin.RoleAdmin, Acts: "repair",
 		In: reflect.TypeFor[admin.Because](), Out: reflect.TypeFor[admin.Checked](), Status: http.StatusOK, Holds: true, Problems: withBody,
 	}
 )

@@ -17,11 +17,11 @@ var streams = []*Route{Follow, Streams, Stream, FollowStream, Live}
 // The routes that respond with server-sent events, and the routes of the streams of a run.
 var (
 	Follow = &Route{
-		Name: "followRun", About: "The events of a run as they come, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
+		Name: "followRun", About: "The events of a run as they are appended, until it has ended.", Method: http.MethodGet, Path: "runs/{id}/follow", Role: admin.RoleViewer,
 		Query: append([]Param{
 			fromParam, {Name: "type", About: "any of them", Type: "string", Many: true, Enum: admin.EventTypes},
-			{Name: "name", About: "events about what is called so, such as a step or a topic", Type: "string"},
-			{Name: "key", About: "events about what has this key, or one below it", Type: "string"},
+			{Name: "name", About: "events about entities of this name, such as a step or a topic", Type: "string"},
+			{Name: "key", About: "events about entities with this key, or one below it", Type: "string"},
 			{Name: "entity", About: "events about the entity of this id", Type: "string"},
 		}, paceParams...),
 		Out: reflect.TypeFor[admin.Event](), Status: http.StatusOK, Holds: true, Stream: true,
@@ -37,14 +37,14 @@ var (
 		Out:   reflect.TypeFor[admin.ChunkPage](), Status: http.StatusOK,
 	}
 	FollowStream = &Route{
-		Name: "followStream", About: "The chunks of a stream as they come, until no more can.", Method: http.MethodGet, Path: "runs/{id}/streams/{name}/follow", Role: admin.RolePayloads,
+		Name: "followStream", About: "The chunks of a stream as they are appended, until its end.", Method: http.MethodGet, Path: "runs/{id}/streams/{name}/follow", Role: admin.RolePayloads,
 		Query: append([]Param{fromChunk}, paceParams...), Out: reflect.TypeFor[admin.Chunk](), Status: http.StatusOK, Holds: true, Stream: true,
 	}
 )
 
 // Live is the route for several topics over one connection.
 var Live = &Route{
-	Name: "live", About: "Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together.",
+	Name: "live", About: "Several topics by one connection: the events of runs as they are appended, and lists of runs when they change. A list is read once a second for all its readers together.",
 	Method: http.MethodGet, Path: "live", Role: admin.RoleViewer, Out: reflect.TypeFor[admin.News](), Status: http.StatusOK, Holds: true, Stream: true,
 	Query: append([]Param{{Name: "topics", About: "up to 50, separated by commas: run:ID, and list:FILTER with the escaped query of runs", Type: "string"}}, paceParams...),
 }

@@ -844,9 +844,9 @@ export interface AwaitRunQuery {
 }
 
 export interface CountRunsQuery {
-  /** how many runs may be looked at; 20,000 if it is not given */
+  /** how many runs may be examined; 20,000 if it is not given */
   budget?: number;
-  /** take the runs that another one has started, too */
+  /** include runs that another run has started */
   children?: boolean;
   /** of the page before */
   cursor?: string;
@@ -868,7 +868,7 @@ export interface CountRunsQuery {
   since?: string;
   /** any of them */
   status?: ("pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued")[];
-  /** take the runtime's own, too */
+  /** include the runtime's own runs */
   system?: boolean;
   /** as name=value; all of them */
   tag?: string[];
@@ -889,9 +889,9 @@ export interface FollowRunQuery {
   entity?: string;
   /** number of the first event; 1 if it is not given */
   from?: number;
-  /** events about what has this key, or one below it */
+  /** events about entities with this key, or one below it */
   key?: string;
-  /** events about what is called so, such as a step or a topic */
+  /** events about entities of this name, such as a step or a topic */
   name?: string;
   /** any of them */
   type?: ("run_created" | "run_started" | "run_completed" | "run_failed" | "run_cancelled" | "run_continued" | "cancel_requested" | "input_received" | "step_created" | "step_started" | "step_retrying" | "step_completed" | "step_failed" | "step_hook_created" | "step_pending" | "wait_created" | "wait_completed" | "hook_created" | "hook_received" | "hook_disposed" | "hook_conflict" | "hook_missed" | "hook_answered" | "message_received" | "value_recorded" | "message_sent" | "send_completed" | "send_failed" | "child_created" | "child_started" | "child_cancel_requested" | "child_completed" | "child_failed" | "child_cancelled" | "value_set" | "values_kept" | "stream_written" | "stream_closed" | "ask_received" | "ask_accepted" | "ask_answered" | "ask_refused" | "run_paused" | "run_resumed" | "run_released" | "run_stepped" | "version_recorded" | "resource_wait" | "run_delayed")[];
@@ -946,7 +946,7 @@ export interface ListEventsQuery {
 }
 
 export interface ListFailuresQuery {
-  /** how many groups may be looked at; 20,000 if it is not given */
+  /** how many groups may be examined; 20,000 if it is not given */
   budget?: number;
   /** of the page before */
   cursor?: string;
@@ -969,7 +969,7 @@ export interface ListFailuresQuery {
 export interface ListHooksQuery {
   /** of the page before */
   cursor?: string;
-  /** how many runs are looked at; 20 if it is not given, at most 100 */
+  /** how many runs are examined; 20 if it is not given, at most 100 */
   limit?: number;
   /** that has opened them; any if it is not given */
   run?: string;
@@ -998,9 +998,9 @@ export interface ListQueuesQuery {
 }
 
 export interface ListRunsQuery {
-  /** how many runs may be looked at; 20,000 if it is not given */
+  /** how many runs may be examined; 20,000 if it is not given */
   budget?: number;
-  /** take the runs that another one has started, too */
+  /** include runs that another run has started */
   children?: boolean;
   /** of the page before */
   cursor?: string;
@@ -1022,7 +1022,7 @@ export interface ListRunsQuery {
   since?: string;
   /** any of them */
   status?: ("pending" | "held" | "running" | "sleeping" | "waiting" | "paused" | "blocked" | "completed" | "failed" | "cancelled" | "continued")[];
-  /** take the runtime's own, too */
+  /** include the runtime's own runs */
   system?: boolean;
   /** as name=value; all of them */
   tag?: string[];
@@ -1069,7 +1069,7 @@ export interface LiveQuery {
 export interface ReadJournalQuery {
   /** any of them */
   action?: string[];
-  /** how many entries may be looked at; 20,000 if it is not given */
+  /** how many entries may be examined; 20,000 if it is not given */
   budget?: number;
   /** of the page before */
   cursor?: string;
@@ -1096,35 +1096,35 @@ export interface ReadStreamQuery {
 
 /** Method and path of each operation, with {names} for what is put in. */
 export const routes = {
-  /** Configure a limit at run time, or a part of it. Asking again does nothing more. */
+  /** Configure a limit at run time, or a part of it. Repeating the request has no further effect. */
   actOnPool: ["POST", "/v1/pools/{name}/{action}"],
   /** Control a run. */
   actOnRun: ["POST", "/v1/runs/{id}/{action}"],
   /** Control a schedule. To delete one waits until a worker has ended it, for up to 30 seconds. */
   actOnSchedule: ["POST", "/v1/schedules/{name}/{action}"],
-  /** Ask a run something, and wait for the answer. */
+  /** Send a question to a run, and wait for the answer. */
   askRun: ["POST", "/v1/runs/{id}/asks/{name}"],
   /** A run once it has ended, or as it is when the time to wait is over. */
   awaitRun: ["GET", "/v1/runs/{id}/result"],
   /** Deliver a payload to an open hook: JSON of its type, or any request for a hook that takes requests. */
   callHook: ["POST", "/hooks/{token}"],
-  /** What is broken in the store, and what a repair would do. It reads everything. */
+  /** Damage of the store, and its planned repairs. The request reads everything. */
   checkStore: ["GET", "/v1/fsck"],
   /** How many runs match. */
   countRuns: ["GET", "/v1/runs/count"],
   /** Remove a view. */
   deleteView: ["POST", "/v1/views/{name}/delete"],
-  /** How the servers of the store are set up, and what is wrong with that. */
+  /** Configuration of the servers of the store, and its defects. */
   examineStore: ["GET", "/v1/doctor"],
   /** Runs as lines of JSON, which flowctl import reads: records, logs and streams, as they are stored. An answer without its last line was cut off. */
   exportRuns: ["POST", "/v1/export"],
-  /** The events of a run as they come, until it has ended. */
+  /** The events of a run as they are appended, until it has ended. */
   followRun: ["GET", "/v1/runs/{id}/follow"],
-  /** The chunks of a stream as they come, until no more can. */
+  /** The chunks of a stream as they are appended, until its end. */
   followStream: ["GET", "/v1/runs/{id}/streams/{name}/follow"],
-  /** A bulk action as it is now. */
+  /** The current state of a bulk action. */
   getBulk: ["GET", "/v1/bulk/{id}"],
-  /** How much there is to do on a queue, for what decides how many workers there should be. */
+  /** The amount of work on a queue, for autoscalers of workers. */
   getDepth: ["GET", "/v1/queues/{queue}/depth"],
   /** This document. */
   getDocument: ["GET", "/v1/openapi.json"],
@@ -1132,9 +1132,9 @@ export const routes = {
   getGraph: ["GET", "/v1/runs/{id}/graph"],
   /** The description of a hook, open or closed. */
   getHook: ["GET", "/v1/hooks/{token}"],
-  /** What was sent to a run that it has not taken yet, the first 100: messages, requests to cancel, results of children. */
+  /** The items that a run has not received yet, the first 100: messages, requests to cancel, results of children. */
   getInbox: ["GET", "/v1/runs/{id}/inbox"],
-  /** A run with its input and outcome, and why it does not go on. */
+  /** A run with its input and outcome, and why it does not continue. */
   getRun: ["GET", "/v1/runs/{id}"],
   /** A schedule with its next ten ticks. */
   getSchedule: ["GET", "/v1/schedules/{name}"],
@@ -1144,7 +1144,7 @@ export const routes = {
   getValue: ["GET", "/v1/runs/{id}/values/{name}"],
   /** A page of bulk actions, the newest first. */
   listBulks: ["GET", "/v1/bulk"],
-  /** What workers have said of their workflows when they started: queue, and schemas of input and result. */
+  /** The workflows that workers have described when they started: queue, and schemas of input and result. */
   listCatalog: ["GET", "/v1/catalog"],
   /** A page of what a run has begun: steps, waits, hooks, children, messages, questions, each as it stands. */
   listEntities: ["GET", "/v1/runs/{id}/entities"],
@@ -1154,9 +1154,9 @@ export const routes = {
   listFailures: ["GET", "/v1/failures"],
   /** A page of open hooks, of one run or of all that have not ended. Tokens are for operators. */
   listHooks: ["GET", "/v1/hooks"],
-  /** The parts of limits for which most waits, then those of which most is in use. */
+  /** The parts of limits, by waiting weight, then by weight in use. */
   listPools: ["GET", "/v1/pools"],
-  /** A page of what there is to do on the queues, by queue and workflow. */
+  /** A page of the work on the queues, by queue and workflow. */
   listQueues: ["GET", "/v1/queues"],
   /** A page of runs, the newest first. */
   listRuns: ["GET", "/v1/runs"],
@@ -1164,36 +1164,36 @@ export const routes = {
   listSchedules: ["GET", "/v1/schedules"],
   /** A page of the streams that a run writes, by name, each as it stands. */
   listStreams: ["GET", "/v1/runs/{id}/streams"],
-  /** The views that all who look at the store share, by name: at most 100. */
+  /** The shared views of the store, by name: at most 100. */
   listViews: ["GET", "/v1/views"],
   /** A page of workers, by name. */
   listWorkers: ["GET", "/v1/workers"],
-  /** Several topics by one connection: the events of runs as they come, and lists of runs when they change. A list is asked for once a second, for all who look at it together. */
+  /** Several topics by one connection: the events of runs as they are appended, and lists of runs when they change. A list is read once a second for all its readers together. */
   live: ["GET", "/v1/live"],
-  /** Log a browser in with a token: the answer sets a cookie. Only where the server has logins. */
+  /** Log a browser in with a token: the answer sets a cookie. Only on servers with logins. */
   logIn: ["POST", "/v1/login"],
-  /** Take the cookie of a browser away. The token stays good. Only where the server has logins. */
+  /** Take the cookie of a browser away. The token remains valid. Only on servers with logins. */
   logOut: ["POST", "/v1/logout"],
-  /** What a bulk action would do now. */
+  /** Preview a bulk action. */
   previewBulk: ["POST", "/v1/bulk/preview"],
-  /** Make a schedule, or replace what the one of its name does. Asking again does nothing more. */
+  /** Make a schedule, or replace what the one of its name does. Repeating the request has no further effect. */
   putSchedule: ["POST", "/v1/schedules"],
-  /** A page of what operators have asked for, the newest entry first. Those with an owner have their own entries. */
+  /** A page of the requests of operators, the newest entry first. Those with an owner have their own entries. */
   readJournal: ["GET", "/v1/journal"],
   /** A page of a stream that a run writes. */
   readStream: ["GET", "/v1/runs/{id}/streams/{name}"],
-  /** Repair what is broken in the store from the logs. It reads everything. */
+  /** Repair the damage of the store from the logs. The request reads everything. */
   repairStore: ["POST", "/v1/repair"],
-  /** Put a payload into the run that has opened a hook. */
+  /** Deliver a payload to the run that has opened a hook. */
   resumeHook: ["POST", "/v1/hooks/{token}/resume"],
-  /** Keep a filter of runs under a name, or replace what that name stands for. Asking again does nothing more. */
+  /** Save a filter of runs under a name, or replace the filter of that name. Repeating the request has no further effect. */
   saveView: ["POST", "/v1/views/{name}"],
-  /** Put a message of a topic into a run. */
+  /** Send a message of a topic to a run. */
   sendMessage: ["POST", "/v1/runs/{id}/topics/{name}"],
   /** Perform the action of a preview on many runs. */
   startBulk: ["POST", "/v1/bulk"],
   /** Create a run of a workflow that is known by name only. */
   startRun: ["POST", "/v1/runs"],
-  /** Let a bulk action act on no more runs. */
+  /** Stop a bulk action. */
   stopBulk: ["POST", "/v1/bulk/{id}/stop"],
 } as const;

@@ -237,7 +237,7 @@ function filled(template: string, values: string[]): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[n++];
     if (value === undefined || value === "") {
-      throw new TypeError(`the ${name} in the path is empty: say what it is`);
+      throw new TypeError(`the ${name} in the path is empty: give its value`);
     }
     // A path does not keep a part that is . or .., and not every server takes them escaped.
     return value === "." || value === ".." ? value.replaceAll(".", "%2E") : encodeURIComponent(value);

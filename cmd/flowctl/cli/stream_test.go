@@ -121,7 +121,7 @@ func TestOPS1_StreamPrintsAndFollowsWhatARunWrites(t *testing.T) {
 			t.Fatal("the end of the run does not end it")
 		}
 		g = s.flowctl("stream", id, recent.Name(), "--from", "2", "--follow")
-		if g.code != 0 || g.stdout != "4\n5\n" || !strings.Contains(g.stderr, "it goes on with 4") {
+		if g.code != 0 || g.stdout != "4\n5\n" || !strings.Contains(g.stderr, "it continues with 4") {
 			t.Errorf("what is not kept any more: %+v", g)
 		}
 	})
