@@ -259,7 +259,7 @@ func (t *runLoop) move() {
 	if t.goesOn() {
 		t.limitLog(t.size)
 	}
-	taken := t.inbox.caughtUp || !t.inbox.hasUnread()
+	taken, begun := t.inbox.caughtUp || !t.inbox.hasUnread(), len(t.stepping.starts)
 	if t.goesOn() && t.leftQueue && taken {
 		t.endLeftQueue()
 	}
@@ -279,6 +279,7 @@ func (t *runLoop) move() {
 	}
 	if err := t.run.Err(); err != nil {
 		t.inbox.giveBack()
+		t.stepping.unstart(begun)
 		t.block(err)
 		return
 	}

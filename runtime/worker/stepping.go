@@ -118,6 +118,16 @@ func (s *stepping) start() error {
 	return nil
 }
 
+// unstart drops the attempts in starts from index n on. The run cannot continue, so no commit will
+// contain the events that begin them.
+func (s *stepping) unstart(n int) {
+	for _, a := range s.starts[n:] {
+		delete(s.attempts, a.ref)
+		s.steps.slots.release()
+	}
+	s.starts = s.starts[:n]
+}
+
 // nextStep returns the step to start next. It also ends interrupted steps that may not be started
 // again.
 func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
