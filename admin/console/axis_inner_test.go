@@ -118,3 +118,18 @@ func TestOPS2_StretchesOfWorkAreBounded(t *testing.T) {
 		t.Errorf("%d stretches from %d to %d with %d long gaps, want %d from 10 to %d with 10", len(all), all[0].begin, all[len(all)-1].end, long, maxStretches, at)
 	}
 }
+
+// TestOPS2_TheTimelineOfAWaitCanBeEnlarged proves that half of the drawn width is less than the
+// window, even if the run has worked for less than a millisecond and then waits.
+func TestOPS2_TheTimelineOfAWaitCanBeEnlarged(t *testing.T) {
+	for _, work := range [][]stretch{{{0, 0}}, {{0, 1}}, {{0, 5}}, {{0, 0}, {500, 501}}, {{0, 0}, {200, 200}, {400, 401}, {600, 600}, {800, 800}}} {
+		for _, long := range []int64{1079, 3_600_000} {
+			w := &window{to: long, now: long}
+			w.fold(work)
+			drawn := w.drawn(w.to)
+			if from, to := w.time(drawn/4), w.time(drawn-drawn/4); len(w.gaps) == 0 || to-from < 10 || to-from >= long {
+				t.Errorf("work at %v in %d ms, %d gaps: half of the width is %d to %d", work, long, len(w.gaps), from, to)
+			}
+		}
+	}
+}

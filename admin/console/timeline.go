@@ -157,7 +157,7 @@ func (t *timelineView) links(q *request, w *window) {
 	t.In = to(w.time(drawn/4), w.time(drawn-drawn/4))
 	if span < t.Total {
 		t.Out = to(max(t.From-span/2, 0), t.To+span/2)
-		t.Fit = to(0, t.Total)
+		t.Fit = changed(q, "from", "", "to", "", "row", "") // the window follows a run that goes on
 		if t.From > 0 {
 			t.Left = to(max(t.From-span/2, 0), max(t.From-span/2, 0)+span)
 		}
@@ -281,6 +281,7 @@ func (w *window) whole() int64 {
 const (
 	idleTimes = 3  // maximum ratio of the total length of unshortened gaps to the work in a window
 	leastWork = 10 // minimum length of the work in a window, in milliseconds
+	leastGaps = 4  // minimum total length of the shortened gaps, in milliseconds, so that half of a window is smaller than the window
 )
 
 // fold shortens the longest gaps between stretches of work, so that the work remains visible. It
@@ -311,7 +312,7 @@ func (w *window) fold(work []stretch) {
 	w.gaps = gaps[:n]
 	for i := range w.gaps {
 		g := &w.gaps[i]
-		g.drawn = min(max((sum+left)/max(8, 2*int64(n)), 1), g.to-g.from)
+		g.drawn = min(max((sum+left)/max(8, 2*int64(n)), (leastGaps+int64(n)-1)/int64(n)), g.to-g.from)
 	}
 	slices.SortFunc(w.gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 }
