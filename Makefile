@@ -73,7 +73,7 @@ vet generated plain measuring race race-all release-check: export GOGC ?= 400
 IN_MEMORY := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts && [ $$(df -Pk /dev/shm | awk 'NR == 2 { print $$4 }') -ge 8000000 ] && echo /dev/shm)
 
 .PHONY: test
-test: format compiler ## everything that must hold before a commit (6 minutes on two cores, 13 if nothing is compiled)
+test: format compiler ## everything that must hold before a commit (6 minutes on two cores, 11 if nothing is compiled)
 	@dir=$$(mktemp -d $(if $(IN_MEMORY),-p $(IN_MEMORY))) && trap 'rm -rf "$$dir"' EXIT && chmod 711 "$$dir" && \
 	GOTMPDIR="$$dir" $(MAKE) --no-print-directory all-else
 
