@@ -14,7 +14,7 @@ type rule struct {
 	name   Rule
 	does   string            // text after the name of the operation, such as "reads the wall clock, …"
 	mend   string            // suggested fix, such as "use workflow.Now, …"
-	of     map[string]string // replacements of does and mend for single operations
+	of     map[string]string // text to use instead of does and mend, by operation
 	advice bool              // the rule is advisory and applies only on request
 }
 

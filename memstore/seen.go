@@ -90,9 +90,9 @@ func (s *seen) add(id event.ItemID, now int64) {
 	}
 }
 
-// prune removes the IDs that were accepted before a time. It keeps the last unread IDs, because
-// these items are in the inbox. It does nothing until the old IDs are half of all, so the cost per
-// item is small.
+// prune removes the IDs that were accepted before limit. It keeps the last unread IDs, where unread
+// is the number of items still in the inbox. It does nothing until at least half of all IDs can be
+// removed, so that the cost per item is small.
 func (s *seen) prune(limit int64, unread int) {
 	if len(s.items) == 0 || s.items[0].at >= limit {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
-// Wait blocks until there may be something to do. If o.Until is zero, there is no time limit. A due
-// time that is earlier than all due times at the call also ends the wait.
+// Wait blocks until there may be something to do. If o.Until is zero, there is no time limit. Wait
+// also returns if a due time is set that is earlier than all due times known when Wait was called.
 //
 // Changes of this process are notified at once. Changes of another process to the same file are
 // detected within about 10 ms.

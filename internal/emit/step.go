@@ -151,7 +151,7 @@ func (e *emitter) counterpart(f *jen.File, s *model.Step) {
 // arguments, or both.
 const callLayouts = 4
 
-// call writes the statement with which the counterpart executes the step.
+// call writes the statement that executes the step s in its generated durable counterpart.
 func (e *emitter) call(s *model.Step, ctx string, names []string, layout int) *jen.Statement {
 	called, args := "Call", []jen.Code{jen.Id(ctx), jen.Id(name.Step(s.GoName))}
 	if s.Key != nil {

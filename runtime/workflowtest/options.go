@@ -99,8 +99,9 @@ func StartWith(opts ...workflow.StartOption) Option {
 	return func(o *options) { o.explore.start = append(o.explore.start, opts...) }
 }
 
-// Pairs sets how many pairs of two crashes CrashEverywhere tries. If there are more pairs, it
-// selects n of them at random, determined by the seed. The default is 200. It tries none if n is 0.
+// Pairs sets the maximum number of crash pairs that CrashEverywhere tries. If there are more than n
+// pairs, CrashEverywhere selects n of them at random, as determined by the seed. The default is
+// 200. If n is 0, no pairs are tried.
 func Pairs(n int) Option { return func(o *options) { o.explore.pairs = max(n, 0) } }
 
 // Sample sets how many single crashes CrashEverywhere tries. If there are more crash points, it

@@ -135,8 +135,8 @@ func header(stack []byte) (id goroutineID, state string, ok bool) {
 	return goroutineID(number), string(text), true
 }
 
-// inUserCode reports whether a goroutine is in the code of a step. It is not if that code has
-// called into the engine or has returned. The outermost functions of the stack belong to the
+// inUserCode reports whether a goroutine is in the code of a step. It returns false if that code
+// has called into the engine or has returned. The outermost functions of the stack belong to the
 // engine, which called the code.
 func inUserCode(stack []byte) bool {
 	lines := strings.Split(string(stack), "\n")

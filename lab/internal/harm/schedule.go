@@ -47,7 +47,7 @@ const (
 	Stalls = "stalls"
 )
 
-// Fault is a disturbance that is repeated while the fleet is disturbed.
+// Fault is a kind of failure that is injected repeatedly while the fleet is disturbed.
 type Fault struct {
 	Name string
 	// After and Spread determine the time before each repetition, which is After plus a random part

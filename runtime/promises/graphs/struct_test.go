@@ -24,7 +24,7 @@ func generated(w *flowtest.World, work graphs.Work) {
 
 func same(_ context.Context, what string) (string, error) { return what, nil }
 
-// broken returns work that fails for the given texts.
+// broken returns work that fails if its input is one of whats.
 func broken(whats ...string) graphs.Work {
 	return func(_ context.Context, what string) (string, error) {
 		if slices.Contains(whats, what) {

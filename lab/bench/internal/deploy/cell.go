@@ -49,7 +49,7 @@ const (
 type outcome struct {
 	completed, failed int
 	blocked           int           // number of times at which a worker could not replay a run
-	longest           time.Duration // maximum time for which a run was blocked; excludes runs that needed the other code
+	longest           time.Duration // maximum time for which a run was blocked, without runs that could continue only on the other version of the code
 	waited            int           // number of runs that were blocked on all workers until the other code was started
 	used, given       int           // attempts beyond the first that count toward the maximum, and attempts that do not
 	took              time.Duration

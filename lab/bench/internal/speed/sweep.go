@@ -14,8 +14,8 @@ import (
 // most contains the largest sizes of a sweep, unless the user gives others.
 var most = size{runs: 100_000, steps: 10_000}
 
-// sweep measures the workload chain with increasing numbers of runs, and long with increasing
-// numbers of steps. It draws charts of the cost per run and per step.
+// sweep runs the workload "chain" with increasing numbers of runs and the workload "long" with
+// increasing numbers of steps. It draws charts of the cost per run and per step.
 func sweep(ctx context.Context, t target, o *options, p *progress, stdout io.Writer) error {
 	if err := os.MkdirAll(o.plot, 0o755); err != nil { //nolint:gosec // plots are for everybody
 		return fmt.Errorf("make the directory of the plots: %w", err)
