@@ -149,7 +149,7 @@ func values(t *tour) (string, error) {
 	return "waited for, followed and read after the end of the run", errors.Join(err, expect("stage", fmt.Sprint(stage, ok), "paidtrue"))
 }
 
-// asks sends a run asks about discounts.
+// asks requests discounts from a run.
 func asks(t *tour) (string, error) {
 	run, err := flows.Haggle.Start(t.ctx, t.client, 1000)
 	if err != nil {

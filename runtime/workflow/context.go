@@ -144,8 +144,8 @@ type stepOptions struct {
 // [RetryPolicy].
 func Retry(p RetryPolicy) StepOption { return func(o *stepOptions) { o.retry = &p } }
 
-// AttemptTimeout sets the timeout of an attempt, instead of that of the directive or 10 minutes. It
-// panics if d is not positive.
+// AttemptTimeout sets the timeout of an attempt. It replaces the timeout of the directive, or the
+// default of 10 minutes. It panics if d is not positive.
 func AttemptTimeout(d time.Duration) StepOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("workflow: AttemptTimeout(%v): the duration must be positive", d))

@@ -337,7 +337,6 @@ func (o *earlier) fresh(now time.Time) RunID {
 	switch id := o.workflowID(); {
 	case o.tried():
 		slot = o.record.Run.Slot() // the record of the old run is in the partition of this slot, and must contain its last rerun
-
 	case id != "":
 		slot = event.SlotOf(id)
 	case len(o.log[0].Spec.Uses) > 0 && o.log[0].Spec.PermitSlot == 0:

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSTEP4_DeadlineIsTheEarliestOfAttemptRunAndCaller proves that a step has the earliest of three
-// deadlines: its own, that of the run and that of its caller.
+// deadlines: the deadlines of the attempt, of the run and of the caller.
 func TestSTEP4_DeadlineIsTheEarliestOfAttemptRunAndCaller(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attempt, run, caller time.Duration // 0 means no deadline
