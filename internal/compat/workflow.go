@@ -74,7 +74,7 @@ func children(w *manifest.Workflow) int {
 	return defaultChildren
 }
 
-// defaultChildren equals engine.DefaultChildren of the runtime.
+// defaultChildren equals flow.DefaultChildren of the runtime.
 const defaultChildren = 10
 
 // uses compares the versions of modules whose functions influence the order of operations of a

@@ -38,7 +38,7 @@ func TestImports_NamesEveryOffender(t *testing.T) {
 		"replay does not store":    {"runtime/internal/replay", pkg(module + "/runtime/store"), "runtime/store"},
 		"workflow and replay":      {"runtime/workflow", pkg(module+"/runtime/internal/replay", module+"/runtime/store"), ""},
 		"workflow knows step":      {"runtime/workflow", pkg(module + "/runtime/step"), "runtime/step"},
-		"ops and workflow":         {"runtime/ops", pkg(module+"/runtime/internal/engine", module+"/runtime/workflow"), ""},
+		"ops and workflow":         {"runtime/ops", pkg(module+"/runtime/internal/flow", module+"/runtime/workflow"), ""},
 		"workflow knows ops":       {"runtime/workflow", pkg(module + "/runtime/ops"), "runtime/ops"},
 		"worker knows ops":         {"runtime/worker", pkg(module + "/runtime/ops"), "runtime/ops"},
 		"step and workflow":        {"runtime/step", pkg(module + "/runtime/workflow"), ""},

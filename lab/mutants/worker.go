@@ -233,7 +233,7 @@ var workerMutants = []Mutant{
 	working("engine/workflow/children-in-all", "a run starts more children than it may", "runtime/workflow/child.go",
 		"case all >= inAll:", "case all >= inAll+1<<30:", "TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay").in("runtime/promises/flows"),
 	working("engine/workflow/generations", "runs start runs for ever", "runtime/workflow/child.go",
-		"case b.Spec().Depth+1 > engine.MaxDepth:", "case b.Spec().Depth > engine.MaxDepth+5:", "TestFLOW9_NoRunIsDeeperThanTheLimit").in("runtime/promises/flows"),
+		"case b.Spec().Depth+1 > flow.MaxDepth:", "case b.Spec().Depth > flow.MaxDepth+5:", "TestFLOW9_NoRunIsDeeperThanTheLimit").in("runtime/promises/flows"),
 	working("engine/workflow/canceled-child", "a child is started although the context has ended", "runtime/workflow/child.go",
 		"if err := ctx.Err(); err != nil {\n\t\treturn fail(err)\n\t}", "", "TestFLOW9_NoChildIsStartedOnceTheContextHasEnded").in("runtime/promises/flows"),
 	working("engine/workflow/result", "a result is shown before the run has ended", "runtime/workflow/handle.go",

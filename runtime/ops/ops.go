@@ -28,7 +28,7 @@ package ops
 import (
 	"fmt"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -37,13 +37,13 @@ import (
 // workflow.Client from which it was made is closed, its methods fail with workflow.ErrClientClosed.
 type Client struct {
 	client *workflow.Client
-	inner  engine.Client
+	inner  flow.Client
 	store  store.Store
 }
 
 // New returns a client for the store of c. It makes no request. The client needs no Close.
 func New(c *workflow.Client) *Client {
-	return &Client{client: c, inner: engine.ClientOf(c), store: c.Store()}
+	return &Client{client: c, inner: flow.ClientOf(c), store: c.Store()}
 }
 
 // capability returns the store as a T. operation describes the operation in the error. The error

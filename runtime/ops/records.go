@@ -3,7 +3,7 @@ package ops
 import (
 	"context"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -35,7 +35,7 @@ func (c *Client) SaveView(ctx context.Context, name, filter string) error {
 	if err != nil {
 		return err
 	}
-	return store.SaveView(ctx, entries, View{Name: name, Filter: filter, By: engine.Behalf(ctx)})
+	return store.SaveView(ctx, entries, View{Name: name, Filter: filter, By: flow.Behalf(ctx)})
 }
 
 // DeleteView deletes a view. Errors: workflow.ErrNotSupported or [ErrViewNotFound].

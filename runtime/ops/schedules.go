@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // ErrScheduleNotFound means that no schedule has this name, or that the schedule was deleted.
-var ErrScheduleNotFound = engine.ErrScheduleNotFound
+var ErrScheduleNotFound = flow.ErrScheduleNotFound
 
 // Schedules reads and changes the schedules of a store. [workflow.Definition.Schedule] creates
 // them. Its methods send requests to the run of the schedule, which a worker executes. When a
@@ -30,7 +30,7 @@ type Schedules struct{ c *Client }
 // Schedules returns an object that reads and changes the schedules of the store.
 func (c *Client) Schedules() *Schedules { return &Schedules{c} }
 
-type order = engine.ScheduleOrder[schedule.Spec, schedule.Backfill]
+type order = flow.ScheduleOrder[schedule.Spec, schedule.Backfill]
 
 // The topics and values through which this package and the run of a schedule communicate.
 var (
@@ -42,7 +42,7 @@ var (
 // scheduleDefinition returns the definition of the runs of schedules. Handles from this definition
 // may control these runs.
 func scheduleDefinition() (d workflow.Definition[workflow.None, workflow.None]) {
-	engine.Define(&d, engine.DefinitionSpec{Name: event.ScheduleRun})
+	flow.Define(&d, flow.DefinitionSpec{Name: event.ScheduleRun})
 	return d
 }
 
@@ -86,7 +86,7 @@ func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (schedule.I
 		} `json:"does"`
 	}
 	for i := range events {
-		if err := engine.DecodePayload("input of run ", string(run), events[i].Payload, &state); err != nil {
+		if err := flow.DecodePayload("input of run ", string(run), events[i].Payload, &state); err != nil {
 			return schedule.Info{}, err
 		}
 	}

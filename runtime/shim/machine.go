@@ -9,8 +9,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/machine"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/step"
@@ -32,7 +32,7 @@ type machineResult struct {
 
 // Goto returns a transition to a step with the given arguments.
 func Goto[M, R, F, A any](s Step[F], args A) step.Next[M, R] {
-	data, err := engine.EncodePayload("input of step ", s.Name(), args)
+	data, err := flow.EncodePayload("input of step ", s.Name(), args)
 	return next[M, R](machine.Next{Step: s.Name(), Args: data}, err)
 }
 
@@ -42,19 +42,19 @@ func Await[M, R, F, A, T any](s Step[F], args A, param string, topic workflow.To
 	if topic.Name() == "" {
 		return next[M, R](machine.Next{}, fmt.Errorf("wait for step %s: zero Topic: declare it with workflow.NewTopic", s.Name()))
 	}
-	data, err := engine.EncodePayload("input of step ", s.Name(), args)
+	data, err := flow.EncodePayload("input of step ", s.Name(), args)
 	wait := machine.Wait{Topic: topic.Name(), Step: s.Name(), Args: data, Message: param}
 	return next[M, R](machine.Next{Waits: []machine.Wait{wait}}, err)
 }
 
 // Done returns the transition that ends the run with a result.
 func Done[M, R any](result R) step.Next[M, R] {
-	data, err := engine.EncodePayload("result of machine", "", result)
+	data, err := flow.EncodePayload("result of machine", "", result)
 	return next[M, R](machine.Next{Done: true, Result: data}, err)
 }
 
 func next[M, R any](to machine.Next, err error) (n step.Next[M, R]) {
-	engine.SetNext(&n, to, err)
+	flow.SetNext(&n, to, err)
 	return n
 }
 
@@ -69,7 +69,7 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 		if in.State == nil {
 			in.State = new(M)
 		}
-		before, err := engine.EncodePayload("scratchpad before step ", stepName(ctx), in.State)
+		before, err := flow.EncodePayload("scratchpad before step ", stepName(ctx), in.State)
 		if err != nil {
 			return nil, err
 		}
@@ -81,17 +81,17 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 			return nil, err
 		}
 		var out machineResult
-		if out.Next, err = engine.NextOf(to); err != nil {
+		if out.Next, err = flow.NextOf(to); err != nil {
 			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // fatal, because another attempt would run the same code
 		}
-		after, err := engine.EncodePayload("scratchpad after step ", stepName(ctx), in.State)
+		after, err := flow.EncodePayload("scratchpad after step ", stepName(ctx), in.State)
 		if err != nil {
 			return nil, err
 		}
 		if !bytes.Equal(before, after) {
 			out.State = after
 		}
-		return engine.EncodePayload("result of step ", stepName(ctx), out)
+		return flow.EncodePayload("result of step ", stepName(ctx), out)
 	}
 }
 
@@ -118,7 +118,7 @@ type MachineStep[M, R any] struct {
 func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(step.Failure) step.Next[M, R]) MachineStep[M, R] {
 	begin := func(ctx workflow.Context, state *M, args json.RawMessage, out *machineResult) error {
 		in := MachineArgs[M, A]{State: state}
-		if err := engine.DecodeArgs(workflow.Info(ctx).ID, s.Name(), args, &in.Args); err != nil {
+		if err := flow.DecodeArgs(workflow.Info(ctx).ID, s.Name(), args, &in.Args); err != nil {
 			return fitting(ctx, err)
 		}
 		if key != nil {
@@ -157,7 +157,7 @@ type running[M, R any] struct {
 
 // run executes the actions of the machine until it completes or fails.
 func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result R, err error) {
-	to, err := engine.NextOf(start)
+	to, err := flow.NextOf(start)
 	if err != nil {
 		return result, err
 	}
@@ -170,7 +170,7 @@ func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result
 		case machine.Await:
 			happened, err = await(ctx, a.Next)
 		case machine.Complete:
-			err = engine.DecodePayload("result of machine ", m.name, a.Result, &result)
+			err = flow.DecodePayload("result of machine ", m.name, a.Result, &result)
 			return result, err
 		case machine.Block:
 			block(ctx, &machine.RemovedError{Run: workflow.Info(ctx).ID, Machine: m.name, From: m.last, Step: a.Step})
@@ -192,7 +192,7 @@ func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.E
 	var out machineResult
 	if m.err = s.begin(ctx, m.state, a.Args, &out); m.err == nil && len(out.State) > 0 {
 		state := new(M)
-		if m.err = fitting(ctx, engine.DecodeFields(workflow.Info(ctx).ID, "scratchpad of machine "+m.name, out.State, state)); m.err == nil {
+		if m.err = fitting(ctx, flow.DecodeFields(workflow.Info(ctx).ID, "scratchpad of machine "+m.name, out.State, state)); m.err == nil {
 			m.state = state
 		}
 	}
@@ -204,7 +204,7 @@ func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.E
 	case s.catch == nil:
 		return machine.Event{Kind: machine.Failed}, nil
 	}
-	to, err := engine.NextOf(s.catch(caught(s.name, m.err)))
+	to, err := flow.NextOf(s.catch(caught(s.name, m.err)))
 	return machine.Event{Kind: machine.Failed, Next: &to}, err
 }
 
@@ -260,4 +260,4 @@ func fitting(ctx workflow.Context, err error) error {
 	return err
 }
 
-var block = engine.Block.(func(ctx workflow.Context, err error))
+var block = flow.Block.(func(ctx workflow.Context, err error))

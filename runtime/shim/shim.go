@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -90,9 +90,9 @@ func Singleton[In any](f func(in In) string) func(input any) string {
 }
 
 // Collect determines which starts share a run. Create it with [Debounce] or [Batch].
-type Collect struct{ g engine.Collect }
+type Collect struct{ g flow.Collect }
 
-func (g *Collect) spec() *engine.Collect {
+func (g *Collect) spec() *flow.Collect {
 	if g == nil {
 		return nil
 	}
@@ -103,14 +103,14 @@ func (g *Collect) spec() *engine.Collect {
 // last start. The run begins when no start has arrived for the duration quiet. It begins at the
 // latest when most has passed since the first start; 0 means that there is no such limit.
 func Debounce[In any](key func(in In) string, quiet, most time.Duration) *Collect {
-	return &Collect{engine.Collect{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
+	return &Collect{flow.Collect{Key: func(input any) string { return key(input.(In)) }, Quiet: quiet, Most: most}}
 }
 
 // Batch returns a Collect with which the starts of a key share a run whose code receives all their
 // inputs, see [BindBatch]. The run begins when there are full starts. It begins at the latest when
 // most has passed since the first start.
 func Batch[In any](key func(in In) string, full int, most time.Duration) *Collect {
-	return &Collect{engine.Collect{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
+	return &Collect{flow.Collect{Key: func(input any) string { return key(input.(In)) }, All: true, Full: full, Most: most}}
 }
 
 // Priority returns a function for WorkflowPolicy.Priority.
@@ -130,13 +130,13 @@ type Handler func(ctx context.Context, args []byte) (result []byte, err error)
 type Step[F any] struct{ s *declared[F] }
 
 type declared[F any] struct {
-	spec  *engine.StepSpec
-	plan  *engine.StepPlan
+	spec  *flow.StepSpec
+	plan  *flow.StepPlan
 	adapt func(F) Handler
 }
 
 func init() {
-	engine.SpecOf = func(step any) *engine.StepSpec { return step.(interface{ spec() *engine.StepSpec }).spec() }
+	flow.SpecOf = func(step any) *flow.StepSpec { return step.(interface{ spec() *flow.StepSpec }).spec() }
 }
 
 // StepRef is a [Step] with any type of implementation.
@@ -144,21 +144,21 @@ type StepRef interface{ Name() string }
 
 // NewStep declares a step. adapt converts an implementation, or a stand-in for it, into a Handler.
 func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
-	spec := &engine.StepSpec{Name: name, Retry: engine.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue, Uses: p.Uses}
+	spec := &flow.StepSpec{Name: name, Retry: flow.Retry(p.Retry), Timeout: p.Timeout, NonIdempotent: p.NonIdempotent, Fatal: p.Fatal, Queue: p.Queue, Uses: p.Uses}
 	if f := reflect.TypeFor[F](); f.Kind() == reflect.Func && f.NumOut() == 2 {
 		spec.Result = f.Out(0)
 	}
-	return Step[F]{&declared[F]{spec: spec, plan: engine.NewPlan(spec), adapt: adapt}}
+	return Step[F]{&declared[F]{spec: spec, plan: flow.NewPlan(spec), adapt: adapt}}
 }
 
 // Name returns the stored name of the step.
 func (s Step[F]) Name() string { return s.s.spec.Name }
 
-func (s Step[F]) spec() *engine.StepSpec { return s.s.spec }
+func (s Step[F]) spec() *flow.StepSpec { return s.s.spec }
 
 // Bind registers the implementation of the step in r.
 func (s Step[F]) Bind(r workflow.Registrar, impl F) {
-	engine.RegistryOf(r.Registry()).BindStep(s.s.spec, impl, engine.StepFunc(s.s.adapt(impl)))
+	flow.RegistryOf(r.Registry()).BindStep(s.s.spec, impl, flow.StepFunc(s.s.adapt(impl)))
 }
 
 // Adapt converts a stand-in for the implementation into a Handler.
@@ -175,7 +175,7 @@ func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
 		if err != nil {
 			return nil, err
 		}
-		return engine.EncodePayload("result of step ", stepName(ctx), v)
+		return flow.EncodePayload("result of step ", stepName(ctx), v)
 	}
 }
 
@@ -192,9 +192,9 @@ func HandleErr[A any](f func(context.Context, A) error) Handler {
 
 func decodeArgs(ctx context.Context, args []byte, into any) error {
 	if a := attempt.From(ctx); a != nil && a.Log != a.Run {
-		return engine.DecodeArgs(a.Log, a.Step, args, into)
+		return flow.DecodeArgs(a.Log, a.Step, args, into)
 	}
-	return engine.DecodePayload("input of step ", stepName(ctx), args, into)
+	return flow.DecodePayload("input of step ", stepName(ctx), args, into)
 }
 
 // stepName returns the name of the step to which ctx belongs, for error texts.
@@ -205,7 +205,7 @@ func stepName(ctx context.Context) string {
 	return "outside of a worker"
 }
 
-var callStep = engine.CallStep.(func(ctx workflow.Context, p *engine.StepPlan, key string, keyed bool, args, out any) error)
+var callStep = flow.CallStep.(func(ctx workflow.Context, p *flow.StepPlan, key string, keyed bool, args, out any) error)
 
 // Call executes a step from workflow code and returns its result.
 func Call[R, F, A any](ctx workflow.Context, s Step[F], args A) (R, error) {
@@ -243,7 +243,7 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 		return
 	}
 	for _, s := range steps {
-		if !engine.RegistryOf(r.Registry()).MissingReceiver(what, s.Name()) {
+		if !flow.RegistryOf(r.Registry()).MissingReceiver(what, s.Name()) {
 			panic(fmt.Sprintf("Register: %s is nil, but step %s needs it: pass a value", what, s.Name()))
 		}
 	}
@@ -252,17 +252,17 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 // NewWorkflow declares a workflow. param is the name of its only input. It is empty if In is None
 // or a generated struct that contains all inputs.
 func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
-	engine.Define(&d, engine.DefinitionSpec{
+	flow.Define(&d, flow.DefinitionSpec{
 		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
 		Singleton: p.Singleton, Active: p.Active, Collect: p.Collect.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
-		Rerun: engine.Retry(p.Rerun),
+		Rerun: flow.Retry(p.Rerun),
 	})
 	return d
 }
 
 // BindWorkflow registers the implementation of a workflow in r.
 func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
-	engine.BindWorkflow(r.Registry(), d, f)
+	flow.BindWorkflow(r.Registry(), d, f)
 }
 
 // Node describes a node of a graph in the catalog. Programs that draw runs use it.
@@ -271,14 +271,14 @@ type Node = store.CatalogNode
 // BindGraph registers the implementation of a workflow that executes a graph of these nodes. Only
 // the implementation determines the behavior of runs. The nodes are stored in the catalog.
 func BindGraph[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error), nodes ...Node) {
-	engine.BindWorkflow(r.Registry(), d, f)
-	engine.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)
+	flow.BindWorkflow(r.Registry(), d, f)
+	flow.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)
 }
 
 // BindBatch registers the implementation of a workflow that receives the inputs of several starts,
 // see [Batch].
 func BindBatch[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) {
-	engine.BindWorkflow(r.Registry(), d, f)
+	flow.BindWorkflow(r.Registry(), d, f)
 }
 
 // RegisterError sets the name under which an error type is stored.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/machine"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -119,12 +119,12 @@ const wireTransitions = "flowgen.TransitionsError"
 func init() {
 	failure.RegisterType(reflect.TypeFor[*TransitionsError](), wireTransitions)
 	failure.RegisterForm(storeTransitions, nil)
-	engine.NextOf = func(next any) (machine.Next, error) {
+	flow.NextOf = func(next any) (machine.Next, error) {
 		return next.(interface {
 			transition() (machine.Next, error)
 		}).transition()
 	}
-	engine.SetNext = func(next any, to machine.Next, err error) {
+	flow.SetNext = func(next any, to machine.Next, err error) {
 		next.(interface {
 			set(to machine.Next, err error)
 		}).set(to, err)
@@ -172,7 +172,7 @@ type Deferred[T any] struct{ token string }
 // next step; or the cause of ctx if the attempt should stop.
 func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.HookOption) (*Deferred[T], error) {
 	a := current(ctx, "Later")
-	hook, err := engine.HookOf(h, opts)
+	hook, err := flow.HookOf(h, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open hook %s: %w", h.Name(), err)
 	}

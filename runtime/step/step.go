@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -73,7 +73,7 @@ func Heartbeat(ctx context.Context, details any) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	data, err := engine.EncodePayload("heartbeat of step ", a.Step, details)
+	data, err := flow.EncodePayload("heartbeat of step ", a.Step, details)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -23,8 +23,8 @@ import (
 // of the attempt ends; or the cause of ctx, in which case the chunk may have been written.
 func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	a := current(ctx, "Write")
-	name, keep := engine.StreamOf(s)
-	data, err := engine.EncodePayload("chunk of stream ", name, v)
+	name, keep := flow.StreamOf(s)
+	data, err := flow.EncodePayload("chunk of stream ", name, v)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 // nothing. The error is the cause of ctx if the attempt should stop.
 func Close[T any](ctx context.Context, s workflow.Stream[T]) error {
 	a := current(ctx, "Close")
-	name, _ := engine.StreamOf(s)
+	name, _ := flow.StreamOf(s)
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("close stream %s: %w", name, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -35,7 +35,7 @@ type attempt struct {
 	fence   store.Fence
 	lease   *lease.Lease // the lease and session under which the run was claimed
 	session store.SessionID
-	fn      engine.StepFunc
+	fn      flow.StepFunc
 	op      *replay.Op // only its immutable fields are read
 	labels  *attemptLabels
 	info    at.Attempt // the data that step code can read; the attempt's goroutine adds the step data
@@ -68,7 +68,7 @@ type attempting interface {
 // steps executes attempts.
 type steps struct {
 	*env
-	client engine.Client
+	client flow.Client
 	slots  *slots
 
 	mu   sync.Mutex
@@ -155,7 +155,7 @@ func (a *attempt) judge(err error) outcome {
 	return judge(err, a.plan().Spec.Fatal)
 }
 
-func (a *attempt) plan() *engine.StepPlan { return engine.PlanOf(a.op) }
+func (a *attempt) plan() *flow.StepPlan { return flow.PlanOf(a.op) }
 
 // timeUp cancels the code of an attempt that has timed out. It abandons the attempt after the grace
 // period.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/request"
@@ -34,14 +34,14 @@ const (
 type commit struct {
 	run     committing
 	req     store.Commit
-	start   *localStart      // the run that the commit creates; nil if the run exists
-	why     string           // why the commit blocks the run; empty if it does not
-	differs *engine.Mismatch // how the code differs from the log; nil if it matches
-	again   bool             // whether the commit publishes effects.again
-	told    int              // number of entries of effects.refusals that the commit publishes
-	events  int              // number of entries of effects.unsaved that the commit contains
-	took    int              // number of entries of unread.taken that the commit consumes
-	read    extent           // the part of unread.read that the commit contains
+	start   *localStart    // the run that the commit creates; nil if the run exists
+	why     string         // why the commit blocks the run; empty if it does not
+	differs *flow.Mismatch // how the code differs from the log; nil if it matches
+	again   bool           // whether the commit publishes effects.again
+	told    int            // number of entries of effects.refusals that the commit publishes
+	events  int            // number of entries of effects.unsaved that the commit contains
+	took    int            // number of entries of unread.taken that the commit consumes
+	read    extent         // the part of unread.read that the commit contains
 	answer  store.Committed
 	starts  []*attempt // attempts to start once the commit is durable
 	cancels []uint64   // steps to cancel once the commit is durable
@@ -197,9 +197,9 @@ func (m *committer) writeWhy(c *commit) {
 	}
 	// The commit does not depend on this write. Only operators read the reason, and the worker's
 	// log contains it as well.
-	err := n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.BlockedKey, []byte(c.why), false)
+	err := n.SetStepData(m.io, c.req.Run, c.req.Fence, flow.BlockedKey, []byte(c.why), false)
 	if err == nil && c.differs != nil {
-		err = n.SetStepData(m.io, c.req.Run, c.req.Fence, engine.MismatchKey, c.differs.Encode(c.why), false)
+		err = n.SetStepData(m.io, c.req.Run, c.req.Fence, flow.MismatchKey, c.differs.Encode(c.why), false)
 	}
 	if err != nil {
 		m.log.Warn("write why a run is blocked", "run", c.req.Run, "error", err)

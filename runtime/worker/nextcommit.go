@@ -9,8 +9,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failuregroup"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -93,7 +93,7 @@ func (d *draft) next(exempt store.Exempt) (*commit, error) {
 		c.why, c.differs = d.blocked.Error(), nil
 		if m, ok := errors.AsType[*replay.MismatchError](d.blocked); ok {
 			recorded, asked := m.Sides()
-			c.differs = &engine.Mismatch{Event: m.Seq, Recorded: recorded, Asked: asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
+			c.differs = &flow.Mismatch{Event: m.Seq, Recorded: recorded, Asked: asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
 		}
 	}
 	if len(events) > 0 {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -53,7 +53,7 @@ func exited() outcome {
 // callStep calls the user's code and stores its outcome in out. A panic is a failed attempt whose
 // failure contains the stack. If the code calls runtime.Goexit, for example by FailNow of a test,
 // callStep does not return, but out is set.
-func callStep(ctx context.Context, fn engine.StepFunc, judge func(error) outcome, args []byte, out *outcome) {
+func callStep(ctx context.Context, fn flow.StepFunc, judge func(error) outcome, args []byte, out *outcome) {
 	*out = outcome{gone: true} // remains if the code calls runtime.Goexit
 	defer func() {
 		if r := recover(); r != nil {
@@ -145,7 +145,7 @@ func hopeless(f *event.Failure) bool {
 // unfinished.
 func (d *draft) leavesUnsure() bool {
 	for o := range d.run.State().Opens {
-		if op := d.run.Op(o.Ref); op != nil && engine.PlanOf(op) != nil && engine.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {
+		if op := d.run.Op(o.Ref); op != nil && flow.PlanOf(op) != nil && flow.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {
 			return true
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -56,7 +56,7 @@ func (r *reporter) step(op *replay.Op, e *event.Event) {
 		return
 	}
 	line := report{seq: r.run.State().Seq + 1, level: slog.LevelError, text: "step failed"}
-	if c := engine.PlanOf(op).Caller; c != nil {
+	if c := flow.PlanOf(op).Caller; c != nil {
 		line.add(slog.String("run", string(c.Run)), slog.String("step", op.Name), slog.String("key", c.Key))
 	} else {
 		line.add(slog.String("run", string(r.in.id)), slog.String("workflow", r.route.Workflow), slog.String("step", op.Name), slog.String("key", op.Key))

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -14,8 +14,8 @@ import (
 
 // loopParts are the parts of the worker that a run loop uses, besides its environment.
 type loopParts struct {
-	client    engine.Client
-	code      engine.Registry
+	client    flow.Client
+	code      flow.Registry
 	runs      *runs
 	leases    lease.Set
 	unbounded *unbounded

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
@@ -98,7 +98,7 @@ var executableSum = sync.OnceValue(func() []byte {
 
 // fingerprint identifies the code of a worker. A run that one worker has blocked is retried by
 // workers with other fingerprints.
-func fingerprint(r engine.Registry) string {
+func fingerprint(r flow.Registry) string {
 	h := sha256.New()
 	h.Write(executableSum())
 	for _, line := range r.Code() {

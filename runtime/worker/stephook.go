@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -128,7 +128,7 @@ func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 		s.cancelStep(op, a.number)
 		return
 	}
-	e := event.Event{Type: event.StepPending, Ref: a.ref, Attempt: a.number, Due: a.started.Add(engine.PlanOf(op).Timeout)}
+	e := event.Event{Type: event.StepPending, Ref: a.ref, Attempt: a.number, Due: a.started.Add(flow.PlanOf(op).Timeout)}
 	if len(closes) > 0 {
 		e.Payload, _ = json.Marshal(closes) // encoding strings cannot fail
 	}
@@ -144,7 +144,7 @@ func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool 
 	opened := a.hook != nil && a.hook.token != ""
 	a.mu.Unlock()
 	return opened && out.failure != nil && out.failure.Code == event.CodeTimeout &&
-		!s.clock.Now().Before(a.started.Add(engine.PlanOf(op).Timeout))
+		!s.clock.Now().Before(a.started.Add(flow.PlanOf(op).Timeout))
 }
 
 // cancelStep records that a step was canceled. No code of this worker is executing the step.
@@ -185,7 +185,7 @@ func (s *stepping) finish(ref uint64, e *event.Event) {
 // step's result, the attempt fails: the sender has only the shape of the result, which does not
 // exclude every wrong payload.
 func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
-	spec := engine.PlanOf(op).Spec
+	spec := flow.PlanOf(op).Spec
 	var out outcome
 	s.exec.inUserCode(func() {
 		if e.Failure != nil {
@@ -220,7 +220,7 @@ func sentError(e *event.Event) error {
 }
 
 // checkResult returns the error of decoding a sent payload as the result of a step.
-func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
+func checkResult(spec *flow.StepSpec, payload []byte) (err error) {
 	if spec.Result == nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func checkResult(spec *engine.StepSpec, payload []byte) (err error) {
 			err = fmt.Errorf("decoding panicked: %v", r)
 		}
 	}()
-	return engine.DecodePayload("result of step ", spec.Name, payload, reflect.New(spec.Result).Interface())
+	return flow.DecodePayload("result of step ", spec.Name, payload, reflect.New(spec.Result).Interface())
 }
 
 // overdue returns the latest due time of the pending attempts that have timed out. It returns zero
@@ -257,7 +257,7 @@ func (s *stepping) timeOut(at time.Time) {
 		if op == nil {
 			continue
 		}
-		late := &attemptTimeoutError{engine.PlanOf(op).Timeout}
+		late := &attemptTimeoutError{flow.PlanOf(op).Timeout}
 		out := failed(fmt.Errorf("%w: it was not finished from outside", late), event.CodeTimeout)
 		s.settle(op, o.Attempt, &out)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -20,7 +20,7 @@ type stepping struct {
 	*execution
 	*heldClaim
 	underWay
-	code     engine.Registry
+	code     flow.Registry
 	runs     *runs
 	steps    *steps
 	reporter *reporter
@@ -218,7 +218,7 @@ func (s *stepping) launch(a *attempt) {
 		return
 	}
 	fn, _ := s.code.Step(op.Name) // start has checked that the step exists
-	plan := engine.PlanOf(op)
+	plan := flow.PlanOf(op)
 	spec := s.run.State().Spec
 	a.info = at.Attempt{Run: s.in.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: s.in.id, LogKey: op.Key}
 	if c := plan.Caller; c != nil {
@@ -282,7 +282,7 @@ func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
 // fail records that an attempt of a step has failed. If the step is not idempotent and the attempt
 // may have had an effect, the event records this possibility.
 func (s *stepping) fail(op *replay.Op, e event.Event) {
-	if e.Type == event.StepFailed && engine.PlanOf(op).Spec.NonIdempotent {
+	if e.Type == event.StepFailed && flow.PlanOf(op).Spec.NonIdempotent {
 		switch e.Failure.Code {
 		case event.CodeInterrupted, event.CodeTimeout, event.CodeCanceled:
 			e.Outcome = event.OutcomeUnsure
@@ -293,7 +293,7 @@ func (s *stepping) fail(op *replay.Op, e event.Event) {
 
 // verdict returns the event that records a failed attempt: step_retrying or step_failed.
 func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event {
-	plan := engine.PlanOf(op)
+	plan := flow.PlanOf(op)
 	retry := workflow.RetryPolicy(plan.Retry)
 	f, o := out.failure, s.run.State().Open(op.Ref)
 	failed := event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: f}
@@ -369,7 +369,7 @@ func (s *stepping) giveBack(a *attempt) {
 	if op == nil || s.run.Ended() || s.run.Err() != nil {
 		return
 	}
-	plan := engine.PlanOf(op)
+	plan := flow.PlanOf(op)
 	switch {
 	case op.CancelWanted():
 		s.fail(op, event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
@@ -392,7 +392,7 @@ func (s *stepping) endInterrupted(ref uint64) bool {
 	if o == nil || op == nil {
 		return true
 	}
-	plan := engine.PlanOf(op)
+	plan := flow.PlanOf(op)
 	f := &event.Failure{Code: event.CodeInterrupted}
 	switch {
 	case op.CancelWanted():

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -26,13 +26,13 @@ const (
 // chunks are collected for the next call. A call is repeated until it is answered.
 type streamWriter struct {
 	*env
-	client  engine.Client
+	client  flow.Client
 	attempt stopper
 	name    string        // name of the writer, by which the store recognizes repeated calls
 	by      effects.Chunk // origin of the chunks, without a value
 	run     event.RunID   // the run that the worker owns and that executes the step
 	fence   store.Fence
-	caller  *engine.Caller  // the run that owns the streams, if the owned run executes a step for it; nil if the owned run owns them
+	caller  *flow.Caller    // the run that owns the streams, if the owned run executes a step for it; nil if the owned run owns them
 	ctx     context.Context // context of the attempt
 	cancel  context.CancelFunc
 	work    sync.WaitGroup

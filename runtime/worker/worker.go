@@ -16,7 +16,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
@@ -32,8 +32,8 @@ type Worker struct {
 	loop      *loopParts
 	outage    *outage.Log
 	registry  *workflow.Registry
-	code      engine.Registry // the code in registry, or the code of a test kit
-	queues    []string        // queues to serve in addition to the configured ones
+	code      flow.Registry // the code in registry, or the code of a test kit
+	queues    []string      // queues to serve in addition to the configured ones
 	runs      *runs
 	leases    lease.Set
 	outboxes  []*outbox.Relay // indexed by partition
@@ -54,7 +54,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if c == nil {
 		panic("worker: New: the client is nil: create one with workflow.NewClient")
 	}
-	client, registry := engine.ClientOf(c), &workflow.Registry{}
+	client, registry := flow.ClientOf(c), &workflow.Registry{}
 	s, logger := client.Store(), client.Logger()
 	cfg = cfg.withDefaults(logger)
 	if cfg.ClaimExpiry < 2*cfg.Heartbeat {
@@ -70,7 +70,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	}
 	e.damage, _ = store.As[store.DamageTeller](s)
 	e.io, e.cutOff = context.WithCancel(context.Background())
-	w := &Worker{env: e, outage: failures, registry: registry, code: engine.RegistryOf(registry), declares: true}
+	w := &Worker{env: e, outage: failures, registry: registry, code: flow.RegistryOf(registry), declares: true}
 	w.runs = newRuns(e)
 	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}}
 	w.executors = &executors{ready: newQueue[runnable]()}
@@ -296,7 +296,7 @@ type lifecycle struct {
 	stopping atomic.Bool     // the worker claims no runs and gives back its runs
 	ending   atomic.Bool     // the grace period is over
 	hard     atomic.Bool     // the worker does not wait for steps and does not retry requests
-	killed   atomic.Bool     // set by [engine.Kill]
+	killed   atomic.Bool     // set by [flow.Kill]
 	io       context.Context // ends when the worker does not wait for the store any longer
 	cutOff   context.CancelFunc
 	work     sync.WaitGroup // counts goroutines that use the store
@@ -440,17 +440,17 @@ func (w *Worker) awaitExecutors() {
 }
 
 func init() {
-	engine.Instrument = func(w any, h engine.TestHooks) { w.(*Worker).instrument(h) }
-	engine.Hasten = func(w any, sleeps, obeys time.Duration) {
+	flow.Instrument = func(w any, h flow.TestHooks) { w.(*Worker).instrument(h) }
+	flow.Hasten = func(w any, sleeps, obeys time.Duration) {
 		e := w.(*Worker).env
 		e.waitMost, e.obeys = cmp.Or(sleeps, e.waitMost), cmp.Or(obeys, e.obeys)
 	}
-	engine.Kill = func(w any) { w.(*Worker).killed.Store(true) }
-	engine.Slots = func(w any) int { return w.(*Worker).steps.slots.taken() }
+	flow.Kill = func(w any) { w.(*Worker).killed.Store(true) }
+	flow.Slots = func(w any) int { return w.(*Worker).steps.slots.taken() }
 }
 
-// instrument implements [engine.Instrument].
-func (w *Worker) instrument(h engine.TestHooks) {
+// instrument implements [flow.Instrument].
+func (w *Worker) instrument(h flow.TestHooks) {
 	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
 	w.loop.code, w.recheck = h.Registry, math.MaxInt64
 	w.declares = false // A test that waits for all activity to end would otherwise have to advance the clock.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -176,7 +176,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 func (ctx Context) admitChild(workflow string) error {
 	b := ctx.branch()
 	open, all := b.Children()
-	inAll := max(engine.DefaultChildrenInAll, ctx.env.children)
+	inAll := max(flow.DefaultChildrenInAll, ctx.env.children)
 	switch {
 	case open >= ctx.env.children:
 		return &LimitError{workflow, "children at once", ctx.env.children,
@@ -184,8 +184,8 @@ func (ctx Context) admitChild(workflow string) error {
 	case all >= inAll:
 		return &LimitError{workflow, "children of one run in all", inAll,
 			"continue as new, or raise it with children=N in the directive //flow:workflow of the parent"}
-	case b.Spec().Depth+1 > engine.MaxDepth:
-		return &LimitError{workflow, "generations of children", engine.MaxDepth, "a run that starts itself needs an end"}
+	case b.Spec().Depth+1 > flow.MaxDepth:
+		return &LimitError{workflow, "generations of children", flow.MaxDepth, "a run that starts itself needs an end"}
 	}
 	return nil
 }

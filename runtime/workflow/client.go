@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/recent"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -153,7 +153,7 @@ func lastOf(run RunID, frame []byte, n uint64) (*event.Event, error) {
 // The name is not verified and has no effect on runs. A name longer than 1 KiB is truncated, and
 // invalid UTF-8 in it is replaced. If the name is empty, no name is recorded.
 func OnBehalfOf(ctx context.Context, name string) context.Context {
-	return engine.OnBehalfOf(ctx, name)
+	return flow.OnBehalfOf(ctx, name)
 }
 
 // hosts contains the workers of a client.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -269,7 +269,7 @@ const obedience = time.Second
 // the run, or claims it later, can end it. If this client crashes, another client can end the run.
 func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
 	item := store.Item{ID: terminateItem, Scope: store.ScopeChain}
-	request.By = engine.Behalf(ctx)
+	request.By = flow.Behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, request); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -34,22 +34,22 @@ type definition struct {
 	queue     string
 	timeout   time.Duration
 	retention time.Duration
-	children  int    // maximum number of open children; 0: engine.DefaultChildren
+	children  int    // maximum number of open children; 0: flow.DefaultChildren
 	schedule  string // schedule of the directive; empty: none
 	path      string // import path of the input's package, for messages
 	singleton func(input any) string
-	active    ActivePolicy    // what a start does if a run with the same singleton key is active
-	collect   *engine.Collect // determines which starts share a run; nil: each start creates its own run
+	active    ActivePolicy  // what a start does if a run with the same singleton key is active
+	collect   *flow.Collect // determines which starts share a run; nil: each start creates its own run
 	priority  func(input any) int
 	fair      func(input any) (key string, share int)
 	begin     time.Duration // time within which a run must begin; 0: unlimited
 	uses      func(input any) []permits.Use
-	rerun     engine.Retry // policy for automatic reruns of failed runs; zero: none
+	rerun     flow.Retry // policy for automatic reruns of failed runs; zero: none
 	in, out   reflect.Type
 }
 
 // define sets d to the workflow that s describes.
-func (d *Definition[In, Out]) define(s engine.DefinitionSpec) {
+func (d *Definition[In, Out]) define(s flow.DefinitionSpec) {
 	d.d = &definition{
 		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
 		singleton: s.Singleton, active: s.Active, collect: s.Collect, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, rerun: s.Rerun, path: reflect.TypeFor[In]().PkgPath(),
@@ -281,7 +281,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 	if err != nil {
 		return nil, err
 	}
-	items, err := o.items(&c.limits, engine.Behalf(ctx), event.Internal(d.name))
+	items, err := o.items(&c.limits, flow.Behalf(ctx), event.Internal(d.name))
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
-			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: engine.Behalf(ctx), // rounded as in the stored form
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: flow.Behalf(ctx), // rounded as in the stored form
 			Spec: &event.Spec{
 				Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,
@@ -433,7 +433,7 @@ const standInTimeout = 200 * 365 * 24 * time.Hour
 // standIn replaces the code of the workflow by fake, which is a func(context.Context, In) (Out,
 // error) or a function that receives the inputs of several starts. It returns the code that calls
 // fake.
-func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
+func (d Definition[In, Out]) standIn(r *registry, fake any) flow.StepFunc {
 	if all, ok := fake.(func(context.Context, []In) (Out, error)); ok {
 		return standIn(r, d.def(), all)
 	}
@@ -442,7 +442,7 @@ func (d Definition[In, Out]) standIn(r *registry, fake any) engine.StepFunc {
 
 // standIn registers the stand-in of a workflow and returns the code that calls it. In is the type
 // of the stored input.
-func standIn[In, Out any](r *registry, def *definition, code func(context.Context, In) (Out, error)) engine.StepFunc {
+func standIn[In, Out any](r *registry, def *definition, code func(context.Context, In) (Out, error)) flow.StepFunc {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.admit("stand-in for workflow", def.name, "a stand-in", func() (string, bool) { return "", false })
@@ -467,17 +467,17 @@ func standIn[In, Out any](r *registry, def *definition, code func(context.Contex
 	}
 }
 
-func standInPlan(name string) *engine.StepPlan {
-	spec := &engine.StepSpec{
+func standInPlan(name string) *flow.StepPlan {
+	spec := &flow.StepSpec{
 		Name: name, Timeout: standInTimeout,
-		Retry: engine.Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
+		Retry: flow.Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
 		Fatal: func(error) bool { return true }, // the first failure is final, because a failed workflow is not retried
 	}
 	return newPlan(spec)
 }
 
 // standInProgram returns the code of a run of a workflow that has a stand-in.
-func standInProgram(plan *engine.StepPlan) replay.Program {
+func standInProgram(plan *flow.StepPlan) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		op := b.Step(s, plan.Spec.Name, b.Key(plan.Spec.Name), input, plan, func([]byte) string { return "" })
 		b.AwaitStep(op)

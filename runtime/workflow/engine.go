@@ -10,33 +10,33 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
 func init() {
-	engine.ClientOf = func(c any) engine.Client { return engineClient{c.(*Client)} }
-	engine.RegistryOf = func(r any) engine.Registry { return &r.(*Registry).r }
-	engine.Define = func(d any, spec engine.DefinitionSpec) { d.(interface{ define(s engine.DefinitionSpec) }).define(spec) }
-	engine.BindWorkflow = func(r, d, f any) { d.(interface{ bind(r *registry, f any) }).bind(&r.(*Registry).r, f) }
-	engine.StandIn = func(r, d, fake any) engine.StepFunc {
+	flow.ClientOf = func(c any) flow.Client { return engineClient{c.(*Client)} }
+	flow.RegistryOf = func(r any) flow.Registry { return &r.(*Registry).r }
+	flow.Define = func(d any, spec flow.DefinitionSpec) { d.(interface{ define(s flow.DefinitionSpec) }).define(spec) }
+	flow.BindWorkflow = func(r, d, f any) { d.(interface{ bind(r *registry, f any) }).bind(&r.(*Registry).r, f) }
+	flow.StandIn = func(r, d, fake any) flow.StepFunc {
 		return d.(interface {
-			standIn(r *registry, fake any) engine.StepFunc
+			standIn(r *registry, fake any) flow.StepFunc
 		}).standIn(&r.(*Registry).r, fake)
 	}
-	engine.NewPlan, engine.CallStep = newPlan, callStep
-	engine.HookOf = func(h, options any) (attempt.Hook, error) {
+	flow.NewPlan, flow.CallStep = newPlan, callStep
+	flow.HookOf = func(h, options any) (attempt.Hook, error) {
 		return h.(interface {
 			ofStep(options []HookOption) (attempt.Hook, error)
 		}).ofStep(options.([]HookOption))
 	}
-	engine.EncodePayload, engine.DecodePayload = encodePayload, decodePayload
-	engine.DecodeArgs, engine.DecodeFields = decodeArgs, decodeFields
-	engine.Block = func(ctx Context, err error) { ctx.branch().Block(err) }
-	engine.BranchKey = func(ctx Context, kind string) string { return ctx.branch().Key(kind) }
-	engine.OpenBranch = open[None]
-	engine.StreamOf = func(s any) (name string, keep int) {
+	flow.EncodePayload, flow.DecodePayload = encodePayload, decodePayload
+	flow.DecodeArgs, flow.DecodeFields = decodeArgs, decodeFields
+	flow.Block = func(ctx Context, err error) { ctx.branch().Block(err) }
+	flow.BranchKey = func(ctx Context, kind string) string { return ctx.branch().Key(kind) }
+	flow.OpenBranch = open[None]
+	flow.StreamOf = func(s any) (name string, keep int) {
 		d := s.(interface{ declared() *stream }).declared()
 		return d.name, d.keep
 	}
@@ -111,7 +111,7 @@ func (e engineClient) Terminate(ctx context.Context, run RunID, reason string) e
 }
 
 // Orders returns the requests to an open run that its log contains.
-func (e engineClient) Orders(ctx context.Context, run RunID) (engine.Orders, error) {
+func (e engineClient) Orders(ctx context.Context, run RunID) (flow.Orders, error) {
 	return e.c.Run(run).orders(ctx)
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/schedule"
 )
@@ -43,7 +43,7 @@ func Missed(s scheduleState, next time.Time) scheduleState {
 // PausedFrom is an option that starts the run of a schedule with a pause that begins at the given
 // time.
 func PausedFrom(at time.Time) StartOption {
-	return WithMessage(scheduleOrders, scheduleOrder{ScheduleOrder: engine.ScheduleOrder[schedule.Spec, schedule.Backfill]{At: at, Pause: true}})
+	return WithMessage(scheduleOrders, scheduleOrder{ScheduleOrder: flow.ScheduleOrder[schedule.Spec, schedule.Backfill]{At: at, Pause: true}})
 }
 
 // Unread replaces the expression of a schedule with an expression that this machine cannot parse.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -285,7 +285,7 @@ func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *eve
 // deliverBy is like deliver, but the store accepts the item only until by. After that, the error
 // matches store.ErrStale. If by is zero, there is no such limit.
 func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
-	e.By = engine.Behalf(ctx)
+	e.By = flow.Behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err
@@ -434,8 +434,8 @@ func (c *Client) whyBlocked(ctx context.Context, id RunID) (why string, differs 
 		return "", nil, nil
 	}
 	data, err := n.StepData(ctx, id)
-	why = string(data[engine.BlockedKey])
-	if m := engine.DecodeMismatch(data[engine.MismatchKey], why); m != nil {
+	why = string(data[flow.BlockedKey])
+	if m := flow.DecodeMismatch(data[flow.MismatchKey], why); m != nil {
 		differs = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
 	}
 	return why, differs, err

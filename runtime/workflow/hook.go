@@ -16,8 +16,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/shape"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -424,7 +424,7 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 		m = &HookMeta{}
 	}
 	what := func(part string) string { return part + " of hook " + hook }
-	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, engine.MaxHookMeta))
+	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, flow.MaxHookMeta))
 	for _, who := range m.Answerers {
 		err = errors.Join(err, store.CheckName(what("answerer"), who))
 	}
@@ -443,8 +443,8 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, &InvalidError{What: what("description"), Value: m.Title, Reason: err.Error()}
-	case len(data) > engine.MaxHookMeta:
-		return nil, &InvalidError{What: what("all metadata"), Value: m.Title, Reason: fmt.Sprintf("has %d bytes together, the limit is %d", len(data), engine.MaxHookMeta)}
+	case len(data) > flow.MaxHookMeta:
+		return nil, &InvalidError{What: what("all metadata"), Value: m.Title, Reason: fmt.Sprintf("has %d bytes together, the limit is %d", len(data), flow.MaxHookMeta)}
 	case string(data) == "{}":
 		return nil, nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -104,8 +104,8 @@ func (w hookWeb) says() bool { return w.RespondMs > 0 || w.Request }
 func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
 	w := hookWeb{Request: request, Keep: o.keep}
 	if o.respond != nil {
-		if w.RespondMs = o.respond.Milliseconds(); w.RespondMs < 1 || *o.respond > engine.MaxRespond {
-			return w, &InvalidError{What: "option RespondWith of hook " + hook, Value: o.respond.String(), Reason: fmt.Sprintf("is not between 1ms and %v", engine.MaxRespond)}
+		if w.RespondMs = o.respond.Milliseconds(); w.RespondMs < 1 || *o.respond > flow.MaxRespond {
+			return w, &InvalidError{What: "option RespondWith of hook " + hook, Value: o.respond.String(), Reason: fmt.Sprintf("is not between 1ms and %v", flow.MaxRespond)}
 		}
 	}
 	if len(o.keep) > 0 && !request {

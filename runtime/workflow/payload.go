@@ -118,13 +118,13 @@ func marshal(what string, v any) (data []byte, err error) {
 	return data, nil
 }
 
-// encodePayload implements [engine.EncodePayload].
+// encodePayload implements [flow.EncodePayload].
 func encodePayload(kind, name string, v any) ([]byte, error) {
 	data, err := marshal(kind, v)
 	return data, about(err, name)
 }
 
-// decodePayload implements [engine.DecodePayload].
+// decodePayload implements [flow.DecodePayload].
 func decodePayload(kind, name string, data []byte, into any) error {
 	return about(decode(kind, data, into), name)
 }
@@ -274,12 +274,12 @@ func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	}
 }
 
-// decodeArgs implements [engine.DecodeArgs].
+// decodeArgs implements [flow.DecodeArgs].
 func decodeArgs(run RunID, step string, args []byte, into any) error {
 	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
 }
 
-// decodeFields implements [engine.DecodeFields].
+// decodeFields implements [flow.DecodeFields].
 func decodeFields(run RunID, what string, data []byte, into any) error {
 	return decodeFitting(run, what, "", "", data, into)
 }

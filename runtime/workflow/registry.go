@@ -14,8 +14,8 @@ import (
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -28,13 +28,13 @@ type Registrar interface{ Registry() *Registry }
 // is empty.
 type Registry struct{ r registry }
 
-// registry implements [engine.Registry].
+// registry implements [flow.Registry].
 type registry struct {
 	mu        sync.RWMutex
 	sealed    bool
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
-	observer  engine.Observer // only set in tests with package workflowtest
+	observer  flow.Observer // only set in tests with package workflowtest
 }
 
 type boundWorkflow struct {
@@ -43,13 +43,13 @@ type boundWorkflow struct {
 	run  func(ctx Context, input []byte) (result []byte, err error)
 
 	graph   *store.CatalogGraph // graph that the code executes; nil: unknown
-	standIn *engine.StepPlan    // plan of the stand-in that a test executes instead of run; nil: none
+	standIn *flow.StepPlan      // plan of the stand-in that a test executes instead of run; nil: none
 }
 
 type boundStep struct {
-	spec *engine.StepSpec
+	spec *flow.StepSpec
 	code string
-	call engine.StepFunc
+	call flow.StepFunc
 }
 
 // env contains the data of a worker that workflow code uses.
@@ -90,7 +90,7 @@ func (r *registry) admit(kind, name, code string, known func() (string, bool)) {
 }
 
 // BindStep registers the implementation of a step.
-func (r *registry) BindStep(spec *engine.StepSpec, impl any, call engine.StepFunc) {
+func (r *registry) BindStep(spec *flow.StepSpec, impl any, call flow.StepFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	code := describe(impl)
@@ -197,13 +197,13 @@ func (r *registry) WorkflowNames() []store.Route {
 }
 
 // Rerun returns the policy for automatic reruns of a workflow.
-func (r *registry) Rerun(name string) engine.Retry {
+func (r *registry) Rerun(name string) flow.Retry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if w := r.workflows[name]; w != nil {
 		return w.def.rerun
 	}
-	return engine.Retry{}
+	return flow.Retry{}
 }
 
 // StepRuns returns the routes of the runs that execute steps for other runs, sorted by workflow. If
@@ -256,7 +256,7 @@ func (r *registry) Code() []string {
 }
 
 // Step returns the implementation of a step.
-func (r *registry) Step(name string) (engine.StepFunc, bool) {
+func (r *registry) Step(name string) (flow.StepFunc, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.steps[name]
@@ -264,7 +264,7 @@ func (r *registry) Step(name string) (engine.StepFunc, bool) {
 		s = reads
 	}
 	if wrap := r.observer.Wrap; wrap != nil {
-		var f engine.StepFunc
+		var f flow.StepFunc
 		if s == nil {
 			f = wrap(name, nil, nil)
 		} else {
@@ -279,7 +279,7 @@ func (r *registry) Step(name string) (engine.StepFunc, bool) {
 }
 
 // Program returns the code of a workflow, and the last element of the workflow's name.
-func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
+func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
 	w, losers := r.workflows[name], r.observer.Losers
 	r.mu.RUnlock()
@@ -302,7 +302,7 @@ func (r *registry) Program(name string, c engine.Client, logger *slog.Logger) (p
 		return standInProgram(w.standIn), lastName(name), true
 	}
 	client := c.(engineClient).c
-	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, engine.DefaultChildren), token: r.HookToken}
+	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, flow.DefaultChildren), token: r.HookToken}
 	short = lastName(name)
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {
@@ -338,7 +338,7 @@ func (r *registry) HookToken(run RunID, key string) string {
 
 // Observe sets the observer of a test. The observer is called between a worker and the registered
 // functions.
-func (r *registry) Observe(o engine.Observer) {
+func (r *registry) Observe(o flow.Observer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observer = o
@@ -368,7 +368,7 @@ func ending(root *replay.Scope, err error) replay.Ending {
 	return e
 }
 
-// Catalog implements [engine.Registry].
+// Catalog implements [flow.Registry].
 func (r *registry) Catalog() []store.CatalogEntry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -508,7 +508,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed, events[0].Time = "", now
 	}
 	spec.WorkflowID = old.workflowID()
-	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, engine.Behalf(ctx), old.asked.reason, old.asked.item
+	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, flow.Behalf(ctx), old.asked.reason, old.asked.item
 	last := &events[len(events)-1]
 	c := store.Create{
 		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,

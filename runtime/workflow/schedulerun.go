@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -59,7 +59,7 @@ func (s *scheduleState) info(run RunID) schedule.Info {
 // scheduleOrder is a request to a schedule, from an operator or from the code that declares the
 // schedule.
 type scheduleOrder struct {
-	engine.ScheduleOrder[schedule.Spec, schedule.Backfill]
+	flow.ScheduleOrder[schedule.Spec, schedule.Backfill]
 	Set     *scheduled   `json:"set,omitempty"`
 	Declare *declaration `json:"declare,omitempty"`
 }

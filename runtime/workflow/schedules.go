@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -26,13 +26,13 @@ func (c *Client) findSchedule(ctx context.Context, name string) (store.Record, e
 	}
 	switch {
 	case errors.Is(err, ErrRunNotFound):
-		err = engine.ErrScheduleNotFound
+		err = flow.ErrScheduleNotFound
 	case err == nil && l.Record.Route.Workflow != event.ScheduleRun:
-		err = engine.ErrScheduleNotFound
+		err = flow.ErrScheduleNotFound
 	case err == nil && l.Record.Status == StatusFailed:
-		err = fmt.Errorf("%w: its run %s has failed: see its Result, and create the schedule again", engine.ErrScheduleNotFound, l.Record.Run)
+		err = fmt.Errorf("%w: its run %s has failed: see its Result, and create the schedule again", flow.ErrScheduleNotFound, l.Record.Run)
 	case err == nil && l.Record.QueueState == store.StateEnded:
-		err = engine.ErrScheduleNotFound
+		err = flow.ErrScheduleNotFound
 	}
 	if err != nil {
 		return l.Record, fmt.Errorf("schedule %q: %w", name, err)
@@ -167,7 +167,7 @@ func (r *registry) scheduled() []*definition {
 
 // Declare creates or updates the schedules that directives declare. Each schedule has the name of
 // its workflow.
-func (e engineClient) Declare(ctx context.Context, r engine.Registry, began time.Time) error {
+func (e engineClient) Declare(ctx context.Context, r flow.Registry, began time.Time) error {
 	var failed error
 	for _, d := range r.(*registry).scheduled() {
 		failed = errors.Join(failed, e.c.declareSchedule(ctx, d, began))

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -23,13 +23,13 @@ import (
 func isEnd(err, end error) bool { return errors.Is(err, end) }
 
 // plan returns the plan of a call. Calls without options use the shared plan.
-func (ctx Context) plan(shared *engine.StepPlan) *engine.StepPlan {
+func (ctx Context) plan(shared *flow.StepPlan) *flow.StepPlan {
 	if ctx.steps == nil {
 		return shared
 	}
 	p := *shared
 	if ctx.steps.retry != nil {
-		p.Retry = engine.Retry(*ctx.steps.retry)
+		p.Retry = flow.Retry(*ctx.steps.retry)
 	}
 	if ctx.steps.timeout > 0 {
 		p.Timeout = ctx.steps.timeout
@@ -42,20 +42,20 @@ func (ctx Context) plan(shared *engine.StepPlan) *engine.StepPlan {
 	return &p
 }
 
-// newPlan implements [engine.NewPlan].
-func newPlan(spec *engine.StepSpec) *engine.StepPlan {
-	p := &engine.StepPlan{
+// newPlan implements [flow.NewPlan].
+func newPlan(spec *flow.StepSpec) *flow.StepPlan {
+	p := &flow.StepPlan{
 		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout, Queue: spec.Queue,
 		Input: "input of step " + spec.Name, Result: "result of step " + spec.Name,
 	}
 	if p.Timeout <= 0 {
-		p.Timeout = engine.DefaultAttemptTimeout
+		p.Timeout = flow.DefaultAttemptTimeout
 	}
 	return p
 }
 
-// callStep implements [engine.CallStep].
-func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out any) error {
+// callStep implements [flow.CallStep].
+func callStep(ctx Context, p *flow.StepPlan, key string, keyed bool, args, out any) error {
 	b := ctx.branch()
 	b.Gate(ctx.s)
 	if err := ctx.Err(); err != nil {
@@ -94,7 +94,7 @@ func callStep(ctx Context, p *engine.StepPlan, key string, keyed bool, args, out
 
 // limited returns the plan with the limits that the step uses. It leaves out limits that the run or
 // the runs above it hold.
-func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, error) {
+func limited(p *flow.StepPlan, args any, by *event.Spec) (*flow.StepPlan, error) {
 	if p.Spec.Uses == nil {
 		return p, nil
 	}
@@ -109,7 +109,7 @@ func limited(p *engine.StepPlan, args any, by *event.Spec) (*engine.StepPlan, er
 }
 
 // await requests a step, in this run or in a separate run, and waits until the step has ended.
-func (ctx Context) await(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
+func (ctx Context) await(p *flow.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	if b.Apart(p.Spec.Name, p.Queue != "" || bounded(b.Run(), p.Uses)) {
 		return ctx.callRemote(p, key, input, same)
@@ -177,7 +177,7 @@ type remoteRetry struct {
 // callRemote executes a step in a child on the queue of the step, and waits for the child. The
 // child holds the permits of the step while an attempt runs. The failure of the child is the error
 // of the step.
-func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
+func (ctx Context) callRemote(p *flow.StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.branch()
 	spec := b.Spec()
 	call, err := json.Marshal(remoteCall{
@@ -212,14 +212,14 @@ func (ctx Context) callRemote(p *engine.StepPlan, key string, input []byte, same
 }
 
 // stepProgram returns the code of a run that executes one step.
-func stepProgram(spec *engine.StepSpec) replay.Program {
+func stepProgram(spec *flow.StepSpec) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		var call remoteCall
 		if err := json.Unmarshal(input, &call); err != nil {
 			return ending(s, &PayloadError{What: "input of step " + spec.Name, Err: err})
 		}
 		own := b.Spec()
-		plan := &engine.StepPlan{Spec: spec, Retry: engine.Retry(call.Retry), Timeout: call.Timeout, Caller: &engine.Caller{
+		plan := &flow.StepPlan{Spec: spec, Retry: flow.Retry(call.Retry), Timeout: call.Timeout, Caller: &flow.Caller{
 			Run: own.Parent, WorkflowID: call.WorkflowID, Key: own.ParentKey, Tags: call.Tags,
 		}}
 		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })
@@ -242,7 +242,7 @@ func stepProgram(spec *engine.StepSpec) replay.Program {
 
 // stepOfRun returns the step that the runs of a workflow execute. It returns nil if they do not
 // execute a step, or if the step is not registered.
-func (r *registry) stepOfRun(name string) *engine.StepSpec {
+func (r *registry) stepOfRun(name string) *flow.StepSpec {
 	step, ok := event.StepOfRun(name)
 	if !ok {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -173,7 +173,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	if err := h.checkTopic(t.name); err != nil {
 		return err
 	}
-	item, err := t.item(&h.c.limits, v, engine.Behalf(ctx), opts)
+	item, err := t.item(&h.c.limits, v, flow.Behalf(ctx), opts)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -31,7 +31,7 @@ func (m marshals) MarshalJSON() ([]byte, error) { return []byte(m.text), nil }
 func (m texts) MarshalText() ([]byte, error)    { return []byte(m.text), nil }
 
 func encode(v any) ([]byte, error) {
-	return engine.EncodePayload("input of step ", "orders.charge", v)
+	return flow.EncodePayload("input of step ", "orders.charge", v)
 }
 
 func TestEncodePayload_RefusesStringsThatAreNotUTF8AndSaysWhere(t *testing.T) {
@@ -84,7 +84,7 @@ func TestDecodePayload_RefusesTextThatNoStringCanHold(t *testing.T) {
 		`"\ud83d\ude00\n\\ud800 \u00"`: "orders.charge", // package json refuses this text
 	} {
 		var v any
-		err := engine.DecodePayload("input of step ", "orders.charge", []byte(text), &v)
+		err := flow.DecodePayload("input of step ", "orders.charge", []byte(text), &v)
 		var p *workflow.PayloadError
 		if !errors.As(err, &p) || !strings.Contains(err.Error(), where) {
 			t.Errorf("%q: got %v and %v, want a *PayloadError with %q", text, v, err, where)
@@ -94,7 +94,7 @@ func TestDecodePayload_RefusesTextThatNoStringCanHold(t *testing.T) {
 		`"\ud83d\ude00"`: "😀", `"\\ud800"`: `\ud800`, `"\\\\\ufffd"`: `\\` + "\uFFFD", `"\u00e9\""`: `é"`, `"é"`: "é",
 	} {
 		var got string
-		if err := engine.DecodePayload("", "", []byte(text), &got); err != nil || got != want {
+		if err := flow.DecodePayload("", "", []byte(text), &got); err != nil || got != want {
 			t.Errorf("%s: got %q, %v", text, got, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -213,7 +213,7 @@ const readTimeout = time.Minute
 
 // readSpec describes the step that reads from another run. It is retried until the store responds.
 var (
-	readSpec = &engine.StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: engine.Retry{Attempts: 1 << 30}}
+	readSpec = &flow.StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: flow.Retry{Attempts: 1 << 30}}
 	readPlan = newPlan(readSpec)
 	reads    = &boundStep{spec: readSpec, code: "the step that reads from other runs", call: readOther}
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -368,24 +368,24 @@ func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, ti
 // orders returns the requests to an open run that its log contains. It reads only the part of the
 // log that was added since the last read. If a part of the log cannot be read, the result covers
 // the events before that part.
-func (h *Handle) orders(ctx context.Context) (engine.Orders, error) {
+func (h *Handle) orders(ctx context.Context) (flow.Orders, error) {
 	id, err := h.resolve(ctx)
 	if err != nil {
-		return engine.Orders{}, err
+		return flow.Orders{}, err
 	}
 	got, err := h.c.load(ctx, store.Load{Run: id, Limit: -1})
 	if err != nil {
-		return engine.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+		return flow.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
 	}
 	l := h.c.logs.Get(id, func() *followedLog { return new(followedLog) })
 	l.mu.Lock()
 	err = l.follow(ctx, h.c, &got.Record)
-	o := engine.Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
+	o := flow.Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
 	bytes := l.size()
 	l.mu.Unlock()
 	h.c.logs.Measure(id, l, bytes)
 	if err != nil {
-		return engine.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+		return flow.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
 	}
 	return o, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 )
 
 // errDead is the error of the attempts of a killed worker. Callers never receive it.
@@ -59,8 +59,8 @@ type execution struct {
 }
 
 // intercept returns a function that wraps the implementations of steps for a worker.
-func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
-	return func(name string, spec *engine.StepSpec, impl engine.StepFunc) engine.StepFunc {
+func (e *Env) intercept(l *incarnation) func(name string, spec *flow.StepSpec, impl flow.StepFunc) flow.StepFunc {
+	return func(name string, spec *flow.StepSpec, impl flow.StepFunc) flow.StepFunc {
 		f := e.implementation(name, impl)
 		if f == nil {
 			return nil
@@ -74,7 +74,7 @@ func (e *Env) intercept(l *incarnation) func(name string, spec *engine.StepSpec,
 
 // execute runs the code of a step when the scheduler allows it. It returns when the worker may be
 // notified of the outcome.
-func (l *incarnation) execute(ctx context.Context, f engine.StepFunc, args []byte, once bool) (result []byte, err error) {
+func (l *incarnation) execute(ctx context.Context, f flow.StepFunc, args []byte, once bool) (result []byte, err error) {
 	x := &execution{incarnation: l, once: once, id: currentGoroutine(), info: attempt.From(ctx), begin: make(chan struct{}), tell: make(chan struct{})}
 	if !l.enter(ctx, x) {
 		return nil, errDead
@@ -236,7 +236,7 @@ func (x *execution) sleep(ctx context.Context, d time.Duration) error {
 // implementation returns the code that executes a step: the stand-in if there is one, otherwise
 // impl, which is nil if the step is not registered. If the receiver of the step is nil, the code
 // fails the test.
-func (e *Env) implementation(name string, impl engine.StepFunc) engine.StepFunc {
+func (e *Env) implementation(name string, impl flow.StepFunc) flow.StepFunc {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.stubs[name]; s != nil {
@@ -261,7 +261,7 @@ func (e *Env) missingReceiver(what, step string) {
 }
 
 // onlyOnce reports whether a step is declared nonidempotent.
-func (e *Env) onlyOnce(name string, spec *engine.StepSpec) bool {
+func (e *Env) onlyOnce(name string, spec *flow.StepSpec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if spec == nil && e.stubs[name] != nil {

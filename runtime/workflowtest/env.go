@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -27,7 +27,7 @@ type Env struct {
 	memory   *memstore.Store // nil: time is real
 	client   *workflow.Client
 	registry workflow.Registry
-	observer engine.Observer
+	observer flow.Observer
 	logger   *slog.Logger
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -96,7 +96,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 		e.store = e.memory
 		e.observer.Secret = secret
 	}
-	engine.RegistryOf(&e.registry).Observe(e.observer)
+	flow.RegistryOf(&e.registry).Observe(e.observer)
 	e.client = workflow.NewClient(&clientStore{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
 	return e
 }
@@ -250,7 +250,7 @@ func (e *Env) ensureWorker() error {
 		return store.ErrClosed
 	case started:
 		return nil
-	case len(engine.RegistryOf(&e.registry).WorkflowNames()) == 0:
+	case len(flow.RegistryOf(&e.registry).WorkflowNames()) == 0:
 		return e.failWith(errNothingRegistered)
 	}
 	e.startIncarnation()

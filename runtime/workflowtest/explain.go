@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -126,14 +126,14 @@ func (e *Env) waits(l *store.Loaded) []string {
 }
 
 func (e *Env) serves(name string) bool {
-	return slices.ContainsFunc(engine.RegistryOf(&e.registry).WorkflowNames(), func(c store.Route) bool { return c.Workflow == name })
+	return slices.ContainsFunc(flow.RegistryOf(&e.registry).WorkflowNames(), func(c store.Route) bool { return c.Workflow == name })
 }
 
 // blockedReason returns the reason why a run is blocked.
 func (e *Env) blockedReason(run event.RunID) string {
 	if n, ok := store.As[store.StepDataStore](e.store); ok {
-		if data, err := n.StepData(context.Background(), run); err == nil && data[engine.BlockedKey] != nil {
-			return "it is blocked: " + string(data[engine.BlockedKey])
+		if data, err := n.StepData(context.Background(), run); err == nil && data[flow.BlockedKey] != nil {
+			return "it is blocked: " + string(data[flow.BlockedKey])
 		}
 	}
 	return "it is blocked"
@@ -141,7 +141,7 @@ func (e *Env) blockedReason(run event.RunID) string {
 
 // replay runs the code of a workflow against a log. The caller must close the returned run.
 func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay.Run, error) {
-	program, short, ok := engine.RegistryOf(&e.registry).Program(name, engine.ClientOf(e.client), discard)
+	program, short, ok := flow.RegistryOf(&e.registry).Program(name, flow.ClientOf(e.client), discard)
 	if !ok {
 		return nil, fmt.Errorf("workflow %s is not registered: pass the Env to the generated Register of its package", name)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/activity"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -58,15 +58,15 @@ func (e *Env) startIncarnation() {
 	client := workflow.NewClient(&workerStore{inner: e.store, incarnation: l}, workflow.ClientConfig{Logger: e.logger})
 	observer := e.observer
 	observer.Wrap = e.intercept(l)
-	code := engine.RegistryOf(&e.registry)
+	code := flow.RegistryOf(&e.registry)
 	code.Observe(observer)
 	l.activity = &activity.Counter{}
-	hooks := engine.TestHooks{Registry: code, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}
+	hooks := flow.TestHooks{Registry: code, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}
 	if e.virtual() {
 		hooks.Activity = l.activity
 	}
 	l.worker = worker.New(client, cfg)
-	engine.Instrument(l.worker, hooks)
+	flow.Instrument(l.worker, hooks)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.endSteps = stop, endSteps
 	l.activity.Begin() // activity of the claim loop, until it waits
@@ -90,7 +90,7 @@ func (l *incarnation) kill() {
 	if l.dying.Swap(true) {
 		return
 	}
-	engine.Kill(l.worker) // before requests fail, so that the worker does not shut down gracefully
+	flow.Kill(l.worker) // before requests fail, so that the worker does not shut down gracefully
 	l.dead.Store(true)
 	l.stop()
 	l.endSteps()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -67,7 +67,7 @@ func (c *Chunks) Closed(stream string) bool {
 // Written returns the chunks of a stream, in order. It panics if a chunk is
 // not a T.
 func Written[T any](c *Chunks, s workflow.Stream[T]) []T {
-	name, _ := engine.StreamOf(s)
+	name, _ := flow.StreamOf(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []T

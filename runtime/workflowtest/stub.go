@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -21,7 +21,7 @@ import (
 // value.
 func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	e.tb.Helper()
-	c := &Calls{env: e, step: s.Name(), spec: engine.SpecOf(s)}
+	c := &Calls{env: e, step: s.Name(), spec: flow.SpecOf(s)}
 	if handler, ok := adapt(s, fake); ok {
 		c.handler = handler
 	}
@@ -46,7 +46,7 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 // value. StubChild panics if the worker of the Env has started, so call it before the first run.
 func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
 	e.tb.Helper()
-	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
+	return stubRun(e, d.Name(), flow.StandIn(&e.registry, d, fake))
 }
 
 // StubBatch is like [StubChild], for a workflow with batch=, whose code receives the inputs of all
@@ -59,10 +59,10 @@ func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(co
 // its time has passed. Args decodes the list of stored inputs.
 func StubBatch[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, []In) (Out, error)) *Calls {
 	e.tb.Helper()
-	return stubRun(e, d.Name(), engine.StandIn(&e.registry, d, fake))
+	return stubRun(e, d.Name(), flow.StandIn(&e.registry, d, fake))
 }
 
-func stubRun(e *Env, workflow string, handler engine.StepFunc) *Calls {
+func stubRun(e *Env, workflow string, handler flow.StepFunc) *Calls {
 	c := &Calls{env: e, step: workflow, handler: handler}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -82,7 +82,7 @@ func adapt[F any](s shim.Step[F], fake F) (shim.Handler, bool) {
 type Calls struct {
 	env     *Env
 	step    string
-	spec    *engine.StepSpec                                       // the replaced step; nil: a workflow is replaced
+	spec    *flow.StepSpec                                         // the replaced step; nil: a workflow is replaced
 	handler func(ctx context.Context, args []byte) ([]byte, error) // nil: the stand-in returns the zero value
 
 	mu     sync.Mutex

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 )
@@ -363,7 +363,7 @@ func begins(ctx context.Context) (returned func()) {
 	if a == nil || a.Client == nil {
 		return func() {}
 	}
-	outer, ok := a.Client.(engine.Client).Store().(*Between)
+	outer, ok := a.Client.(flow.Client).Store().(*Between)
 	if !ok || outer.ledger == nil {
 		return func() {}
 	}
@@ -385,11 +385,11 @@ func (l *ledger) checkSlots(w *worker.Worker) {
 	if l == nil {
 		return
 	}
-	for begun := time.Now(); engine.Slots(w) != 0; runtime.Gosched() { // a slot is freed soon after the attempt has ended
+	for begun := time.Now(); flow.Slots(w) != 0; runtime.Gosched() { // a slot is freed soon after the attempt has ended
 		l.mu.Lock()
 		over := time.Since(begun) > Patience/10 || l.running > 0 // the worker leaves code behind that ignores its context
 		if over && l.running == 0 {
-			l.complain("P4: %d slots are taken by a worker that has stopped", engine.Slots(w))
+			l.complain("P4: %d slots are taken by a worker that has stopped", flow.Slots(w))
 		}
 		l.mu.Unlock()
 		if over {

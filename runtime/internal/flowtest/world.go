@@ -16,7 +16,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -165,12 +165,12 @@ type Binding func(workflow.Registrar)
 
 // ProbeEvery makes a worker claim at least once in d, even without a notification.
 func ProbeEvery(d time.Duration) Binding {
-	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, d, 0) }
+	return func(r workflow.Registrar) { flow.Hasten(r.(*Running).Worker, d, 0) }
 }
 
 // ObeysWithin limits how long a stopping worker waits for code that it has canceled.
 func ObeysWithin(d time.Duration) Binding {
-	return func(r workflow.Registrar) { engine.Hasten(r.(*Running).Worker, 0, d) }
+	return func(r workflow.Registrar) { flow.Hasten(r.(*Running).Worker, 0, d) }
 }
 
 // Running is a worker that is running.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -27,11 +27,11 @@ func (noStore) Partitions() int { return 1 }
 func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run, *[]event.Event) {
 	t.Helper()
 	var def workflow.Definition[workflow.None, string]
-	engine.Define(&def, engine.DefinitionSpec{Name: "p.flow"})
+	flow.Define(&def, flow.DefinitionSpec{Name: "p.flow"})
 	reg := &workflow.Registry{}
-	engine.BindWorkflow(reg, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
-	client := engine.ClientOf(workflow.NewClient(noStore{}, workflow.ClientConfig{}))
-	program, short, ok := engine.RegistryOf(reg).Program("p.flow", client, slog.Default())
+	flow.BindWorkflow(reg, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
+	client := flow.ClientOf(workflow.NewClient(noStore{}, workflow.ClientConfig{}))
+	program, short, ok := flow.RegistryOf(reg).Program("p.flow", client, slog.Default())
 	if !ok {
 		t.Fatal("the workflow is not known")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -20,9 +20,9 @@ func TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay(t *testing.T) {
 	parents := flowtest.Flow[int, int]("restless")
 	w.Work(worker.Config{}, flowtest.Double, flowtest.As(parents, func(ctx workflow.Context, n int) (int, error) {
 		refused := 0
-		for _, o := range workflow.MapSettled(ctx, make([]int, n), flowtest.Doubles.Child, workflow.Limit(engine.DefaultChildren)) {
+		for _, o := range workflow.MapSettled(ctx, make([]int, n), flowtest.Doubles.Child, workflow.Limit(flow.DefaultChildren)) {
 			var limit *workflow.LimitError
-			if errors.As(o.Err, &limit) && limit.Limit == engine.DefaultChildrenInAll {
+			if errors.As(o.Err, &limit) && limit.Limit == flow.DefaultChildrenInAll {
 				refused++
 			} else if o.Err != nil {
 				return 0, o.Err
@@ -30,7 +30,7 @@ func TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay(t *testing.T) {
 		}
 		return refused, nil
 	}))
-	if got := flowtest.Result(w, flowtest.Start(w, parents, engine.DefaultChildrenInAll+2)); got != 2 {
+	if got := flowtest.Result(w, flowtest.Start(w, parents, flow.DefaultChildrenInAll+2)); got != 2 {
 		t.Errorf("%d were refused, want 2", got)
 	}
 }
@@ -146,7 +146,7 @@ func TestFLOW9_NoRunIsDeeperThanTheLimit(t *testing.T) {
 		return next.Child(ctx, n)
 	}))
 	flowtest.Failure(w, flowtest.Start(w, deeper, 1))
-	if got := deepest.Load(); got != engine.MaxDepth {
-		t.Errorf("the deepest run has depth %d, want %d", got, engine.MaxDepth)
+	if got := deepest.Load(); got != flow.MaxDepth {
+		t.Errorf("the deepest run has depth %d, want %d", got, flow.MaxDepth)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -180,7 +180,7 @@ func TestFLOW9_TheLimitsGiveATypedErrorAndLoseNothing(t *testing.T) {
 	}), flowtest.As(deep, func(ctx workflow.Context, n int) (int, error) {
 		v, err := flowtest.Flow[int, int]("deep").Child(ctx, n+1)
 		var limit *workflow.LimitError
-		if errors.As(err, &limit) && workflow.Info(ctx).Depth == engine.MaxDepth {
+		if errors.As(err, &limit) && workflow.Info(ctx).Depth == flow.MaxDepth {
 			return n, nil
 		}
 		return v, err
@@ -188,19 +188,19 @@ func TestFLOW9_TheLimitsGiveATypedErrorAndLoseNothing(t *testing.T) {
 	if got, want := flowtest.Result(w, flowtest.Start(w, parents, 12)), 2*10+2*10_000; got != want {
 		t.Errorf("12 children: got %d, want %d: 10 results and 2 errors", got, want)
 	}
-	if got := flowtest.Result(w, flowtest.Start(w, deep, 0)); got != engine.MaxDepth {
-		t.Errorf("a run that starts itself ended at depth %d, want %d", got, engine.MaxDepth)
+	if got := flowtest.Result(w, flowtest.Start(w, deep, 0)); got != flow.MaxDepth {
+		t.Errorf("a run that starts itself ended at depth %d, want %d", got, flow.MaxDepth)
 	}
 }
 
 func TestFLOW9_TheLimitInAllIsThatOfEachParentAndNotOfTheRoot(t *testing.T) {
 	w := flowtest.NewMemory(t)
-	const most, few = engine.DefaultChildrenInAll, 5
+	const most, few = flow.DefaultChildrenInAll, 5
 	greedy, tops := flowtest.Flow[int, int]("in-all"), flowtest.Flow[int, int]("two-of-them")
 	w.Work(worker.Config{}, flowtest.Double, flowtest.As(greedy, func(ctx workflow.Context, n int) (int, error) {
 		started := 0
 		child := func(ctx workflow.Context, _ int) (int, error) { return flowtest.Doubles.Child(ctx, 1) }
-		for _, o := range workflow.MapSettled(ctx, make([]int, n), child, workflow.Limit(engine.DefaultChildren)) {
+		for _, o := range workflow.MapSettled(ctx, make([]int, n), child, workflow.Limit(flow.DefaultChildren)) {
 			var limit *workflow.LimitError
 			switch {
 			case o.Err == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -230,7 +230,7 @@ func TestOPS3_AnAnswerThatCannotBeIsRefusedWhereItIsGiven(t *testing.T) {
 	refuses := flowtest.Flow[int, int]("refuses-answers")
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.As(refuses, func(ctx workflow.Context, _ int) (int, error) {
-		hook, err := flowtest.Paid.Open(ctx, workflow.RespondWith(engine.MaxRespond))
+		hook, err := flowtest.Paid.Open(ctx, workflow.RespondWith(flow.MaxRespond))
 		if err != nil {
 			return 0, err
 		}
@@ -300,7 +300,7 @@ func TestOPS3_OptionsForRequestsAreCheckedWhenTheHookIsOpened(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.As(checks, func(ctx workflow.Context, _ int) (int, error) {
 		for what, o := range map[string]workflow.HookOption{
-			"none": workflow.RespondWith(0), "negative": workflow.RespondWith(-time.Second), "long": workflow.RespondWith(engine.MaxRespond + 1),
+			"none": workflow.RespondWith(0), "negative": workflow.RespondWith(-time.Second), "long": workflow.RespondWith(flow.MaxRespond + 1),
 			"short": workflow.RespondWith(time.Microsecond), "headers": workflow.KeepHeaders("X-A"),
 		} {
 			if _, err := flowtest.Paid.Open(ctx, o); !errors.As(err, new(*workflow.InvalidError)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -132,7 +132,7 @@ func TestFLOW18_WhatCannotBeKeptIsRefusedWithATypedErrorBeforeAnythingIsOpened(t
 		"title of hook paid":                    {Title: "\xff"},
 		"title of hook paid holds a zero":       {Title: "a\x00b"},
 		"description of hook paid":              {Description: "\xff"},
-		"description of hook paid is too long":  {Description: strings.Repeat("x", engine.MaxHookMeta+1)},
+		"description of hook paid is too long":  {Description: strings.Repeat("x", flow.MaxHookMeta+1)},
 		"answerer of hook paid":                 {Answerers: []string{"ada", "\xff"}},
 		"label of hook paid":                    {Labels: map[string]string{"\xff": "v"}},
 		"label k of hook paid":                  {Labels: map[string]string{"k": "\xff"}},
@@ -140,7 +140,7 @@ func TestFLOW18_WhatCannotBeKeptIsRefusedWithATypedErrorBeforeAnythingIsOpened(t
 		"form of hook paid is not JSON":         {Form: json.RawMessage(`{"type":`)},
 		"form of hook paid is not UTF-8":        {Form: json.RawMessage("\"\xff\"")},
 		"form of hook paid has half a pair":     {Form: json.RawMessage(`"\ud800"`)},
-		"all metadata of hook paid is too long": {Form: json.RawMessage(`"` + strings.Repeat("x", engine.MaxHookMeta-5) + `"`)},
+		"all metadata of hook paid is too long": {Form: json.RawMessage(`"` + strings.Repeat("x", flow.MaxHookMeta-5) + `"`)},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := flowtest.NewMemory(t)
@@ -161,7 +161,7 @@ func TestFLOW18_WhatCannotBeKeptIsRefusedWithATypedErrorBeforeAnythingIsOpened(t
 	}
 	t.Run("as much as there is room for", func(t *testing.T) {
 		flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-			most := workflow.HookMeta{Title: long[1:], Form: json.RawMessage(`"` + strings.Repeat("y", engine.MaxHookMeta-1024-len(`{"title":"","form":""}`)) + `"`)}
+			most := workflow.HookMeta{Title: long[1:], Form: json.RawMessage(`"` + strings.Repeat("y", flow.MaxHookMeta-1024-len(`{"title":"","form":""}`)) + `"`)}
 			w.Work(worker.Config{}, approving(func(string) workflow.HookMeta { return most }))
 			run := flowtest.Start(w, approves, "large")
 			got, err := w.Client.Hook(w.Ctx, w.TokenOf(run))

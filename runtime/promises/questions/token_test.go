@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -168,7 +168,7 @@ func TestFLOW6_WhatHoldsATokenIsListedIfAskedForAndDoesNotCountAsAChild(t *testi
 		}
 		return flowtest.Numbers.Receive(ctx)
 	}))
-	const n = engine.DefaultChildren + 5
+	const n = flow.DefaultChildren + 5
 	run := flowtest.Start(w, many, n)
 	w.Reach(run, event.ChildStarted, n)
 	tree, err := ops.New(w.Client).Tree(w.Ctx, run.ID())

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -113,7 +113,7 @@ func dies(w *flowtest.World, d workflow.Definition[int, int], point int, execute
 func die(n int64, point int, first **flowtest.Running, made <-chan struct{}, dead chan struct{}) error {
 	<-made
 	if n == int64(point) {
-		engine.Kill((*first).Worker)
+		flow.Kill((*first).Worker)
 		(*first).Halt()
 		close(dead)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -23,7 +23,7 @@ func TestSTEP4_DeadlineIsTheEarliestOfAttemptRunAndCaller(t *testing.T) {
 		"attempt":          {time.Minute, time.Hour, 2 * time.Hour, time.Minute},
 		"run":              {time.Hour, time.Minute, 2 * time.Hour, time.Minute},
 		"caller":           {time.Hour, 2 * time.Hour, time.Minute, time.Minute},
-		"default":          {0, 0, 0, engine.DefaultAttemptTimeout},
+		"default":          {0, 0, 0, flow.DefaultAttemptTimeout},
 		"caller alone":     {0, 0, time.Second, time.Second},
 		"caller too late":  {time.Second, 0, time.Minute, time.Second},
 		"run, long caller": {0, time.Second, time.Hour, time.Second},

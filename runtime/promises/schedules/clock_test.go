@@ -17,7 +17,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/schedule"
@@ -153,7 +153,7 @@ func (f *fleet) work() {
 		}
 		if op == "commit" && starts(req.([]store.Commit)) && f.victim.CompareAndSwap(true, false) {
 			dead.Store(true)
-			engine.Kill(wk)
+			flow.Kill(wk)
 			end()
 			return store.ErrClosed
 		}

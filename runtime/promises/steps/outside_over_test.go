@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
@@ -44,7 +44,7 @@ func TestSTEP13_ItsTimeoutAndTotalTimeHoldWhileItWaits(t *testing.T) {
 			charge := flowtest.AStep[int, int]("charge.late", tt.policy)
 			limit := tt.policy.Timeout
 			if limit == 0 {
-				limit = engine.DefaultAttemptTimeout
+				limit = flow.DefaultAttemptTimeout
 			}
 			w := flowtest.NewVirtual(t)
 			w.Work(worker.Config{Parked: 1}, charge.As(leaves), flowtest.As(charges, charge.Call))

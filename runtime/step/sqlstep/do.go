@@ -23,8 +23,8 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
-	"github.com/flowgen/flowgen/runtime/internal/engine"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -91,7 +91,7 @@ func once[T any](ctx context.Context, db *sql.DB, name string, f func(context.Co
 	if err != nil {
 		return zero, err
 	}
-	result, err := engine.EncodePayload("result of step ", name, v)
+	result, err := flow.EncodePayload("result of step ", name, v)
 	if err != nil {
 		return zero, err
 	}

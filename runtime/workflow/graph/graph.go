@@ -11,15 +11,15 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/flowgen/flowgen/runtime/internal/engine"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // The functions of the runtime that create branches with keys chosen by this package.
 var (
-	key  = engine.BranchKey.(func(ctx workflow.Context, kind string) string)
-	open = engine.OpenBranch.(func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None])
+	key  = flow.BranchKey.(func(ctx workflow.Context, kind string) string)
+	open = flow.OpenBranch.(func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None])
 )
 
 // A Graph is work that is ordered only by dependencies. A node begins when the last node that it

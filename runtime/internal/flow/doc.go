@@ -1,5 +1,5 @@
-// Package engine contains declarations that packages workflow, ops, step, shim, worker and
-// workflowtest share and that are not part of the public API.
+// Package flow contains the insides of packages workflow, step and shim, which packages ops, worker
+// and workflowtest share and which are not part of the public API.
 //
 // The other packages need functions of package workflow that users cannot call. Package workflow
 // assigns these functions to the variables of this package during its initialization. So the
@@ -12,4 +12,4 @@
 //   - step.go: the description of a step for workflow and worker
 //   - mismatch.go: the difference between a log and the code
 //   - hooks.go: functions with which test kits change a worker
-package engine
+package flow
