@@ -192,8 +192,10 @@ func (f *LogState) applyRun(e *Event, next State) {
 		}
 	case e.Type == RunStarted:
 		f.StartedAt = e.Time
-		f.Uncounted, _ = strconv.ParseUint(string(e.Payload), 10, 64) // a payload that is not a number counts as 0
-		f.Uncounted = min(f.Uncounted, e.Seq)
+		if len(e.Payload) > 0 {
+			f.Uncounted, _ = strconv.ParseUint(string(e.Payload), 10, 64) // a payload that is not a number counts as 0
+			f.Uncounted = min(f.Uncounted, e.Seq)
+		}
 	case next.Terminal():
 		f.EndedAt, f.Failure, f.Next = e.Time, e.Failure, e.Next
 	}

@@ -101,6 +101,9 @@ func (f *LogState) NoticesAt(seq uint64) []ItemID { return f.notices.given[seq] 
 
 // NoticesPending calls yield for each unanswered request and its value, ordered by value.
 func (f *LogState) NoticesPending(yield func(item ItemID, value string) bool) {
+	if len(f.notices.pending) == 0 {
+		return // almost always; without allocating an iterator
+	}
 	for _, value := range slices.Sorted(maps.Keys(f.notices.pending)) {
 		for _, item := range f.notices.pending[value] {
 			if !yield(item, value) {

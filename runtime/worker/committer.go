@@ -247,7 +247,7 @@ func (m *committer) create(batch []*commit, requests []store.Create) []store.Cre
 		if m.io.Err() != nil {
 			unknown = fmt.Errorf("%w: %v", ErrStopping, unknown) //nolint:errorlint // it is not the context of the caller that has ended
 		}
-		c.start.Answers <- localstart.Answer{Err: unknown}
+		c.start.Answer(localstart.Answer{Err: unknown})
 		m.deliver(c, store.Committed{Err: errNotKnown})
 	}
 	return requests
@@ -264,10 +264,10 @@ var (
 // commit.
 func answerStart(c *commit, a *store.Created) store.Committed {
 	if errors.Is(a.Err, store.ErrExpired) || errors.Is(a.Err, store.ErrNotClaimable) {
-		c.start.Answers <- localstart.Answer{Declined: true} // nothing was stored
+		c.start.Answer(localstart.Answer{Declined: true}) // nothing was stored
 		return store.Committed{Err: errNotCreated}
 	}
-	c.start.Answers <- localstart.Answer{Created: *a}
+	c.start.Answer(localstart.Answer{Created: *a})
 	if a.Err != nil || !a.New || a.Fence != c.req.Fence {
 		return store.Committed{Err: errNotCreated}
 	}

@@ -140,7 +140,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	if err != nil {
 		return event.Event{}, 0, err
 	}
-	if err := ctx.env.limits.check(d.inputName(), len(payload), ctx.branch().Replaying()); err != nil {
+	if err := ctx.env.limits.check(d.inputName, len(payload), ctx.branch().Replaying()); err != nil {
 		return event.Event{}, 0, err
 	}
 	d.rank(&o, in, ctx.branch().Spec().Priority)
@@ -269,7 +269,7 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	if err != nil {
 		return err
 	}
-	if err := ctx.env.limits.check(def.inputName(), len(input), ctx.branch().Replaying()); err != nil {
+	if err := ctx.env.limits.check(def.inputName, len(input), ctx.branch().Replaying()); err != nil {
 		return err
 	}
 	if def.collected() == event.CollectAll {

@@ -254,8 +254,8 @@ func (c *Client) create(ctx context.Context, starts []*localstart.Start) ([]stor
 // withdraws the start, unless the worker has begun it.
 func awaitStart(ctx context.Context, s *localstart.Start, late <-chan struct{}) (localstart.Answer, error) {
 	select {
-	case a := <-s.Answers:
-		return a, a.Err
+	case <-s.Answered:
+		return s.Outcome, s.Outcome.Err
 	case <-late:
 	case <-ctx.Done():
 	}
@@ -263,8 +263,8 @@ func awaitStart(ctx context.Context, s *localstart.Start, late <-chan struct{}) 
 		return localstart.Answer{Declined: true}, ctx.Err()
 	}
 	select {
-	case a := <-s.Answers:
-		return a, a.Err
+	case <-s.Answered:
+		return s.Outcome, s.Outcome.Err
 	case <-ctx.Done():
 		return localstart.Answer{}, ctx.Err()
 	}

@@ -46,6 +46,8 @@ type definition struct {
 	uses      func(input any) []permits.Use
 	rerun     flow.Retry // policy for automatic reruns of failed runs; zero: none
 	in, out   reflect.Type
+
+	inputName, outputName string // descriptions of the input and the result for error texts
 }
 
 // define sets d to the workflow that s describes.
@@ -53,7 +55,7 @@ func (d *Definition[In, Out]) define(s flow.DefinitionSpec) {
 	d.d = &definition{
 		name: s.Name, param: s.Param, queue: cmp.Or(s.Queue, DefaultQueue), timeout: s.Timeout, retention: s.Retention, children: s.Children, schedule: s.Schedule,
 		singleton: s.Singleton, active: s.Active, collect: s.Collect, priority: s.Priority, fair: s.Fair, begin: s.StartWithin, uses: s.Uses, rerun: s.Rerun, path: reflect.TypeFor[In]().PkgPath(),
-		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), inputName: "input of workflow " + s.Name, outputName: "result of workflow " + s.Name,
 	}
 }
 
@@ -200,16 +202,13 @@ func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
 	return &Run[Out]{Handle: c.RunByID(workflowID).of(d.def(), false), def: d.def()}
 }
 
-// inputName returns the description of the input for error texts.
-func (d *definition) inputName() string { return "input of workflow " + d.name }
-
 // input returns the stored form of an input. It returns an error if the input is too large.
 func (d *definition) input(c *Client, in any) ([]byte, error) {
 	data, err := d.encodeInput(in)
 	if err != nil {
 		return nil, err
 	}
-	return data, c.limits.check(d.inputName(), len(data), false)
+	return data, c.limits.check(d.inputName, len(data), false)
 }
 
 // encodeInput returns the stored form of an input: a JSON object whose members are named like the
@@ -219,7 +218,7 @@ func (d *definition) encodeInput(in any) ([]byte, error) {
 	case None, *None:
 		return nil, nil
 	}
-	data, err := marshal(d.inputName(), in)
+	data, err := marshal(d.inputName, in)
 	if err != nil || d.param == "" {
 		return data, err
 	}
@@ -260,14 +259,23 @@ func (d *definition) identify(o *runOptions, in any) {
 // if the options contradict each other.
 func (d *definition) startOptions(in any, opts []StartOption) runOptions {
 	o := d.options()
-	for _, opt := range opts {
-		opt.applyStart(&o)
+	if len(opts) > 0 {
+		o = applied(o, opts)
 	}
 	d.identify(&o, in)
 	d.rank(&o, in, 0)
 	d.refuseApart(&o)
 	if o.err == nil && o.hold > 0 && (o.delay > 0 || !o.at.IsZero()) {
 		o.err = errors.New("WithHold: a run on hold begins when it is released: remove WithDelay and WithStartAt")
+	}
+	return o
+}
+
+// applied returns o, changed by the options of a start. Only starts with options allocate the copy
+// that the options modify.
+func applied(o runOptions, opts []StartOption) runOptions {
+	for _, opt := range opts {
+		opt.applyStart(&o)
 	}
 	return o
 }
@@ -320,7 +328,7 @@ func (d *definition) start(ctx context.Context, c *Client, in any, opts []StartO
 				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
 			},
 		},
-		SameInput: o.same, Answers: make(chan localstart.Answer, 1),
+		SameInput: o.same, Answered: make(chan struct{}),
 	}
 	permits.Take(&s.Create, s.Event.Spec)
 	if o.hold > 0 {

@@ -171,7 +171,7 @@ func decode(what string, data []byte, into any) (err error) {
 // decodeInput decodes the result of encodeInput. all is false if the stored data has fields that
 // the type of into does not have.
 func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
-	what := d.inputName()
+	what := d.inputName
 	if d.param == "" {
 		return decodeAll(what, data, into)
 	}
@@ -270,7 +270,7 @@ func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
 	}
 	if r := replay.FindRenaming(stored, today); r != nil {
 		b := ctx.branch()
-		b.Block(&replay.RenamedError{Run: b.Run().ID(), What: d.inputName(), Directive: "//flow:workflow", Renaming: *r})
+		b.Block(&replay.RenamedError{Run: b.Run().ID(), What: d.inputName, Directive: "//flow:workflow", Renaming: *r})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -42,8 +43,17 @@ type boundWorkflow struct {
 	code string // name and position of the function
 	run  func(ctx Context, input []byte) (result []byte, err error)
 
-	graph   *store.CatalogGraph // graph that the code executes; nil: unknown
-	standIn *flow.StepPlan      // plan of the stand-in that a test executes instead of run; nil: none
+	program atomic.Pointer[boundProgram] // the program for the worker that uses the registry
+	graph   *store.CatalogGraph          // graph that the code executes; nil: unknown
+	standIn *flow.StepPlan               // plan of the stand-in that a test executes instead of run; nil: none
+}
+
+// boundProgram is the program of a workflow for one worker. It has no state, so all runs of the
+// workflow on the worker share it.
+type boundProgram struct {
+	client  *Client
+	logger  *slog.Logger
+	execute replay.Program
 }
 
 type boundStep struct {
@@ -134,7 +144,7 @@ func bound[In, Out any](def *definition, code func(Context, In) (Out, error), de
 		if _, none := any(out).(None); none {
 			return nil, nil
 		}
-		return ctx.encode("result of workflow "+def.name, out)
+		return ctx.encode(def.outputName, out)
 	}}
 }
 
@@ -302,9 +312,12 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 		return standInProgram(w.standIn), lastName(name), true
 	}
 	client := c.(engineClient).c
+	shared := losers == nil && w != scheduleCode // scheduleCode belongs to all registries
+	if p := w.program.Load(); shared && p != nil && p.client == client && p.logger == logger {
+		return p.execute, lastName(name), true
+	}
 	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, flow.DefaultChildren), token: r.HookToken}
-	short = lastName(name)
-	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
+	program = func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {
 			b.Run().WatchLosers()
 		}
@@ -322,7 +335,11 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 			return ending(s, err)
 		}
 		return replay.Ending{Type: event.RunCompleted, Payload: payload}
-	}, short, true
+	}
+	if shared {
+		w.program.Store(&boundProgram{client, logger, program})
+	}
+	return program, lastName(name), true
 }
 
 // HookToken returns the token of a hook. It consists of the ID of the run and a random part.

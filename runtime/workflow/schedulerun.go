@@ -17,7 +17,7 @@ import (
 // The definition of the workflow whose runs implement schedules, and its code. Every worker can
 // execute these runs.
 var (
-	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, queue: DefaultQueue}}
+	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, inputName: "input of workflow " + event.ScheduleRun, outputName: "result of workflow " + event.ScheduleRun, queue: DefaultQueue}}
 	// scheduleOrders is the topic of orders to a schedule. scheduleShown is the value that contains
 	// its published state.
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)

@@ -39,8 +39,9 @@ type Start struct {
 	Event event.Event
 	// SameInput makes the client reject an active run that has another input.
 	SameInput bool
-	// Answers receives at most one answer.
-	Answers chan Answer
+	// Answered is closed when the worker has answered. Outcome is the answer; it is set before.
+	Answered chan struct{}
+	Outcome  Answer
 
 	state atomic.Uint32
 }
@@ -66,18 +67,25 @@ func (s *Start) Begin() bool { return s.state.CompareAndSwap(open, begun) }
 // Withdraw reports whether the client may create the run. If so, the worker never creates it.
 func (s *Start) Withdraw() bool { return s.state.CompareAndSwap(open, withdrawn) }
 
+// Answer sets the outcome of a start. It must be called at most once, by the worker that has begun or
+// declined the start.
+func (s *Start) Answer(a Answer) {
+	s.Outcome = a
+	close(s.Answered)
+}
+
 // Decline answers a start that was not begun, so that the client creates the run. It has no effect
 // on other starts.
 func (s *Start) Decline() {
 	if s.Withdraw() {
-		s.Answers <- Answer{Declined: true}
+		s.Answer(Answer{Declined: true})
 	}
 }
 
 // Again returns a start of another run with the same input and options. The items replace those of
 // s.
 func (s *Start) Again(run event.RunID, items []store.Item) *Start {
-	again := &Start{Create: s.Create, Event: s.Event, SameInput: s.SameInput, Answers: make(chan Answer, 1)}
+	again := &Start{Create: s.Create, Event: s.Event, SameInput: s.SameInput, Answered: make(chan struct{})}
 	again.Create.Run, again.Create.Items, again.Event.Time = run, items, run.Time()
 	return again
 }

@@ -111,7 +111,13 @@ func (b *Branch) suspend() {
 // its earlier operations.
 func (b *Branch) Key(name string) string {
 	b.enter()
-	return b.path + "/" + name + "#" + strconv.Itoa(b.ordinal(name))
+	return b.numbered(name, b.ordinal(name))
+}
+
+// numbered returns the key of the n-th operation with this name.
+func (b *Branch) numbered(name string, n int) string {
+	var digits [20]byte
+	return b.path + "/" + name + "#" + string(strconv.AppendInt(digits[:0], int64(n), 10))
 }
 
 // DeclaredKey returns the key of an operation for which the user has chosen a key. A repeated key
@@ -120,7 +126,7 @@ func (b *Branch) DeclaredKey(name, key string) string {
 	b.enter()
 	name += "[" + key + "]"
 	if n := b.ordinal(name); n > 1 {
-		return b.path + "/" + name + "#" + strconv.Itoa(n)
+		return b.numbered(name, n)
 	}
 	return b.path + "/" + name
 }

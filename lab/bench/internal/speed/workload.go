@@ -2,8 +2,7 @@ package speed
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/asleep"
@@ -130,8 +129,13 @@ func (w *workload) split(runs int) []int {
 	return all
 }
 
-// payload returns 100 bytes that contain the number n.
+// payload returns 100 bytes that contain the number n. It allocates only the result, because it is
+// called while allocations are counted.
 func payload(n int) string {
-	text := fmt.Sprintf("payload of run %d ", n)
-	return text + strings.Repeat("x", max(0, 100-len(text)))
+	var buf [100]byte
+	text := append(strconv.AppendInt(append(buf[:0], "payload of run "...), int64(n), 10), ' ')
+	for len(text) < len(buf) {
+		text = append(text, 'x')
+	}
+	return string(text)
 }
