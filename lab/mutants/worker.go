@@ -229,7 +229,7 @@ var workerMutants = []Mutant{
 		"t.stepping.drop(errEnded)", "t.stepping.attempts = nil", "TestEngine_AStepWhoseRunHasEndedIsToldSo"),
 
 	working("engine/workflow/children-at-once", "a run has more children at once than it may", "runtime/workflow/child.go",
-		"case open >= ctx.env.children:", "case open >= ctx.env.children+1<<30:", "TestFLOW9_TheLimitsGiveATypedErrorAndLoseNothing").in("runtime/promises/flows"),
+		"case open >= ctx.env().Children:", "case open >= ctx.env().Children+1<<30:", "TestFLOW9_TheLimitsGiveATypedErrorAndLoseNothing").in("runtime/promises/flows"),
 	working("engine/workflow/children-in-all", "a run starts more children than it may", "runtime/workflow/child.go",
 		"case all >= inAll:", "case all >= inAll+1<<30:", "TestFLOW9_ARunStartsNoMoreChildrenInAllThanItMay").in("runtime/promises/flows"),
 	working("engine/workflow/generations", "runs start runs for ever", "runtime/workflow/child.go",

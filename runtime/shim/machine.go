@@ -122,9 +122,9 @@ func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(st
 			return fitting(ctx, err)
 		}
 		if key != nil {
-			return callStep(ctx, s.s.plan, key(in.Args), true, in, out)
+			return flow.Call(flow.Context(ctx), s.s.plan, key(in.Args), true, in, out)
 		}
-		return callStep(ctx, s.s.plan, "", false, in, out)
+		return flow.Call(flow.Context(ctx), s.s.plan, "", false, in, out)
 	}
 	return MachineStep[M, R]{name: s.Name(), catch: catch, begin: begin}
 }
@@ -173,7 +173,7 @@ func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result
 			err = flow.DecodePayload("result of machine ", m.name, a.Result, &result)
 			return result, err
 		case machine.Block:
-			block(ctx, &machine.RemovedError{Run: workflow.Info(ctx).ID, Machine: m.name, From: m.last, Step: a.Step})
+			flow.Context(ctx).Branch().Block(&machine.RemovedError{Run: workflow.Info(ctx).ID, Machine: m.name, From: m.last, Step: a.Step})
 		case machine.Fail:
 			return result, m.failure(a)
 		}
@@ -255,9 +255,7 @@ func caught(name string, err error) step.Failure {
 // fitting blocks the run if err reports that the code does not match the stored data.
 func fitting(ctx workflow.Context, err error) error {
 	if _, ok := errors.AsType[*replay.RenamedError](err); ok {
-		block(ctx, err)
+		flow.Context(ctx).Branch().Block(err)
 	}
 	return err
 }
-
-var block = flow.Block.(func(ctx workflow.Context, err error))

@@ -205,30 +205,28 @@ func stepName(ctx context.Context) string {
 	return "outside of a worker"
 }
 
-var callStep = flow.CallStep.(func(ctx workflow.Context, p *flow.StepPlan, key string, keyed bool, args, out any) error)
-
 // Call executes a step from workflow code and returns its result.
 func Call[R, F, A any](ctx workflow.Context, s Step[F], args A) (R, error) {
 	var r R
-	err := callStep(ctx, s.s.plan, "", false, args, &r)
+	err := flow.Call(flow.Context(ctx), s.s.plan, "", false, args, &r)
 	return r, err
 }
 
 // CallErr executes a step that returns only an error.
 func CallErr[F, A any](ctx workflow.Context, s Step[F], args A) error {
-	return callStep(ctx, s.s.plan, "", false, args, nil)
+	return flow.Call(flow.Context(ctx), s.s.plan, "", false, args, nil)
 }
 
 // CallKey is like Call, for a step with a declared key.
 func CallKey[R, F, A any](ctx workflow.Context, s Step[F], key string, args A) (R, error) {
 	var r R
-	err := callStep(ctx, s.s.plan, key, true, args, &r)
+	err := flow.Call(flow.Context(ctx), s.s.plan, key, true, args, &r)
 	return r, err
 }
 
 // CallKeyErr is like CallErr, for a step with a declared key.
 func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) error {
-	return callStep(ctx, s.s.plan, key, true, args, nil)
+	return flow.Call(flow.Context(ctx), s.s.plan, key, true, args, nil)
 }
 
 // Key returns a declared key as text.

@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -60,20 +61,20 @@ func (a Ask[Q, A]) declared() {
 func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
 	a.declared()
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	b.Handle(a.name, &replay.Handler{
 		Validate: func(payload []byte) *event.Failure {
 			var q Q
-			err := decode(a.question(), payload, &q)
+			err := flow.Decode(a.question(), payload, &q)
 			if err == nil && validate != nil {
 				err = validate(q)
 			}
 			return failureOf(err)
 		},
 		Answer: func(nb *replay.Branch, payload []byte) ([]byte, *event.Failure) {
-			ctx := ctx.on(nb)
+			ctx := Context(flow.Context(ctx).On(nb))
 			var q Q
-			if err := decode(a.question(), payload, &q); err != nil {
+			if err := flow.Decode(a.question(), payload, &q); err != nil {
 				return nil, failureOf(err)
 			}
 			v, err := answer(ctx, q)
@@ -92,7 +93,7 @@ func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Conte
 // ended. [Ask.Handle] opens all asks again.
 func CloseAsks(ctx Context) {
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	b.CloseAsks()
 }
 
@@ -126,7 +127,7 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	a.declared()
 	var v A
 	h := of.target()
-	payload, err := h.c.limits.encode(a.question(), q)
+	payload, err := h.c.limits.Encode(a.question(), q, false)
 	if err != nil {
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
@@ -151,7 +152,7 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	case got.Failure != nil:
 		return v, &AnswerError{Run: run, Ask: a.name, Code: got.Failure.Code, Reason: got.Failure.Message, failure: got.Failure}
 	}
-	err = decode(a.reply(), got.Payload, &v)
+	err = flow.Decode(a.reply(), got.Payload, &v)
 	return v, err
 }
 

@@ -64,12 +64,12 @@ func (d Definition[In, Out]) StartChild(ctx Context, in In, opts ...ChildOption)
 func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOption) *Child[Out] {
 	def := d.def()
 	fail := func(err error) *Child[Out] {
-		p := replay.NewPromise(ctx.s)
+		p := replay.NewPromise(ctx.scope())
 		p.Resolve(Outcome[Out]{Err: err})
 		return &Child[Out]{Future: &Future[Out]{p: p, path: def.name}}
 	}
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	key := b.Key(def.name)
 	if err := ctx.Err(); err != nil {
 		return fail(err)
@@ -84,14 +84,14 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 		}
 	}
 	asked.Key, asked.Ack = key, ack
-	op := b.Child(ctx.s, asked, slot, func(recorded []byte) string {
+	op := b.Child(ctx.scope(), asked, slot, func(recorded []byte) string {
 		var v In
 		return def.differs(b, recorded, asked.Payload, &v)
 	})
 	return &Child[Out]{op: op, Future: &Future[Out]{p: &op.Promise, path: key, read: func(op *replay.Op) Outcome[Out] {
 		var o Outcome[Out]
 		if o.Err = childError(op); o.Err == nil {
-			o.Err = decode("result of child "+op.Key, op.Payload, &o.Value)
+			o.Err = flow.Decode("result of child "+op.Key, op.Payload, &o.Value)
 		}
 		return o
 	}}}
@@ -140,7 +140,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	if err != nil {
 		return event.Event{}, 0, err
 	}
-	if err := ctx.env.limits.check(d.inputName, len(payload), ctx.branch().Replaying()); err != nil {
+	if err := ctx.env().Limits.Check(d.inputName, len(payload), ctx.branch().Replaying()); err != nil {
 		return event.Event{}, 0, err
 	}
 	d.rank(&o, in, ctx.branch().Spec().Priority)
@@ -153,7 +153,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 			due = t
 		}
 	}
-	uses, slot, permitSlot, err := d.placed(in, o.workflowID, ctx.env.partitions, ctx.branch().Spec())
+	uses, slot, permitSlot, err := d.placed(in, o.workflowID, ctx.env().Partitions, ctx.branch().Spec())
 	if err != nil {
 		return event.Event{}, 0, err
 	}
@@ -176,10 +176,10 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 func (ctx Context) admitChild(workflow string) error {
 	b := ctx.branch()
 	open, all := b.Children()
-	inAll := max(flow.DefaultChildrenInAll, ctx.env.children)
+	inAll := max(flow.DefaultChildrenInAll, ctx.env().Children)
 	switch {
-	case open >= ctx.env.children:
-		return &LimitError{workflow, "children at once", ctx.env.children,
+	case open >= ctx.env().Children:
+		return &LimitError{workflow, "children at once", ctx.env().Children,
 			"wait for some of them, use workflow.Limit, or raise it with children=N in the directive //flow:workflow of the parent"}
 	case all >= inAll:
 		return &LimitError{workflow, "children of one run in all", inAll,
@@ -219,7 +219,7 @@ func (c *Child[T]) Started(ctx Context) error {
 	if c.op == nil {
 		return c.outcome().Err
 	}
-	if _, err := ctx.branch().Await(ctx.s, c.op.Started(), "the start of child "+c.path); err != nil {
+	if _, err := ctx.branch().Await(ctx.scope(), c.op.Started(), "the start of child "+c.path); err != nil {
 		return err
 	}
 	if c.op.Done() && c.op.Failure != nil && c.op.Failure.Code == event.CodeRefused {
@@ -269,7 +269,7 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	if err != nil {
 		return err
 	}
-	if err := ctx.env.limits.check(def.inputName, len(input), ctx.branch().Replaying()); err != nil {
+	if err := ctx.env().Limits.Check(def.inputName, len(input), ctx.branch().Replaying()); err != nil {
 		return err
 	}
 	if def.collected() == event.CollectAll {
@@ -302,9 +302,7 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 // workers, no function is called. Compensate panics if a registered function calls it.
 func Compensate(ctx Context, undo func(Context) error) (withdraw func()) {
 	return ctx.branch().Compensate(func(b *replay.Branch, s *replay.Scope) *event.Failure {
-		own := ctx.on(b)
-		own.s = s
-		if err := undo(own); err != nil {
+		if err := undo(Context(flow.Context(ctx).On(b).Within(s))); err != nil {
 			return failure.Encode(err, event.CodeError)
 		}
 		return nil

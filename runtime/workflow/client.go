@@ -1,10 +1,13 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +19,13 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Default limits of the size of a stored payload, in bytes. Payloads are arguments, results,
+// messages and recorded values.
+const (
+	DefaultMaxPayload  = 2 << 20   // larger payloads are refused
+	defaultWarnPayload = 256 << 10 // larger payloads are logged
 )
 
 // ErrClientClosed is the error of calls on a closed client.
@@ -36,7 +46,7 @@ type ClientConfig struct {
 // Client starts and follows runs on a store. It is safe for concurrent use.
 type Client struct {
 	store  store.Store
-	limits limits
+	limits flow.Limits
 	logger *slog.Logger
 	closed atomic.Bool
 	hosts  hosts
@@ -53,13 +63,13 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	c := &Client{store: s, logger: logger, logs: recent.New[RunID, followedLog](mostFollowed), limits: limits{max: cfg.MaxPayload, warn: cfg.WarnPayload, logger: logger}}
+	c := &Client{store: s, logger: logger, logs: recent.New[RunID, followedLog](mostFollowed), limits: flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}}
 	c.outage = outage.New(logger, slog.String("by", "client"), 4*persistMost)
-	if c.limits.max <= 0 {
-		c.limits.max = DefaultMaxPayload
+	if c.limits.Max <= 0 {
+		c.limits.Max = DefaultMaxPayload
 	}
-	if c.limits.warn <= 0 {
-		c.limits.warn = defaultWarnPayload
+	if c.limits.Warn <= 0 {
+		c.limits.Warn = defaultWarnPayload
 	}
 	return c
 }
@@ -397,4 +407,53 @@ func (c *Client) records(ctx context.Context, runs []RunID) ([]store.Loaded, err
 		loads[i] = store.Load{Run: run, Limit: -1}
 	}
 	return c.loadAll(ctx, loads)
+}
+
+// firsts returns the first runs of the chains of loaded runs, with their first frames. A run that
+// does not continue another run is its own first run. firsts reads the other first runs in one
+// request.
+func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
+	firsts := slices.Clone(loaded)
+	var which []int
+	var loads []store.Load
+	for n := range loaded {
+		if r := &loaded[n].Record; loaded[n].Err == nil && r.Chain != r.Run {
+			which, loads = append(which, n), append(loads, store.Load{Run: r.Chain, Limit: 1})
+		}
+	}
+	found, err := c.loadAll(ctx, loads)
+	for k := range found {
+		firsts[which[k]] = found[k]
+	}
+	return firsts, err
+}
+
+// startedWith reports whether a run was started with the given input. l contains the first frame of
+// the run.
+func startedWith(l *store.Loaded, input []byte) (bool, error) {
+	if l.Err != nil {
+		return false, l.Err
+	}
+	f, err := event.DecodeFrame(slices.Concat(l.Frames...))
+	if err != nil {
+		return false, &EventError{Run: l.Record.Run, Frame: 1, Err: err}
+	}
+	return equalJSON(f.Events[0].Payload, input), nil
+}
+
+// equalJSON reports whether two encoded values are equal. Each may be empty. It ignores white
+// space, escapes and the order of members. It compares numbers as text.
+func equalJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var values [2]any
+	for n, data := range [][]byte{a, b} {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if d.Decode(&values[n]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -19,13 +20,7 @@ import (
 //
 // A Context is valid only in the branch for which it was created, and only while that branch runs.
 // Operations with the zero Context panic with the reason.
-type Context struct {
-	b      *replay.Branch
-	s      *replay.Scope
-	env    *env
-	values *value
-	steps  *stepOptions
-}
+type Context flow.Context
 
 // CancelFunc ends a context with ErrCanceled. Further calls do nothing.
 type CancelFunc func()
@@ -40,109 +35,77 @@ var (
 	ErrTimeout = replay.ErrTimeout
 )
 
-// value is an element of a linked list. The newest value is first.
-type value struct {
-	key, val any
-	next     *value
+func (ctx Context) branch() *replay.Branch { return flow.Context(ctx).Branch() }
+func (ctx Context) scope() *replay.Scope   { return flow.Context(ctx).Scope() }
+func (ctx Context) env() *flow.Env         { return flow.Context(ctx).Env() }
+
+// encode returns the stored form of a value that workflow code has passed.
+func (ctx Context) encode(what string, v any) ([]byte, error) {
+	return flow.Context(ctx).Encode(what, v)
 }
 
-func (ctx Context) branch() *replay.Branch {
-	if ctx.b == nil {
-		panic(&replay.MisuseError{Text: "workflow: zero Context: workflow code gets its Context from the runtime; " +
-			"start a run with its definition's Start, and branches with workflow.Go"})
-	}
-	return ctx.b
-}
-
-// on returns a copy of the context for another branch, with the same scope.
-func (ctx Context) on(b *replay.Branch) Context {
-	ctx.b = b
-	return ctx
-}
+// within returns a copy of the context with another scope.
+func (ctx Context) within(s *replay.Scope) Context { return Context(flow.Context(ctx).Within(s)) }
 
 // Err returns nil if the context has not ended, and ErrCanceled or ErrTimeout if it has.
-func (ctx Context) Err() error {
-	ctx.branch()
-	return ctx.s.Err()
-}
+func (ctx Context) Err() error { return flow.Context(ctx).Err() }
 
 // Value returns the value that [WithValue] has set for key, or nil.
-func (ctx Context) Value(key any) any {
-	for v := ctx.values; v != nil; v = v.next {
-		if v.key == key {
-			return v.val
-		}
-	}
-	return nil
-}
+func (ctx Context) Value(key any) any { return flow.Context(ctx).Value(key) }
 
 // WithValue returns a context that carries a value. Values do not reach steps or children. The key
 // must be comparable and should have its own type.
 func WithValue(ctx Context, key, val any) Context {
-	ctx.branch()
-	ctx.values = &value{key: key, val: val, next: ctx.values}
-	return ctx
+	return Context(flow.Context(ctx).WithValue(key, val))
 }
 
 // WithCancel returns a context that ends when ctx does or when cancel is called.
 func WithCancel(ctx Context) (Context, CancelFunc) {
-	s := ctx.branch().NewScope(ctx.s)
-	ctx.s = s
-	return ctx, s.Cancel
+	s := ctx.branch().NewScope(ctx.scope())
+	return ctx.within(s), s.Cancel
 }
 
 // WithTimeout returns a context that ends with ErrTimeout after d, with the error of ctx when ctx
 // ends, or with ErrCanceled when cancel is called. The errors of operations that it ends contain d.
 // The context uses one timer, so call cancel as soon as the operations under it have ended.
 func WithTimeout(ctx Context, d time.Duration) (Context, CancelFunc) {
-	s := ctx.branch().NewTimeout(ctx.s, d)
-	ctx.s = s
-	return ctx, s.Cancel
+	s := ctx.branch().NewTimeout(ctx.scope(), d)
+	return ctx.within(s), s.Cancel
 }
 
 // WithDeadline is like [WithTimeout], but the context ends at the time t. The errors of operations
 // contain the duration from the call of WithDeadline to t.
 func WithDeadline(ctx Context, t time.Time) (Context, CancelFunc) {
-	s := ctx.branch().NewDeadline(ctx.s, t)
-	ctx.s = s
-	return ctx, s.Cancel
+	s := ctx.branch().NewDeadline(ctx.scope(), t)
+	return ctx.within(s), s.Cancel
 }
 
 // Detached returns a context with the values of ctx that does not end when ctx ends. Use it for
 // cleanup after a cancel: steps under this context run even if the run was canceled.
 func Detached(ctx Context) Context {
-	ctx.s = ctx.branch().NewScope(nil)
-	return ctx
+	return ctx.within(ctx.branch().NewScope(nil))
 }
 
 // WithStepOptions returns a context whose steps are executed with the given options instead of
 // those of their directives. Branches inherit the options.
 func WithStepOptions(ctx Context, opts ...StepOption) Context {
-	ctx.branch()
-	merged := stepOptions{}
-	if ctx.steps != nil {
-		merged = *ctx.steps
-	}
-	for _, o := range opts {
-		o(&merged)
-	}
-	ctx.steps = &merged
-	return ctx
+	return Context(flow.Context(ctx).WithSteps(func(o *flow.StepOptions) {
+		for _, opt := range opts {
+			opt((*stepOptions)(o))
+		}
+	}))
 }
 
 // StepOption changes how steps are executed, see [WithStepOptions].
 type StepOption func(*stepOptions)
 
-type stepOptions struct {
-	retry   *RetryPolicy
-	timeout time.Duration
-	key     *string
-	queue   string // empty: the queue of the directive
-}
+type stepOptions flow.StepOptions
 
 // Retry replaces the whole retry policy of the directive. Zero fields of p have the defaults of
 // [RetryPolicy].
-func Retry(p RetryPolicy) StepOption { return func(o *stepOptions) { o.retry = &p } }
+func Retry(p RetryPolicy) StepOption {
+	return func(o *stepOptions) { o.Retry = (*flow.Retry)(&p) }
+}
 
 // AttemptTimeout sets the timeout of an attempt. It replaces the timeout of the directive, or the
 // default of 10 minutes. It panics if d is not positive.
@@ -150,12 +113,12 @@ func AttemptTimeout(d time.Duration) StepOption {
 	if d <= 0 {
 		panic(fmt.Sprintf("workflow: AttemptTimeout(%v): the duration must be positive", d))
 	}
-	return func(o *stepOptions) { o.timeout = d }
+	return func(o *stepOptions) { o.Timeout = d }
 }
 
 // Key sets the key of the steps to k. Without this option the key contains the number of earlier
 // calls. A further call with the same key is another step, whose key also contains an ordinal.
-func Key(k string) StepOption { return func(o *stepOptions) { o.key = &k } }
+func Key(k string) StepOption { return func(o *stepOptions) { o.Key = &k } }
 
 // Queue makes workers that serve this queue execute the steps, instead of the queue= of the
 // directive. Steps on the queue of the run are executed by the worker of the run. Workers serve a
@@ -165,7 +128,7 @@ func Queue(name string) StepOption {
 	if name == "" {
 		panic("workflow: Queue: the name is empty")
 	}
-	return func(o *stepOptions) { o.queue = name }
+	return func(o *stepOptions) { o.Queue = name }
 }
 
 // RunID identifies a run. It is a distinct type, so that a workflow ID in a variable cannot be used
@@ -240,7 +203,7 @@ func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 // line may be lost or repeated.
 func Logger(ctx Context) *slog.Logger {
 	b := ctx.branch()
-	base := ctx.env.logger.Handler()
+	base := ctx.env().Logger.Handler()
 	return slog.New(&replaySilent{Handler: base, replaying: b.Replaying}).
 		With("run", string(b.Run().ID()), "workflow", b.Spec().Workflow)
 }
@@ -272,15 +235,15 @@ func Now(ctx Context) time.Time { return ctx.branch().Now() }
 // ErrCanceled or ErrTimeout.
 func Sleep(ctx Context, d time.Duration) error {
 	b := ctx.branch()
-	b.Gate(ctx.s) // before the current time is read, because it may advance the time
-	return b.Sleep(ctx.s, b.Until(d))
+	b.Gate(ctx.scope()) // before the current time is read, because it may advance the time
+	return b.Sleep(ctx.scope(), b.Until(d))
 }
 
 // SleepUntil blocks until t, like [Sleep].
 func SleepUntil(ctx Context, t time.Time) error {
 	b := ctx.branch()
-	b.Gate(ctx.s)
-	return b.Sleep(ctx.s, t)
+	b.Gate(ctx.scope())
+	return b.Sleep(ctx.scope(), t)
 }
 
 // Rand returns the random number generator of the branch. Its seed is derived from the ID of the
@@ -300,7 +263,7 @@ func UUID(ctx Context) string { return ctx.branch().UUID() }
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 	var zero T
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	payload, failed := b.Record(func() ([]byte, *event.Failure) {
 		v, err := f()
 		if err != nil {
@@ -316,7 +279,7 @@ func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 		return zero, &failure.StoredError{F: failed}
 	}
 	var v T
-	err := decode("recorded value", payload, &v)
+	err := flow.Decode("recorded value", payload, &v)
 	return v, err
 }
 

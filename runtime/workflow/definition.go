@@ -9,6 +9,7 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -208,7 +209,7 @@ func (d *definition) input(c *Client, in any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return data, c.limits.check(d.inputName, len(data), false)
+	return data, c.limits.Check(d.inputName, len(data), false)
 }
 
 // encodeInput returns the stored form of an input: a JSON object whose members are named like the
@@ -218,13 +219,47 @@ func (d *definition) encodeInput(in any) ([]byte, error) {
 	case None, *None:
 		return nil, nil
 	}
-	data, err := marshal(d.inputName, in)
+	data, err := flow.Marshal(d.inputName, in)
 	if err != nil || d.param == "" {
 		return data, err
 	}
 	name, _ := json.Marshal(d.param) // Marshal cannot fail for a string
 	wrapped := make([]byte, 0, len(data)+len(name)+3)
 	return append(append(append(append(append(wrapped, '{'), name...), ':'), data...), '}'), nil
+}
+
+// refuseRenamed blocks the run, and does not return, if a field of its input was renamed. in is the
+// decoded input.
+func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
+	today, err := d.encodeInput(in)
+	if err != nil {
+		return
+	}
+	if r := replay.FindRenaming(stored, today); r != nil {
+		b := ctx.branch()
+		b.Block(&replay.RenamedError{Run: b.Run().ID(), What: d.inputName, Directive: "//flow:workflow", Renaming: *r})
+	}
+}
+
+// decodeInput decodes the result of encodeInput. all is false if the stored data has fields that
+// the type of into does not have.
+func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
+	what := d.inputName
+	if d.param == "" {
+		return flow.DecodeAll(what, data, into)
+	}
+	var object map[string]json.RawMessage
+	if err := flow.Decode(what, data, &object); err != nil {
+		return false, err
+	}
+	value, ok := object[d.param]
+	for name := range object {
+		if !ok && strings.EqualFold(name, d.param) { // the case of letters does not matter, as for the fields of an object
+			value, ok = object[name], true
+		}
+	}
+	all, err = flow.DecodeAll(what, value, into)
+	return all && (len(object) == 0 || ok && len(object) == 1), err
 }
 
 // options returns the options that the directive sets.
@@ -470,8 +505,7 @@ func standIn[In, Out any](r *registry, def *definition, code func(context.Contex
 		if _, none := any(out).(None); none {
 			return nil, nil
 		}
-		data, err := marshal("result of the stand-in for workflow", out)
-		return data, about(err, def.name)
+		return flow.EncodePayload("result of the stand-in for workflow", def.name, out)
 	}
 }
 
@@ -481,7 +515,7 @@ func standInPlan(name string) *flow.StepPlan {
 		Retry: flow.Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
 		Fatal: func(error) bool { return true }, // the first failure is final, because a failed workflow is not retried
 	}
-	return newPlan(spec)
+	return flow.NewPlan(spec)
 }
 
 // standInProgram returns the code of a run of a workflow that has a stand-in.

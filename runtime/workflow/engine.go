@@ -25,17 +25,11 @@ func init() {
 			standIn(r *registry, fake any) flow.StepFunc
 		}).standIn(&r.(*Registry).r, fake)
 	}
-	flow.NewPlan, flow.CallStep = newPlan, callStep
 	flow.HookOf = func(h, options any) (attempt.Hook, error) {
 		return h.(interface {
 			ofStep(options []HookOption) (attempt.Hook, error)
 		}).ofStep(options.([]HookOption))
 	}
-	flow.EncodePayload, flow.DecodePayload = encodePayload, decodePayload
-	flow.DecodeArgs, flow.DecodeFields = decodeArgs, decodeFields
-	flow.Block = func(ctx Context, err error) { ctx.branch().Block(err) }
-	flow.BranchKey = func(ctx Context, kind string) string { return ctx.branch().Key(kind) }
-	flow.OpenBranch = open[None]
 	flow.StreamOf = func(s any) (name string, keep int) {
 		d := s.(interface{ declared() *stream }).declared()
 		return d.name, d.keep
@@ -55,10 +49,10 @@ func (e engineClient) Logger() *slog.Logger { return e.c.logger }
 // CheckPayload returns an error if a payload is larger than the limit of the client.
 func (e engineClient) CheckPayload(kind, name string, size int) error {
 	l := &e.c.limits
-	if size <= l.warn && size <= l.max {
+	if size <= l.Warn && size <= l.Max {
 		return nil // return early to avoid building the name
 	}
-	return l.check(kind+name, size, false)
+	return l.Check(kind+name, size, false)
 }
 
 // SetAside applies the pause requests in the inbox of a run that waits for permits.

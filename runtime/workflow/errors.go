@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -90,22 +91,18 @@ type BranchWait = replay.BranchWait
 
 // Wire names of the error types of this package, as stored in logs.
 const (
-	wireStepError    = "flowgen.StepError"
-	wireRunError     = "flowgen.RunError"
-	wirePayloadError = "flowgen.PayloadError"
-	wireLimitError   = "flowgen.LimitError"
-	wireActiveError  = "flowgen.ActiveRunError"
-	wireFinished     = "flowgen.FinishedRunError"
-	wireConflict     = "flowgen.TokenConflictError"
-	wireRefused      = "flowgen.RefusedError"
-	wireAnswer       = "flowgen.AnswerError"
-	wireInvalid      = "flowgen.InvalidError"
+	wireRunError    = "flowgen.RunError"
+	wireLimitError  = "flowgen.LimitError"
+	wireActiveError = "flowgen.ActiveRunError"
+	wireFinished    = "flowgen.FinishedRunError"
+	wireConflict    = "flowgen.TokenConflictError"
+	wireRefused     = "flowgen.RefusedError"
+	wireAnswer      = "flowgen.AnswerError"
+	wireInvalid     = "flowgen.InvalidError"
 )
 
 func init() {
-	failure.RegisterType(reflect.TypeFor[*StepError](), wireStepError)
 	failure.RegisterType(reflect.TypeFor[*RunError](), wireRunError)
-	failure.RegisterType(reflect.TypeFor[*PayloadError](), wirePayloadError)
 	failure.RegisterType(reflect.TypeFor[*LimitError](), wireLimitError)
 	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), wireActiveError)
 	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
@@ -114,9 +111,7 @@ func init() {
 	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
 	failure.RegisterType(reflect.TypeFor[*InvalidError](), wireInvalid)
 	failure.RegisterType(reflect.TypeFor[*DeadlockError](), replay.TypeDeadlock)
-	failure.RegisterForm(storeStep, loadStep)
 	failure.RegisterForm(storeRun, loadRun)
-	failure.RegisterForm(storePayload, loadPayload)
 	failure.RegisterForm(storeRefused, loadRefused)
 	failure.RegisterForm(storeAnswer, loadAnswer)
 	failure.RegisterForm(storeTokenConflict, nil)
@@ -144,68 +139,22 @@ func init() {
 
 // StepError is the error of a durable call whose step has failed permanently. errors.Is and
 // errors.As also match the error that the step returned, even after a replay from the log. Error
-// types match by their stored name. Sentinels match if they were declared with //flow:error.
-type StepError struct {
-	Run      RunID
-	Step     string // stored name of the step
-	Key      string // key of the step within the run; the name of the step if the context ended before the call
-	Attempts int    // number of attempts that were started
-	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt), "interrupted" (the
-	// worker crashed, and the step is not idempotent or has no attempts left), "cancelled" and
-	// "payload".
-	Code string
+// types match by their stored name. Sentinels match if they were declared with //flow:error. If the
+// step ended because the calling context ended, the error matches [ErrCanceled] or [ErrTimeout].
+//
+// Run is the run that called the step, Step the stored name of the step, Key its key within the run
+// (the name of the step if the context ended before the call), and Attempts the number of attempts
+// that were started. Code is one of "error", "fatal", "panic", "timeout" (of an attempt),
+// "interrupted" (the worker crashed, and the step is not idempotent or has no attempts left),
+// "cancelled" and "payload". Stack returns the stack trace of a panic.
+type StepError = flow.StepError
 
-	failure *event.Failure
-	cause   error // ErrCanceled or ErrTimeout of the calling context; nil: another reason
-}
-
-// Error returns a text that contains the step, the number of attempts and the cause.
-func (e *StepError) Error() string {
-	attempts := "before its first attempt"
-	switch {
-	case e.Attempts == 1:
-		attempts = "after 1 attempt"
-	case e.Attempts > 1:
-		attempts = fmt.Sprintf("after %d attempts", e.Attempts)
-	}
-	text := e.Code
-	if e.failure != nil && e.failure.Message != "" {
-		text = e.failure.Message
-	}
-	return fmt.Sprintf("step %s (%s) failed %s: %s", e.Step, e.Key, attempts, text)
-}
-
-// Stack returns the stack trace of the panic if the step panicked, and "" otherwise.
-func (e *StepError) Stack() string {
-	if e.failure == nil {
-		return ""
-	}
-	return e.failure.Stack
-}
-
-// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the calling context ended.
-// Otherwise it returns the error of the step. That error does not have its original type, but
-// errors.Is and errors.As match its stored type.
-func (e *StepError) Unwrap() error {
-	if e.cause != nil {
-		return e.cause
-	}
-	return storedError(e.failure)
-}
-
-// storedError returns an error for a stored failure. It returns nil if f is nil.
-func storedError(f *event.Failure) error {
-	if f == nil {
-		return nil
-	}
-	return &failure.StoredError{F: f}
-}
-
-// Is reports whether the error of the step matches target.
-func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target) }
-
-// As sets target to the error of the step if it has the type of target. It reports whether it did.
-func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
+// PayloadError reports that a value cannot be stored, or cannot be read unchanged. The value is too
+// large, cannot be encoded or decoded, or contains a string that is not UTF-8. Err contains the
+// position of such a string. Nothing was truncated, and nothing was written. What describes the
+// value, for example "input of step orders.charge". Size and Limit are in bytes, and zero if the
+// size is not the reason.
+type PayloadError = flow.PayloadError
 
 // FailedStep identifies the step whose error made a run fail.
 type FailedStep struct {
@@ -221,8 +170,7 @@ func FailedStepOf(f *event.Failure) *FailedStep {
 	if f == nil {
 		return nil
 	}
-	var s storedStepError
-	if f.Type == wireStepError && json.Unmarshal(f.Data, &s) == nil {
+	if s := flow.StepErrorOf(f); s != nil {
 		return &FailedStep{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts}
 	}
 	for _, cause := range f.Causes {
@@ -233,35 +181,12 @@ func FailedStepOf(f *event.Failure) *FailedStep {
 	return nil
 }
 
-type storedStepError struct {
-	Run      RunID  `json:"run"`
-	Step     string `json:"step"`
-	Key      string `json:"key"`
-	Attempts int    `json:"attempts"`
-	Code     string `json:"code"`
-}
-
-// storeStep returns the stored form of e.
-func storeStep(e *StepError) *event.Failure {
-	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // Marshal cannot fail for strings and numbers
-	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
-	if e.failure != nil {
-		f.Causes = []*event.Failure{e.failure}
+// storedError returns an error for a stored failure. It returns nil if f is nil.
+func storedError(f *event.Failure) error {
+	if f == nil {
+		return nil
 	}
-	return f
-}
-
-// loadStep sets e from a result of storeStep.
-func loadStep(e *StepError, f *event.Failure) error {
-	var s storedStepError
-	if err := json.Unmarshal(f.Data, &s); err != nil {
-		return err
-	}
-	*e = StepError{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts, Code: s.Code}
-	if len(f.Causes) > 0 {
-		e.failure = f.Causes[0]
-	}
-	return nil
+	return &failure.StoredError{F: f}
 }
 
 // RunError is the error of Result and Execute for a run that did not complete. errors.Is and

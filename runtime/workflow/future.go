@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -46,13 +47,10 @@ func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
 }
 
 func open[T any](ctx Context, path string, at *replay.Trace, f func(Context) (T, error)) *Future[T] {
-	fut := &Future[T]{p: replay.NewPromise(ctx.s), path: path}
-	ctx.branch().Open(path, at, func(nb *replay.Branch) {
-		nb.Makes(fut.p)
-		v, err := f(ctx.on(nb))
-		fut.p.Resolve(Outcome[T]{v, err})
-	})
-	return fut
+	return &Future[T]{path: path, p: flow.Context(ctx).Open(path, at, func(ctx flow.Context) any {
+		v, err := f(Context(ctx))
+		return Outcome[T]{v, err}
+	})}
 }
 
 // GoErr is [Go] for a function that returns only an error.
@@ -65,7 +63,7 @@ func GoErr(ctx Context, f func(Context) error) *Future[None] {
 // ended.
 func (f *Future[T]) Get(ctx Context) (T, error) {
 	var zero T
-	if _, err := ctx.branch().Await(ctx.s, f.p, f.what()); err != nil {
+	if _, err := ctx.branch().Await(ctx.scope(), f.p, f.what()); err != nil {
 		return zero, err
 	}
 	o := f.outcome()
@@ -89,7 +87,7 @@ func gather[T any](ctx Context, fs []*Future[T], stop func(failed bool) bool) (i
 	g := replay.NewGather(promises(fs), func(_ int, v any) bool {
 		return stop != nil && stop(v.(failer).Failed())
 	})
-	v, err := ctx.branch().Await(ctx.s, &g.Promise, strconv.Itoa(len(fs))+" branches")
+	v, err := ctx.branch().Await(ctx.scope(), &g.Promise, strconv.Itoa(len(fs))+" branches")
 	if err != nil {
 		return -1, err
 	}
@@ -296,7 +294,7 @@ type Case interface {
 // other cases receive nothing. The error is the error of ctx if ctx ends first, or reports a
 // received message that cannot be decoded.
 func Select(ctx Context, cases ...Case) (Case, error) {
-	ctx.branch().Gate(ctx.s)
+	ctx.branch().Gate(ctx.scope())
 	now := Now(ctx)
 	rc := make([]replay.Case, len(cases))
 	for i, c := range cases {
@@ -305,7 +303,7 @@ func Select(ctx Context, cases ...Case) (Case, error) {
 			return nil, err
 		}
 	}
-	i, message, err := ctx.branch().Select(ctx.s, rc)
+	i, message, err := ctx.branch().Select(ctx.scope(), rc)
 	if err != nil {
 		return nil, err
 	}

@@ -444,7 +444,7 @@ func (c *Client) whyBlocked(ctx context.Context, id RunID) (why string, differs 
 func result[T any](id RunID, end *localstart.End) (T, error) {
 	var v T
 	if end.Last.Type == event.RunCompleted {
-		err := decode(fmt.Sprintf("result of run %s of %s", id, end.Workflow), end.Last.Payload, &v)
+		err := flow.Decode(fmt.Sprintf("result of run %s of %s", id, end.Workflow), end.Last.Payload, &v)
 		return v, err
 	}
 	e := &RunError{Run: id, Workflow: end.Workflow, Status: StatusFailed, failure: end.Last.Failure}

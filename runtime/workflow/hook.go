@@ -93,7 +93,7 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 		opt(&o)
 	}
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	key := b.Key("hook." + h.name)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	}
 	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: h.shape(), Meta: meta, Answers: o.respond != nil, Check: func(payload []byte) error {
 		var v T
-		return decode(h.what(), payload, &v)
+		return flow.Decode(h.what(), payload, &v)
 	}}
 	if o.own {
 		inner, err := ctx.openOwn(key, spec)
@@ -114,7 +114,7 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 		return &OpenHook[T]{hook: h, inner: inner}, nil
 	}
 	run := b.Run().ID()
-	inner := b.NewHook(key, spec, func() string { return ctx.env.token(run, key) })
+	inner := b.NewHook(key, spec, func() string { return ctx.env().Token(run, key) })
 	return &OpenHook[T]{hook: h, inner: inner}, nil
 }
 
@@ -174,7 +174,7 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 		},
 	}, 0, func([]byte) string { return "" })
 	b.HoldBy(inner, op)
-	if _, err := b.Await(ctx.s, op.Started(), "the token of hook "+hook.Name); err != nil {
+	if _, err := b.Await(ctx.scope(), op.Started(), "the token of hook "+hook.Name); err != nil {
 		b.DisposeHook(inner)
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
 	if err == nil {
 		err = errors.New("a token was released by a message")
 	}
-	return ending(s, err)
+	return flow.Ending(s, err)
 }
 
 // secret returns the random part of a token.
@@ -224,14 +224,14 @@ func (h *OpenHook[T]) Token() string { return h.inner.Token }
 func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 	due := receiveBy(ctx, opts)
 	var v T
-	e, err := ctx.branch().ReceiveHook(ctx.s, h.inner, due)
+	e, err := ctx.branch().ReceiveHook(ctx.scope(), h.inner, due)
 	switch {
 	case errors.Is(err, replay.ErrClosed):
 		return v, fmt.Errorf("%s: %w", h.hook.what(), ErrHookDisposed)
 	case err != nil:
 		return v, err
 	}
-	err = decode(h.hook.what(), e.Payload, &v)
+	err = flow.Decode(h.hook.what(), e.Payload, &v)
 	return v, err
 }
 
@@ -246,7 +246,7 @@ func (h *OpenHook[T]) Case() *ReceiveCase[T] {
 // accepted payloads that were not received as unread.
 func (h *OpenHook[T]) Dispose(ctx Context) {
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	b.DisposeHook(h.inner)
 }
 
@@ -432,7 +432,7 @@ func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
 		err = errors.Join(err, store.CheckName(what("label"), name), store.CheckName(what("label "+name), value))
 	}
 	if len(m.Form) > 0 {
-		if bad := validJSON(m.Form); bad != nil {
+		if bad := flow.ValidJSON(m.Form); bad != nil {
 			err = errors.Join(err, &InvalidError{What: what("form"), Value: fmt.Sprintf("%.100q", m.Form), Reason: "cannot be kept: " + bad.Error()})
 		}
 	}

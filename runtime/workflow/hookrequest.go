@@ -130,19 +130,19 @@ func headerName(name string) bool {
 }
 
 // payload returns the part of a request that the hook accepts. The error is a *PayloadError.
-func (w hookWeb) payload(l *limits, hook string, r *HookRequest) ([]byte, error) {
+func (w hookWeb) payload(l *flow.Limits, hook string, r *HookRequest) ([]byte, error) {
 	what := "payload of hook " + hook
 	if w.Request {
-		return l.encode(what, w.kept(r))
+		return l.Encode(what, w.kept(r), false)
 	}
 	body := r.Body
 	if len(body) == 0 {
 		body = []byte("null")
 	}
-	if err := l.check(what, len(body), false); err != nil {
+	if err := l.Check(what, len(body), false); err != nil {
 		return nil, err
 	}
-	if err := validJSON(body); err != nil {
+	if err := flow.ValidJSON(body); err != nil {
 		return nil, &PayloadError{What: what, Err: fmt.Errorf("the body is not JSON, and the hook accepts only JSON: declare it as a hook of workflow.HookRequest: %w", err)}
 	}
 	return body, nil
@@ -294,7 +294,7 @@ func answerHeader(name string) bool {
 // form, and an *[InvalidError] if the response is not valid.
 func (h *OpenHook[T]) Answer(ctx Context, response any) error {
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	what := "answer of hook " + h.hook.name
 	payload, err := ctx.encodeResponse(h.hook.name, what, response)
 	if err == nil {
@@ -317,7 +317,7 @@ func (ctx Context) encodeResponse(hook, what string, response any) ([]byte, erro
 		}
 		return ctx.encode(what, r)
 	}
-	value, err := marshal(what, response)
+	value, err := flow.Marshal(what, response)
 	if err != nil {
 		return nil, err
 	}
@@ -400,6 +400,6 @@ func (h *HookCall) Answer(ctx context.Context) (r HookResponse, answered bool, e
 			return r, false, err
 		}
 	}
-	err = decode(h.asking.what, h.asking.found.Payload, &r)
+	err = flow.Decode(h.asking.what, h.asking.found.Payload, &r)
 	return r, err == nil, err
 }

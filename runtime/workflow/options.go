@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -38,7 +39,7 @@ type runOptions struct {
 	hold       time.Duration
 	debug      bool
 	same       bool // WithSameInput was given
-	messages   []func(l *limits, by string, inside bool) (store.Item, error)
+	messages   []func(l *flow.Limits, by string, inside bool) (store.Item, error)
 	err        error
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -60,15 +59,6 @@ type boundStep struct {
 	spec *flow.StepSpec
 	code string
 	call flow.StepFunc
-}
-
-// env contains the data of a worker that workflow code uses.
-type env struct {
-	limits     *limits
-	partitions int // number of partitions of the store
-	logger     *slog.Logger
-	children   int                                // maximum number of open children of a run
-	token      func(run RunID, key string) string // creates the token of a hook
 }
 
 // Seal ends the registration of workflows and steps.
@@ -294,7 +284,7 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 	w, losers := r.workflows[name], r.observer.Losers
 	r.mu.RUnlock()
 	if spec := r.stepOfRun(name); spec != nil {
-		return stepProgram(spec), lastName(name), true
+		return flow.StepProgram(spec), lastName(name), true
 	}
 	if name == event.HookRun {
 		return holdToken, lastName(name), true
@@ -316,7 +306,7 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 	if p := w.program.Load(); shared && p != nil && p.client == client && p.logger == logger {
 		return p.execute, lastName(name), true
 	}
-	e := &env{limits: &client.limits, partitions: client.store.Partitions(), logger: logger, children: cmp.Or(w.def.children, flow.DefaultChildren), token: r.HookToken}
+	e := &flow.Env{Limits: &client.limits, Partitions: client.store.Partitions(), Logger: logger, Children: cmp.Or(w.def.children, flow.DefaultChildren), Token: r.HookToken}
 	program = func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {
 			b.Run().WatchLosers()
@@ -324,7 +314,7 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 		if end := awaitPermits(b, s); end != nil {
 			return *end
 		}
-		payload, err := w.run(Context{b: b, s: s, env: e}, input)
+		payload, err := w.run(Context(flow.NewContext(b, s, e)), input)
 		if losers != nil {
 			losers(name, b.Run().Losers())
 		}
@@ -332,7 +322,7 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 			return replay.Ending{Type: event.RunContinued, Payload: c.input, Queue: c.queue}
 		}
 		if err != nil {
-			return ending(s, err)
+			return flow.Ending(s, err)
 		}
 		return replay.Ending{Type: event.RunCompleted, Payload: payload}
 	}
@@ -359,30 +349,6 @@ func (r *registry) Observe(o flow.Observer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observer = o
-}
-
-// ending returns how a run ends whose code returned err. The run ends canceled only if it was asked
-// to cancel and err was caused by the cancellation.
-func ending(root *replay.Scope, err error) replay.Ending {
-	code := failure.CodeOf(err) // if the workflow has wrapped the error of a step, the code of that error
-	if code == "" {
-		code = event.CodeError
-	}
-	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, code)}
-	switch {
-	case errors.Is(root.Err(), ErrCanceled) && isEnd(err, ErrCanceled):
-		if limit := root.Limit(); limit != nil {
-			e.Failure = &event.Failure{Code: limit.Code, Message: limit.Message, Causes: []*event.Failure{e.Failure}}
-			break
-		}
-		e.Type, e.Failure.Code = event.RunCanceled, event.CodeCanceled
-		if why := root.CancelReason(); why != "" {
-			e.Failure.Message = failure.Cut(e.Failure.Message+": "+why, failure.MaxText)
-		}
-	case errors.Is(root.Err(), ErrTimeout) && isEnd(err, ErrTimeout):
-		e.Failure.Code = event.CodeTimeout
-	}
-	return e
 }
 
 // Catalog implements [flow.Registry].

@@ -445,17 +445,12 @@ func causes(run RunID, f *event.Failure, steps map[string]bool, children map[Run
 	if f == nil {
 		return
 	}
-	switch f.Type {
-	case wireStepError:
-		var s storedStepError
-		if json.Unmarshal(f.Data, &s) == nil && s.Run == run {
-			steps[s.Key] = true
-		}
-	case wireRunError:
-		var s storedRunError
-		if json.Unmarshal(f.Data, &s) == nil {
-			children[s.Run] = true
-		}
+	if s := flow.StepErrorOf(f); s != nil && s.Run == run {
+		steps[s.Key] = true
+	}
+	var s storedRunError
+	if f.Type == wireRunError && json.Unmarshal(f.Data, &s) == nil {
+		children[s.Run] = true
 	}
 	for _, c := range f.Causes {
 		causes(run, c, steps, children)

@@ -15,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/shape"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -87,7 +88,7 @@ func runOf(token string) (run RunID, made bool, err error) {
 // again with the same key.
 func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
 	h.declared()
-	payload, err := c.limits.encode(h.what(), v)
+	payload, err := c.limits.Encode(h.what(), v, false)
 	if err != nil {
 		return fmt.Errorf("send to hook %s: %w", h.name, err)
 	}
@@ -101,9 +102,9 @@ func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ..
 // JSON. If it does not match the type of the hook, the error is a *[PayloadError].
 func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
-	err := c.limits.check(what, len(payload), false)
+	err := c.limits.Check(what, len(payload), false)
 	if err == nil {
-		if bad := validJSON(payload); bad != nil {
+		if bad := flow.ValidJSON(payload); bad != nil {
 			err = &PayloadError{What: what, Err: bad}
 		}
 	}

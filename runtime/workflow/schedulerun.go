@@ -394,14 +394,14 @@ func (r *scheduling) become(does *scheduled, at time.Time) error {
 // start requests the run of a tick. It does not wait. The method wait receives the response.
 func (r *scheduling) start(overlap schedule.Overlap, tick time.Time, id string) {
 	does, b := r.state.Does, r.ctx.branch()
-	if b.Gate(r.ctx.s); r.ctx.Err() != nil {
+	if b.Gate(r.ctx.scope()); r.ctx.Err() != nil {
 		return
 	}
 	asked := event.Event{
 		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(overlapPolicy(overlap)),
 		Next: event.TickRunID(r.state.Name, id, tick), Spec: does.spec(r.state.Name, id, overlap),
 	}
-	op := b.Start(r.ctx.s, asked, func(recorded []byte) string {
+	op := b.Start(r.ctx.scope(), asked, func(recorded []byte) string {
 		if bytes.Equal(recorded, asked.Payload) {
 			return ""
 		}

@@ -65,7 +65,7 @@ func (c *Client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error
 			return nil
 		}
 		var o scheduleOrder
-		if err := decode(scheduleOrders.what(), e.Payload, &o); err != nil {
+		if err := flow.Decode(scheduleOrders.what(), e.Payload, &o); err != nil {
 			return err
 		}
 		if does := state.ordered(&o); does != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -78,7 +79,7 @@ func (s Stream[T]) declared() *stream {
 func (s Stream[T]) Write(ctx Context, v T) {
 	d := s.declared()
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	b.WriteStream(d.name, func() ([]byte, *event.Failure) {
 		value, err := ctx.encode("chunk of stream "+d.name, v)
 		if err != nil {
@@ -95,7 +96,7 @@ func (s Stream[T]) Write(ctx Context, v T) {
 func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	b.CloseStream(d.name)
 }
 
@@ -129,7 +130,7 @@ func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter
 		for raw, err := range of.target().ReadStream(ctx, name, opts...) {
 			c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
 			if err == nil {
-				err = decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, name), raw.Value, &c.Value)
+				err = flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, name), raw.Value, &c.Value)
 			}
 			if err != nil {
 				yield(Chunk[T]{}, err)

@@ -75,7 +75,7 @@ func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	ctx.branch().Gate(ctx.s)
+	ctx.branch().Gate(ctx.scope())
 	if o.limited {
 		due = ctx.branch().Until(o.timeout)
 	}
@@ -93,11 +93,11 @@ func (t Topic[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
 		return v, err
 	}
 	due := receiveBy(ctx, opts)
-	e, err := ctx.branch().Receive(ctx.s, t.name, due)
+	e, err := ctx.branch().Receive(ctx.scope(), t.name, due)
 	if err != nil {
 		return v, err
 	}
-	err = decode(t.what(), e.Payload, &v)
+	err = flow.Decode(t.what(), e.Payload, &v)
 	return v, err
 }
 
@@ -116,7 +116,7 @@ func (t Topic[T]) tryReceive(ctx Context) (v T, e *event.Event, err error) {
 		return v, nil, err
 	}
 	if e = ctx.branch().TryReceive(t.name); e != nil {
-		err = decode(t.what(), e.Payload, &v)
+		err = flow.Decode(t.what(), e.Payload, &v)
 	}
 	return v, e, err
 }
@@ -148,7 +148,7 @@ func (c *ReceiveCase[T]) won(_ Context, e *event.Event) error {
 	if e == nil {
 		return fmt.Errorf("%s: %w", c.what, ErrHookDisposed)
 	}
-	err := decode(c.what, e.Payload, &v)
+	err := flow.Decode(c.what, e.Payload, &v)
 	c.value = v
 	return err
 }
@@ -188,11 +188,11 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 }
 
 // item returns a message as an inbox item. by is the name that OnBehalfOf has set.
-func (t Topic[T]) item(l *limits, v T, by string, opts []SendOption) (store.Item, error) {
+func (t Topic[T]) item(l *flow.Limits, v T, by string, opts []SendOption) (store.Item, error) {
 	if err := t.check(); err != nil {
 		return store.Item{}, err
 	}
-	payload, err := l.encode(t.what(), v)
+	payload, err := l.Encode(t.what(), v, false)
 	if err != nil {
 		return store.Item{}, err
 	}
@@ -215,7 +215,7 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 		return reservedTopic(t.name)
 	}
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	key := b.Key("send." + t.name)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	if !keyed {
 		item = event.DerivedItemID(b.Run().ID(), key)
 	}
-	refused := b.Send(ctx.s, t.name, key, to, item, payload, func(recorded []byte) string { return differs(b, reflect.TypeFor[T](), recorded, payload) })
+	refused := b.Send(ctx.scope(), t.name, key, to, item, payload, func(recorded []byte) string { return flow.Differs(b, reflect.TypeFor[T](), recorded, payload) })
 	if refused != nil {
 		return &refusedError{topic: t.name, run: to, failure: refused}
 	}
@@ -299,7 +299,7 @@ func storeRefusal(e *refusedError) *event.Failure {
 func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	t.declared()
 	return startOption(func(r *runOptions) {
-		r.messages = append(r.messages, func(l *limits, by string, inside bool) (store.Item, error) {
+		r.messages = append(r.messages, func(l *flow.Limits, by string, inside bool) (store.Item, error) {
 			if event.Reserved(t.name) && !inside {
 				return store.Item{}, reservedTopic(t.name)
 			}
@@ -311,7 +311,7 @@ func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 // items returns the messages with which the run is created. by is the name that OnBehalfOf has set.
 // Messages with the same key are sent once. inside reports that the run is internal and may receive
 // messages of the runtime's topics.
-func (o *runOptions) items(l *limits, by string, inside bool) ([]store.Item, error) {
+func (o *runOptions) items(l *flow.Limits, by string, inside bool) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
 		item, err := message(l, by, inside)

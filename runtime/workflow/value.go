@@ -67,13 +67,13 @@ func (v Value[T]) declared() {
 func (v Value[T]) Set(ctx Context, value T) {
 	v.declared()
 	b := ctx.branch()
-	b.Gate(ctx.s)
+	b.Gate(ctx.scope())
 	key := b.Key("set." + v.name)
 	payload, err := ctx.encode(v.what(), value)
 	if err != nil {
-		b.Fail(ending(ctx.s, err).Failure)
+		b.Fail(flow.Ending(ctx.scope(), err).Failure)
 	}
-	b.SetValue(v.name, key, payload, func(recorded []byte) string { return differs(b, reflect.TypeFor[T](), recorded, payload) })
+	b.SetValue(v.name, key, payload, func(recorded []byte) string { return flow.Differs(b, reflect.TypeFor[T](), recorded, payload) })
 }
 
 // Get returns the newest value of a run, which may have ended. ok reports whether the value was
@@ -88,7 +88,7 @@ func (v Value[T]) Get(ctx context.Context, of Target) (value T, ok bool, err err
 	if err != nil || len(page.Chunks) == 0 {
 		return value, false, err
 	}
-	err = decode(v.what(), page.Chunks[0].Body, &value)
+	err = flow.Decode(v.what(), page.Chunks[0].Body, &value)
 	return value, err == nil, err
 }
 
@@ -107,7 +107,7 @@ func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 	if !there {
 		return value, fmt.Errorf("wait for value %s: run %s has not set it: %w", v.name, r.run, ErrRunTerminal)
 	}
-	err = decode(v.what(), chunk.Body, &value)
+	err = flow.Decode(v.what(), chunk.Body, &value)
 	return value, err
 }
 
@@ -133,7 +133,7 @@ func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
 			}
 			seen = chunk.Index
 			var value T
-			if err := decode(v.what(), chunk.Body, &value); err != nil {
+			if err := flow.Decode(v.what(), chunk.Body, &value); err != nil {
 				yield(none, err)
 				return
 			}
@@ -214,15 +214,15 @@ const readTimeout = time.Minute
 // readSpec describes the step that reads from another run. It is retried until the store responds.
 var (
 	readSpec = &flow.StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: flow.Retry{Attempts: 1 << 30}}
-	readPlan = newPlan(readSpec)
+	readPlan = flow.NewPlan(readSpec)
 	reads    = &boundStep{spec: readSpec, code: "the step that reads from other runs", call: readOther}
 )
 
 // read calls the step that reads from another run. what describes the data in errors.
 func (ctx Context) read(what string, call *readCall) (*readResult, error) {
-	ctx.steps = nil // options are only for steps of the user
 	got := &readResult{}
-	err := callStep(ctx, readPlan, "", false, call, got)
+	err := flow.Call(flow.Context(ctx).WithoutSteps(), readPlan, // options are only for steps of the user
+		"", false, call, got)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s of run %s: %w", what, call.Run, err)
@@ -237,7 +237,7 @@ func (ctx Context) read(what string, call *readCall) (*readResult, error) {
 // readOther is the code of the step that reads from another run.
 func readOther(ctx context.Context, args []byte) ([]byte, error) {
 	var call readCall
-	if err := decode("input of step "+readSpec.Name, args, &call); err != nil {
+	if err := flow.Decode("input of step "+readSpec.Name, args, &call); err != nil {
 		return nil, err
 	}
 	got, err := attempt.From(ctx).Client.(engineClient).c.readFor(ctx, &call)
@@ -247,7 +247,7 @@ func readOther(ctx context.Context, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return marshal("result of step "+readSpec.Name, got)
+	return flow.Marshal("result of step "+readSpec.Name, got)
 }
 
 func (c *Client) readFor(ctx context.Context, call *readCall) (*readResult, error) {
@@ -336,7 +336,7 @@ func (v Value[T]) GetFrom(ctx Context, of OtherRun) (value T, ok bool, err error
 	if err != nil || !got.Set {
 		return value, false, err
 	}
-	err = decode(v.what(), got.Value, &value)
+	err = flow.Decode(v.what(), got.Value, &value)
 	return value, err == nil, err
 }
 
@@ -362,7 +362,7 @@ func (v Value[T]) WaitFrom(ctx Context, of OtherRun, opts ...ReceiveOption) (val
 		case err != nil:
 			return value, err
 		case got.Set:
-			err = decode(v.what(), got.Value, &value)
+			err = flow.Decode(v.what(), got.Value, &value)
 			return value, err
 		case got.Ended:
 			return value, fmt.Errorf("wait for %s: run %s has not set it: %w", v.what(), run, ErrRunTerminal)
@@ -385,8 +385,8 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 	if err != nil {
 		return "", err
 	}
-	op := b.AskNotice(ctx.s, key, run, payload)
-	if err := b.AwaitNotice(ctx.s, op, "value "+name+" of run "+string(run), due); err != nil {
+	op := b.AskNotice(ctx.scope(), key, run, payload)
+	if err := b.AwaitNotice(ctx.scope(), op, "value "+name+" of run "+string(run), due); err != nil {
 		return "", err
 	}
 	switch f := op.Failure; {
@@ -395,7 +395,7 @@ func (ctx Context) awaitNotice(run RunID, name, mark string, due time.Time) (str
 	case f != nil:
 		return "", &refusedError{topic: event.NoticeTopic, run: run, failure: f}
 	}
-	err = decode("notice of run "+string(run), op.Payload, &mark)
+	err = flow.Decode("notice of run "+string(run), op.Payload, &mark)
 	return mark, err
 }
 
@@ -439,7 +439,7 @@ func (s Stream[T]) ReadFrom(ctx Context, of OtherRun, opts ...ReadOption) (Part[
 	part.Next, part.Ended = got.Next, got.Ended
 	for _, raw := range got.Chunks {
 		c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
-		if err := decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, d.name), raw.Value, &c.Value); err != nil {
+		if err := flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, d.name), raw.Value, &c.Value); err != nil {
 			return part, err
 		}
 		part.Chunks = append(part.Chunks, c)

@@ -36,43 +36,6 @@ var (
 	// has started.
 	StandIn func(registry, definition, fake any) StepFunc
 
-	// NewPlan returns the plan of a step without options.
-	NewPlan func(spec *StepSpec) *StepPlan
-	// CallStep creates a step, waits for its end, and decodes its result into out, which may be nil.
-	// If keyed is set, the step's key contains key instead of an ordinal. The type of CallStep is
-	//
-	//	func(ctx workflow.Context, p *StepPlan, key string, keyed bool, args, out any) error
-	//
-	// It is declared as any because this package cannot name workflow.Context. A parameter of type
-	// any for the context would cost each step an allocation.
-	CallStep any
-
-	// EncodePayload returns the stored form of v, which may have any size. Errors name the value by
-	// kind and name.
-	EncodePayload func(kind, name string, v any) ([]byte, error)
-	// DecodePayload decodes a stored value. Errors name the value by kind and name.
-	DecodePayload func(kind, name string, data []byte, into any) error
-	// DecodeArgs decodes the stored arguments of a step that is executed for another run. That run
-	// may belong to a program of another version. The error for a changed name is a
-	// *[replay.RenamedError].
-	DecodeArgs func(run event.RunID, step string, args []byte, into any) error
-	// DecodeFields is like DecodeArgs for an object with the fields of a struct. Errors name the
-	// object by what.
-	DecodeFields func(run event.RunID, what string, data []byte, into any) error
-	// Block blocks the run of the code with err and does not return. The type of Block is
-	//
-	//	func(ctx workflow.Context, err error)
-	Block any
-	// BranchKey returns the next key of a kind in the branch of ctx. It is a
-	//
-	//	func(ctx workflow.Context, kind string) string
-	BranchKey any
-	// OpenBranch is workflow.Go for a branch with the given path, which was opened at a position of
-	// user code. It is a
-	//
-	//	func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None]
-	OpenBranch any
-
 	// StreamOf returns the name of a workflow.Stream[T] and how many chunks it keeps, 0 for all.
 	StreamOf func(stream any) (name string, keep int)
 

@@ -16,12 +16,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// The functions of the runtime that create branches with keys chosen by this package.
-var (
-	key  = flow.BranchKey.(func(ctx workflow.Context, kind string) string)
-	open = flow.OpenBranch.(func(ctx workflow.Context, path string, at *replay.Trace, f func(workflow.Context) (workflow.None, error)) *workflow.Future[workflow.None])
-)
-
 // A Graph is work that is ordered only by dependencies. A node begins when the last node that it
 // depends on has ended, independently of all other nodes. Workflow code builds a graph with
 // [AddNode] and [AddEach], possibly from data, and executes it with Run. The nodes are branches,
@@ -283,7 +277,7 @@ func (g *Graph) Run(ctx workflow.Context) error {
 	}
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	r := graphRun{g: g, base: key(ctx, "graph") + ".", cancel: cancel}
+	r := graphRun{g: g, base: flow.Context(ctx).Branch().Key("graph") + ".", cancel: cancel}
 	for _, n := range g.nodes {
 		if n.pending == 0 && n.state == nodeWaits {
 			r.begin(ctx, n)
@@ -291,7 +285,8 @@ func (g *Graph) Run(ctx workflow.Context) error {
 	}
 	// All branches end at the latest when ctx ends, so this loop waits for all of them.
 	for i := 0; i < len(r.branches); i++ { //nolint:intrange // it grows while the loop waits
-		_, _ = r.branches[i].Get(ctx)
+		b := r.branches[i]
+		_, _ = flow.Context(ctx).Branch().Await(flow.Context(ctx).Scope(), b.ended, "branch "+b.path)
 	}
 	if len(g.failures) == 0 {
 		if slices.ContainsFunc(g.nodes, func(n *node) bool { return n.state == nodeWaits }) {
@@ -310,7 +305,13 @@ type graphRun struct {
 	g        *Graph
 	base     string // prefix of the paths of the branches
 	cancel   workflow.CancelFunc
-	branches []*workflow.Future[workflow.None]
+	branches []branch
+}
+
+// branch is the branch of a node.
+type branch struct {
+	path  string
+	ended *replay.Promise
 }
 
 // begin opens the branch of a node, or skips the node. At its end, the branch begins the nodes that
@@ -322,7 +323,9 @@ func (r *graphRun) begin(ctx workflow.Context, n *node) {
 		return
 	}
 	n.state = nodeRuns
-	r.branches = append(r.branches, open(ctx, r.base+n.id, n.at, func(ctx workflow.Context) (workflow.None, error) {
+	path := r.base + n.id
+	ended := flow.Context(ctx).Open(path, n.at, func(fctx flow.Context) any {
+		ctx := workflow.Context(fctx)
 		switch n.err = n.run(ctx); {
 		case n.err == nil:
 			r.end(ctx, n, nodeDone)
@@ -331,8 +334,9 @@ func (r *graphRun) begin(ctx workflow.Context, n *node) {
 		default:
 			r.fail(ctx, n)
 		}
-		return workflow.None{}, nil
-	}))
+		return nil
+	})
+	r.branches = append(r.branches, branch{path, ended})
 }
 
 // end records the end of a node that has not failed. It begins the nodes whose last dependency this

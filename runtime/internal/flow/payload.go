@@ -1,34 +1,22 @@
-package workflow
+package flow
 
 import (
 	"bytes"
-	"context"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Default limits of the size of a stored payload, in bytes. Payloads are arguments, results,
-// messages and recorded values.
-const (
-	DefaultMaxPayload  = 2 << 20   // larger payloads are refused
-	defaultWarnPayload = 256 << 10 // larger payloads are logged
-)
-
-// PayloadError reports that a value cannot be stored, or cannot be read unchanged. The value is too
-// large, cannot be encoded or decoded, or contains a string that is not UTF-8. Err contains the
-// position of such a string. Nothing was truncated, and nothing was written.
+// PayloadError is documented as workflow.PayloadError.
 type PayloadError struct {
 	What  string // description of the value, for example "input of step orders.charge"
 	Size  int    // size in bytes; 0 if the value could not be encoded
@@ -77,33 +65,25 @@ func loadPayload(e *PayloadError, f *event.Failure) error {
 	return nil
 }
 
-type limits struct {
-	max, warn int
-	logger    *slog.Logger
+// Limits are the limits of the size of a stored payload, in bytes.
+type Limits struct {
+	Max, Warn int // larger payloads are refused or logged
+	Logger    *slog.Logger
 }
 
-// encode returns the stored form of v. what describes v in errors.
-func (l *limits) encode(what string, v any) ([]byte, error) {
-	data, err := marshal(what, v)
+// Encode returns the stored form of v. what describes v in errors. If quiet is set, it does not log
+// large payloads.
+func (l *Limits) Encode(what string, v any, quiet bool) ([]byte, error) {
+	data, err := Marshal(what, v)
 	if err != nil {
 		return nil, err
 	}
-	return data, l.check(what, len(data), false)
+	return data, l.Check(what, len(data), quiet)
 }
 
-// encode returns the stored form of a value that workflow code has passed. During a replay it logs
-// no warning about the size.
-func (ctx Context) encode(what string, v any) ([]byte, error) {
-	data, err := marshal(what, v)
-	if err != nil {
-		return nil, err
-	}
-	return data, ctx.env.limits.check(what, len(data), ctx.branch().Replaying())
-}
-
-// marshal encodes v as JSON. It returns an error if a MarshalJSON method panics or if a string is
+// Marshal encodes v as JSON. It returns an error if a MarshalJSON method panics or if a string is
 // not UTF-8.
-func marshal(what string, v any) (data []byte, err error) {
+func Marshal(what string, v any) (data []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			data, err = nil, &PayloadError{What: what, Err: fmt.Errorf("encoding panicked: %v", r)}
@@ -118,15 +98,16 @@ func marshal(what string, v any) (data []byte, err error) {
 	return data, nil
 }
 
-// encodePayload implements [flow.EncodePayload].
-func encodePayload(kind, name string, v any) ([]byte, error) {
-	data, err := marshal(kind, v)
+// EncodePayload returns the stored form of v, which may have any size. Errors name the value by kind
+// and name.
+func EncodePayload(kind, name string, v any) ([]byte, error) {
+	data, err := Marshal(kind, v)
 	return data, about(err, name)
 }
 
-// decodePayload implements [flow.DecodePayload].
-func decodePayload(kind, name string, data []byte, into any) error {
-	return about(decode(kind, data, into), name)
+// DecodePayload decodes a stored value. Errors name the value by kind and name.
+func DecodePayload(kind, name string, data []byte, into any) error {
+	return about(Decode(kind, data, into), name)
 }
 
 // about appends name to the description in a *PayloadError. Callers use it to build the full
@@ -138,19 +119,20 @@ func about(err error, name string) error {
 	return err
 }
 
-func (l *limits) check(what string, size int, quiet bool) error {
-	if size > l.max {
-		return &PayloadError{What: what, Size: size, Limit: l.max}
+// Check returns an error if a payload is larger than the limit.
+func (l *Limits) Check(what string, size int, quiet bool) error {
+	if size > l.Max {
+		return &PayloadError{What: what, Size: size, Limit: l.Max}
 	}
-	if size > l.warn && !quiet {
-		l.logger.Warn("large payload", "what", what, "bytes", size, "warn", l.warn, "max", l.max)
+	if size > l.Warn && !quiet {
+		l.Logger.Warn("large payload", "what", what, "bytes", size, "warn", l.Warn, "max", l.Max)
 	}
 	return nil
 }
 
-// decode decodes a stored value. It returns an error if an UnmarshalJSON method panics, or if a
+// Decode decodes a stored value. It returns an error if an UnmarshalJSON method panics, or if a
 // string cannot represent the stored text.
-func decode(what string, data []byte, into any) (err error) {
+func Decode(what string, data []byte, into any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &PayloadError{What: what, Err: fmt.Errorf("decoding panicked: %v", r)}
@@ -168,130 +150,49 @@ func decode(what string, data []byte, into any) (err error) {
 	return nil
 }
 
-// decodeInput decodes the result of encodeInput. all is false if the stored data has fields that
-// the type of into does not have.
-func (d *definition) decodeInput(data []byte, into any) (all bool, err error) {
-	what := d.inputName
-	if d.param == "" {
-		return decodeAll(what, data, into)
-	}
-	var object map[string]json.RawMessage
-	if err := decode(what, data, &object); err != nil {
-		return false, err
-	}
-	value, ok := object[d.param]
-	for name := range object {
-		if !ok && strings.EqualFold(name, d.param) { // the case of letters does not matter, as for the fields of an object
-			value, ok = object[name], true
-		}
-	}
-	all, err = decodeAll(what, value, into)
-	return all && (len(object) == 0 || ok && len(object) == 1), err
-}
-
-// decodeAll is like decode. all is false if the stored data has fields that the type of into does
+// DecodeAll is like Decode. all is false if the stored data has fields that the type of into does
 // not have. For types with their own decoding method it is true.
-func decodeAll(what string, data []byte, into any) (all bool, err error) {
+func DecodeAll(what string, data []byte, into any) (all bool, err error) {
 	v := reflect.ValueOf(into).Elem()
 	switch v.Kind() {
 	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
-		return true, decode(what, data, into) // values of these kinds have no fields
+		return true, Decode(what, data, into) // values of these kinds have no fields
 	}
 	if len(data) == 0 || readAll(data, into) {
 		return true, nil
 	}
 	v.SetZero()
-	return false, decode(what, data, into)
+	return false, Decode(what, data, into)
 }
 
 // readAll reports whether data could be decoded and into has all fields of data.
 func readAll(data []byte, into any) (ok bool) {
-	defer func() { _ = recover() }() // after a panic, decode reports the error
+	defer func() { _ = recover() }() // after a panic, Decode reports the error
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	return d.Decode(into) == nil
 }
 
-// firsts returns the first runs of the chains of loaded runs, with their first frames. A run that
-// does not continue another run is its own first run. firsts reads the other first runs in one
-// request.
-func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
-	firsts := slices.Clone(loaded)
-	var which []int
-	var loads []store.Load
-	for n := range loaded {
-		if r := &loaded[n].Record; loaded[n].Err == nil && r.Chain != r.Run {
-			which, loads = append(which, n), append(loads, store.Load{Run: r.Chain, Limit: 1})
-		}
-	}
-	found, err := c.loadAll(ctx, loads)
-	for k := range found {
-		firsts[which[k]] = found[k]
-	}
-	return firsts, err
-}
-
-// startedWith reports whether a run was started with the given input. l contains the first frame of
-// the run.
-func startedWith(l *store.Loaded, input []byte) (bool, error) {
-	if l.Err != nil {
-		return false, l.Err
-	}
-	f, err := event.DecodeFrame(slices.Concat(l.Frames...))
-	if err != nil {
-		return false, &EventError{Run: l.Record.Run, Frame: 1, Err: err}
-	}
-	return equalJSON(f.Events[0].Payload, input), nil
-}
-
-// equalJSON reports whether two encoded values are equal. Each may be empty. It ignores white
-// space, escapes and the order of members. It compares numbers as text.
-func equalJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var values [2]any
-	for n, data := range [][]byte{a, b} {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber()
-		if d.Decode(&values[n]) != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(values[0], values[1])
-}
-
-// refuseRenamed blocks the run, and does not return, if a field of its input was renamed. in is the
-// decoded input.
-func (d *definition) refuseRenamed(ctx Context, stored []byte, in any) {
-	today, err := d.encodeInput(in)
-	if err != nil {
-		return
-	}
-	if r := replay.FindRenaming(stored, today); r != nil {
-		b := ctx.branch()
-		b.Block(&replay.RenamedError{Run: b.Run().ID(), What: d.inputName, Directive: "//flow:workflow", Renaming: *r})
-	}
-}
-
-// decodeArgs implements [flow.DecodeArgs].
-func decodeArgs(run RunID, step string, args []byte, into any) error {
+// DecodeArgs decodes the stored arguments of a step that is executed for another run. That run may
+// belong to a program of another version. The error for a changed name is a *[replay.RenamedError].
+func DecodeArgs(run event.RunID, step string, args []byte, into any) error {
 	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
 }
 
-// decodeFields implements [flow.DecodeFields].
-func decodeFields(run RunID, what string, data []byte, into any) error {
+// DecodeFields is like DecodeArgs for an object with the fields of a struct. Errors name the object
+// by what.
+func DecodeFields(run event.RunID, what string, data []byte, into any) error {
 	return decodeFitting(run, what, "", "", data, into)
 }
 
 // decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field of the value
 // was renamed.
-func decodeFitting(run RunID, kind, name, directive string, data []byte, into any) error {
-	all, err := decodeAll(kind, data, into)
+func decodeFitting(run event.RunID, kind, name, directive string, data []byte, into any) error {
+	all, err := DecodeAll(kind, data, into)
 	if all || err != nil {
 		return about(err, name)
 	}
-	today, err := marshal(kind, into)
+	today, err := Marshal(kind, into)
 	if err != nil {
 		return about(err, name)
 	}
@@ -483,8 +384,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// validJSON returns an error if data is not JSON, or would be changed by decoding.
-func validJSON(data []byte) error {
+// ValidJSON returns an error if data is not JSON, or would be changed by decoding.
+func ValidJSON(data []byte) error {
 	if !json.Valid(data) {
 		return errors.New("it is not JSON")
 	}

@@ -1,0 +1,121 @@
+package flow
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+)
+
+// Wire names of the error types of this package, as stored in logs.
+const (
+	wireStepError    = "flowgen.StepError"
+	wirePayloadError = "flowgen.PayloadError"
+)
+
+func init() {
+	failure.RegisterType(reflect.TypeFor[*StepError](), wireStepError)
+	failure.RegisterType(reflect.TypeFor[*PayloadError](), wirePayloadError)
+	failure.RegisterForm(storeStep, loadStep)
+	failure.RegisterForm(storePayload, loadPayload)
+}
+
+// StepError is documented as workflow.StepError.
+type StepError struct {
+	Run      event.RunID
+	Step     string // stored name of the step
+	Key      string // key of the step within the run; the name of the step if the context ended before the call
+	Attempts int    // number of attempts that were started
+	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt), "interrupted" (the
+	// worker crashed, and the step is not idempotent or has no attempts left), "cancelled" and
+	// "payload".
+	Code string
+
+	failure *event.Failure
+	cause   error // ErrCanceled or ErrTimeout of the calling context; nil: another reason
+}
+
+// Error returns a text that contains the step, the number of attempts and the cause.
+func (e *StepError) Error() string {
+	attempts := "before its first attempt"
+	switch {
+	case e.Attempts == 1:
+		attempts = "after 1 attempt"
+	case e.Attempts > 1:
+		attempts = fmt.Sprintf("after %d attempts", e.Attempts)
+	}
+	text := e.Code
+	if e.failure != nil && e.failure.Message != "" {
+		text = e.failure.Message
+	}
+	return fmt.Sprintf("step %s (%s) failed %s: %s", e.Step, e.Key, attempts, text)
+}
+
+// Stack returns the stack trace of the panic if the step panicked, and "" otherwise.
+func (e *StepError) Stack() string {
+	if e.failure == nil {
+		return ""
+	}
+	return e.failure.Stack
+}
+
+// Unwrap returns ErrCanceled or ErrTimeout if the step ended because the calling context ended.
+// Otherwise it returns the error of the step. That error does not have its original type, but
+// errors.Is and errors.As match its stored type.
+func (e *StepError) Unwrap() error {
+	if e.cause != nil {
+		return e.cause
+	}
+	if e.failure == nil {
+		return nil
+	}
+	return &failure.StoredError{F: e.failure}
+}
+
+// Is reports whether the error of the step matches target.
+func (e *StepError) Is(target error) bool { return failure.Is(e.failure, target) }
+
+// As sets target to the error of the step if it has the type of target. It reports whether it did.
+func (e *StepError) As(target any) bool { return failure.As(e.failure, target) }
+
+type storedStepError struct {
+	Run      event.RunID `json:"run"`
+	Step     string      `json:"step"`
+	Key      string      `json:"key"`
+	Attempts int         `json:"attempts"`
+	Code     string      `json:"code"`
+}
+
+// storeStep returns the stored form of e.
+func storeStep(e *StepError) *event.Failure {
+	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // Marshal cannot fail for strings and numbers
+	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
+	if e.failure != nil {
+		f.Causes = []*event.Failure{e.failure}
+	}
+	return f
+}
+
+// StepErrorOf returns the StepError whose stored form is f, or nil if f is another failure.
+func StepErrorOf(f *event.Failure) *StepError {
+	e := &StepError{}
+	if f.Type != wireStepError || loadStep(e, f) != nil {
+		return nil
+	}
+	return e
+}
+
+// loadStep sets e from a result of storeStep.
+func loadStep(e *StepError, f *event.Failure) error {
+	var s storedStepError
+	if err := json.Unmarshal(f.Data, &s); err != nil {
+		return err
+	}
+	*e = StepError{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts, Code: s.Code}
+	if len(f.Causes) > 0 {
+		e.failure = f.Causes[0]
+	}
+	return nil
+}
