@@ -141,7 +141,7 @@ func Decode(what string, data []byte, into any) (err error) {
 	if len(data) == 0 {
 		return nil
 	}
-	if err = json.Unmarshal(data, into); err == nil {
+	if err = unmarshal(data, into); err == nil {
 		err = checkRead(data)
 	}
 	if err != nil {
@@ -168,9 +168,7 @@ func DecodeAll(what string, data []byte, into any) (all bool, err error) {
 // readAll reports whether data could be decoded and into has all fields of data.
 func readAll(data []byte, into any) (ok bool) {
 	defer func() { _ = recover() }() // after a panic, Decode reports the error
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	return d.Decode(into) == nil
+	return unmarshalAll(data, into)
 }
 
 // DecodeArgs decodes the stored arguments of a step that is executed for another run. That run may

@@ -87,7 +87,7 @@ func (r *Run) aside(what string, f func()) *crash {
 	was := r.pure
 	r.pure = what
 	co := r.pool.get()
-	co.job = f
+	co.job = func(*Branch) { f() }
 	co.resume()
 	r.pure = was
 	c := co.crash

@@ -21,7 +21,7 @@ func applyAll(b *testing.B, r *Run, events ...event.Event) {
 func BenchmarkCoroutine_SuspendAndResume(b *testing.B) {
 	c := newCoroutine()
 	stop := false
-	c.job = func() {
+	c.job = func(*Branch) {
 		for !stop {
 			c.suspend()
 		}

@@ -18,11 +18,12 @@ type coroutine struct {
 	stop  func()
 	yield func(struct{}) bool
 
-	job    func()
-	idle   bool   // whether the last job has ended
-	dying  bool   // whether exit is unwinding the job
-	crash  *crash // how the last job ended; nil if it returned
-	exited bool   // whether the last job called runtime.Goexit, which has ended the coroutine's goroutine
+	job    func(*Branch)
+	branch *Branch // argument of the job
+	idle   bool    // whether the last job has ended
+	dying  bool    // whether exit is unwinding the job
+	crash  *crash  // how the last job ended; nil if it returned
+	exited bool    // whether the last job called runtime.Goexit, which has ended the coroutine's goroutine
 }
 
 // crash describes the end of a job that did not return.
@@ -45,7 +46,7 @@ func newCoroutine() *coroutine {
 		for c.job != nil {
 			stack.Grow()
 			c.run()
-			c.job, c.idle = nil, true
+			c.job, c.branch, c.idle = nil, nil, true
 			if !yield(struct{}{}) {
 				return
 			}
@@ -86,7 +87,7 @@ func (c *coroutine) call() {
 			c.crash.text = fmt.Sprint(r) // may call user code, which must run on the coroutine
 		}
 	}()
-	c.job()
+	c.job(c.branch)
 	returned = true
 }
 

@@ -21,7 +21,8 @@ type Op struct {
 	// the attempt completes.
 	Closes []string
 
-	// Payload and Failure are the outcome of a step. Outcome is the outcome of a wait.
+	// Payload and Failure are the outcome of a step. Outcome is the outcome of a wait. The payload
+	// belongs to the log and must not change.
 	Payload []byte
 	Failure *event.Failure
 	Attempt int

@@ -88,7 +88,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 
 // settle ends an operation with the outcome that the event contains.
 func (r *Run) settle(op *Op, e *event.Event) {
-	op.Payload, op.Failure, op.Attempt, op.Outcome = slices.Clone(e.Payload), e.Failure, e.Attempt, e.Outcome
+	op.Payload, op.Failure, op.Attempt, op.Outcome = e.Payload, e.Failure, e.Attempt, e.Outcome
 	op.ended = e.Type
 	if e.Next != "" {
 		op.Next = e.Next
@@ -122,8 +122,7 @@ func cancelText(reason string) string {
 
 // start opens the main branch of the code.
 func (r *Run) start() {
-	// A replay must see the original input even if the code modifies its copy.
-	input := slices.Clone(r.input)
+	input := r.input
 	r.input = nil
 	r.open(r.name, func(b *Branch) {
 		if t := r.state.Spec.Timeout; t > 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 )
 
-// Program is the code of a run. It computes an ending from the input. It runs on the main branch,
+// Program is the code of a run. It computes an ending from the input, which belongs to the log and
+// must not change. It runs on the main branch,
 // under the root scope of the run.
 type Program func(b *Branch, s *Scope, input []byte) Ending
 

@@ -44,7 +44,7 @@ func (r *Run) drain() {
 func (r *Run) resume(b *Branch) {
 	if b.co == nil {
 		b.co = r.pool.get()
-		b.co.job = func() { b.code(b) }
+		b.co.job, b.co.branch = b.code, b
 	}
 	r.current = b
 	ended := b.co.resume()
