@@ -275,6 +275,9 @@ func (c *serverClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
+// Timer is like AfterFunc. The timer can be reused.
+func (c *serverClock) Timer(d time.Duration, f func()) *time.Timer { return time.AfterFunc(d, f) }
+
 const (
 	// clockAge is the time after which the clock of the server is read again.
 	clockAge = 30 * time.Second

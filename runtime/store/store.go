@@ -588,6 +588,9 @@ func (systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 	return time.AfterFunc(d, f).Stop
 }
 
+// Timer is like AfterFunc. The timer can be reused.
+func (systemClock) Timer(d time.Duration, f func()) *time.Timer { return time.AfterFunc(d, f) }
+
 // CountedPause returns the maximum part of a pause that counts as time in which the store was up.
 // The pause is the time between two OpenSession or Heartbeat calls in a partition. ttl is the TTL
 // of the session that makes the second call.

@@ -71,6 +71,8 @@ type steps struct {
 	client flow.Client
 	slots  *slots
 
+	timeouts *timeouts
+
 	mu   sync.Mutex
 	all  map[*attempt]struct{}
 	none chan struct{} // closed when the last attempt has ended; nil unless ended was called
@@ -126,11 +128,11 @@ func (a *attempt) execute() {
 	defer s.slots.release()
 	defer s.remove(a)
 	pprof.SetGoroutineLabels(a.labels.ctx)
-	stopTimer := s.clock.AfterFunc(a.plan().Timeout, a.timeUp)
+	limit := s.timeouts.start(a)
 	a.readStepData()
 	var out outcome
 	defer func() { // The deferred function runs even if the code calls runtime.Goexit.
-		stopTimer()
+		s.timeouts.stop(limit)
 		if out.gone {
 			out = exited()
 		}

@@ -72,7 +72,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	e.io, e.cutOff = context.WithCancel(context.Background())
 	w := &Worker{env: e, outage: failures, registry: registry, code: flow.RegistryOf(registry), declares: true}
 	w.runs = newRuns(e)
-	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}}
+	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}, timeouts: newTimeouts(e.clock)}
 	w.executors = &executors{ready: newQueue[runnable]()}
 	w.claimer = newClaimer(e, w.runs, w.newLoop)
 	w.committer, w.loader = newCommitter(e, w.claimer.silent, w.claimer.adoptNext), newLoader(e)
