@@ -28,7 +28,8 @@ var anyPackage = []string{"runtime/...", "memstore/...", "sqlitestore/...", "red
 
 // rules defines the layers of the tree, from the lowest to the highest.
 var rules = []rule{
-	{packages: "runtime/event", external: []string{"github.com/oklog/ulid/v2"}, required: true},
+	{packages: "runtime/internal/refs", external: none},
+	{packages: "runtime/event", module: []string{"runtime/internal/refs"}, external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},

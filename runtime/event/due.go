@@ -41,11 +41,11 @@ func (f *LogState) schedule(o *Open) {
 		return
 	}
 	heap.Push(&f.dues, dueEntry{o.Due, o.Ref})
-	if len(f.dues) <= 2*len(f.open)+16 {
+	if len(f.dues) <= 2*f.open.Len()+16 {
 		return
 	}
 	f.dues = f.dues[:0]
-	for _, o := range f.open {
+	for o := range f.open.All {
 		if !o.Due.IsZero() {
 			f.dues = append(f.dues, dueEntry{o.Due, o.Ref})
 		}
@@ -61,7 +61,7 @@ func (f *LogState) nextDue() *Open {
 	}
 	for len(f.dues) > 0 {
 		top := f.dues[0]
-		if o := f.open[top.ref]; o != nil && o.Due.Equal(top.at) {
+		if o := f.open.Get(top.ref); o != nil && o.Due.Equal(top.at) {
 			return o
 		}
 		heap.Pop(&f.dues)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/refs"
 )
 
 // LogState is the state of a run, derived from its log. Apply the events in order with
@@ -54,7 +56,7 @@ type LogState struct {
 	notices    notices
 
 	states   []State
-	open     map[uint64]*Open
+	open     refs.Map[Open]
 	failing  map[uint64]*Open // open steps whose last attempt has failed
 	steps    int              // number of open steps with a running attempt
 	kids     int              // number of open children
@@ -207,19 +209,16 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 		if err != nil {
 			return next, err
 		}
-		if f.open == nil {
-			f.open = map[uint64]*Open{}
-		}
 		o := newOpen(e, next)
 		if o.counts() {
 			f.kids++
 			f.children++
 		}
-		f.open[e.Seq] = o
+		f.open.Add(e.Seq, o)
 		f.schedule(o)
 		return next, nil
 	}
-	from, o := f.StateOf(e.Ref), f.open[e.Ref]
+	from, o := f.StateOf(e.Ref), f.open.Get(e.Ref)
 	if o != nil && o.Entity != e.Type.Entity() {
 		return from, fmt.Errorf("apply event %d (%s): event %d did not create a %s: %w", e.Seq, e.Type, e.Ref, e.Type.Entity(), ErrCorrupt)
 	}
@@ -234,7 +233,7 @@ func (f *LogState) applyEntity(e *Event) (State, error) {
 	f.states[e.Ref-1] = next
 	f.Unsure = f.Unsure || e.Outcome == OutcomeUnsure
 	if next.Terminal() {
-		delete(f.open, e.Ref)
+		f.open.Delete(e.Ref)
 		if o.counts() {
 			f.kids--
 		}
@@ -352,16 +351,10 @@ func (f *LogState) StateOf(ref uint64) State {
 }
 
 // Open returns the open entity created by event ref, or nil. The caller must not modify it.
-func (f *LogState) Open(ref uint64) *Open { return f.open[ref] }
+func (f *LogState) Open(ref uint64) *Open { return f.open.Get(ref) }
 
 // Opens calls yield for each open entity, in no particular order.
-func (f *LogState) Opens(yield func(*Open) bool) {
-	for _, o := range f.open {
-		if !yield(o) {
-			return
-		}
-	}
-}
+func (f *LogState) Opens(yield func(*Open) bool) { f.open.All(yield) }
 
 // RunningSteps returns the number of steps with a running attempt.
 func (f *LogState) RunningSteps() int { return f.steps }

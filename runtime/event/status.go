@@ -60,7 +60,7 @@ func (f *LogState) Status() Status {
 		return StatusSleeping
 	}
 	sleeps, waits := false, false
-	for _, o := range f.open {
+	for o := range f.open.All {
 		switch {
 		case o.Entity == EntityStep && o.State == StateWaiting:
 			waits = true

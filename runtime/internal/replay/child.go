@@ -111,7 +111,7 @@ func (b *Branch) awaitClosing() {
 		var last *Op
 		b.run.state.Opens(func(o *event.Open) bool {
 			if o.Entity == event.EntityChild && o.Close == event.CloseWait && (last == nil || o.Ref < last.Ref) {
-				last = b.run.ops[o.Ref]
+				last = b.run.ops.Get(o.Ref)
 			}
 			return true
 		})
@@ -143,7 +143,7 @@ func (b *Branch) Send(s *Scope, topic, key string, to event.RunID, item event.It
 // key is the key in the answer. It returns 0 if no operation waits for the answer.
 func (r *Run) Answered(typ event.Type, key string) uint64 {
 	ref := r.awaiting[key]
-	op := r.ops[ref]
+	op := r.ops.Get(ref)
 	if op == nil || op.Kind != typ.Entity() {
 		return 0
 	}

@@ -154,8 +154,9 @@ func (p *Pool) put(c *coroutine) {
 	p.free = append(p.free, c)
 }
 
-// buffer returns an empty buffer for the new events of a run.
-func (p *Pool) buffer() []event.Event {
+// Buffer returns an empty buffer for events of a run. [Run.Reuse] returns it to the pool when the run
+// leaves.
+func (p *Pool) Buffer() []event.Event {
 	if p == nil || len(p.buffers) == 0 {
 		return make([]event.Event, 0, usualEvents)
 	}

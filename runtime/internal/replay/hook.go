@@ -217,7 +217,7 @@ func (r *Run) noteStepHook(e *event.Event) {
 	case endsAttempt(e.Type):
 		delete(r.stepHooks, e.Token)
 	}
-	if op := r.ops[e.Ref]; op != nil && e.Type == event.StepPending {
+	if op := r.ops.Get(e.Ref); op != nil && e.Type == event.StepPending {
 		op.Closes = nil
 		_ = json.Unmarshal(e.Payload, &op.Closes) // no stream is closed if the payload is empty
 	}

@@ -68,7 +68,7 @@ func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 	op := &Op{Ref: e.Seq, Kind: e.Type.Entity(), Name: e.Name, Key: e.Key, run: r}
 	op.scope, op.op = s, op
 	s.ops.push(&op.scoped, op)
-	r.ops[op.Ref] = op
+	r.ops.Add(op.Ref, op)
 	if op.Kind == event.EntityChild || op.Kind == event.EntitySend {
 		if r.awaiting == nil {
 			r.awaiting = map[string]uint64{}
@@ -91,7 +91,7 @@ func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
 func (op *Op) settle() {
 	op.scoped.remove()
 	op.unstarted.remove()
-	delete(op.run.ops, op.Ref)
+	op.run.ops.Delete(op.Ref)
 	delete(op.run.awaiting, op.answerTo)
 	if op.Kind != event.EntityChild {
 		op.resolve(nil)

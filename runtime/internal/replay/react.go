@@ -14,7 +14,7 @@ func (r *Run) react(e *event.Event) {
 	r.noteStepHook(e)
 	switch e.Type {
 	case event.StepStarted:
-		if op := r.ops[e.Ref]; op != nil {
+		if op := r.ops.Get(e.Ref); op != nil {
 			op.unstarted.remove()
 		}
 		return
@@ -41,7 +41,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 	case event.RunStarted:
 		r.start()
 	case event.ChildStarted:
-		op := r.ops[e.Ref]
+		op := r.ops.Get(e.Ref)
 		if op == nil {
 			return r.carriedEnd(e)
 		}
@@ -50,7 +50,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 		}
 	case event.StepCompleted, event.StepFailed, event.WaitCompleted,
 		event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.SendCompleted, event.SendFailed:
-		op := r.ops[e.Ref]
+		op := r.ops.Get(e.Ref)
 		if op == nil {
 			return r.carriedEnd(e)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/refs"
 )
 
 // Program is the code of a run. It computes an ending from the input, which belongs to the log and
@@ -56,7 +57,7 @@ type Run struct {
 	deadlock *event.Failure // failure of the recorded deadlock; nil if there was none
 	// overlooked is set if the log continues although this code is deadlocked.
 	overlooked bool
-	ops        map[uint64]*Op
+	ops        refs.Map[Op]
 	topics     map[string]*topic
 	hooks      hooks
 	stepHooks  map[string]uint64 // for each token of a hook, the step whose attempt has opened it
@@ -93,7 +94,7 @@ type Run struct {
 // New returns a Run without events. name is the first element of the paths of its branches. The
 // pool belongs to the goroutine that drives the run, and may be nil.
 func New(id event.RunID, name string, code Program, pool *Pool) *Run {
-	r := &Run{id: id, name: name, code: code, pool: pool, ops: map[uint64]*Op{}}
+	r := &Run{id: id, name: name, code: code, pool: pool}
 	r.root.run = r
 	return r
 }
@@ -121,7 +122,7 @@ func (r *Run) Err() error {
 }
 
 // Op returns the operation that event ref created. It returns nil if the operation has ended.
-func (r *Run) Op(ref uint64) *Op { return r.ops[ref] }
+func (r *Run) Op(ref uint64) *Op { return r.ops.Get(ref) }
 
 // Take returns the new events since the last call. The caller must commit them in this order before
 // it carries out any of their effects.
@@ -155,14 +156,15 @@ func (r *Run) Reuse(b []event.Event) {
 // append appends an event to the events that Take returns next.
 func (r *Run) append(e *event.Event) {
 	if cap(r.out) == 0 {
-		r.out = r.pool.buffer()
+		r.out = r.pool.Buffer()
 	}
 	r.out = append(r.out, *e)
 }
 
-// usualEvents is the usual number of events that are produced together: a step ends, and the next
-// step is created and begins.
-const usualEvents = 3
+// usualEvents is the usual number of events that are produced together. The first events of a run
+// are run_created, run_started, step_created and step_started. Later, a step ends, and the next step
+// is created and begins.
+const usualEvents = 4
 
 // mostReused bounds the number of events in a buffer that a run keeps.
 const mostReused = 64
