@@ -33,29 +33,24 @@ type machineResult struct {
 // Goto returns a transition to a step with the given arguments.
 func Goto[M, R, F, A any](s Step[F], args A) step.Next[M, R] {
 	data, err := flow.EncodePayload("input of step ", s.Name(), args)
-	return next[M, R](machine.Next{Step: s.Name(), Args: data}, err)
+	return step.Next[M, R](machine.To(machine.Next{Step: s.Name(), Args: data}, err))
 }
 
 // Await returns a transition to a step when a message of the topic arrives. The message becomes the
 // argument of the step named param. args are the other arguments.
 func Await[M, R, F, A, T any](s Step[F], args A, param string, topic workflow.Topic[T]) step.Next[M, R] {
 	if topic.Name() == "" {
-		return next[M, R](machine.Next{}, fmt.Errorf("wait for step %s: zero Topic: declare it with workflow.NewTopic", s.Name()))
+		return step.Next[M, R](machine.To(machine.Next{}, fmt.Errorf("wait for step %s: zero Topic: declare it with workflow.NewTopic", s.Name())))
 	}
 	data, err := flow.EncodePayload("input of step ", s.Name(), args)
 	wait := machine.Wait{Topic: topic.Name(), Step: s.Name(), Args: data, Message: param}
-	return next[M, R](machine.Next{Waits: []machine.Wait{wait}}, err)
+	return step.Next[M, R](machine.To(machine.Next{Waits: []machine.Wait{wait}}, err))
 }
 
 // Done returns the transition that ends the run with a result.
 func Done[M, R any](result R) step.Next[M, R] {
 	data, err := flow.EncodePayload("result of machine", "", result)
-	return next[M, R](machine.Next{Done: true, Result: data}, err)
-}
-
-func next[M, R any](to machine.Next, err error) (n step.Next[M, R]) {
-	flow.SetNext(&n, to, err)
-	return n
+	return step.Next[M, R](machine.To(machine.Next{Done: true, Result: data}, err))
 }
 
 // HandleMachine returns a Handler that calls a method of a machine. f receives a machine that
@@ -81,7 +76,7 @@ func HandleMachine[M, A, R any](f func(context.Context, *M, A) (step.Next[M, R],
 			return nil, err
 		}
 		var out machineResult
-		if out.Next, err = flow.NextOf(to); err != nil {
+		if out.Next, err = machine.Transition(to).Next(); err != nil {
 			return nil, step.Fatal(fmt.Errorf("next of step %s: %w", stepName(ctx), err)) // fatal, because another attempt would run the same code
 		}
 		after, err := flow.EncodePayload("scratchpad after step ", stepName(ctx), in.State)
@@ -122,9 +117,9 @@ func NewMachineStep[A, M, R, F any](s Step[F], key func(A) string, catch func(st
 			return fitting(ctx, err)
 		}
 		if key != nil {
-			return flow.Call(flow.Context(ctx), s.s.plan, key(in.Args), true, in, out)
+			return flow.Call(flow.Context(ctx), s.in().Plan(), key(in.Args), true, in, out)
 		}
-		return flow.Call(flow.Context(ctx), s.s.plan, "", false, in, out)
+		return flow.Call(flow.Context(ctx), s.in().Plan(), "", false, in, out)
 	}
 	return MachineStep[M, R]{name: s.Name(), catch: catch, begin: begin}
 }
@@ -157,7 +152,7 @@ type running[M, R any] struct {
 
 // run executes the actions of the machine until it completes or fails.
 func (m *running[M, R]) run(ctx workflow.Context, start step.Next[M, R]) (result R, err error) {
-	to, err := flow.NextOf(start)
+	to, err := machine.Transition(start).Next()
 	if err != nil {
 		return result, err
 	}
@@ -204,7 +199,7 @@ func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.E
 	case s.catch == nil:
 		return machine.Event{Kind: machine.Failed}, nil
 	}
-	to, err := flow.NextOf(s.catch(caught(s.name, m.err)))
+	to, err := machine.Transition(s.catch(caught(s.name, m.err))).Next()
 	return machine.Event{Kind: machine.Failed, Next: &to}, err
 }
 

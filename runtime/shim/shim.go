@@ -127,17 +127,9 @@ func Fair[In any](f func(in In) (key string, share int)) func(input any) (key st
 type Handler func(ctx context.Context, args []byte) (result []byte, err error)
 
 // Step is a step declared by generated code. F is the type of its implementation.
-type Step[F any] struct{ s *declared[F] }
+type Step[F any] flow.Step[F, Handler]
 
-type declared[F any] struct {
-	spec  *flow.StepSpec
-	plan  *flow.StepPlan
-	adapt func(F) Handler
-}
-
-func init() {
-	flow.SpecOf = func(step any) *flow.StepSpec { return step.(interface{ spec() *flow.StepSpec }).spec() }
-}
+func (s Step[F]) in() flow.Step[F, Handler] { return flow.Step[F, Handler](s) }
 
 // StepRef is a [Step] with any type of implementation.
 type StepRef interface{ Name() string }
@@ -148,21 +140,19 @@ func NewStep[F any](name string, p Policy, adapt func(F) Handler) Step[F] {
 	if f := reflect.TypeFor[F](); f.Kind() == reflect.Func && f.NumOut() == 2 {
 		spec.Result = f.Out(0)
 	}
-	return Step[F]{&declared[F]{spec: spec, plan: flow.NewPlan(spec), adapt: adapt}}
+	return Step[F](flow.NewStep(spec, adapt))
 }
 
 // Name returns the stored name of the step.
-func (s Step[F]) Name() string { return s.s.spec.Name }
-
-func (s Step[F]) spec() *flow.StepSpec { return s.s.spec }
+func (s Step[F]) Name() string { return s.in().Spec().Name }
 
 // Bind registers the implementation of the step in r.
 func (s Step[F]) Bind(r workflow.Registrar, impl F) {
-	flow.RegistryOf(r.Registry()).BindStep(s.s.spec, impl, flow.StepFunc(s.s.adapt(impl)))
+	flow.RegistryOf(r.Registry()).BindStep(s.in().Spec(), impl, flow.StepFunc(s.in().Adapt(impl)))
 }
 
 // Adapt converts a stand-in for the implementation into a Handler.
-func (s Step[F]) Adapt(standIn F) Handler { return s.s.adapt(standIn) }
+func (s Step[F]) Adapt(standIn F) Handler { return s.in().Adapt(standIn) }
 
 // Handle returns a Handler that calls f, which returns a result and an error.
 func Handle[A, R any](f func(context.Context, A) (R, error)) Handler {
@@ -208,25 +198,25 @@ func stepName(ctx context.Context) string {
 // Call executes a step from workflow code and returns its result.
 func Call[R, F, A any](ctx workflow.Context, s Step[F], args A) (R, error) {
 	var r R
-	err := flow.Call(flow.Context(ctx), s.s.plan, "", false, args, &r)
+	err := flow.Call(flow.Context(ctx), s.in().Plan(), "", false, args, &r)
 	return r, err
 }
 
 // CallErr executes a step that returns only an error.
 func CallErr[F, A any](ctx workflow.Context, s Step[F], args A) error {
-	return flow.Call(flow.Context(ctx), s.s.plan, "", false, args, nil)
+	return flow.Call(flow.Context(ctx), s.in().Plan(), "", false, args, nil)
 }
 
 // CallKey is like Call, for a step with a declared key.
 func CallKey[R, F, A any](ctx workflow.Context, s Step[F], key string, args A) (R, error) {
 	var r R
-	err := flow.Call(flow.Context(ctx), s.s.plan, key, true, args, &r)
+	err := flow.Call(flow.Context(ctx), s.in().Plan(), key, true, args, &r)
 	return r, err
 }
 
 // CallKeyErr is like CallErr, for a step with a declared key.
 func CallKeyErr[F, A any](ctx workflow.Context, s Step[F], key string, args A) error {
-	return flow.Call(flow.Context(ctx), s.s.plan, key, true, args, nil)
+	return flow.Call(flow.Context(ctx), s.in().Plan(), key, true, args, nil)
 }
 
 // Key returns a declared key as text.

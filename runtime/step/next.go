@@ -26,50 +26,27 @@ import (
 //	return o.awaitVerify(Clicked).OrAfter(72*time.Hour, o.goGiveUp()), nil // or to giveUp if no message arrives
 //	return o.awaitVerify(Clicked).Or(o.awaitCancel(Canceled)), nil         // whichever message arrives first
 //	return o.done(Profile{…}), nil
-type Next[M, R any] struct {
-	to  machine.Next
-	err error // reason why the transition is not valid; nil: it is valid
-}
+type Next[M, R any] machine.Transition
 
 // After returns a transition to n after d. The due time becomes durable when the step completes.
 // Messages do not end the wait.
 func (n Next[M, R]) After(d time.Duration) Next[M, R] {
-	n.to = n.to.Later(d)
-	return n
+	return Next[M, R](machine.Transition(n).Later(d))
 }
 
 // OrAfter limits a wait for messages: if no message arrives within d, the machine takes the
 // transition then. A message that has already arrived takes precedence, regardless of d. OrAfter
 // may be called once on a transition that waits for messages. Otherwise the step fails.
 func (n Next[M, R]) OrAfter(d time.Duration, then Next[M, R]) Next[M, R] {
-	return n.joined(then, func() (machine.Next, error) { return n.to.OrAfter(d, then.to) })
+	return Next[M, R](machine.Transition(n).Join(machine.Transition(then), func(n, then machine.Next) (machine.Next, error) { return n.OrAfter(d, then) }))
 }
 
 // Or waits for the messages of both n and other, and takes the transition whose message arrives
 // first. If both messages are available, it takes n. Neither n nor other may have a time limit.
 // Otherwise the step fails.
 func (n Next[M, R]) Or(other Next[M, R]) Next[M, R] {
-	return n.joined(other, func() (machine.Next, error) { return n.to.Or(other.to) })
+	return Next[M, R](machine.Transition(n).Join(machine.Transition(other), machine.Next.Or))
 }
-
-func (n Next[M, R]) joined(with Next[M, R], join func() (machine.Next, error)) Next[M, R] {
-	if n.err == nil {
-		n.err = with.err
-	}
-	if n.err == nil {
-		n.to, n.err = join()
-	}
-	return n
-}
-
-func (n Next[M, R]) transition() (machine.Next, error) {
-	if n.err != nil {
-		return n.to, n.err
-	}
-	return n.to, n.to.Check()
-}
-
-func (n *Next[M, R]) set(to machine.Next, err error) { n.to, n.err = to, err }
 
 // Failure describes a machine's step that has failed after its last attempt. The step that catch=
 // names receives it. As for a workflow.StepError, errors.Is and errors.As also match the error that
@@ -119,16 +96,6 @@ const wireTransitions = "flowgen.TransitionsError"
 func init() {
 	failure.RegisterType(reflect.TypeFor[*TransitionsError](), wireTransitions)
 	failure.RegisterForm(storeTransitions, nil)
-	flow.NextOf = func(next any) (machine.Next, error) {
-		return next.(interface {
-			transition() (machine.Next, error)
-		}).transition()
-	}
-	flow.SetNext = func(next any, to machine.Next, err error) {
-		next.(interface {
-			set(to machine.Next, err error)
-		}).set(to, err)
-	}
 }
 
 // Deferred is an attempt whose outcome another program sends. Create it with [Later].

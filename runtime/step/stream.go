@@ -23,7 +23,8 @@ import (
 // of the attempt ends; or the cause of ctx, in which case the chunk may have been written.
 func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	a := current(ctx, "Write")
-	name, keep := flow.StreamOf(s)
+	stream := flow.Stream(s).Spec()
+	name := stream.Name
 	data, err := flow.EncodePayload("chunk of stream ", name, v)
 	if err != nil {
 		return err
@@ -31,7 +32,7 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("write to stream %s: %w", name, err)
 	}
-	err = a.Streams.Write(ctx, name, data, keep)
+	err = a.Streams.Write(ctx, name, data, stream.Keep)
 	if _, payload := errors.AsType[*workflow.PayloadError](err); err == nil || payload {
 		return err // err already contains the name of the stream
 	}
@@ -43,7 +44,7 @@ func Write[T any](ctx context.Context, s workflow.Stream[T], v T) error {
 // nothing. The error is the cause of ctx if the attempt should stop.
 func Close[T any](ctx context.Context, s workflow.Stream[T]) error {
 	a := current(ctx, "Close")
-	name, _ := flow.StreamOf(s)
+	name := flow.Stream(s).Spec().Name
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("close stream %s: %w", name, err)
 	}

@@ -30,10 +30,6 @@ func init() {
 			ofStep(options []HookOption) (attempt.Hook, error)
 		}).ofStep(options.([]HookOption))
 	}
-	flow.StreamOf = func(s any) (name string, keep int) {
-		d := s.(interface{ declared() *stream }).declared()
-		return d.name, d.keep
-	}
 }
 
 // engineClient implements the client interface of package engine, through which workers use a

@@ -12,7 +12,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -25,12 +24,7 @@ import (
 // A stream belongs to a chain of runs: a run that continues others writes to the same streams. The
 // stream is kept as long as the first run of the chain. A rerun (see [Handle.Restart]) begins with
 // empty streams. The chunks of the older run stay with that run.
-type Stream[T any] struct{ s *stream }
-
-type stream struct {
-	name string
-	keep int // number of last chunks to keep; 0: all
-}
+type Stream[T any] flow.Stream
 
 // StreamOption determines how many chunks of a stream are kept.
 type StreamOption func(*streamOptions)
@@ -54,23 +48,13 @@ func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return Stream[T]{&stream{name: name, keep: o.keep}}
+	return Stream[T](flow.NewStream(&flow.StreamSpec{Name: name, Keep: o.keep}))
 }
 
 // Name returns the name of the stream.
-func (s Stream[T]) Name() string {
-	if s.s == nil {
-		return ""
-	}
-	return s.s.name
-}
+func (s Stream[T]) Name() string { return flow.Stream(s).Name() }
 
-func (s Stream[T]) declared() *stream {
-	if s.s == nil {
-		panic(&replay.MisuseError{Text: "workflow: zero Stream: declare it with workflow.NewStream"})
-	}
-	return s.s
-}
+func (s Stream[T]) declared() *flow.StreamSpec { return flow.Stream(s).Spec() }
 
 // Write adds a chunk from workflow code. It does not wait. The commit that records the write
 // publishes the chunk, and a replay writes nothing. Write has an effect even if ctx has ended. If
@@ -80,12 +64,12 @@ func (s Stream[T]) Write(ctx Context, v T) {
 	d := s.declared()
 	b := ctx.branch()
 	b.Gate(ctx.scope())
-	b.WriteStream(d.name, func() ([]byte, *event.Failure) {
-		value, err := ctx.encode("chunk of stream "+d.name, v)
+	b.WriteStream(d.Name, func() ([]byte, *event.Failure) {
+		value, err := ctx.encode("chunk of stream "+d.Name, v)
 		if err != nil {
 			return nil, failure.Encode(err, event.CodePayload)
 		}
-		batch := effects.Batch{Keep: d.keep, Bodies: [][]byte{effects.AppendChunk(nil, &effects.Chunk{Value: value})}}
+		batch := effects.Batch{Keep: d.Keep, Bodies: [][]byte{effects.AppendChunk(nil, &effects.Chunk{Value: value})}}
 		return batch.Encode(), nil
 	})
 }
@@ -97,7 +81,7 @@ func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
 	b := ctx.branch()
 	b.Gate(ctx.scope())
-	b.CloseStream(d.name)
+	b.CloseStream(d.Name)
 }
 
 // Chunk is one entry of a stream.
@@ -125,7 +109,7 @@ type Chunk[T any] struct {
 // cannot be decoded as a T, after which the caller can continue with From; ErrRunNotFound; or the
 // error of ctx.
 func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
-	name := s.declared().name
+	name := s.declared().Name
 	return func(yield func(Chunk[T], error) bool) {
 		for raw, err := range of.target().ReadStream(ctx, name, opts...) {
 			c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}

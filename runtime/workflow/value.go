@@ -428,18 +428,18 @@ func (s Stream[T]) ReadFrom(ctx Context, of OtherRun, opts ...ReadOption) (Part[
 	if err != nil {
 		return part, err
 	}
-	call := &readCall{Run: run, Stream: d.name, From: o.from}
+	call := &readCall{Run: run, Stream: d.Name, From: o.from}
 	if n := int(o.fromEnd); o.tail {
 		call.Tail = &n
 	}
-	got, err := ctx.read("stream "+d.name, call)
+	got, err := ctx.read("stream "+d.Name, call)
 	if err != nil {
 		return part, err
 	}
 	part.Next, part.Ended = got.Next, got.Ended
 	for _, raw := range got.Chunks {
 		c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
-		if err := flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, d.name), raw.Value, &c.Value); err != nil {
+		if err := flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, d.Name), raw.Value, &c.Value); err != nil {
 			return part, err
 		}
 		part.Chunks = append(part.Chunks, c)

@@ -67,7 +67,7 @@ func (c *Chunks) Closed(stream string) bool {
 // Written returns the chunks of a stream, in order. It panics if a chunk is
 // not a T.
 func Written[T any](c *Chunks, s workflow.Stream[T]) []T {
-	name, _ := flow.StreamOf(s)
+	name := flow.Stream(s).Spec().Name
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []T

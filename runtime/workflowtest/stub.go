@@ -21,7 +21,7 @@ import (
 // value.
 func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 	e.tb.Helper()
-	c := &Calls{env: e, step: s.Name(), spec: flow.SpecOf(s)}
+	c := &Calls{env: e, step: s.Name(), spec: flow.Step[F, shim.Handler](s).Spec()}
 	if handler, ok := adapt(s, fake); ok {
 		c.handler = handler
 	}

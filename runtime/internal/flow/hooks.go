@@ -40,6 +40,3 @@ type TestHooks struct {
 	// from the program and its registrations.
 	Fingerprint string
 }
-
-// SpecOf returns the spec of a shim.Step[F]. It is set by package shim.
-var SpecOf func(step any) *StepSpec

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/machine"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
@@ -70,11 +69,52 @@ func PlanOf(op *replay.Op) *StepPlan {
 	return p
 }
 
-// These functions are provided by package step.
-var (
-	// NextOf returns the transition in a step.Next[M, R]. It returns an error if the transition is
-	// invalid.
-	NextOf func(next any) (machine.Next, error)
-	// SetNext sets the transition of a *step.Next[M, R].
-	SetNext func(next any, to machine.Next, err error)
-)
+// Step is the representation of a shim.Step[F]. H is shim.Handler.
+type Step[F, H any] struct{ s *declaredStep[F, H] }
+
+type declaredStep[F, H any] struct {
+	plan  *StepPlan
+	adapt func(F) H
+}
+
+// NewStep returns a step. adapt converts an implementation into a handler.
+func NewStep[F, H any](spec *StepSpec, adapt func(F) H) Step[F, H] {
+	return Step[F, H]{&declaredStep[F, H]{plan: NewPlan(spec), adapt: adapt}}
+}
+
+// Spec returns the description of the step.
+func (s Step[F, H]) Spec() *StepSpec { return s.s.plan.Spec }
+
+// Plan returns the plan of a call without options.
+func (s Step[F, H]) Plan() *StepPlan { return s.s.plan }
+
+// Adapt converts an implementation into a handler.
+func (s Step[F, H]) Adapt(f F) H { return s.s.adapt(f) }
+
+// Stream is the representation of a workflow.Stream.
+type Stream struct{ s *StreamSpec }
+
+// StreamSpec describes a stream.
+type StreamSpec struct {
+	Name string
+	Keep int // number of last chunks to keep; 0: all
+}
+
+// NewStream returns the stream that spec describes.
+func NewStream(spec *StreamSpec) Stream { return Stream{spec} }
+
+// Name returns the name of the stream, which is empty for the zero Stream.
+func (s Stream) Name() string {
+	if s.s == nil {
+		return ""
+	}
+	return s.s.Name
+}
+
+// Spec returns the description of the stream. It panics for the zero Stream.
+func (s Stream) Spec() *StreamSpec {
+	if s.s == nil {
+		panic(&replay.MisuseError{Text: "workflow: zero Stream: declare it with workflow.NewStream"})
+	}
+	return s.s
+}

@@ -36,9 +36,6 @@ var (
 	// has started.
 	StandIn func(registry, definition, fake any) StepFunc
 
-	// StreamOf returns the name of a workflow.Stream[T] and how many chunks it keeps, 0 for all.
-	StreamOf func(stream any) (name string, keep int)
-
 	// HookOf returns the hook that an attempt of a step opens, from a workflow.Hook[T] and a
 	// []workflow.HookOption. The error is a *workflow.InvalidError.
 	HookOf func(hook, options any) (attempt.Hook, error)

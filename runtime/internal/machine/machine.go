@@ -112,3 +112,34 @@ func (e *RemovedError) Error() string {
 		"If it has another name now, keep the stored one: write name=%s on its //flow:step. If it was removed, put it back until no such run is left; "+
 		"the run is blocked until a worker with matching code starts, and then continues by itself", e.Run, from, e.Step, e.Machine, e.Step)
 }
+
+// Transition is the representation of a step.Next: a Next, or the reason why there is none.
+type Transition struct {
+	to  Next
+	err error
+}
+
+// To returns the transition to a Next. If err is not nil, the transition is not valid.
+func To(to Next, err error) Transition { return Transition{to, err} }
+
+// Next returns the Next of the transition, or the reason why the transition is not valid.
+func (t Transition) Next() (Next, error) {
+	if t.err != nil {
+		return t.to, t.err
+	}
+	return t.to, t.to.Check()
+}
+
+// Later returns a transition that follows t after d.
+func (t Transition) Later(d time.Duration) Transition { return Transition{t.to.Later(d), t.err} }
+
+// Join joins the Next of t with that of another transition.
+func (t Transition) Join(with Transition, join func(t, with Next) (Next, error)) Transition {
+	if t.err == nil {
+		t.err = with.err
+	}
+	if t.err == nil {
+		t.to, t.err = join(t.to, with.to)
+	}
+	return t
+}
