@@ -55,7 +55,7 @@ var rules = []rule{
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
 	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},
-	{packages: "runtime/internal/flow", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
+	{packages: "runtime/internal/flow", module: []string{"internal/jsonschema", "runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/localstart", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/failuregroup", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},

@@ -41,9 +41,8 @@ var (
 
 // scheduleDefinition returns the definition of the runs of schedules. Handles from this definition
 // may control these runs.
-func scheduleDefinition() (d workflow.Definition[workflow.None, workflow.None]) {
-	flow.Define(&d, flow.DefinitionSpec{Name: event.ScheduleRun})
-	return d
+func scheduleDefinition() workflow.Definition[workflow.None, workflow.None] {
+	return workflow.Definition[workflow.None, workflow.None](flow.NewDefinition(&flow.DefinitionSpec{Name: event.ScheduleRun}))
 }
 
 // Get returns a schedule.

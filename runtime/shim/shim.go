@@ -6,6 +6,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (s Step[F]) Name() string { return s.in().Spec().Name }
 
 // Bind registers the implementation of the step in r.
 func (s Step[F]) Bind(r workflow.Registrar, impl F) {
-	flow.RegistryOf(r.Registry()).BindStep(s.in().Spec(), impl, flow.StepFunc(s.in().Adapt(impl)))
+	registry(r).BindStep(s.in().Spec(), impl, flow.StepFunc(s.in().Adapt(impl)))
 }
 
 // Adapt converts a stand-in for the implementation into a Handler.
@@ -231,7 +232,7 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 		return
 	}
 	for _, s := range steps {
-		if !flow.RegistryOf(r.Registry()).MissingReceiver(what, s.Name()) {
+		if !registry(r).MissingReceiver(what, s.Name()) {
 			panic(fmt.Sprintf("Register: %s is nil, but step %s needs it: pass a value", what, s.Name()))
 		}
 	}
@@ -239,18 +240,35 @@ func Receiver(r workflow.Registrar, what string, missing bool, steps ...StepRef)
 
 // NewWorkflow declares a workflow. param is the name of its only input. It is empty if In is None
 // or a generated struct that contains all inputs.
-func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) (d workflow.Definition[In, Out]) {
-	flow.Define(&d, flow.DefinitionSpec{
-		Name: name, Param: param, Queue: p.Queue, Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
+func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) workflow.Definition[In, Out] {
+	return workflow.Definition[In, Out](flow.NewDefinition(&flow.DefinitionSpec{
+		Name: name, Param: param, Queue: cmp.Or(p.Queue, workflow.DefaultQueue), Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
 		Singleton: p.Singleton, Active: p.Active, Collect: p.Collect.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
-		Rerun: flow.Retry(p.Rerun),
-	})
-	return d
+		Rerun: flow.Retry(p.Rerun), In: stored[In](), Out: stored[Out](),
+	}))
 }
+
+// stored returns the type of an input or a result.
+func stored[T any]() reflect.Type {
+	if t := reflect.TypeFor[T](); t != reflect.TypeFor[workflow.None]() {
+		return t
+	}
+	return reflect.TypeFor[flow.Nothing]()
+}
+
+func registry(r workflow.Registrar) *flow.Registry { return (*flow.Registry)(r.Registry()) }
 
 // BindWorkflow registers the implementation of a workflow in r.
 func BindWorkflow[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error)) {
-	flow.BindWorkflow(r.Registry(), d, f)
+	bind(r, d, f)
+}
+
+// bind registers the implementation f of a workflow. Stored is the type of its stored input.
+func bind[Stored, In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, Stored) (Out, error)) {
+	spec := flow.Definition(d).Spec()
+	registry(r).BindWorkflow(spec, f, flow.CodeOf[workflow.None](spec, func(ctx flow.Context, in Stored) (Out, error) {
+		return f(workflow.Context(ctx), in)
+	}))
 }
 
 // Node describes a node of a graph in the catalog. Programs that draw runs use it.
@@ -259,14 +277,14 @@ type Node = store.CatalogNode
 // BindGraph registers the implementation of a workflow that executes a graph of these nodes. Only
 // the implementation determines the behavior of runs. The nodes are stored in the catalog.
 func BindGraph[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, In) (Out, error), nodes ...Node) {
-	flow.BindWorkflow(r.Registry(), d, f)
-	flow.RegistryOf(r.Registry()).DescribeGraph(d.Name(), nodes)
+	bind(r, d, f)
+	registry(r).DescribeGraph(d.Name(), nodes)
 }
 
 // BindBatch registers the implementation of a workflow that receives the inputs of several starts,
 // see [Batch].
 func BindBatch[In, Out any](r workflow.Registrar, d workflow.Definition[In, Out], f func(workflow.Context, []In) (Out, error)) {
-	flow.BindWorkflow(r.Registry(), d, f)
+	bind(r, d, f)
 }
 
 // RegisterError sets the name under which an error type is stored.

@@ -15,7 +15,7 @@ import (
 // loopParts are the parts of the worker that a run loop uses, besides its environment.
 type loopParts struct {
 	client    flow.Client
-	code      flow.Registry
+	code      *flow.Registry
 	runs      *runs
 	leases    lease.Set
 	unbounded *unbounded

@@ -98,7 +98,7 @@ var executableSum = sync.OnceValue(func() []byte {
 
 // fingerprint identifies the code of a worker. A run that one worker has blocked is retried by
 // workers with other fingerprints.
-func fingerprint(r flow.Registry) string {
+func fingerprint(r *flow.Registry) string {
 	h := sha256.New()
 	h.Write(executableSum())
 	for _, line := range r.Code() {

@@ -20,7 +20,7 @@ type stepping struct {
 	*execution
 	*heldClaim
 	underWay
-	code     flow.Registry
+	code     *flow.Registry
 	runs     *runs
 	steps    *steps
 	reporter *reporter

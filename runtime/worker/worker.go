@@ -32,8 +32,8 @@ type Worker struct {
 	loop      *loopParts
 	outage    *outage.Log
 	registry  *workflow.Registry
-	code      flow.Registry // the code in registry, or the code of a test kit
-	queues    []string      // queues to serve in addition to the configured ones
+	code      *flow.Registry // the code in registry, or the code of a test kit
+	queues    []string       // queues to serve in addition to the configured ones
 	runs      *runs
 	leases    lease.Set
 	outboxes  []*outbox.Relay // indexed by partition
@@ -70,7 +70,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	}
 	e.damage, _ = store.As[store.DamageTeller](s)
 	e.io, e.cutOff = context.WithCancel(context.Background())
-	w := &Worker{env: e, outage: failures, registry: registry, code: flow.RegistryOf(registry), declares: true}
+	w := &Worker{env: e, outage: failures, registry: registry, code: (*flow.Registry)(registry), declares: true}
 	w.runs = newRuns(e)
 	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}, timeouts: newTimeouts(e.clock)}
 	w.executors = &executors{ready: newQueue[runnable]()}
@@ -193,7 +193,7 @@ func (w *Worker) startGoroutines(purging context.Context) {
 		w.outboxes[p].Notify() // delivers the records of earlier workers
 	}
 	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
-	if w.declares && w.code.Scheduled() {
+	if w.declares && len(w.code.Scheduled()) > 0 {
 		began := w.clock.Now()
 		w.work.Go(func() { w.declare(purging, began) })
 	}

@@ -66,20 +66,20 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 	fail := func(err error) *Child[Out] {
 		p := replay.NewPromise(ctx.scope())
 		p.Resolve(Outcome[Out]{Err: err})
-		return &Child[Out]{Future: &Future[Out]{p: p, path: def.name}}
+		return &Child[Out]{Future: &Future[Out]{p: p, path: def.Name}}
 	}
 	b := ctx.branch()
 	b.Gate(ctx.scope())
-	key := b.Key(def.name)
+	key := b.Key(def.Name)
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
 	asked, slot, err := def.childEvent(ctx, in, opts)
 	if err != nil {
-		return fail(fmt.Errorf("start child %s: %w", def.name, err))
+		return fail(fmt.Errorf("start child %s: %w", def.Name, err))
 	}
 	if !b.HasChild(key) { // the limits were checked when a recorded child was started
-		if err := ctx.admitChild(def.name); err != nil {
+		if err := ctx.admitChild(def.Name); err != nil {
 			return fail(err)
 		}
 	}
@@ -99,11 +99,11 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 
 // differs compares the recorded input with the requested one, by value. It returns the difference,
 // or "" if they are equal.
-func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) string {
+func (d definition) differs(b *replay.Branch, recorded, asked []byte, v any) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
 	}
-	if _, err := d.decodeInput(recorded, v); err == nil {
+	if _, err := d.DecodeInput(recorded, v); err == nil {
 		if again, err := d.encodeInput(v); err == nil {
 			if bytes.Equal(again, asked) {
 				return ""
@@ -116,7 +116,7 @@ func (d *definition) differs(b *replay.Branch, recorded, asked []byte, v any) st
 
 // childEvent returns the event that starts a child with the values of its directive and the given
 // options. It also returns the slot of the limits that the child uses.
-func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, uint16, error) {
+func (d definition) childEvent(ctx Context, in any, opts []ChildOption) (event.Event, uint16, error) {
 	o := d.options()
 	for _, opt := range opts {
 		opt.applyChild(&o)
@@ -124,12 +124,12 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	d.identify(&o, in)
 	switch {
 	case o.err != nil:
-	case d.collect != nil:
-		o.err = fmt.Errorf("start child %s: its starts share a run, which would then have several parents: start it from a step", d.name)
+	case d.Collect != nil:
+		o.err = fmt.Errorf("start child %s: its starts share a run, which would then have several parents: start it from a step", d.Name)
 	case o.policy.Active == CancelActive || o.policy.Active == LatestActive:
-		o.err = fmt.Errorf("start child %s: a child cannot cancel other runs of its workflow id %q: use FailActive or QueueActive, or start it from a step", d.name, o.workflowID)
+		o.err = fmt.Errorf("start child %s: a child cannot cancel other runs of its workflow id %q: use FailActive or QueueActive, or start it from a step", d.Name, o.workflowID)
 	case o.policy.Active == QueueActive && o.workflowID == ctx.branch().Spec().WorkflowID:
-		o.err = fmt.Errorf("start child %s: it would wait for the end of this run, which has its workflow id %q", d.name, o.workflowID)
+		o.err = fmt.Errorf("start child %s: it would wait for the end of this run, which has its workflow id %q", d.Name, o.workflowID)
 	case o.policy.Active != QueueActive:
 		o.policy.Active = FailActive
 	}
@@ -140,7 +140,7 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 	if err != nil {
 		return event.Event{}, 0, err
 	}
-	if err := ctx.env().Limits.Check(d.inputName, len(payload), ctx.branch().Replaying()); err != nil {
+	if err := ctx.env().Limits.Check(d.InputName(), len(payload), ctx.branch().Replaying()); err != nil {
 		return event.Event{}, 0, err
 	}
 	d.rank(&o, in, ctx.branch().Spec().Priority)
@@ -162,10 +162,10 @@ func (d *definition) childEvent(ctx Context, in any, opts []ChildOption) (event.
 		return event.Event{}, 0, err
 	}
 	return event.Event{
-		Name: d.name, Payload: payload, Close: o.close,
+		Name: d.Name, Payload: payload, Close: o.close,
 		Active: uint8(o.policy.Active), Finished: uint8(o.policy.Finished),
 		Spec: &event.Spec{
-			Workflow: d.name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
+			Workflow: d.Name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
 			Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin, StartAt: event.Instant(due),
 			Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
 		},
@@ -237,17 +237,6 @@ func (c *Child[T]) Cancel(ctx Context, reason string) {
 	}
 }
 
-// continuation is the error that ContinueAsNew returns.
-type continuation struct {
-	workflow string
-	input    []byte
-	queue    string // empty: the queue of the run
-}
-
-func (c *continuation) Error() string {
-	return "workflow: " + c.workflow + " was to continue as new: return this error from the code of that workflow itself"
-}
-
 // ContinueAsNew ends the run and continues in a new run with a new log and a new input, under the
 // same workflow ID. The workflow must return its result:
 //
@@ -269,13 +258,13 @@ func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
 	if err != nil {
 		return err
 	}
-	if err := ctx.env().Limits.Check(def.inputName, len(input), ctx.branch().Replaying()); err != nil {
+	if err := ctx.env().Limits.Check(def.InputName(), len(input), ctx.branch().Replaying()); err != nil {
 		return err
 	}
 	if def.collected() == event.CollectAll {
 		input = event.CollectAll.Add(nil, input)
 	}
-	return &continuation{workflow: def.name, input: input}
+	return &flow.Continuation{Workflow: def.Name, Input: input}
 }
 
 // Compensate registers a function that undoes an earlier effect of the workflow:

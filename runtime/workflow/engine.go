@@ -17,14 +17,6 @@ import (
 
 func init() {
 	flow.ClientOf = func(c any) flow.Client { return engineClient{c.(*Client)} }
-	flow.RegistryOf = func(r any) flow.Registry { return &r.(*Registry).r }
-	flow.Define = func(d any, spec flow.DefinitionSpec) { d.(interface{ define(s flow.DefinitionSpec) }).define(spec) }
-	flow.BindWorkflow = func(r, d, f any) { d.(interface{ bind(r *registry, f any) }).bind(&r.(*Registry).r, f) }
-	flow.StandIn = func(r, d, fake any) flow.StepFunc {
-		return d.(interface {
-			standIn(r *registry, fake any) flow.StepFunc
-		}).standIn(&r.(*Registry).r, fake)
-	}
 	flow.HookOf = func(h, options any) (attempt.Hook, error) {
 		return h.(interface {
 			ofStep(options []HookOption) (attempt.Hook, error)
@@ -50,6 +42,12 @@ func (e engineClient) CheckPayload(kind, name string, size int) error {
 	}
 	return l.Check(kind+name, size, false)
 }
+
+// Limits returns the limits of the size of payloads.
+func (e engineClient) Limits() *flow.Limits { return &e.c.limits }
+
+// ScheduleCode returns the code of the runs that implement schedules.
+func (e engineClient) ScheduleCode() flow.Code { return scheduleCode }
 
 // SetAside applies the pause requests in the inbox of a run that waits for permits.
 func (e engineClient) SetAside(ctx context.Context, run RunID) { e.c.setAside(ctx, run) }
@@ -214,9 +212,9 @@ func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID)
 
 // of sets the access of a handle whose run belongs to workflow d. known reports that the run is
 // known to belong to d. Otherwise it may belong to another workflow.
-func (h *Handle) of(d *definition, known bool) *Handle {
+func (h *Handle) of(d definition, known bool) *Handle {
 	switch {
-	case event.Internal(d.name):
+	case event.Internal(d.Name):
 		h.access.Store(int32(inside))
 	case known:
 		h.access.Store(int32(allowed))

@@ -22,7 +22,7 @@ func WantStarts(n int) (before int) {
 
 // ReplaySchedule replays the log of a schedule's run.
 func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
-	program, short, _ := new(registry).Program(event.ScheduleRun, engineClient{c}, slog.Default())
+	program, short, _ := new(flow.Registry).Program(event.ScheduleRun, engineClient{c}, slog.Default())
 	r := replay.New(run, short, program, nil)
 	defer r.Close()
 	return r.Replay(events)

@@ -342,7 +342,7 @@ func (c *Client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded
 // Run is a handle with the type of the run's result.
 type Run[T any] struct {
 	*Handle
-	def     *definition
+	def     definition
 	created bool
 	same    bool
 	known   bool // the run is known to belong to workflow def
@@ -385,12 +385,12 @@ func (r *Run[T]) Result(ctx context.Context) (T, error) {
 		if chain.Closed(id) {
 			return v, goesRound(id)
 		}
-		end, err := r.c.awaitEnd(ctx, id, r.def.name, known)
+		end, err := r.c.awaitEnd(ctx, id, r.def.Name, known)
 		if err != nil {
 			return v, fmt.Errorf("wait for the result of run %s: %w", id, r.c.stillBlocked(ctx, id, err))
 		}
-		if end.Workflow != r.def.name {
-			return v, wrongWorkflow(id, end.Workflow, r.def.name)
+		if end.Workflow != r.def.Name {
+			return v, wrongWorkflow(id, end.Workflow, r.def.Name)
 		}
 		if end.Last.Type != event.RunContinued {
 			return result[T](id, end)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,22 +191,6 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 
 // holdKey returns the key of the child that holds the token of a hook. hook is the key of the hook.
 func holdKey(hook string) string { return hook + "/hold" }
-
-// holdToken is the code of a run that holds a token. It waits until the run is canceled.
-func holdToken(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
-	_, err := b.Receive(s, event.HookRun, time.Time{})
-	if err == nil {
-		err = errors.New("a token was released by a message")
-	}
-	return flow.Ending(s, err)
-}
-
-// secret returns the random part of a token.
-func secret(RunID, string) string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
 
 // Token returns the token for [Hook.Send]. Treat it as a secret, because any caller with the token
 // can send to the run.

@@ -436,7 +436,7 @@ func isStep(e *event.Event) bool {
 // timeLimit reports whether an event has created the timer for the timeout of the whole run.
 func (o *earlier) timeLimit(e *event.Event) bool {
 	return o.log[0].Spec.Timeout > 0 && e.Type == event.WaitCreated && e.Wait == event.WaitDeadline &&
-		e.Key == replay.TimeLimitKey(lastName(o.record.Route.Workflow))
+		e.Key == replay.TimeLimitKey(flow.LastName(o.record.Route.Workflow))
 }
 
 // causes adds the steps and children that appear in a failure to the given maps. steps contains

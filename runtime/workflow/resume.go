@@ -20,9 +20,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// tokenMark separates the run ID from the random part of a token.
-const tokenMark = "."
-
 // secretSize is the length of the random part of a token.
 const secretSize = 22
 
@@ -48,7 +45,7 @@ func runOf(token string) (run RunID, made bool, err error) {
 	if !strings.HasPrefix(token, event.PrefixRun+"_") {
 		return "", false, checkToken(token)
 	}
-	id, secret, _ := strings.Cut(token, tokenMark)
+	id, secret, _ := strings.Cut(token, flow.TokenMark)
 	run, err = event.ParseRunID(id)
 	if err != nil || len(secret) != secretSize {
 		return "", true, badToken(id, "begins like a token that the runtime has made, but is not one")

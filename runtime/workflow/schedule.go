@@ -94,7 +94,7 @@ func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name strin
 }
 
 // scheduled returns the stored definition of a schedule.
-func (d *definition) scheduled(c *Client, name string, s schedule.Spec, in any, opts []RunOption) (*scheduled, error) {
+func (d definition) scheduled(c *Client, name string, s schedule.Spec, in any, opts []RunOption) (*scheduled, error) {
 	if err := errors.Join(checkSchedule(name), s.Check(name)); err != nil {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func (d *definition) scheduled(c *Client, name string, s schedule.Spec, in any, 
 	d.rank(&o, in, 0)
 	problem := ""
 	switch {
-	case d.singleton != nil:
+	case d.Singleton != nil:
 		problem = "the workflow is a singleton, but the runs of a schedule have the workflow id of the schedule: use Overlap for ticks that find an active run"
-	case d.collect != nil:
+	case d.Collect != nil:
 		problem = "starts of the workflow share a run: schedule a workflow that starts this one from a step"
 	case o.err != nil:
 		problem = o.err.Error()
@@ -128,11 +128,11 @@ func (d *definition) scheduled(c *Client, name string, s schedule.Spec, in any, 
 		return nil, err
 	}
 	does := &scheduled{
-		timing: timing{s}, Workflow: d.name, Queue: o.queue, Input: input, Priority: o.priority, StartWithin: o.begin,
+		timing: timing{s}, Workflow: d.Name, Queue: o.queue, Input: input, Priority: o.priority, StartWithin: o.begin,
 		Timeout: o.timeout, Retention: o.retention, Tags: o.tags, Fair: fair, Share: share,
 	}
-	if d.uses != nil {
-		uses, home, err := permits.Merge(d.uses(in))
+	if d.Uses != nil {
+		uses, home, err := permits.Merge(d.Uses(in))
 		if err != nil {
 			return nil, &schedule.Error{Name: name, Problem: err.Error()}
 		}

@@ -17,13 +17,15 @@ import (
 // The definition of the workflow whose runs implement schedules, and its code. Every worker can
 // execute these runs.
 var (
-	schedules = Definition[scheduleState, None]{d: &definition{name: event.ScheduleRun, inputName: "input of workflow " + event.ScheduleRun, outputName: "result of workflow " + event.ScheduleRun, queue: DefaultQueue}}
+	schedules = Definition[scheduleState, None](flow.NewDefinition(&flow.DefinitionSpec{Name: event.ScheduleRun, Queue: DefaultQueue}))
 	// scheduleOrders is the topic of orders to a schedule. scheduleShown is the value that contains
 	// its published state.
 	scheduleOrders = NewTopic[scheduleOrder](event.ScheduleRun)
 	scheduleShown  = NewValue[schedule.Info](event.ScheduleRun)
 
-	scheduleCode = bound(schedules.d, runSchedule, "the code of schedules")
+	scheduleCode = flow.CodeOf[None](schedules.def().DefinitionSpec, func(ctx flow.Context, s scheduleState) (None, error) {
+		return runSchedule(Context(ctx), s)
+	})
 )
 
 // scheduleState is the input of the run of a schedule. A run passes it to its continuation.
@@ -133,8 +135,8 @@ func (r *scheduling) moves() bool {
 // goOn continues as new, on the queue of the workflow that the schedule starts.
 func (r *scheduling) goOn() error {
 	err := schedules.ContinueAsNew(r.ctx, r.state)
-	if c, ok := errors.AsType[*continuation](err); ok && r.moves() {
-		c.queue = r.state.Does.Queue
+	if c, ok := errors.AsType[*flow.Continuation](err); ok && r.moves() {
+		c.Queue = r.state.Does.Queue
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func (c *Client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error
 		for i := range f.Events {
 			e := &f.Events[i]
 			if e.Type == event.RunCreated {
-				_, err = schedules.d.decodeInput(e.Payload, &state)
+				_, err = schedules.def().DecodeInput(e.Payload, &state)
 			} else {
 				err = obey(e)
 			}
@@ -150,38 +150,23 @@ func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 	return nil
 }
 
-// Scheduled reports whether the directive of a workflow declares a schedule.
-func (r *registry) Scheduled() bool { return len(r.scheduled()) > 0 }
-
-func (r *registry) scheduled() []*definition {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var all []*definition
-	for _, w := range r.workflows {
-		if w.def.schedule != "" {
-			all = append(all, w.def)
-		}
-	}
-	return all
-}
-
 // Declare creates or updates the schedules that directives declare. Each schedule has the name of
 // its workflow.
-func (e engineClient) Declare(ctx context.Context, r flow.Registry, began time.Time) error {
+func (e engineClient) Declare(ctx context.Context, r *flow.Registry, began time.Time) error {
 	var failed error
-	for _, d := range r.(*registry).scheduled() {
-		failed = errors.Join(failed, e.c.declareSchedule(ctx, d, began))
+	for _, d := range r.Scheduled() {
+		failed = errors.Join(failed, e.c.declareSchedule(ctx, definition{d}, began))
 	}
 	return failed
 }
 
 // declareSchedule creates the schedule of a workflow, or sends the declaration to it.
-func (c *Client) declareSchedule(ctx context.Context, d *definition, began time.Time) error {
-	does, err := d.scheduled(c, d.name, schedule.Spec{When: d.schedule}, None{}, nil)
+func (c *Client) declareSchedule(ctx context.Context, d definition, began time.Time) error {
+	does, err := d.scheduled(c, d.Name, schedule.Spec{When: d.Schedule}, None{}, nil)
 	if err != nil {
 		return err
 	}
 	said := &declaration{Does: does, Since: began}
-	_, err = c.beginSchedule(ctx, scheduleState{Name: d.name, Does: does, Declared: said}, scheduleOrder{Declare: said})
+	_, err = c.beginSchedule(ctx, scheduleState{Name: d.Name, Does: does, Declared: said}, scheduleOrder{Declare: said})
 	return err
 }

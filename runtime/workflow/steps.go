@@ -3,99 +3,12 @@ package workflow
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// stepOfRun returns the step that the runs of a workflow execute. It returns nil if they do not
-// execute a step, or if the step is not registered.
-func (r *registry) stepOfRun(name string) *flow.StepSpec {
-	step, ok := event.StepOfRun(name)
-	if !ok {
-		return nil
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if s := r.steps[step]; s != nil {
-		return s.spec
-	}
-	return nil
-}
-
-// lastName returns the last element of a stored name.
-func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
-
-// A run takes its permits in the action in which a worker claims it. Therefore it must be in the
-// partition of its limits. If its workflow ID determines another partition, a child of workflow
-// event.PermitRun in the partition of the limits takes the permits, and holds them until the run
-// ends.
-//
-// The code of the run begins when the message of that child is in the log of the run. The message
-// is part of a commit of the child's first owner, so the child sends it only when it holds its
-// permits. The creation of the child and the message go through outboxes. Therefore each happens
-// exactly once, regardless of crashes. When the run ends, it ends the child, like any child. If the
-// run has ended earlier, the child's message is refused, which ends the child. [L10, L11]
-
-// grant returns the ID of the message by which the run permits reports that it holds its permits.
-func grant(permits RunID) event.ItemID { return event.DerivedItemID(permits, event.PermitRun) }
-
-// awaitPermits waits until another run holds the permits for this run. If the permits cannot be
-// obtained, it returns how this run ends. A run that is canceled meanwhile ends without executing
-// its code, like a run that waits for permits itself.
-func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
-	spec := b.Spec()
-	if spec.PermitSlot == 0 {
-		return nil
-	}
-	if s.Err() != nil {
-		end := flow.Ending(s, s.Err())
-		return &end
-	}
-	op := b.Child(b.NewScope(nil), event.Event{
-		Name: event.PermitRun, Key: event.PermitRun, Active: uint8(FailActive),
-		Spec: &event.Spec{
-			Workflow: event.PermitRun, Queue: spec.Queue, Priority: spec.Priority, Retention: spec.Retention, Uses: permits.Fleet(spec.Uses), Whole: true,
-		},
-	}, uint16(spec.PermitSlot-1), func([]byte) string { return "" })
-	cases := []replay.Case{{Topic: event.PermitRun}, {Promise: &op.Promise}}
-	if by := b.Run().State().PermitsBy(); !by.IsZero() {
-		cases = append(cases, replay.Case{Due: by})
-	}
-	for {
-		won, message, err := b.Select(s, cases)
-		switch {
-		case err != nil:
-			end := flow.Ending(s, err)
-			return &end
-		case won == 1:
-			return &replay.Ending{Type: event.RunFailed, Failure: op.Failure}
-		case won == 2:
-			return &replay.Ending{Type: event.RunFailed, Failure: &event.Failure{
-				Code: event.CodeNotStarted, Message: fmt.Sprintf("it did not receive its permits within %v", spec.StartWithin),
-			}}
-		case message.Item == grant(op.Next): // ignore messages of other senders
-			return nil
-		}
-	}
-}
-
-// holdPermits is the code of a run that holds permits for another run. It reports to that run that
-// it holds them, and waits until it is canceled.
-func holdPermits(b *replay.Branch, s *replay.Scope, _ []byte) replay.Ending {
-	self := b.Run().ID()
-	refused := b.Send(s, event.PermitRun, event.PermitRun, b.Spec().Parent, grant(self), nil, func([]byte) string { return "" })
-	if refused != nil {
-		return replay.Ending{Type: event.RunFailed, Failure: refused}
-	}
-	return holdToken(b, s, nil)
-}
 
 // waits returns the record of the run that takes the permits for a run. Usually this is the record
 // r of the run itself.

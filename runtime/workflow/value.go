@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
@@ -207,21 +206,10 @@ type readChunk struct {
 	Attempt int             `json:"attempt,omitempty"`
 }
 
-// readTimeout is the maximum time for which one attempt to read waits during an outage of the
-// store.
-const readTimeout = time.Minute
-
-// readSpec describes the step that reads from another run. It is retried until the store responds.
-var (
-	readSpec = &flow.StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: flow.Retry{Attempts: 1 << 30}}
-	readPlan = flow.NewPlan(readSpec)
-	reads    = &boundStep{spec: readSpec, code: "the step that reads from other runs", call: readOther}
-)
-
 // read calls the step that reads from another run. what describes the data in errors.
 func (ctx Context) read(what string, call *readCall) (*readResult, error) {
 	got := &readResult{}
-	err := flow.Call(flow.Context(ctx).WithoutSteps(), readPlan, // options are only for steps of the user
+	err := flow.Call(flow.Context(ctx).WithoutSteps(), flow.ReadPlan, // options are only for steps of the user
 		"", false, call, got)
 	switch {
 	case err != nil:
@@ -234,20 +222,20 @@ func (ctx Context) read(what string, call *readCall) (*readResult, error) {
 	return got, nil
 }
 
-// readOther is the code of the step that reads from another run.
-func readOther(ctx context.Context, args []byte) ([]byte, error) {
+// Read is the code of the step that reads from another run.
+func (e engineClient) Read(ctx context.Context, args []byte) ([]byte, error) {
 	var call readCall
-	if err := flow.Decode("input of step "+readSpec.Name, args, &call); err != nil {
+	if err := flow.Decode("input of step "+event.ReadStep, args, &call); err != nil {
 		return nil, err
 	}
-	got, err := attempt.From(ctx).Client.(engineClient).c.readFor(ctx, &call)
+	got, err := e.c.readFor(ctx, &call)
 	if errors.Is(err, ErrRunNotFound) {
 		got, err = &readResult{Missing: true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return flow.Marshal("result of step "+readSpec.Name, got)
+	return flow.Marshal("result of step "+event.ReadStep, got)
 }
 
 func (c *Client) readFor(ctx context.Context, call *readCall) (*readResult, error) {

@@ -96,7 +96,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 		e.store = e.memory
 		e.observer.Secret = secret
 	}
-	flow.RegistryOf(&e.registry).Observe(e.observer)
+	(*flow.Registry)(&e.registry).Observe(e.observer)
 	e.client = workflow.NewClient(&clientStore{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
 	return e
 }
@@ -250,7 +250,7 @@ func (e *Env) ensureWorker() error {
 		return store.ErrClosed
 	case started:
 		return nil
-	case len(flow.RegistryOf(&e.registry).WorkflowNames()) == 0:
+	case len((*flow.Registry)(&e.registry).WorkflowNames()) == 0:
 		return e.failWith(errNothingRegistered)
 	}
 	e.startIncarnation()

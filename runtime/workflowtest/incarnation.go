@@ -58,7 +58,7 @@ func (e *Env) startIncarnation() {
 	client := workflow.NewClient(&workerStore{inner: e.store, incarnation: l}, workflow.ClientConfig{Logger: e.logger})
 	observer := e.observer
 	observer.Wrap = e.intercept(l)
-	code := flow.RegistryOf(&e.registry)
+	code := (*flow.Registry)(&e.registry)
 	code.Observe(observer)
 	l.activity = &activity.Counter{}
 	hooks := flow.TestHooks{Registry: code, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}

@@ -46,7 +46,7 @@ func Stub[F any](e *Env, s shim.Step[F], fake F) *Calls {
 // value. StubChild panics if the worker of the Env has started, so call it before the first run.
 func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, In) (Out, error)) *Calls {
 	e.tb.Helper()
-	return stubRun(e, d.Name(), flow.StandIn(&e.registry, d, fake))
+	return stubRun(e, d.Name(), standIn(e, d, fake))
 }
 
 // StubBatch is like [StubChild], for a workflow with batch=, whose code receives the inputs of all
@@ -59,7 +59,31 @@ func StubChild[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(co
 // its time has passed. Args decodes the list of stored inputs.
 func StubBatch[In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, []In) (Out, error)) *Calls {
 	e.tb.Helper()
-	return stubRun(e, d.Name(), flow.StandIn(&e.registry, d, fake))
+	return stubRun(e, d.Name(), standIn(e, d, fake))
+}
+
+// standIn makes a step replace the code of a workflow, and returns the code of the step, which calls
+// fake. Stored is the type of the stored input.
+func standIn[Stored, In, Out any](e *Env, d workflow.Definition[In, Out], fake func(context.Context, Stored) (Out, error)) flow.StepFunc {
+	spec := flow.Definition(d).Spec()
+	(*flow.Registry)(&e.registry).StandIn(spec)
+	return func(ctx context.Context, args []byte) ([]byte, error) {
+		var in Stored
+		if _, err := spec.DecodeInput(args, &in); err != nil {
+			return nil, err
+		}
+		var out Out
+		if fake != nil {
+			var err error
+			if out, err = fake(ctx, in); err != nil {
+				return nil, err
+			}
+		}
+		if _, none := any(out).(workflow.None); none {
+			return nil, nil
+		}
+		return flow.EncodePayload("result of the stand-in for workflow", spec.Name, out)
+	}
 }
 
 func stubRun(e *Env, workflow string, handler flow.StepFunc) *Calls {

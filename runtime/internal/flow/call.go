@@ -3,6 +3,7 @@ package flow
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -206,8 +208,8 @@ func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(r
 	return nil, e
 }
 
-// StepProgram returns the code of a run that executes one step.
-func StepProgram(spec *StepSpec) replay.Program {
+// stepProgram returns the code of a run that executes one step.
+func stepProgram(spec *StepSpec) replay.Program {
 	return func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		var call remoteCall
 		if err := json.Unmarshal(input, &call); err != nil {
@@ -258,3 +260,16 @@ func Ending(root *replay.Scope, err error) replay.Ending {
 	}
 	return e
 }
+
+// readTimeout is the maximum time for which one attempt to read waits during an outage of the
+// store.
+const readTimeout = time.Minute
+
+// ReadPlan is the plan of the step that reads from another run. The step is retried until the store
+// responds.
+var ReadPlan = NewPlan(&StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: Retry{Attempts: 1 << 30}})
+
+// reads is the implementation of the step that reads from another run.
+var reads = &boundStep{spec: ReadPlan.Spec, code: "the step that reads from other runs", call: func(ctx context.Context, args []byte) ([]byte, error) {
+	return attempt.From(ctx).Client.(Client).Read(ctx, args)
+}}

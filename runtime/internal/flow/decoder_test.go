@@ -136,7 +136,7 @@ func TestAllocs_OfDecoding(t *testing.T) {
 	}{
 		"arguments of a step": {func() error { return Decode("args", args, &in) }, 2},
 		"result of a step":    {func() error { return Decode("result", text, &out) }, 1},
-		"input of a workflow": {func() error { _, err := DecodeAll("input", args, &in); return err }, 2},
+		"input of a workflow": {func() error { _, err := decodeAll("input", args, &in); return err }, 2},
 	} {
 		got := testing.AllocsPerRun(1000, func() {
 			if err := tt.decode(); err != nil {

@@ -27,7 +27,7 @@ var (
 type TestHooks struct {
 	// Registry replaces the worker's own registry, so that several incarnations of a worker share
 	// one registry.
-	Registry Registry
+	Registry *Registry
 	// Activity counts the worker's activities: runs with unhandled inputs, unanswered requests to
 	// the store, and attempts. The claim loop is not counted. If Activity is nil, nothing is
 	// counted.

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// BlockedKey is the key of the step data that contains the reason for which a run is blocked.
+const BlockedKey = "flowgen.blocked"
+
 // MismatchKey is the key of the step data that contains the difference between the log and the code
 // of a blocked run. The worker writes it in addition to the text under BlockedKey. Older releases
 // write only the text.

@@ -150,9 +150,9 @@ func Decode(what string, data []byte, into any) (err error) {
 	return nil
 }
 
-// DecodeAll is like Decode. all is false if the stored data has fields that the type of into does
+// decodeAll is like Decode. all is false if the stored data has fields that the type of into does
 // not have. For types with their own decoding method it is true.
-func DecodeAll(what string, data []byte, into any) (all bool, err error) {
+func decodeAll(what string, data []byte, into any) (all bool, err error) {
 	v := reflect.ValueOf(into).Elem()
 	switch v.Kind() {
 	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
@@ -186,7 +186,7 @@ func DecodeFields(run event.RunID, what string, data []byte, into any) error {
 // decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field of the value
 // was renamed.
 func decodeFitting(run event.RunID, kind, name, directive string, data []byte, into any) error {
-	all, err := DecodeAll(kind, data, into)
+	all, err := decodeAll(kind, data, into)
 	if all || err != nil {
 		return about(err, name)
 	}

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"reflect"
 	"time"
 
@@ -37,6 +38,9 @@ type Retry struct {
 	Total     time.Duration
 	Waits     int
 }
+
+// StepFunc is the implementation of a step. Its arguments and result are in their stored form.
+type StepFunc func(ctx context.Context, args []byte) (result []byte, err error)
 
 // StepPlan describes how to execute a step call. It combines the directive of the step with the
 // options in the context of the call.

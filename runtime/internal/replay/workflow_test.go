@@ -26,12 +26,11 @@ func (noStore) Partitions() int { return 1 }
 // run executes workflow code until it waits for an event from outside.
 func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run, *[]event.Event) {
 	t.Helper()
-	var def workflow.Definition[workflow.None, string]
-	flow.Define(&def, flow.DefinitionSpec{Name: "p.flow"})
-	reg := &workflow.Registry{}
-	flow.BindWorkflow(reg, def, func(ctx workflow.Context, _ workflow.None) (string, error) { return code(ctx) })
+	def := &flow.DefinitionSpec{Name: "p.flow"}
+	reg := &flow.Registry{}
+	reg.BindWorkflow(def, code, flow.CodeOf[workflow.None](def, func(ctx flow.Context, _ workflow.None) (string, error) { return code(workflow.Context(ctx)) }))
 	client := flow.ClientOf(workflow.NewClient(noStore{}, workflow.ClientConfig{}))
-	program, short, ok := flow.RegistryOf(reg).Program("p.flow", client, slog.Default())
+	program, short, ok := reg.Program("p.flow", client, slog.Default())
 	if !ok {
 		t.Fatal("the workflow is not known")
 	}

@@ -1,4 +1,4 @@
-package workflow
+package flow
 
 import (
 	"cmp"
@@ -15,54 +15,47 @@ import (
 
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Registrar is the parameter of generated Register functions: a *worker.Worker.
-type Registrar interface{ Registry() *Registry }
-
-// Registry contains the workflows and steps of a worker. Generated code fills it. The zero Registry
-// is empty.
-type Registry struct{ r registry }
-
-// registry implements [flow.Registry].
-type registry struct {
+// Registry is the representation of a workflow.Registry. It contains the workflows and steps of a
+// worker, and is safe for concurrent use. The zero Registry is empty.
+type Registry struct {
 	mu        sync.RWMutex
 	sealed    bool
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
-	observer  flow.Observer // only set in tests with package workflowtest
+	observer  Observer // only set in tests with package workflowtest
 }
 
 type boundWorkflow struct {
-	def  *definition
+	def  *DefinitionSpec
 	code string // name and position of the function
-	run  func(ctx Context, input []byte) (result []byte, err error)
+	run  Code
 
 	program atomic.Pointer[boundProgram] // the program for the worker that uses the registry
 	graph   *store.CatalogGraph          // graph that the code executes; nil: unknown
-	standIn *flow.StepPlan               // plan of the stand-in that a test executes instead of run; nil: none
+	standIn *StepPlan                    // plan of the stand-in that a test executes instead of run; nil: none
 }
 
 // boundProgram is the program of a workflow for one worker. It has no state, so all runs of the
 // workflow on the worker share it.
 type boundProgram struct {
-	client  *Client
+	client  Client
 	logger  *slog.Logger
 	execute replay.Program
 }
 
 type boundStep struct {
-	spec *flow.StepSpec
+	spec *StepSpec
 	code string
-	call flow.StepFunc
+	call StepFunc
 }
 
 // Seal ends the registration of workflows and steps.
-func (r *registry) Seal() {
+func (r *Registry) Seal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sealed = true
@@ -80,7 +73,7 @@ func describe(f any) string {
 	return fmt.Sprintf("%s (%s:%d)", fn.Name(), file, line)
 }
 
-func (r *registry) admit(kind, name, code string, known func() (string, bool)) {
+func (r *Registry) admit(kind, name, code string, known func() (string, bool)) {
 	if r.sealed {
 		panic(fmt.Sprintf("register %s %s: the worker runs already: register everything before Run", kind, name))
 	}
@@ -90,7 +83,7 @@ func (r *registry) admit(kind, name, code string, known func() (string, bool)) {
 }
 
 // BindStep registers the implementation of a step.
-func (r *registry) BindStep(spec *flow.StepSpec, impl any, call flow.StepFunc) {
+func (r *Registry) BindStep(spec *StepSpec, impl any, call StepFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	code := describe(impl)
@@ -106,43 +99,13 @@ func (r *registry) BindStep(spec *flow.StepSpec, impl any, call flow.StepFunc) {
 	r.steps[spec.Name] = &boundStep{spec: spec, code: code, call: call}
 }
 
-// bind registers the implementation of the workflow in r. f is a func(Context, In) (Out, error), or
-// a func(Context, []In) (Out, error) for a workflow that receives the inputs of several starts.
-func (d Definition[In, Out]) bind(r *registry, f any) {
-	if all, ok := f.(func(Context, []In) (Out, error)); ok {
-		r.bindWorkflow(bound(d.def(), all, describe(f)))
-		return
-	}
-	r.bindWorkflow(bound(d.def(), f.(func(Context, In) (Out, error)), describe(f)))
-}
-
-// bound returns the workflow with its implementation. In is the type of its input.
-func bound[In, Out any](def *definition, code func(Context, In) (Out, error), described string) *boundWorkflow {
-	return &boundWorkflow{def: def, code: described, run: func(ctx Context, input []byte) ([]byte, error) {
-		var in In
-		all, err := def.decodeInput(input, &in)
-		if err != nil {
-			return nil, err
-		}
-		if !all {
-			def.refuseRenamed(ctx, input, in)
-		}
-		out, err := code(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		if _, none := any(out).(None); none {
-			return nil, nil
-		}
-		return ctx.encode(def.outputName, out)
-	}}
-}
-
-// bindWorkflow registers the implementation of a workflow, unless the workflow has a stand-in.
-func (r *registry) bindWorkflow(w *boundWorkflow) {
+// BindWorkflow registers the implementation f of a workflow, whose code is run, unless the workflow
+// has a stand-in. It panics if the name is taken or the worker has started.
+func (r *Registry) BindWorkflow(d *DefinitionSpec, f any, run Code) {
+	w := &boundWorkflow{def: d, code: describe(f), run: run}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := w.def.name
+	name := d.Name
 	if old := r.workflows[name]; old != nil && old.standIn != nil {
 		return
 	}
@@ -155,15 +118,15 @@ func (r *registry) bindWorkflow(w *boundWorkflow) {
 	r.put(w)
 }
 
-func (r *registry) put(w *boundWorkflow) {
+func (r *Registry) put(w *boundWorkflow) {
 	if r.workflows == nil {
 		r.workflows = map[string]*boundWorkflow{}
 	}
-	r.workflows[w.def.name] = w
+	r.workflows[w.def.Name] = w
 }
 
 // DescribeGraph sets the nodes of a workflow for the catalog.
-func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
+func (r *Registry) DescribeGraph(name string, nodes []store.CatalogNode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workflows[name]; w.standIn == nil {
@@ -173,7 +136,7 @@ func (r *registry) DescribeGraph(name string, nodes []store.CatalogNode) {
 
 // MissingReceiver reports a missing receiver to the observer of a test. It returns false if there
 // is no observer.
-func (r *registry) MissingReceiver(what, step string) bool {
+func (r *Registry) MissingReceiver(what, step string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.observer.Missing == nil {
@@ -185,31 +148,31 @@ func (r *registry) MissingReceiver(what, step string) bool {
 
 // WorkflowNames returns the names of the workflows with the queues of their directives, sorted by
 // name.
-func (r *registry) WorkflowNames() []store.Route {
+func (r *Registry) WorkflowNames() []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.Route
 	for name, w := range r.workflows {
-		all = append(all, store.Route{Queue: w.def.queue, Workflow: name})
+		all = append(all, store.Route{Queue: w.def.Queue, Workflow: name})
 	}
 	slices.SortFunc(all, func(a, b store.Route) int { return strings.Compare(a.Workflow, b.Workflow) })
 	return all
 }
 
-// Rerun returns the policy for automatic reruns of a workflow.
-func (r *registry) Rerun(name string) flow.Retry {
+// Rerun returns the policy for automatic reruns of a work
+func (r *Registry) Rerun(name string) Retry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if w := r.workflows[name]; w != nil {
-		return w.def.rerun
+		return w.def.Rerun
 	}
-	return flow.Retry{}
+	return Retry{}
 }
 
-// StepRuns returns the routes of the runs that execute steps for other runs, sorted by workflow. If
+// StepRuns returns the routes of the runs that execute steps for other runs, sorted by work If
 // queues is empty, it returns one route for each step with its own queue. Otherwise it returns the
 // routes on the given queues.
-func (r *registry) StepRuns(queues []string) []store.Route {
+func (r *Registry) StepRuns(queues []string) []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.Route
@@ -226,7 +189,7 @@ func (r *registry) StepRuns(queues []string) []store.Route {
 }
 
 // LimitedSteps returns the names of the steps that use limits, sorted.
-func (r *registry) LimitedSteps() []string {
+func (r *Registry) LimitedSteps() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []string
@@ -241,7 +204,7 @@ func (r *registry) LimitedSteps() []string {
 
 // Code returns a sorted list with a line for each workflow and step. A line contains the name and
 // the implementing function. The lines are part of the fingerprint of the worker's build.
-func (r *registry) Code() []string {
+func (r *Registry) Code() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []string
@@ -256,7 +219,7 @@ func (r *registry) Code() []string {
 }
 
 // Step returns the implementation of a step.
-func (r *registry) Step(name string) (flow.StepFunc, bool) {
+func (r *Registry) Step(name string) (StepFunc, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.steps[name]
@@ -264,7 +227,7 @@ func (r *registry) Step(name string) (flow.StepFunc, bool) {
 		s = reads
 	}
 	if wrap := r.observer.Wrap; wrap != nil {
-		var f flow.StepFunc
+		var f StepFunc
 		if s == nil {
 			f = wrap(name, nil, nil)
 		} else {
@@ -279,34 +242,33 @@ func (r *registry) Step(name string) (flow.StepFunc, bool) {
 }
 
 // Program returns the code of a workflow, and the last element of the workflow's name.
-func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
+func (r *Registry) Program(name string, c Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
 	w, losers := r.workflows[name], r.observer.Losers
 	r.mu.RUnlock()
 	if spec := r.stepOfRun(name); spec != nil {
-		return flow.StepProgram(spec), lastName(name), true
+		return stepProgram(spec), LastName(name), true
 	}
 	if name == event.HookRun {
-		return holdToken, lastName(name), true
+		return holdToken, LastName(name), true
 	}
 	if name == event.PermitRun {
-		return holdPermits, lastName(name), true
+		return holdPermits, LastName(name), true
 	}
 	if w == nil && name == event.ScheduleRun {
-		w = scheduleCode
+		w = &boundWorkflow{def: &DefinitionSpec{Name: name}, run: c.ScheduleCode()}
 	}
 	if w == nil {
 		return nil, "", false
 	}
 	if w.standIn != nil {
-		return standInProgram(w.standIn), lastName(name), true
+		return standInProgram(w.standIn), LastName(name), true
 	}
-	client := c.(engineClient).c
-	shared := losers == nil && w != scheduleCode // scheduleCode belongs to all registries
-	if p := w.program.Load(); shared && p != nil && p.client == client && p.logger == logger {
-		return p.execute, lastName(name), true
+	shared := losers == nil
+	if p := w.program.Load(); shared && p != nil && p.client == c && p.logger == logger {
+		return p.execute, LastName(name), true
 	}
-	e := &flow.Env{Limits: &client.limits, Partitions: client.store.Partitions(), Logger: logger, Children: cmp.Or(w.def.children, flow.DefaultChildren), Token: r.HookToken}
+	e := &Env{Limits: c.Limits(), Partitions: c.Store().Partitions(), Logger: logger, Children: cmp.Or(w.def.Children, DefaultChildren), Token: r.HookToken}
 	program = func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
 		if losers != nil {
 			b.Run().WatchLosers()
@@ -314,51 +276,52 @@ func (r *registry) Program(name string, c flow.Client, logger *slog.Logger) (pro
 		if end := awaitPermits(b, s); end != nil {
 			return *end
 		}
-		payload, err := w.run(Context(flow.NewContext(b, s, e)), input)
+		payload, err := w.run(NewContext(b, s, e), input)
 		if losers != nil {
 			losers(name, b.Run().Losers())
 		}
-		if c, ok := errors.AsType[*continuation](err); ok && c.workflow == name {
-			return replay.Ending{Type: event.RunContinued, Payload: c.input, Queue: c.queue}
+		if c, ok := errors.AsType[*Continuation](err); ok && c.Workflow == name {
+			return replay.Ending{Type: event.RunContinued, Payload: c.Input, Queue: c.Queue}
 		}
 		if err != nil {
-			return flow.Ending(s, err)
+			return Ending(s, err)
 		}
 		return replay.Ending{Type: event.RunCompleted, Payload: payload}
 	}
 	if shared {
-		w.program.Store(&boundProgram{client, logger, program})
+		w.program.Store(&boundProgram{c, logger, program})
 	}
-	return program, lastName(name), true
+	return program, LastName(name), true
 }
 
 // HookToken returns the token of a hook. It consists of the ID of the run and a random part.
-func (r *registry) HookToken(run RunID, key string) string {
+func (r *Registry) HookToken(run event.RunID, key string) string {
 	r.mu.RLock()
 	secretOf := r.observer.Secret
 	r.mu.RUnlock()
 	if secretOf == nil {
 		secretOf = secret
 	}
-	return string(run) + tokenMark + secretOf(run, key)
+	return string(run) + TokenMark + secretOf(run, key)
 }
 
 // Observe sets the observer of a test. The observer is called between a worker and the registered
 // functions.
-func (r *registry) Observe(o flow.Observer) {
+func (r *Registry) Observe(o Observer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observer = o
 }
 
-// Catalog implements [flow.Registry].
-func (r *registry) Catalog() []store.CatalogEntry {
+// Catalog returns the catalogue entry of each workflow, sorted by name. Each entry has one version,
+// without a build.
+func (r *Registry) Catalog() []store.CatalogEntry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.CatalogEntry
 	for name, w := range r.workflows {
 		all = append(all, store.CatalogEntry{Workflow: name, Versions: []store.CatalogVersion{{
-			Queue: w.def.queue, Input: schemaOf(w.def.in, w.def.param), Output: schemaOf(w.def.out, ""), Limits: limitsOf(w.def.uses), Graph: w.graph,
+			Queue: w.def.Queue, Input: schemaOf(w.def.In, w.def.Param), Output: schemaOf(w.def.Out, ""), Limits: limitsOf(w.def.Uses), Graph: w.graph,
 		}}})
 	}
 	for name, s := range r.steps {
@@ -394,8 +357,37 @@ func schemaOf(t reflect.Type, param string) json.RawMessage {
 	switch t {
 	case nil: // the type is unknown, because the definition was not generated
 		return nil
-	case reflect.TypeFor[None]():
+	case reflect.TypeFor[Nothing]():
 		return json.RawMessage(`{"type":"null"}`)
 	}
 	return jsonschema.Of(t, param)
+}
+
+// Scheduled returns the workflows whose directives declare a schedule.
+func (r *Registry) Scheduled() []*DefinitionSpec {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*DefinitionSpec
+	for _, w := range r.workflows {
+		if w.def.Schedule != "" {
+			all = append(all, w.def)
+		}
+	}
+	return all
+}
+
+// Observer contains functions of a test kit. They are called around registered steps and workflows.
+// A nil function has no effect.
+type Observer struct {
+	// Wrap returns the function that a worker calls for a step. impl is the implementation of the
+	// step, or nil if it has none. If Wrap returns nil, the step counts as not registered.
+	Wrap func(name string, spec *StepSpec, impl StepFunc) StepFunc
+	// Secret returns the token of a hook, so that tokens are reproducible. The token has 22
+	// characters and depends on the run and the key of the operation.
+	Secret func(run event.RunID, key string) string
+	// Missing is called with each step whose receiver is nil.
+	Missing func(what, step string)
+	// Losers is called when the code of a run has returned. taken lists the messages that were
+	// taken by branches that had lost a race; see replay.Run.Losers.
+	Losers func(workflow string, taken []string)
 }

@@ -1,0 +1,52 @@
+package flow
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Client is the part of a client that a worker and package ops use.
+type Client interface {
+	Operator
+	Store() store.Store
+	Logger() *slog.Logger
+	// CheckPayload returns an error if a payload is larger than the client's limit. Errors name the
+	// payload by kind and name.
+	CheckPayload(kind, name string, size int) error
+	// Limits returns the limits of the size of payloads.
+	Limits() *Limits
+	// Read is the code of the step that reads from other runs.
+	Read(ctx context.Context, args []byte) (result []byte, err error)
+	// ScheduleCode returns the code of the runs that implement schedules.
+	ScheduleCode() Code
+	// Declare creates or updates the schedules that the directives of workflows declare. The
+	// declaration of the worker that began last takes precedence.
+	Declare(ctx context.Context, r *Registry, began time.Time) error
+	// SetAside carries out a pause that is in the inbox of a run in a limiter queue. Without
+	// SetAside, the run would have to wait for its permits first. SetAside does nothing if the run
+	// is not in a limiter queue, or if another client or worker has carried out the pause.
+	SetAside(ctx context.Context, run event.RunID)
+	// Rerun creates the rerun that the last event of a failed run requests, unless the run was
+	// deleted or has a rerun. If no rerun can ever be created, Rerun returns the reason. After the
+	// deadline it creates none, and the error matches store.ErrStale.
+	Rerun(ctx context.Context, run event.RunID, deadline time.Time) (why string, err error)
+	// AddHost makes the client pass its local starts to a worker. The worker calls leave when it
+	// accepts no further starts.
+	AddHost(h localstart.Host) (leave func())
+}
+
+// These functions are provided by package workflow.
+var (
+	// ClientOf returns the engine's interface of a *workflow.Client.
+	ClientOf func(client any) Client
+
+	// HookOf returns the hook that an attempt of a step opens, from a workflow.Hook[T] and a
+	// []workflow.HookOption. The error is a *workflow.InvalidError.
+	HookOf func(hook, options any) (attempt.Hook, error)
+)
