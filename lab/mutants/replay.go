@@ -55,8 +55,6 @@ var replayMutants = []Mutant{
 		"_, _ = h.Write([]byte(b.seedRun()))", "_, _ = h.Write([]byte(event.NewItemID()))", "TestFLOW4_ValuesAreTheSameInEveryReplay").throughWorker(),
 	replaying("engine/replay/due", "a timer keeps the due time of a replay, not of the log", "scope.go",
 		"op.limits, s.due = s, b.run.state.Open(op.Ref).Due // the recorded due time", "op.limits, s.due = s, due", "TestDeadline_IsTheOneOfTheLog"),
-	replaying("engine/replay/input-kept", "what the code does with its input is seen by the next replay", "react.go",
-		"input := slices.Clone(r.input)", "input := r.input", "TestInput_AndPayloadsBelongToTheLog"),
 
 	replaying("engine/replay/child-cancel", "the cancel of a parent leaves its children alone", "op.go",
 		"op.cancelChild(op.scope.err.Error())", "_ = op", "TestFLOW9_CancelPropagatesToChildrenUnlessTheyAreAbandoned").in("runtime/promises/flows"),
