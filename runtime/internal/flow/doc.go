@@ -1,15 +1,17 @@
 // Package flow contains the insides of packages workflow, step and shim, which packages ops, worker
 // and workflowtest share and which are not part of the public API.
 //
-// The other packages need functions of package workflow that users cannot call. Package workflow
-// assigns these functions to the variables of this package during its initialization. So the
-// variables are set before any package that imports workflow runs, and do not change afterwards. If
-// a parameter has type any, the comment of the function names the dynamic type. A value of another
-// type is a defect of the runtime, and the function panics.
+// Types such as workflow.Context, workflow.Registry and shim.Step are defined types over types of
+// this package. Packages of the runtime convert between the two, for example flow.Context(ctx).
+// Users cannot, because they cannot import this package, and all fields are unexported.
 //
-//   - workflow.go: functions of package workflow
-//   - ops.go: functions of package workflow for package ops
-//   - step.go: the description of a step for workflow and worker
-//   - mismatch.go: the difference between a log and the code
+//   - context.go: the context of workflow code
+//   - call.go, payload.go, steperror.go: the call of a step, and the stored form of values
+//   - definition.go, registry.go, standin.go, programs.go: workflows, their code and their programs
+//   - step.go, mismatch.go, bounds.go: declarations that workflow, shim and worker share
+//   - client.go, ops.go: the part of a client that workers and package ops use
 //   - hooks.go: functions with which test kits change a worker
+//
+// The remaining function variables of client.go and hooks.go are set by the initialization of
+// packages workflow and worker, and do not change afterwards.
 package flow
