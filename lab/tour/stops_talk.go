@@ -149,7 +149,7 @@ func values(t *tour) (string, error) {
 	return "waited for, followed and read after the end of the run", errors.Join(err, expect("stage", fmt.Sprint(stage, ok), "paidtrue"))
 }
 
-// asks requests discounts from a run.
+// asks requests discounts from a run, and checks each answer and refusal.
 func asks(t *tour) (string, error) {
 	run, err := flows.Haggle.Start(t.ctx, t.client, 1000)
 	if err != nil {

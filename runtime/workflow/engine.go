@@ -24,7 +24,7 @@ func init() {
 	}
 }
 
-// engineClient implements the client interface of package engine, through which workers use a
+// engineClient implements the client interface of package flow, through which workers use a
 // client.
 type engineClient struct{ c *Client }
 

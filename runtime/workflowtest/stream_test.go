@@ -77,7 +77,7 @@ func told(e *workflowtest.Env) (map[writer][]string, error) {
 	return all, nil
 }
 
-// whole returns the expected result of told after both runs have completed.
+// whole returns the values of each writer once both runs have completed.
 func whole(endsOf1, endsOf2 []string) map[writer][]string {
 	all := map[writer][]string{{}: slices.Concat([]string{"chapter 1"}, endsOf1, []string{"chapter 2"}, endsOf2, []string{"the end"})}
 	for run := range 2 {
