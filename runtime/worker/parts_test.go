@@ -12,7 +12,7 @@ import (
 
 // TestParts_KnowNothingOfTheWorker proves that no part of a worker refers to the Worker. A part
 // that could reach the Worker could reach every other part. Only functions that create, host or
-// instrument a Worker may refer to it.
+// change a Worker may refer to it.
 func TestParts_KnowNothingOfTheWorker(t *testing.T) {
 	testPartsDoNotName(t, "Worker", "host") // host is the interface of the Worker for clients
 }

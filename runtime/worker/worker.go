@@ -84,6 +84,8 @@ func New(c *workflow.Client, cfg Config) *Worker {
 			w.outboxes[partition].Sent(sender, sent, all)
 		},
 	}
+	kit := w.code.Kit()
+	kit.Kill, kit.Slots = func() { w.killed.Store(true) }, w.steps.slots.taken
 	return w
 }
 
@@ -114,6 +116,7 @@ func (w *Worker) run(ctx context.Context) error {
 	if w.ran.Swap(true) {
 		return errors.New("worker: Run was called twice: create a new worker")
 	}
+	w.apply(w.code.Kit())
 	w.code.Seal()
 	w.routes = w.servedRoutes()
 	w.serves = make(map[store.Route]bool, len(w.routes))
@@ -296,7 +299,7 @@ type lifecycle struct {
 	stopping atomic.Bool     // the worker claims no runs and gives back its runs
 	ending   atomic.Bool     // the grace period is over
 	hard     atomic.Bool     // the worker does not wait for steps and does not retry requests
-	killed   atomic.Bool     // set by [flow.Kill]
+	killed   atomic.Bool     // set by [flow.Kit]
 	io       context.Context // ends when the worker does not wait for the store any longer
 	cutOff   context.CancelFunc
 	work     sync.WaitGroup // counts goroutines that use the store
@@ -439,19 +442,15 @@ func (w *Worker) awaitExecutors() {
 	}
 }
 
-func init() {
-	flow.Instrument = func(w any, h flow.TestHooks) { w.(*Worker).instrument(h) }
-	flow.Hasten = func(w any, sleeps, obeys time.Duration) {
-		e := w.(*Worker).env
-		e.waitMost, e.obeys = cmp.Or(sleeps, e.waitMost), cmp.Or(obeys, e.obeys)
+// apply changes the worker as a test kit requires.
+func (w *Worker) apply(k *flow.Kit) {
+	w.activity, w.fit, w.queues = k.Activity, k.Fingerprint, k.Queues
+	w.waitMost, w.obeys = cmp.Or(k.Sleeps, w.waitMost), cmp.Or(k.Obeys, w.obeys)
+	if k.Chance != nil {
+		w.chance = k.Chance
 	}
-	flow.Kill = func(w any) { w.(*Worker).killed.Store(true) }
-	flow.Slots = func(w any) int { return w.(*Worker).steps.slots.taken() }
-}
-
-// instrument implements [flow.Instrument].
-func (w *Worker) instrument(h flow.TestHooks) {
-	w.code, w.activity, w.chance, w.fit, w.queues = h.Registry, h.Activity, h.Chance, h.Fingerprint, h.Queues
-	w.loop.code, w.recheck = h.Registry, math.MaxInt64
-	w.declares = false // A test that waits for all activity to end would otherwise have to advance the clock.
+	if k.Registry != nil {
+		w.code, w.loop.code, w.recheck = k.Registry, k.Registry, math.MaxInt64
+		w.declares = false // A test that waits for all activity to end would otherwise have to advance the clock.
+	}
 }

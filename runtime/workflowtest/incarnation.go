@@ -61,12 +61,12 @@ func (e *Env) startIncarnation() {
 	code := (*flow.Registry)(&e.registry)
 	code.Observe(observer)
 	l.activity = &activity.Counter{}
-	hooks := flow.TestHooks{Registry: code, Chance: func() float64 { return 0.5 }, Fingerprint: "workflowtest", Queues: e.options.queues}
-	if e.virtual() {
-		hooks.Activity = l.activity
-	}
 	l.worker = worker.New(client, cfg)
-	flow.Instrument(l.worker, hooks)
+	kit := l.kit()
+	kit.Registry, kit.Chance, kit.Fingerprint, kit.Queues = code, func() float64 { return 0.5 }, "workflowtest", e.options.queues
+	if e.virtual() {
+		kit.Activity = l.activity
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.endSteps = stop, endSteps
 	l.activity.Begin() // activity of the claim loop, until it waits
@@ -81,6 +81,9 @@ func (e *Env) startIncarnation() {
 	}()
 }
 
+// kit returns the kit of the worker.
+func (l *incarnation) kit() *flow.Kit { return (*flow.Registry)(l.worker.Registry()).Kit() }
+
 // blockedAfter is the real time that workflow code may take between two durable operations.
 const blockedAfter = time.Second
 
@@ -90,7 +93,7 @@ func (l *incarnation) kill() {
 	if l.dying.Swap(true) {
 		return
 	}
-	flow.Kill(l.worker) // before requests fail, so that the worker does not shut down gracefully
+	l.kit().Kill() // before requests fail, so that the worker does not shut down gracefully
 	l.dead.Store(true)
 	l.stop()
 	l.endSteps()

@@ -10,8 +10,8 @@
 //   - definition.go, registry.go, standin.go, programs.go: workflows, their code and their programs
 //   - step.go, mismatch.go, bounds.go: declarations that workflow, shim and worker share
 //   - client.go, ops.go: the part of a client that workers and package ops use
-//   - hooks.go: functions with which test kits change a worker
+//   - kit.go: how test kits change a worker
 //
-// The remaining function variables of client.go and hooks.go are set by the initialization of
-// packages workflow and worker, and do not change afterwards.
+// The remaining function variables of client.go are set by the initialization of package workflow,
+// and do not change afterwards.
 package flow

@@ -28,6 +28,7 @@ type Registry struct {
 	workflows map[string]*boundWorkflow
 	steps     map[string]*boundStep
 	observer  Observer // only set in tests with package workflowtest
+	kit       Kit
 }
 
 type boundWorkflow struct {

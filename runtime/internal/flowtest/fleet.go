@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -30,7 +29,7 @@ type Mortal struct {
 // die kills the worker. It must be called on a goroutine of the worker and does not return there.
 func (m *Mortal) die() {
 	m.dead.Store(true)
-	flow.Kill(m.worker)
+	kitOf(m.worker).Kill()
 	m.end()
 }
 

@@ -389,11 +389,11 @@ func (l *ledger) checkSlots(w *worker.Worker) {
 	if l == nil {
 		return
 	}
-	for begun := time.Now(); flow.Slots(w) != 0; runtime.Gosched() { // a slot is freed soon after the attempt has ended
+	for begun := time.Now(); kitOf(w).Slots() != 0; runtime.Gosched() { // a slot is freed soon after the attempt has ended
 		l.mu.Lock()
 		over := time.Since(begun) > Patience/10 || l.running > 0 // the worker leaves code behind that ignores its context
 		if over && l.running == 0 {
-			l.complain("P4: %d slots are taken by a worker that has stopped", flow.Slots(w))
+			l.complain("P4: %d slots are taken by a worker that has stopped", kitOf(w).Slots())
 		}
 		l.mu.Unlock()
 		if over {

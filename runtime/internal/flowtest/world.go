@@ -163,14 +163,17 @@ func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
 // Binding registers the code of one workflow or step.
 type Binding func(workflow.Registrar)
 
+// kitOf returns the kit of a worker.
+func kitOf(r workflow.Registrar) *flow.Kit { return (*flow.Registry)(r.Registry()).Kit() }
+
 // ProbeEvery makes a worker claim at least once in d, even without a notification.
 func ProbeEvery(d time.Duration) Binding {
-	return func(r workflow.Registrar) { flow.Hasten(r.(*Running).Worker, d, 0) }
+	return func(r workflow.Registrar) { kitOf(r).Sleeps = d }
 }
 
 // ObeysWithin limits how long a stopping worker waits for code that it has canceled.
 func ObeysWithin(d time.Duration) Binding {
-	return func(r workflow.Registrar) { flow.Hasten(r.(*Running).Worker, 0, d) }
+	return func(r workflow.Registrar) { kitOf(r).Obeys = d }
 }
 
 // Running is a worker that is running.

@@ -113,7 +113,7 @@ func dies(w *flowtest.World, d workflow.Definition[int, int], point int, execute
 func die(n int64, point int, first **flowtest.Running, made <-chan struct{}, dead chan struct{}) error {
 	<-made
 	if n == int64(point) {
-		flow.Kill((*first).Worker)
+		(*flow.Registry)((*first).Registry()).Kit().Kill()
 		(*first).Halt()
 		close(dead)
 	}

@@ -153,7 +153,7 @@ func (f *fleet) work() {
 		}
 		if op == "commit" && starts(req.([]store.Commit)) && f.victim.CompareAndSwap(true, false) {
 			dead.Store(true)
-			flow.Kill(wk)
+			(*flow.Registry)(wk.Registry()).Kit().Kill()
 			end()
 			return store.ErrClosed
 		}
